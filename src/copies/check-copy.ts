@@ -39,7 +39,7 @@ interface Checking {
   readonly progress?: (done: { readonly checked: number; readonly of: number }) => void;
 }
 
-/** Compares the bytes of objects with their lengths and hashes in a manifest, which needs no key. */
+/** Checks objects against the lengths and hashes in a manifest. Needs no key. */
 export async function checkObjects(
   options: Checking & { readonly store: ObjectStore; readonly objects: readonly ObjectEntry[] },
 ): Promise<CheckedCopy> {
@@ -60,8 +60,8 @@ export async function checkObjects(
 }
 
 /**
- * Opens every segment of a copy and reads it like the log of an archive. Checks that each segment continues the one
- * before it, and that the last ends with the manifest's commit. A restore writes the same files into a directory.
+ * Opens every segment of a copy and reads it like an archive's log. Checks that each segment continues the one before
+ * it, and that the last one ends with the manifest's commit. A restore writes the same files into a directory.
  */
 export async function checkSegments(
   options: Checking &
@@ -163,9 +163,9 @@ function findingOf(name: string, error: unknown): CopyFinding {
 interface CheckOrder {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** How many segments or objects to read, or which fraction of them, drawn by `random`. Undefined for all. */
+  /** How many segments or objects to read, or what fraction of them; `random` picks which. Undefined for all. */
   readonly sample: { readonly parts: number } | { readonly share: number } | undefined;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
   readonly temporary: string;
   readonly signal: AbortSignal;
@@ -176,7 +176,7 @@ export interface CheckedTarget extends CheckedCopy {
   readonly number: number;
   /** When the copy was made, milliseconds since the epoch. */
   readonly copiedAt: number;
-  /** False if there was no key, so that objects were only compared with the manifest. */
+  /** False if there was no key and objects were only compared with the manifest. */
   readonly opened: boolean;
   readonly invalid: readonly string[];
 }
@@ -222,7 +222,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   }
 }
 
-/** Returns the newest manifest. If that is the local one, it adds a finding, because the target has lost it. */
+/** Returns the newest manifest. If that is the local one, adds a finding, because the target has lost its own. */
 function manifestToCheck(
   { dataDir, store }: CheckOrder,
   key: LocalKey,
@@ -243,7 +243,7 @@ function manifestToCheck(
   return newest.clear;
 }
 
-/** Draws as many parts as the sample asks for, at least one, and keeps their order. */
+/** Picks as many parts as the sample asks for, but at least one, and keeps them in order. */
 export function drawSample<T>(
   parts: readonly T[],
   { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,

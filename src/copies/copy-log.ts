@@ -59,14 +59,14 @@ interface SegmentState {
   readonly damaged: boolean;
 }
 
-/** Only a batch after the highest acknowledged commit can be torn. This number excludes every batch. */
+/** Only a batch after the highest acknowledged commit can be torn. This value rules that out for every batch. */
 export const NO_TORN_BATCH = Number.POSITIVE_INFINITY;
 
 /**
  * Undefined if the segment is missing or none of its files has an intact header.
  *
  * @param listing a recent listing of the directory; files that have since disappeared are looked up again
- * @param seen the highest commit that is known to be acknowledged; `NO_TORN_BATCH` unless this is the last segment
+ * @param seen the highest commit known to be acknowledged; `NO_TORN_BATCH` unless this is the last segment
  */
 export function segmentState(
   files: FileLayer,
@@ -125,8 +125,8 @@ interface CopyOptions {
   /** The highest commit that the local catalog has seen, or 0. A power cut may have torn a later batch. */
   readonly seen: number;
   /**
-   * Called before a payload that was purged here is removed there. That directory may hold other copies of it, such as
-   * text in a catalog, and nothing would show later that they must be removed.
+   * Called before a payload that was purged here is removed there. That directory may contain other copies of it, such
+   * as text in a catalog, and nothing would later reveal that they must be removed too.
    */
   readonly forget: () => Promise<void>;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
@@ -138,11 +138,11 @@ const CHUNK_BYTES = 1024 * 1024;
 
 /**
  * Copies the log's new commits to another directory, even while a writer runs here. Writes whole segments under
- * temporary names and verifies them before it renames them. Nothing there becomes shorter or older.
+ * temporary names and verifies them before renaming them. Nothing there is ever shortened or rolled back.
  *
  * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed
- * @throws `log-damaged` for a damaged segment here; `disk-full` and other disk errors: copied segments stay, and the
- * same command continues
+ * @throws `log-damaged` for a damaged segment here; `disk-full` and other disk errors: copied segments are kept, and
+ * repeating the command resumes the copy
  */
 export async function copyLog(options: CopyOptions) {
   const { from, to, signal, forget, progress } = options;
@@ -191,12 +191,12 @@ export async function copyLog(options: CopyOptions) {
     bytes,
     /** Number of records whose payload was removed there because it had been purged here. */
     purged,
-    /** Files that a newer generation replaced there. */
+    /** Files there that a newer generation replaced. */
     dropped,
   };
 }
 
-/** Checks everything there before anything is changed. */
+/** Checks the destination completely before anything is changed. */
 function refuseStrangers(
   files: FileLayer,
   to: string,
@@ -231,7 +231,7 @@ function refuseStrangers(
     throw copyError('copy-unreadable', { to });
 }
 
-/** Returns the commit with a number in a segment or right before it. Undefined if there is none. */
+/** Returns the commit with this number in a segment or right before it. Undefined if there is none. */
 export function commitIn(
   files: FileLayer,
   dir: string,
@@ -370,7 +370,7 @@ interface CopyOrder {
   /** Absolute. */
   readonly from: string;
   readonly to: string;
-  /** Rebuilds the copy's catalog. Otherwise, an existing one is updated. */
+  /** True to rebuild the copy's catalog; otherwise an existing one is updated. */
   readonly rebuild: boolean;
   readonly signal: AbortSignal;
   readonly onCopy: (progress: { readonly segments: number; readonly of: number }) => void;
@@ -418,7 +418,7 @@ export async function copyArchive(
   });
 }
 
-/** A copy that was killed early left these, or every disk has them. */
+/** Left by a copy that was killed early, or present on every disk. */
 const NO_STRANGERS = new Set([
   'lock',
   // SQLite creates it while the lock is held.
@@ -429,7 +429,7 @@ const NO_STRANGERS = new Set([
   'lost+found',
 ]);
 
-/** Refuses a directory with other files, because somebody could take the archive for one of them and remove it. */
+/** Refuses a directory with other files, because somebody could mistake the archive for one of them and delete it. */
 function refuseElsewhere(to: string): void {
   if (!isUnused(realFiles, to)) return;
   const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));

@@ -37,7 +37,7 @@ interface TargetOrder
 }
 
 interface CopiedToTarget extends UploadResult {
-  /** Damaged or missing objects at the target, as far as a copy checks them. */
+  /** Damaged or missing objects at the target, among those that a copy checks. */
   readonly findings: readonly RepairedFinding[];
 }
 
@@ -112,7 +112,7 @@ export async function prepareCopy(dataDir: string) {
 }
 
 interface NewCopy {
-  /** Gives the recovery key to its owner, once the target has its object and before the copy becomes visible. */
+  /** Hands the recovery key to its owner, after its object is stored and before the copy becomes visible. */
   readonly handOver?: () => Promise<void>;
   readonly dataDir: string;
   readonly store: ObjectStore;
@@ -120,7 +120,7 @@ interface NewCopy {
   readonly prepared: Awaited<ReturnType<typeof prepareCopy>>;
   readonly passphrase: string | undefined;
   readonly age: readonly string[];
-  /** This machine gets no private key. */
+  /** True to keep no private key on this machine. */
   readonly writeOnly: boolean;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */

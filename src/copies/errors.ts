@@ -32,7 +32,7 @@ export const copiesError = defineErrors({
       `The copy at ${to} reaches commit ${count(number)}, but this archive only reaches commit ${count(here)}. Nothing was changed there.`,
       'If this archive lost its last commits, "mailkeep copy --from" brings them back into an empty folder.',
     ],
-    /** `nearest` are numbers of commits. */
+    /** `nearest` lists commit numbers. */
     'offsite-no-commit': (f: { to: string; number: number; nearest: readonly string[] }) => [
       `The copy at ${f.to} has no manifest of commit ${count(f.number)}.`,
       f.nearest.length === 0 ? null : `It has manifests of commits ${shortList(f.nearest, 5)}.`,
@@ -80,7 +80,7 @@ export const copiesError = defineErrors({
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
     ],
-    /** An age identity opened the copy. `found` is the signer in its keys. */
+    /** The copy was opened with an age identity. `found` is the signer named in its keys. */
     'offsite-signer-unnamed': ({ to, found }: { to: string; found: string }) => [
       `Whoever knows an age recipient can wrap keys for it, so nothing shows that those of the copy at ${to} are yours. They name the signing key ${found}. Nothing was changed.`,
       'Compare it with the one that "copy init" printed, and which the file of the recovery key has too. If it is the same, name it with --signer.',
@@ -157,7 +157,7 @@ export const copiesError = defineErrors({
       `No recipient at ${to} opens what is copied there now: without this machine, the copy is lost.`,
       'Add one with "mailkeep copy key add".',
     ],
-    /** No object authorises the key of another machine to sign for the copy any more. */
+    /** The object that authorised another machine's key to sign for the copy is gone. */
     'offsite-signer-lost': ({ to }: { to: string }) =>
       `A later signer of the copy at ${to} was damaged or removed there.`,
     'offsite-mend-first': ({ to, names }: { to: string; names: readonly string[] }) => [
@@ -180,7 +180,7 @@ export const copiesError = defineErrors({
   origin: {
     'offsite-not-made': ({ to, reason }: { to: string; reason: string }) =>
       `The archive could not be copied to ${to}: the process ended with ${reason}.`,
-    /** `until` is the end of the last lock, ISO 8601. Null if the store does not report it. */
+    /** `until` is when the last lock expires, ISO 8601. Null if the store does not report it. */
     'offsite-kept-locked': (f: { to: string; locked: number; until: string | null }) => [
       `${counted(f.locked, 'object')} at ${f.to} could not be removed, because the bucket keeps ${f.locked === 1 ? 'it' : 'them'} locked${f.until === null ? '' : ` until ${f.until}`}. The copy was made all the same.`,
       'The next copy after the lock has ended removes what is left.',
@@ -195,7 +195,7 @@ export const copiesError = defineErrors({
   },
 });
 
-/** Nothing was changed if one of these is thrown. */
+/** Nothing has been changed when one of these is thrown. */
 export const copyError = defineErrors({
   usage: {
     'copy-other-archive': (f: { to: string; found: string; wanted: string }) => [
@@ -279,7 +279,7 @@ export const objectError = defineErrors({
       `${store} cannot lock objects.`,
       'Object Lock has to be enabled when a bucket is created, and not every S3 server has it.',
     ],
-    /** `answer` is the server's error code, such as `MalformedXML`, or an empty text. */
+    /** `answer` is the server's error code, such as `MalformedXML`, or an empty string. */
     'store-refused': ({ store, operation, status, answer }: OfRefusal) => [
       `${store} refused ${operation}: ${refusal(status, answer)}.`,
       NOTHING_LOST,
@@ -304,7 +304,7 @@ export const objectError = defineErrors({
     ],
   },
   disk: {
-    /** A quota or the disks of the server are full. */
+    /** The server's quota or disks are full. */
     'store-full': ({ store, operation, status, answer }: OfRefusal) => [
       `${store} has no room: the server answered ${operation} with ${refusal(status, answer)}.`,
       'What was stored stays, and the copy is what it was before. Raise the quota of the bucket or make room, and run the same command again: it continues.',
@@ -331,7 +331,7 @@ export const objectError = defineErrors({
     ],
   },
   config: {
-    /** Redirects are not followed. `region` is that of the bucket. Null if the server does not report it. */
+    /** Redirects are not followed. `region` is the bucket's region; null if the server does not report it. */
     'store-redirects': (
       f: OfStore & { operation: string; status: number; region: string | null },
     ) => [
@@ -348,7 +348,7 @@ export const objectError = defineErrors({
       `The bucket ${bucket} belongs to somebody else.`,
       'Choose another name.',
     ],
-    /** `searched` are environment variables and files. */
+    /** `searched` lists environment variables and files. */
     'store-no-credentials': ({ searched }: { searched: readonly string[] }) => [
       `There are no credentials for S3. Looked for ${searched.join(', ')}.`,
       'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile in AWS_PROFILE.',

@@ -17,7 +17,7 @@ import {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Windows has no O_NOFOLLOW, but few links either. Without O_NONBLOCK, opening a pipe would block. */
+/** Windows has no O_NOFOLLOW, but links are rare there. Without O_NONBLOCK, opening a pipe would block. */
 const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
@@ -76,7 +76,7 @@ async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   throw objectError('store-entry-foreign', { file });
 }
 
-/** Errors of `bytes` pass unchanged. */
+/** Errors from `bytes` are passed on unchanged. */
 async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
   const handle = await writing(file, () => open(file, 'wx', FILE_MODE));
   try {
@@ -102,7 +102,7 @@ async function syncFolder(folder: string): Promise<void> {
 const CHUNK_BYTES = 1024 * 1024;
 /** Object names cannot start with a dot. */
 const UNFINISHED = '.unfinished-';
-/** If a file has not been written for this long, the process that created it has ended. */
+/** A file that has not been written to for this long was abandoned by its process. */
 const ABANDONED_MS = 60 * 60_000;
 
 /**
@@ -239,7 +239,7 @@ class FolderStore implements ObjectStore {
     const entries = await reading(folder, () =>
       ifThere(() => readdir(folder, { withFileTypes: true })),
     );
-    // A directory sorts by its name with a slash, which comes after the hyphen.
+    // A directory sorts as its name plus a slash, which comes after a hyphen.
     const found = (entries ?? [])
       .filter((entry) => isPlainName(`${above}${entry.name}`))
       .map((entry) => ({ entry, key: `${above}${entry.name}${entry.isDirectory() ? '/' : ''}` }))
@@ -262,7 +262,7 @@ class FolderStore implements ObjectStore {
     }
   }
 
-  /** Refuses links among the directories above an object, because its data would be elsewhere. */
+  /** Refuses links in an object's parent directories, because its data would end up elsewhere. */
   async #refuseForeignFolders(name: string): Promise<void> {
     const levels = name.split('/').slice(0, -1);
     for (let depth = 1; depth <= levels.length; depth += 1) {

@@ -53,7 +53,7 @@ export interface RepairedFinding extends CopyFinding {
 interface Compared {
   readonly findings: readonly CopyFinding[];
   readonly missing: readonly KeyObject[];
-  /** Names of objects that have the bytes of another object and should not exist. */
+  /** Names of objects that contain another object's bytes and should not exist. */
   readonly displaced: readonly string[];
   readonly kept: readonly KeptObject[];
 }
@@ -103,7 +103,7 @@ export async function repairKeptObjects(
  * Refuses to change the recipients of a copy if some are damaged. Somebody may rely on a damaged recipient, and a
  * rotation would not wrap the keys for it again.
  *
- * @param but names of recipients that are to be removed
+ * @param but names of recipients that are about to be removed
  * @throws offsite-mend-first; errors of the store
  */
 export async function refuseDamagedRecipients(
@@ -111,17 +111,17 @@ export async function refuseDamagedRecipients(
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   const { findings } = await compared(comparing);
-  // Another machine may have removed a missing recipient, so nobody relies on it.
+  // A missing recipient may have been removed by another machine, so nobody relies on it.
   const names = findings
     .filter(({ error }) => error.code !== 'object-missing')
     .map(({ name }) => name)
     .filter((name) => !but.has(name));
-  // Without local copies, only a change of the recipients can replace lost objects.
+  // Without local copies, only changing the recipients can replace lost objects.
   if (comparing.key.kept === undefined || names.length === 0) return;
   throw copiesError('offsite-mend-first', { to: comparing.store.label, names });
 }
 
-/** False if the store cannot replace what is there, such as a directory with that name. */
+/** False if the store cannot replace what has that name, such as a directory. */
 async function storedAgain(mending: OptionalLock, { name, bytes }: KeyObject): Promise<boolean> {
   try {
     await putWithLock(mending, name, bytes.length, bytesAsStream(bytes));
@@ -196,7 +196,7 @@ function recipientError(
   }
 }
 
-/** Accepts the objects of a copy that an earlier version made or that this archive adopts. */
+/** Accepts the objects of a copy that was made by an earlier version or is being adopted. */
 async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
   const { store, key, signal } = comparing;
   const findings: CopyFinding[] = [];
@@ -262,7 +262,7 @@ export async function newestSettings(
 }
 
 /**
- * Stores settings unless the copy has the same ones, and removes earlier ones.
+ * Stores settings unless the copy already has them, and removes earlier ones.
  *
  * @throws errors of the store; offsite-key-unwritable
  */

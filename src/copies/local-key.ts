@@ -28,7 +28,7 @@ import {
 import type { CopyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
-/** Not canonical, so that a damaged text costs one kept object and not all of them. */
+/** Accepts non-canonical base64, so that damaged text costs one kept object rather than all of them. */
 const bytes = z.codec(z.string(), z.instanceof(Buffer), {
   decode: (text) => Buffer.from(text, 'base64'),
   encode: (raw) => raw.toString('base64'),
@@ -51,14 +51,14 @@ export type KnownRecipient = Readonly<z.output<typeof known>>;
 /**
  * The key pair to which a rotation will switch. Its private half is encrypted with the previous private key, which a
  * write-only machine does not have. An interrupted rotation continues with the same pair. Otherwise, one person could
- * have two contradicting recipients.
+ * have two conflicting recipients.
  */
 const nextKey = z.object({
   publicKey: key32,
-  /** Random, so that the wrapping key is used once. */
+  /** Random, so that the wrapping key is used only once. */
   salt: key32,
   wrapped: bytes,
-  /** IDs of recipients that were written for it in runs that may not have finished. */
+  /** IDs of recipients already written for it, possibly by runs that did not finish. */
   made: z.array(id).readonly(),
 });
 type NextKey = Readonly<z.output<typeof nextKey>>;
@@ -68,13 +68,13 @@ const keyFields = z.object({
   copy: id,
   /** The target, as given to `mailkeep copy init`. */
   to: z.string(),
-  /** X25519, to seal objects. */
+  /** X25519 key that seals objects. */
   publicKey: key32,
-  /** To name and identify objects. */
+  /** Key that names and identifies objects. */
   nameKey: key32,
   /** X25519, newest first. Empty on a write-only machine. */
   privateKeys: z.array(key32).readonly(),
-  /** Ed25519. Trusted signers of manifests, of which the first created the copy. */
+  /** Ed25519 keys trusted to sign manifests. The first one created the copy. */
   signers: z.array(key32).readonly(),
   /** Age recipients added here. A rotation uses only these, never those at the target. */
   age: z.array(known).readonly().optional(),
@@ -99,7 +99,7 @@ export function keptObject({ name, bytes }: KeyObject): KeptObject {
   return { name, bytes, sha256: hash('sha256', bytes) };
 }
 
-/** This machine's keys of a copy. Hidden from `util.inspect` and JSON. */
+/** This machine's keys for a copy. Hidden from `util.inspect` and JSON. */
 export class LocalKey implements LocalKeyParts {
   readonly copyId: string;
   readonly to: string;
@@ -175,7 +175,7 @@ export class LocalKey implements LocalKeyParts {
   }
 }
 
-/** Returns the directory with the keys of an archive's copies. */
+/** Returns the directory that holds the keys for an archive's copies. */
 export function keyFolder(dataDir: string): string {
   return path.join(dataDir, 'copies');
 }
@@ -233,7 +233,7 @@ export function rawPublicKey(key: CryptoKeyObject): Buffer {
 export interface OptionalLock {
   readonly store: ObjectStore;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock' | 'forgetLocks'>;
-  /** Days for which to lock objects. Undefined if they are not locked. */
+  /** Number of days to lock objects for. Undefined if they are not locked. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -247,14 +247,14 @@ export interface LockOptions extends OptionalLock {
 export interface Locks {
   /** Number of objects whose lock was extended or set. */
   readonly extended: number;
-  /** The earliest end of a lock, milliseconds since the epoch. */
+  /** When the first lock expires, milliseconds since the epoch. */
   readonly until: number;
 }
 
 const DAY_MS = 24 * 3_600_000;
 const AT_ONCE = 4;
 
-/** Returns the end of a lock that starts now, milliseconds since the epoch. */
+/** Returns when a lock set now expires, milliseconds since the epoch. */
 export function lockEnd({ lockDays, now }: Pick<LockOptions, 'lockDays' | 'now'>): number {
   return now() + lockDays * DAY_MS;
 }

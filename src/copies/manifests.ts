@@ -28,7 +28,7 @@ export interface ListedManifest extends ObjectFact {
   readonly commit: number;
 }
 
-/** The maximum number of kept manifests and one per minute for a day, with the same again as a margin. */
+/** The maximum number of kept manifests plus one per minute for a day, doubled as a margin. */
 const MAX_LISTED = 25_000;
 
 /**
@@ -159,7 +159,7 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
       isPurging = isDue;
       state?.set('copy-purge', copyId, isDue ? true : null);
     },
-    /** Returns the end of a lock that this machine set, milliseconds since the epoch. Undefined if unknown. */
+    /** Returns when a lock set by this machine expires, milliseconds since the epoch. Undefined if unknown. */
     lockedUntil: (name: string) => locks.get(name) ?? state?.get('copy-lock', `${copyId} ${name}`),
     noteLock(name: string, until: number): void {
       locks.set(name, until);
@@ -177,7 +177,7 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
 
 /**
  * Yields the bytes of an object and compares them with a manifest. Anyone with the public key can seal an object, but
- * only the archive's key signs manifests. Wrong bytes are reported after the last of them.
+ * only the archive's key signs manifests. A mismatch is reported only after all bytes have been yielded.
  *
  * @throws copy-object-damaged; errors of the store
  */

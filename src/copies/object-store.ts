@@ -18,7 +18,7 @@ export class ByteRate {
     return Math.max(1, Math.min(64 * 1024, Math.floor(this.bytesPerSecond / 10)));
   }
 
-  /** Returns the minimum time for some bytes, in milliseconds. */
+  /** Returns the minimum time for this many bytes, in milliseconds. */
   msFor(bytes: number): number {
     return this.bytesPerSecond === undefined ? 0 : (bytes / this.bytesPerSecond) * 1000;
   }
@@ -34,7 +34,7 @@ export class ByteRate {
   }
 }
 
-/** Passes bytes on. @throws object-length if there are more or fewer than announced; the signal's reason */
+/** Passes bytes through. @throws object-length if there are more or fewer than announced; the signal's reason */
 export async function* requireLength(
   facts: { readonly store: string; readonly name: string },
   announced: number,
@@ -88,7 +88,7 @@ export interface PutOptions {
   readonly lockMode?: 'compliance' | 'governance';
 }
 
-/** Abilities that were observed, not those that the store claims. */
+/** Abilities that were observed, not merely claimed by the store. */
 export interface StoreAbilities {
   /** The store keeps deleted and overwritten objects until `delete` removes their versions. */
   readonly keepsVersions: boolean;
@@ -98,13 +98,13 @@ export interface StoreAbilities {
 
 export interface GetOptions {
   readonly signal: AbortSignal;
-  /** From `versions`. Defaults to the newest. */
+  /** One of `versions`; defaults to the newest. */
   readonly version?: string | undefined;
 }
 
 /**
- * Objects by name. Names consist of lower-case letters, digits, hyphens and slashes. In a bucket, they may also have
- * dots, except at the start of a part. Listings omit other names, which are not ours.
+ * Stores objects by name. Names consist of lower-case letters, digits, hyphens and slashes. In a bucket, they may also
+ * contain dots, except at the start of a part. Listings omit other names, which are not ours.
  */
 export interface ObjectStore {
   /** `s3://bucket/prefix` or the directory, without secrets. */
@@ -114,8 +114,8 @@ export interface ObjectStore {
    * Stores or replaces an object atomically. It becomes visible only when complete, and a failure leaves nothing.
    *
    * @param bytes are read once; a repeated request sends the same bytes from memory
-   * @throws object-length if `bytes` has another length; store-unable; object-lock-dropped (the object is then stored
-   * without the lock)
+   * @throws object-length if `bytes` has a different length; store-unable; object-lock-dropped (the object is then
+   * stored without the lock)
    */
   put(
     name: string,
@@ -158,7 +158,7 @@ export interface ObjectStore {
 
 export interface Upload {
   readonly name: string;
-  /** The server's ID for it. */
+  /** The server's ID for the upload. */
   readonly uploadId: string;
 }
 
@@ -193,6 +193,6 @@ export interface UploadingStore extends ObjectStore {
    */
   completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal): Promise<void>;
 
-  /** Aborts an upload, if the server has it, and drops its parts. */
+  /** Aborts an upload, if the server still has it, and drops its parts. */
   giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void>;
 }

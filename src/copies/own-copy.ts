@@ -89,7 +89,7 @@ function keysFor(dataDir: string, to: string): LocalKey[] {
 }
 
 /**
- * Returns the ID in the description of a copy. Undefined if there is no description, an error if it is damaged.
+ * Returns the ID in a copy's description. Undefined if there is no description, an error if it is damaged.
  *
  * @throws copy-file-damaged if a newer version wrote it; errors of the store
  */
@@ -164,8 +164,8 @@ export function recipientAccess(
 }
 
 /**
- * Reads the trusted signers of manifests, which are the first and each later one that a reader of the copy authorised.
- * Also returns the errors of objects that authorise no signer.
+ * Reads the trusted signers of manifests, which are the first one and any later ones that a reader of the copy
+ * authorised. Also returns the errors of objects that authorise no signer.
  */
 export async function readSigners(store: ObjectStore, secrets: CopySecrets, signal: AbortSignal) {
   const signers = [secrets.signer];
@@ -182,7 +182,7 @@ export async function readSigners(store: ObjectStore, secrets: CopySecrets, sign
   return { signers, damaged };
 }
 
-/** Yields the objects in a directory, except those with names of others. */
+/** Yields the objects in a directory, except those whose names are not ours. */
 export async function* listOwnNames(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
   let found = 0;
   for await (const fact of store.list(FOLDERS[folder], signal)) {
@@ -210,7 +210,7 @@ export interface KeyRequest {
 }
 
 /**
- * Returns the secrets of the copy that this archive writes to. A write-only machine has none, and opens them with `way`.
+ * Returns the secrets of the copy that this archive writes to. A write-only machine has none and calls `way`.
  *
  * @param way is called only if needed
  * @throws offsite-key-unfit, copy-key-refused; errors of `withOwnKey`, `way` and the store
@@ -236,7 +236,7 @@ export function localSecrets(key: LocalKey): CopySecrets | undefined {
 }
 
 /**
- * Removes newer private keys than the one that this machine writes with, which come from an unfinished rotation.
+ * Removes private keys newer than the one that this machine writes with. They come from an unfinished rotation.
  * Everything else must equal the local data, because anyone who knows an age recipient can wrap other keys for it.
  *
  * @throws offsite-key-unfit
@@ -279,7 +279,7 @@ export async function lockKeys(locking: LockOptions & { readonly key: LocalKey }
   return await extendLocks(locking, names);
 }
 
-/** False for a damaged object. It may hide another version, which has to be locked. */
+/** False for a damaged object. It may hide another version, which must be locked. */
 async function opensOld(
   { store, key, signal }: Pick<LockOptions, 'store' | 'signal'> & { readonly key: LocalKey },
   name: string,

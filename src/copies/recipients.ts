@@ -64,7 +64,7 @@ export async function wrapFor(
   return { objects, age: known };
 }
 
-/** Refuses more recipients of a type than a reader tries. @throws offsite-too-many-recipients */
+/** Refuses more recipients of a type than a reader would try. @throws offsite-too-many-recipients */
 export function refuseTooManyRecipients(
   there: readonly Pick<WrappedKeys, 'type'>[],
   { recovery, passphrase, age = [] }: Additions,
@@ -94,7 +94,7 @@ export async function putObjects(
 
 const REMOVING_MS = 10_000;
 
-/** Removes unused objects, even after an interruption. If the store is unreachable, they stay. */
+/** Removes unused objects, even after an interruption. If the store is unreachable, they are left there. */
 export async function removeUnusedObjects(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -172,7 +172,7 @@ export async function addRecipients(
 /**
  * Removes recipients of a copy, and returns their IDs. A former recipient may have kept its keys.
  *
- * @param order with the beginnings of the IDs
+ * @param order with prefixes of the IDs
  * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; errors of `withOwnKey`
  */
 export async function removeRecipients(
@@ -216,7 +216,7 @@ export interface OpenedWith {
   readonly signer: Buffer | undefined;
 }
 
-/** Refuses a copy that another key created than the user gave. @throws offsite-signer-differs */
+/** Refuses a copy created by a key other than the one that the user gave. @throws offsite-signer-differs */
 export function refuseOtherSigner(
   secrets: CopySecrets,
   { signer }: Pick<OpenedWith, 'signer'>,
@@ -267,7 +267,7 @@ export async function isRotationUnfinished({
   return (await findLocalKey(dataDir, store, signal)).replaced.length > 0;
 }
 
-/** @throws offsite-too-many-rotations if readers would refuse another key */
+/** @throws offsite-too-many-rotations if readers would refuse one more key */
 export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): void {
   if (privateKeys.length < MAX_KEYS) return;
   throw copiesError('offsite-too-many-rotations', { to, most: MAX_KEYS });
@@ -320,7 +320,7 @@ export async function finishRotation(order: KeyRequest): Promise<RotatedKeys> {
   }));
 }
 
-/** Stores the next pair on this machine, unless an interrupted rotation did. @throws offsite-key-unreadable */
+/** Stores the next pair on this machine, unless an interrupted rotation did so. @throws offsite-key-unreadable */
 async function prepareNextKey(key: LocalKey, file: string, { privateKeys }: CopySecrets) {
   const [newest = Buffer.alloc(0)] = privateKeys;
   const next = key.next ?? newNextKey(key.copyId, newest);

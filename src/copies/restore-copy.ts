@@ -54,7 +54,7 @@ import {
 } from './recipients.ts';
 import { type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
-/** Remembers which version of each object to read, which is the newest unless it is damaged or missing. */
+/** Remembers which version of each object to read: the newest, unless it is damaged or missing. */
 class ChosenVersions {
   readonly #chosen = new Map<string, string>();
   readonly #left = new Map<string, string[]>();
@@ -241,7 +241,7 @@ const AT_ONCE = 2;
 
 /**
  * Fetches the segments that a repair may need into an empty directory, as a copy with gaps. These segments are not
- * intact here, or reach beyond the end of the local log. Returns also which segments the copy cannot supply, with the
+ * intact here, or extend beyond the end of the local log. Also returns which segments the copy cannot supply, with the
  * names of their first objects.
  */
 async function fetchForRepair(source: SegmentSource, dir: string, into: string) {
@@ -313,11 +313,11 @@ export type RestoredLog = Awaited<ReturnType<typeof restoreLog>>;
 
 /** Marks a directory with an unfinished restore, which can be resumed. */
 const UNFINISHED = 'copy-from.json';
-/** Segments wait in turn for the network and for the disk. */
+/** Each segment waits alternately for the network and the disk. */
 const RESTORED_AT_ONCE = 4;
 
 /**
- * Restores an archive's log from a copy. Returns also which segments could not be restored.
+ * Restores an archive's log from a copy. Also returns which segments could not be restored.
  *
  * @throws offsite-not-empty; `disk-full` and other disk errors; errors of the store
  */
@@ -360,7 +360,7 @@ async function begin(to: string, manifest: SecretManifest): Promise<void> {
   }
   await replaceFile(realFiles, file, Buffer.from(mark, 'utf8'));
   realFiles.makeFolder(logFolder(to));
-  // FORMAT comes first, because a log without it counts as damaged.
+  // FORMAT comes first, because a log without it is treated as damaged.
   await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
 }
 
@@ -382,7 +382,7 @@ export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;
 
 /**
  * Fetches the segments that a repair may need from an off-site copy into a new directory below the archive's `tmp`,
- * which the caller removes. Returns also the manifest's commit, unless a later signer signed it.
+ * which the caller removes. Also returns the manifest's commit, unless a later signer signed it.
  *
  * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors of `findLocalKey` and the store
  */
@@ -415,7 +415,7 @@ export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) 
   }
 }
 
-/** Returns the key of this archive and of the copy's creator. Adopting the copy took later signers from the target. */
+/** Returns the keys of this archive and of the copy's creator. Later signers came from the target during adoption. */
 function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Buffer[] {
   const file = path.join(dataDir, 'checkpoint.key');
   const own = existsSync(file) ? [rawPublicKey(readSigningKey(file))] : [];
@@ -560,7 +560,7 @@ export async function adoptCopy(order: AdoptOrder) {
       ...known(before, publicKey),
     });
     await key.write(file);
-    // Damage has to be found now, because nothing here shows later what the objects should be.
+    // Damage must be found now, because nothing here will show later what the objects should be.
     const memory = copyMemory(undefined, copyId);
     const mending = { store, key, file, memory, signal, now: Date.now };
     const { findings } = await repairKeptObjects({ ...mending, signingKey });
@@ -612,7 +612,7 @@ function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to:
   if (!isSame) throw copiesError('offsite-key-unfit', { to });
 }
 
-/** Returns the data that only the previous local keys have. */
+/** Returns the data that only the previous local keys contain. */
 function known(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
   if (before === undefined) return {};
   const { age, replaced, next } = before;

@@ -197,7 +197,7 @@ const MIN_BYTES_PER_MS = 16;
 const CONNECTIONS = 16;
 const ABANDONED_MS = 3 * 24 * 60 * 60_000;
 const ERROR_CODE = /^[A-Za-z0-9.]{1,64}$/;
-/** Invalid certificates, with which a retry would fail again. */
+/** Errors about invalid certificates, which a retry would not fix. */
 const TLS_REFUSALS = /^(?:CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
 const TIMEOUTS = {
@@ -217,7 +217,7 @@ export interface S3Options {
   readonly timeouts?: Readonly<typeof TIMEOUTS>;
   /** Objects up to this length are sent in one request. Servers require at least 5 MiB. */
   readonly partBytes?: number;
-  /** Age in milliseconds from which an unfinished upload is aborted. */
+  /** Age in milliseconds at which an unfinished upload is aborted. */
   readonly abandonedMs?: number;
 }
 
@@ -257,7 +257,7 @@ export interface S3Reply extends Response {
 
 /**
  * Signs and sends requests to one bucket, with retries after transient failures. Follows no redirects. Uses Node's HTTP
- * client: undici 7 ends the process when a server closes the connection of a response that nobody is reading, which
+ * client: undici 7 crashes the process when a server closes the connection of a response that nobody is reading, which
  * happens with slow disks.
  */
 export class S3Client {
@@ -355,7 +355,7 @@ export class S3Client {
         sent.on('error', reject);
         sent.once('close', () => reject(failed('ECONNRESET')));
       });
-      // It is awaited only after the body is written, so an earlier failure must not count as unhandled.
+      // It is awaited only after the body is written, so an earlier failure must not be reported as unhandled.
       arrived.catch(() => {});
       await this.#write(sent, body, arrived, signal);
       return this.#answer(operation, await arrived, signal, unwatch);
@@ -454,7 +454,7 @@ export class S3Client {
     signal: AbortSignal,
     unwatch: () => void,
   ): Answer {
-    // A discarded response has no reader that would handle errors.
+    // A discarded response has no reader to handle errors.
     message.on('error', () => {});
     message.once('close', unwatch);
     return {

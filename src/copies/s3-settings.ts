@@ -7,7 +7,7 @@ import { objectError } from './errors.ts';
 /** The settings in a file of Amazon's tools, by section. Nested settings have names like `above.name`. */
 type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** Parses lines like `[section]` and `name = value`, and comments with # or ;. Ignores other lines. */
+/** Parses lines like `[section]` and `name = value`, and comments that start with # or ;. Ignores other lines. */
 function parseProfiles(text: string): Profiles {
   const profiles = new Map<string, Map<string, string>>();
   let settings: Map<string, string> | undefined;
@@ -36,7 +36,7 @@ export interface S3Settings {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The directory that contains `.aws`. */
   readonly home: string;
-  /** The rest overrides the environment and the files. */
+  /** This and the following fields override the environment and the files. */
   readonly endpoint?: string | undefined;
   readonly region?: string | undefined;
   readonly profile?: string | undefined;
@@ -45,10 +45,10 @@ export interface S3Settings {
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const REGION = /^[A-Za-z0-9-]{1,64}$/;
-/** What a header may contain. */
+/** Text that a header may contain. */
 const PRINTABLE = /^[\x21-\x7e]{1,4096}$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
-/** These sources of keys need programs or services. */
+/** Key sources that require other programs or services. */
 const OTHER_WAYS = ['credential_process', 'sso_session', 'sso_start_url', 'role_arn'];
 
 /**

@@ -34,10 +34,10 @@ const MAX_PARTS = 10_000;
 /** In a row. */
 const MAX_EMPTY_PAGES = 100;
 const MAX_PAGES = 1000;
-/** Objects are written once, so more versions come from another writer. */
+/** Objects are written once, so any additional versions come from another writer. */
 const MAX_VERSIONS = 32;
 const MIB = 1024 * 1024;
-/** Metadata that identifies the `writeObject` call which stored an object, in case its response was lost. */
+/** Metadata that identifies the `writeObject` call that stored an object, in case its response was lost. */
 const MARK = 'x-amz-meta-mailkeep-put';
 /** Time limit for aborting a failed upload. If it is exceeded, a later cleanup aborts the upload. */
 const GIVING_UP_MS = 15_000;
@@ -45,7 +45,7 @@ const LISTING = 'ListObjectsV2';
 const READING = 'GetObject';
 const XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 
-/** Decodes a key of the bucket. An undecodable key stays as it is, which is not a valid name. */
+/** Decodes a key of the bucket. An undecodable key is returned unchanged; it is not a valid name. */
 function decodedKey(key: string, isEncoded: boolean): string {
   if (!isEncoded) return key;
   try {
@@ -87,7 +87,7 @@ function md5(bytes: Buffer): string {
   return createHash('md5').update(bytes).digest('base64');
 }
 
-/** Yields buffers of one length, of which the last may be shorter. Each is valid until the next is requested. */
+/** Yields buffers of equal length; the last may be shorter. Each is valid until the next is requested. */
 async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
   const part = Buffer.allocUnsafeSlow(length);
   let filled = 0;
@@ -194,8 +194,8 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Aborts uploads of interrupted processes, once. Others may share a bucket without a prefix. So only names with the
-   * same directory and length as `like` count as ours.
+   * Aborts uploads of interrupted processes, once. Without a prefix, others may share the bucket, so only names with
+   * the same directory and length as `like` are considered ours.
    */
   async #sweep(like: string, signal: AbortSignal): Promise<void> {
     if (this.#isSwept) return;
@@ -244,7 +244,7 @@ export class S3Store extends S3Client implements UploadingStore {
   ): Promise<XmlElement> {
     const query = {
       'list-type': '2',
-      // Keys of others may have characters that XML cannot represent.
+      // Other programs' keys may contain characters that XML cannot represent.
       'encoding-type': 'url',
       ...(prefix === '' ? {} : { prefix }),
       ...(token === undefined ? {} : { 'continuation-token': token }),
@@ -557,7 +557,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const reply = await this.ok({ operation, method: 'POST', name, query, headers }, signal);
     const uploadId = reply.xml === undefined ? '' : textOf(reply.xml, 'UploadId');
     if (reply.isUncertain) {
-      // The name is ours alone. An unacknowledged upload of it would stay for ever, and its parts cost money.
+      // Nobody else uses this name. An unacknowledged upload would remain forever, and its parts cost money.
       for (const upload of await this.unfinishedUploads(name, signal)) {
         if (upload.name !== name || upload.uploadId === uploadId) continue;
         await this.giveUpUpload(upload, signal);
@@ -601,7 +601,7 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.invalid(operation, 'no ETag');
   }
 
-  /** If the response was lost, the server no longer has the upload. The caller then has to look for the object. */
+  /** If the response was lost, the server no longer has the upload. The caller must then look for the object. */
   async #completeParts({ name, uploadId }: Upload, etags: readonly string[], signal: AbortSignal) {
     const operation = 'CompleteMultipartUpload';
     const parts = etags.map(
@@ -730,7 +730,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  /** Deletes a test object, if allowed. It is empty, so it may also stay. */
+  /** Deletes a test object, if allowed. It is empty, so leaving it does no harm. */
   async #deleteTried(name: string, signal: AbortSignal): Promise<void> {
     try {
       await this.#deleteVersions(name, signal, true);

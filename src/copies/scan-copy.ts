@@ -16,7 +16,7 @@ export interface ClosedSegment {
 }
 
 export interface Boundary extends ChainState {
-  /** Its end in the file of generation 1. */
+  /** Where it ends in the generation 1 file. */
   readonly offset: number;
   /** Milliseconds since the epoch. */
   readonly time: number;
@@ -102,7 +102,7 @@ function commitsOf(
   });
 }
 
-/** Returns the archive's commit with a number. Undefined if there is none. */
+/** Returns the archive's commit with this number. Undefined if there is none. */
 export function commitAt(
   files: FileLayer,
   dir: string,

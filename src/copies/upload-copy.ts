@@ -50,7 +50,7 @@ async function* fileBytes(path: string, from: number, to: number): AsyncIterable
   yield* createReadStream(path, { fd, start: from, end: to - 1, highWaterMark: CHUNK_BYTES });
 }
 
-/** An object of the target, with the length and the hash of its stored bytes. */
+/** An object at the target, with the length and hash of its stored bytes. */
 export type ObjectEntry = Readonly<ClearManifest['objects'][number]>;
 
 export interface PlannedObject<T> {
@@ -79,9 +79,9 @@ export const MAX_TAIL = 32;
 const PADDING = 64 * 1024;
 
 /**
- * Plans the uploads of a copy. A segment that exists there stays, whatever its generation here. New batches of the open
- * segment become one more object of its tail, merged with earlier objects that are not much larger. So the tail stays
- * short, and each byte is uploaded only a few times before its segment is closed.
+ * Plans the uploads of a copy. A segment that exists there is kept, whatever its generation here. New batches of the
+ * open segment become one more object of its tail, merged with earlier objects that are not much larger. So the tail
+ * stays short, and each byte is uploaded only a few times before its segment is closed.
  *
  * @param known existing objects by mark
  */
@@ -134,7 +134,7 @@ function planTail(
   return [...kept, { what, mark, there: known.get(mark) }];
 }
 
-/** Returns the objects that exist with their length. The bucket's owner, or a lifecycle rule, may have removed some. */
+/** Returns the objects that have the right length. The bucket's owner, or a lifecycle rule, may have removed some. */
 async function stillThere(
   store: ObjectStore,
   listed: readonly ObjectEntry[],
@@ -153,15 +153,15 @@ async function stillThere(
 interface Tidied {
   readonly manifests: number;
   readonly objects: number;
-  /** Objects that could not be removed, with the ends of their locks, ISO 8601; null if the store reports none. */
+  /** Objects that could not be removed, and when their locks expire, ISO 8601; null if the store reports none. */
   readonly locked: readonly { readonly name: string; readonly until: string | null }[];
-  /** The last of these ends. Null if nothing is locked, or the store does not report an end. */
+  /** The latest of these times. Null if nothing is locked or the store does not report one. */
   readonly lockedUntil: string | null;
 }
 
 interface TidyOptions
   extends Pick<UploadOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
-  /** Of the last written manifest, which some stores list only after a while. */
+  /** Sequence of the manifest written last, which some stores list only after a while. */
   readonly sequence: number;
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
@@ -175,11 +175,11 @@ const GRACE_MS = 24 * 3_600_000;
 /**
  * Removes manifests beyond those to keep, once they have been superseded for a day. Then removes objects that no
  * remaining manifest lists, unless they are younger than a day. All times are by the store's clock. While a remaining
- * manifest is unreadable, all objects stay, because it may list them. Objects that a copy has locked stay until their
- * locks expire, and are not reported.
+ * manifest is unreadable, all objects are kept, because it may list them. Objects that a copy has locked are kept until
+ * their locks expire, and are not reported.
  *
- * @param atOnce removes all manifests except the newest, and their objects, because they lead to mail that was purged
- * @returns undefined if the store does not list the last written manifest yet; nothing was removed then
+ * @param atOnce removes all manifests except the newest, and their objects, because they refer to purged mail
+ * @returns undefined if the store does not list the last written manifest yet; nothing has been removed
  */
 export async function cleanUpCopy(
   options: TidyOptions,
@@ -190,7 +190,7 @@ export async function cleanUpCopy(
   if (newest === undefined || newest.clear.sequence < options.sequence) return undefined;
   const locked: { name: string; until: string | null }[] = [];
   const remove = async (name: string): Promise<boolean> => {
-    // After a purge, removal is tried even if it must fail, so that every run reports what stays.
+    // After a purge, removal is tried even if it must fail, so that every run reports what remains.
     if (!atOnce && (memory.lockedUntil(name) ?? 0) > now()) return false;
     try {
       await store.delete(name, signal);
@@ -280,13 +280,13 @@ export interface UploadOptions {
   readonly seen: number;
   /** Uploads every segment again in its present state. */
   readonly refresh: boolean;
-  /** Number of newest manifests to keep whatever their age, including the new one. */
+  /** Number of manifests to keep regardless of age, newest first, including the new one. */
   readonly keep: number;
   /** Names of damaged objects at the target, which must be uploaded again. */
   readonly damaged?: ReadonlySet<string> | undefined;
   /** The newest manifest seen here. It is stored again if the target has no manifest as new. */
   readonly manifest?: KeptManifest | undefined;
-  /** Days for which uploads are locked. The locks of objects in the newest manifest are extended in time. */
+  /** Number of days to lock uploads for. The locks of objects in the newest manifest are extended in time. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -313,8 +313,8 @@ const AT_ONCE = 2;
 const MAX_MS = 12 * 3_600_000;
 
 /**
- * Brings an off-site copy to the archive's last commit. Uploads missing objects, writes a manifest, then removes objects
- * that no recent manifest lists. After any interruption, the newest manifest leads to a complete archive.
+ * Brings an off-site copy up to the archive's last commit. Uploads missing objects, writes a manifest, then removes
+ * objects that no recent manifest lists. After any interruption, the newest manifest leads to a complete archive.
  *
  * @throws offsite-rolled-back, offsite-ahead, offsite-diverged, offsite-other-signer, offsite-nothing; errors of
  * `scanArchive`, `prove` and the store
@@ -339,7 +339,7 @@ export async function uploadCopy(options: UploadOptions) {
     manifests = await findManifests(store, key, signal);
   }
   for (const { name, error } of manifests.invalid) {
-    // Its signature was valid, so it is one of ours with the name of another.
+    // Its signature was valid, so it is one of our manifests under another one's name.
     if (error.facts.reason !== 'name') continue;
     mended.push({ name, error });
     await store.delete(name, signal);
@@ -383,10 +383,10 @@ export async function uploadCopy(options: UploadOptions) {
     return {
       copyId: key.copyId,
       ...survey.commit,
-      /** Number and bytes of uploaded objects, without the manifest. */
+      /** Number and total bytes of uploaded objects, excluding the manifest. */
       uploaded: counted.names.size,
       bytes: counted.bytes,
-      /** Number and bytes of the objects in the manifest. */
+      /** Number and total bytes of the objects in the manifest. */
       objects: listed.length,
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
       /** Objects in the newest manifest that had disappeared. */
@@ -400,7 +400,7 @@ export async function uploadCopy(options: UploadOptions) {
         .map((one) => one.name)
         .filter((one) => !mended.some((finding) => finding.name === one)),
       removed,
-      /** Of the newest manifest and its objects. Null if nothing was to be locked. */
+      /** Locks of the newest manifest and its objects. Null if locking was not requested. */
       locks,
     };
   }
@@ -615,7 +615,7 @@ async function put(
   return { name, length: sealed.length, sha256: sealed.sha256() };
 }
 
-/** Returns whether a manifest already has everything that a new one would. */
+/** Returns whether a manifest already contains everything that a new one would. */
 function isThere(
   { clear }: FoundManifest,
   { commit }: CopyScan,

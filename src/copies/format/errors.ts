@@ -24,13 +24,13 @@ export type ObjectDamage = keyof typeof OBJECT_DAMAGE;
 const KEY_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   name: 'it was moved to another name',
-  /** They are too expensive to compute, or invalid. */
+  /** The parameters are invalid or too expensive to compute. */
   cost: 'its parameters for scrypt are too large or too small',
   clear: 'the part that is not encrypted was changed',
 } as const;
 export type KeyDamage = keyof typeof KEY_DAMAGE;
 
-/** Types of recipients for whom the keys of a copy are wrapped. */
+/** Recipient types that a copy's keys can be wrapped for. */
 const OPENERS = {
   passphrase: 'the passphrase',
   recovery: 'the recovery key',
@@ -92,7 +92,7 @@ export const offsiteError = defineErrors({
       `${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`,
     'copy-file-damaged': (f: {
       reason: 'shape' | 'signature' | 'newer';
-      /** The format of a newer version, such as `copy 2`; null otherwise. */
+      /** The format, such as `copy 2`, if a newer version wrote it; otherwise null. */
       found: string | null;
     }) =>
       f.reason === 'newer'
@@ -124,7 +124,7 @@ export const offsiteError = defineErrors({
       `This is not a recovery key: ${counted(lines, 'line')} with ${counted(characters, 'character')} in all.`,
       'A recovery key has four lines such as "ABCD-EFGH".',
     ],
-    /** One line of the recovery key is wrong; `seems` is the line number that it may belong to. */
+    /** One line of the recovery key is wrong; `seems` is the number of the line that it appears to be. */
     'copy-recovery-line': (f: {
       line: number;
       reason: 'length' | 'character' | 'checksum' | 'order';

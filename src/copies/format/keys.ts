@@ -57,7 +57,7 @@ async function decryptWithAge(
 }
 
 /**
- * Returns the identities in a file written by `age-keygen`, which has one per line, and comments.
+ * Returns the identities in an `age-keygen` file, which has one per line and may contain comments.
  *
  * @throws `copy-age-identity` with the number of the first invalid line, never with its text
  */
@@ -86,16 +86,16 @@ function isIdentity(text: string, decrypter: { addIdentity(text: string): void }
   }
 }
 
-/** Parameters of scrypt (RFC 7914). */
+/** scrypt parameters (RFC 7914). */
 interface ScryptCost {
   readonly N: number;
   readonly r: number;
   readonly p: number;
 }
 
-/** Takes 128 MiB and some tenths of a second. */
+/** Takes 128 MiB and a few tenths of a second. */
 export const SCRYPT_COST: ScryptCost = { N: 2 ** 17, r: 8, p: 1 };
-/** Takes 1 GiB. Parameters come from an untrusted place. */
+/** Takes 1 GiB. The parameters come from an untrusted source. */
 const LARGEST: ScryptCost = { N: 2 ** 20, r: 8, p: 4 };
 const SMALLEST_N = 2 ** 10;
 
@@ -122,7 +122,7 @@ async function passphraseKey(
 /** The secrets that every recipient can open. They suffice to read and trust a copy. */
 export interface CopySecrets {
   readonly copyId: Buffer;
-  /** Newest first. Several after a rotation, so that one recipient object opens everything. */
+  /** Newest first. There are several after a rotation, so that one recipient object opens everything. */
   readonly privateKeys: readonly Buffer[];
   readonly nameKey: Buffer;
   /** Ed25519 key that created the copy and whose manifests are trusted. */
@@ -153,7 +153,7 @@ export interface KeyObject {
   readonly bytes: Buffer;
 }
 
-/** Public data about a recipient. Nothing in it is authentic before it is unwrapped. */
+/** Public data about a recipient. None of it is authenticated until it is unwrapped. */
 export type WrappedKeys = ReturnType<typeof readKeyObject>;
 
 interface RecipientNote {
@@ -213,7 +213,7 @@ const clearFields = {
   wrapped: base64(),
 };
 const salt = base64(SALT_BYTES);
-/** Checked by `isAffordable`, whose failure has a reason of its own. */
+/** Checked by `isAffordable`, which fails with a separate reason. */
 const costNumber = z.union([z.number(), z.string()]);
 const keyFields = z.discriminatedUnion('type', [
   z.strictObject({
@@ -261,7 +261,7 @@ export async function unwrapWithRecovery(
 
 /**
  * Undefined if the secrets are for another identity. Anyone who knows an age recipient can make such an object, so the
- * signer in it must be compared with one known from elsewhere.
+ * signer in it must be compared with one obtained elsewhere.
  *
  * @throws `copy-key-damaged`
  */
@@ -327,7 +327,7 @@ export function newRecoveryKey(): Buffer {
   return randomBytes(RECOVERY_BYTES);
 }
 
-/** Returns the four lines that the owner writes down. */
+/** Returns the four lines for the owner to write down. */
 export function recoveryLines(key: Buffer): string[] {
   return Array.from(Array(RECOVERY_LINES).keys(), (index) => {
     const data = key.subarray(index * LINE_BYTES, (index + 1) * LINE_BYTES);
@@ -459,7 +459,7 @@ function unwrapWith(keys: WrappedKeys, way: UnlockMethod): Promise<CopySecrets |
   return unwrapWithAge(keys, way.identities);
 }
 
-/** Returns whether two secrets differ at most in newer private keys. */
+/** Returns whether two sets of secrets are equal except for newer private keys. */
 function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
   const [few, many] = [one.privateKeys, other.privateKeys].toSorted((a, b) => a.length - b.length);
   const older = many?.slice(many.length - (few?.length ?? 0)) ?? [];
@@ -484,8 +484,8 @@ const authorisedFields = z.strictObject({
 const signerFields = authorisedFields.extend({ mac: hex(32) });
 
 /**
- * Returns an object that authorises another key (Ed25519) to sign manifests of a copy. It needs the newest private key,
- * so a rotation needs new objects for later signers.
+ * Returns an object that authorises another key (Ed25519) to sign manifests of a copy. This requires the newest private
+ * key, so later signers need new objects after a rotation.
  */
 export function encodeSigner(secrets: CopySecrets, signer: Buffer): KeyObject {
   const { name, id } = recipientName('signers');
@@ -518,7 +518,7 @@ export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Bu
   return signed.signer;
 }
 
-/** Only readers of the copy can derive the key of this MAC. */
+/** Only readers of the copy can derive this MAC's key. */
 function macOf(privateKey: Buffer, fields: z.output<typeof authorisedFields>): Buffer {
   const key = hkdfSync('sha256', privateKey, NOTHING, SIGNERS_DOMAIN, KEY_BYTES);
   const text = encodeCanonical(authorisedFields, fields);

@@ -17,10 +17,10 @@ import {
   seal,
 } from './sealed-object.ts';
 
-/** The content of an object. */
+/** What an object contains. */
 export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
 
-/** The object that describes a copy to people, below the prefix. */
+/** Name, below the prefix, of the object that describes a copy to people. */
 export const COPY_NAME = 'mailkeep-copy';
 export const FOLDERS = {
   data: 'data/',
@@ -45,7 +45,7 @@ export function segmentMark(
 }
 
 /**
- * Returns the mark of an object with part of the open segment.
+ * Returns the mark of an object that contains part of the open segment.
  *
  * @param range offsets in the file of generation 1, with the hash of the last commit before `to`
  */
@@ -69,7 +69,7 @@ export function commitMark(
   return mark(nameKey, ['commit', number, hash]);
 }
 
-/** Returns a new name with a mark. Each attempt to write an object uses another name. */
+/** Returns a new name that contains a mark. Each attempt to write an object uses a new name. */
 export function objectName(ofMark: string): string {
   return `${FOLDERS.data}${ofMark}${randomBytes(8).toString('hex')}`;
 }
@@ -79,7 +79,7 @@ export function markOfName(name: string): string | undefined {
   return /^data\/([0-9a-f]{32})[0-9a-f]{16}$/.exec(name)?.[1];
 }
 
-/** Returns a new name. Names of manifests sort by commit. */
+/** Returns a new name. Manifest names sort by commit. */
 export function manifestName(commit: number): string {
   const digits = String(commit).padStart(16, '0');
   return `${FOLDERS.manifests}${digits}-${randomBytes(16).toString('hex')}`;
@@ -106,7 +106,7 @@ export function idOfName(folder: SmallFolder, name: string): string | undefined 
   return found === folder ? id : undefined;
 }
 
-/** HMAC-SHA256, truncated to 16 bytes. Fields are hexadecimal or numbers, so they contain no line end. */
+/** HMAC-SHA256, truncated to 16 bytes. Fields are hexadecimal or numbers, so they contain no line breaks. */
 function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
   const text = `mailkeep copy name 1\n${fields.join('\n')}\n`;
   return createHmac('sha256', nameKey).update(text, 'utf8').digest('hex').slice(0, 32);
@@ -125,12 +125,12 @@ const secretManifest = z
     format: z.string().max(MAX_FORMAT),
     /** The last commit. `time` is in milliseconds since 1970. */
     commit: z.strictObject({ number: count, hash: digest, time: count }),
-    /** From segment 1, without a gap. */
+    /** Starts with segment 1 and has no gaps. */
     segments: z
       .array(z.strictObject({ name: z.string(), segment: count }))
       .max(MAX_OBJECTS)
       .refine((all) => all.every(({ segment }, index) => segment === index + 1)),
-    /** Parts of the generation 1 file of the next segment, from its first byte without a gap. */
+    /** Parts of the next segment's generation 1 file, from its first byte and without gaps. */
     tail: z
       .array(z.strictObject({ name: z.string(), segment: count, from: count, to: count }))
       .max(MAX_OBJECTS)
@@ -165,9 +165,9 @@ const clearFields = z.strictObject({
   copy: z.string(),
   name: z.string(),
   commit: count,
-  /** Counts the manifests of a copy, from 0. */
+  /** Number of this manifest within its copy, starting at 0. */
   sequence: count,
-  /** Time of writing, milliseconds since 1970. */
+  /** When it was written, milliseconds since 1970. */
   time: count,
   /** SHA-256 of the previous manifest's bytes. Null for the first manifest. */
   previous: digest.nullable(),
@@ -193,7 +193,7 @@ type ClearFields = z.output<typeof clearFields>;
 export interface ClearManifest
   extends Omit<ClearFields, 'mailkeep' | 'copy' | 'sealed' | 'signature'> {
   readonly sealed: Buffer;
-  /** SHA-256 of all bytes, for the next manifest. */
+  /** SHA-256 of all bytes, which the next manifest will contain. */
   readonly sha256: string;
   readonly signer: Buffer;
 }
@@ -250,7 +250,7 @@ export async function encodeManifest(
   return canonicalBytes({ ...fields, signature });
 }
 
-/** Returns the clear part, which is parsed only after a trusted signature was found. @throws `copy-manifest-damaged` */
+/** Returns the clear part, which is parsed only once a trusted signature is found. @throws `copy-manifest-damaged` */
 export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): ClearManifest {
   const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });
@@ -317,9 +317,9 @@ const signedSettings = z.strictObject({
   mailkeep: z.literal(SETTINGS_MARK),
   copy: z.string(),
   id: z.string(),
-  /** Counts the settings of a copy, from 0. */
+  /** Number of these settings within their copy, starting at 0. */
   sequence: count,
-  /** Identifies equal settings to a writer, which cannot open them. */
+  /** Lets a writer, which cannot open settings, recognise equal ones. */
   mark: hexText(16),
   sealed: base64(),
 });

@@ -24,7 +24,7 @@ const ALGORITHM = 'aes-256-gcm';
 /** For keys that encrypt only one text. */
 const ONLY_NONCE = Buffer.alloc(NONCE_BYTES);
 
-/** All encryption is done here. A key and a nonce must never be used together twice. */
+/** All encryption happens here. Never use the same key and nonce together twice. */
 function encryption(key: Buffer, nonce: Buffer, bound: Buffer): CipherGCM {
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   return cipher.setAAD(bound);
@@ -35,7 +35,7 @@ export function chunkEncryption(key: Buffer, index: number, last: boolean, bound
   return encryption(key, chunkNonce(index, last), bound);
 }
 
-/** Encrypts the only text of a key, and appends the tag. */
+/** Encrypts the only text that a key is used for, and appends the tag. */
 export function encryptOnce(key: Buffer, text: Uint8Array, bound: Buffer): Buffer {
   const cipher = encryption(key, ONLY_NONCE, bound);
   return Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
@@ -61,7 +61,7 @@ function decryption(key: Buffer, nonce: Buffer, bound: Buffer, sealed: Buffer): 
   return text;
 }
 
-/** 11 bytes of counter, then a byte that is 1 in the last chunk. So no chunk can be omitted, moved or added. */
+/** An 11-byte counter, then a byte that is 1 in the last chunk, so that no chunk can be omitted, moved or added. */
 function chunkNonce(index: number, last: boolean): Buffer {
   const nonce = Buffer.alloc(NONCE_BYTES);
   nonce.writeUIntLE(index, 0, 6);
@@ -85,7 +85,7 @@ export function publicKeyOf(privateKey: Buffer): Buffer {
   return rawPublic(createPublicKey(privateObject(privateKey)));
 }
 
-/** Undefined for a public key of small order (RFC 7748, 6.1), which is never a key of ours. */
+/** Undefined for a public key of small order (RFC 7748, 6.1), which none of our keys has. */
 function sharedSecret(privateKey: Buffer, publicKey: Buffer): Buffer | undefined {
   try {
     return diffieHellman({
@@ -145,10 +145,10 @@ export const HEADER_BYTES = AT.wrapped + KEY_BYTES + TAG_BYTES;
 const DOMAIN = Buffer.from('mailkeep copy 1\n', 'utf8');
 const NOTHING = Buffer.alloc(0);
 
-/** A header, and the key of its chunks. */
+/** A header and the key for its chunks. */
 interface ObjectKey {
   readonly header: Buffer;
-  /** AES-256; for this object only. */
+  /** AES-256 key, used for this object only. */
   readonly key: Buffer;
   /** SHA-256 of the header, to which every chunk is bound. */
   readonly bound: Buffer;
@@ -183,7 +183,7 @@ export function newObjectKey({ copyId, publicKey }: SealingKey, about: ObjectIde
 }
 
 /**
- * Returns the key of the object with this header.
+ * Returns the key for the object with this header.
  *
  * @throws `copy-object-damaged`, `copy-key-unknown`
  */
@@ -204,7 +204,7 @@ function readObjectKey(opening: OpeningKey, about: ObjectIdentity, header: Buffe
     const recipient = publicKeyOf(privateKey);
     const isNamed = keyIdOf(recipient).equals(keyId);
     const key = unwrapped(privateKey, recipient, about, header);
-    // It opens, but the header has another key ID: the header was changed.
+    // It opens although the header names another key, so the header was changed.
     if (key !== undefined && !isNamed) throw damaged('header');
     if (key !== undefined) return { header, key, bound: boundTo(header) };
     known ||= isNamed;
@@ -253,12 +253,12 @@ function boundTo(header: Buffer): Buffer {
 
 /** Length of every chunk except the last. */
 export const CHUNK_BYTES = 1024 * 1024;
-/** Length of the field before the content which holds the content's length. */
+/** Length of the field that precedes the content and holds its length. */
 const LENGTH_BYTES = 8;
 const PADDED_TO = 64 * 1024;
 const ZEROS = Buffer.alloc(PADDED_TO);
 
-/** Returns the length of a content with its length field and padding. */
+/** Returns the length of content including its length field and padding. */
 function framedLength(length: number): number {
   return Math.ceil((LENGTH_BYTES + length) / PADDED_TO) * PADDED_TO;
 }
@@ -271,7 +271,7 @@ export function sealedLength(length: number): number {
 
 interface Sealed {
   readonly length: number;
-  /** Single use. A retry must seal again, which creates a new key. */
+  /** Can be read only once. A retry must seal again, which creates a new key. */
   readonly bytes: AsyncIterable<Buffer>;
   /** Returns the hexadecimal SHA-256 of all bytes, once they have been read. */
   readonly sha256: () => string;
@@ -394,7 +394,7 @@ class Chunks {
   readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES + TAG_BYTES);
   #filled = 0;
   #index = 0;
-  /** Remaining bytes of the content and of the framed content, by the length in the first chunk. */
+  /** Remaining bytes of content and of framed content, according to the length in the first chunk. */
   #contentLeft = 0;
   #framedLeft = 0;
 
@@ -409,7 +409,7 @@ class Chunks {
     return this.#filled === this.#buffer.length;
   }
 
-  /** Takes bytes of a piece from an offset, and returns their number. */
+  /** Takes bytes from a piece, starting at an offset, and returns how many. */
   fill(piece: Uint8Array, at: number): number {
     const part = piece.subarray(at, at + this.#buffer.length - this.#filled);
     this.#buffer.set(part, this.#filled);
@@ -466,7 +466,7 @@ export function base64(length?: number) {
   });
 }
 
-/** Lower-case hexadecimal digits for this many bytes. */
+/** Returns a schema for this many bytes as lower-case hexadecimal digits. */
 export function hexText(bytes: number) {
   return z
     .string()
@@ -521,7 +521,7 @@ const signedFile = z.strictObject({
   signer: base64(KEY_BYTES),
 });
 const copyFile = signedFile.extend({ signature: base64(64) });
-/** What any version writes. */
+/** Matches what any version writes. */
 const anyCopyFile = z.record(z.string(), z.string());
 
 /** The content of the object `mailkeep-copy`. Anyone with write access can replace it, so no key is taken from it. */
