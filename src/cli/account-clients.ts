@@ -30,8 +30,8 @@ function refusalIn(error: unknown): OriginRefusal | null {
 }
 
 /**
- * Errors whose hints do not fit an operation that the user calls: they refer to the next sync, or guess what the
- * service's own text states.
+ * Errors whose hints do not fit an operation that the user calls: they refer to the next sync, or guess at what the
+ * service's own text already states.
  */
 const NO_HINT: ReadonlySet<string> = new Set([
   'origin.status',
@@ -47,7 +47,7 @@ function hintByHand({ code }: MailkeepError, hint: string | null): string | null
   return NO_HINT.has(code) ? null : hint;
 }
 
-/** Returns the service's own error text, as JSON and as terminal lines. Masks tokens that the service repeats. */
+/** Returns the service's own error text, as JSON and as terminal lines. Masks tokens that the service echoes. */
 function answeredWords(
   { status, facts }: OriginRefusal,
   answer: OriginAnswer,
@@ -81,10 +81,10 @@ export interface Clients extends AccountClients {
   readonly options: CallOptions;
 }
 
-/** Covers a short failure. A limit on test deliveries is reported instead of awaited. */
+/** Enough for a brief failure. A limit on test deliveries is reported, not waited out. */
 export const SHORT_RETRIES = { budgetMs: 5_000 };
 
-/** Returns the limiter's learned rates; undefined for a damaged state. */
+/** Returns the limiter's learned rates; undefined if the state is damaged. */
 function learned(state: StateFile | undefined, key: string): unknown {
   try {
     return state?.get('limiter', key);

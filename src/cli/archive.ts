@@ -72,7 +72,7 @@ export function readQuery(context: CommandContext, { dataDir }: Reader, typed: s
 }
 
 /**
- * Parses the query and the time of a selection. Also returns the names in the query that the archive does not know.
+ * Parses the query and the time of a selection. Also returns names in the query that are unknown to the archive.
  * @throws errors of `readQuery`; usage-bad-date
  */
 export function readSelection(
@@ -230,7 +230,7 @@ export function warnBeforeFirstCommit(
 }
 
 /**
- * Returns the keys of the mailboxes that limit a sign-in link or token; null for no limit.
+ * Returns the keys of the mailboxes that a sign-in link or token is limited to; null for no limit.
  * @param named addresses or resource ids
  * @throws usage-unknown-name
  */

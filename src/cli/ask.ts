@@ -4,8 +4,8 @@ import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 
 /**
- * Returns functions that prompt on a terminal; undefined without one. They write to standard error, so that standard
- * output contains only results.
+ * Returns functions that prompt on a terminal; undefined if there is none. They write to standard error, so that
+ * standard output contains only results.
  */
 export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
   const { notices, signal } = context;
@@ -47,7 +47,7 @@ export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notice
 
 export type Prompter = NonNullable<ReturnType<typeof terminalPrompter>>;
 
-/** Bytes, more than any token has: a wrong file is refused early. */
+/** Bytes; larger than any token, so that a wrong file is refused early. */
 const MAX_TOKEN = 65_536;
 
 /** Returns standard input as trimmed text; empty if there is none or too much. */
@@ -56,7 +56,7 @@ export async function readStdinText(stdin: Readable): Promise<string> {
   return bytes.length > MAX_TOKEN ? '' : bytes.toString('utf8').trim();
 }
 
-/** Returns standard input. Stops reading after more than `most` bytes. */
+/** Returns standard input. Stops reading once there are more than `most` bytes. */
 export async function readStdinBytes(stdin: Readable, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;

@@ -30,7 +30,7 @@ export type RunCommand = (context: CommandContext) => Promise<CommandResult>;
 export type Define = (command: Command, chosen: (body: RunCommand) => void) => void;
 
 interface CommandFile {
-  /** True if words of the line may start with a minus: see `minusWords`. */
+  /** True if words on the line may start with a minus: see `minusWords`. */
   readonly takesMinusWords?: boolean;
   readonly define: Define;
 }
@@ -43,7 +43,7 @@ export interface CommandEntry {
   readonly load: () => Promise<CommandFile>;
 }
 
-/** Switches of a command line, by Commander's option names. */
+/** A command line's switches, keyed by Commander's option names. */
 export type Flags<Name extends string> = { readonly [Option in Name]?: boolean };
 export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };
 
@@ -56,8 +56,8 @@ export function invalidUsage(command: string, problem: string): Error {
 }
 
 /**
- * Refuses option combinations that are not allowed.
- * @param problems sentences, each with whether it applies
+ * Refuses forbidden option combinations.
+ * @param problems sentences, each mapped to whether it applies
  * @throws usage-invalid with the first that applies
  */
 export function refuse(command: string, problems: Readonly<Record<string, boolean>>): void {
@@ -77,7 +77,7 @@ export function subCommand(command: Command, name: string, summary: string): Com
   return command.command(name).summary(summary).description(summary);
 }
 
-/** Resolves when a command is interrupted, which is the normal end of a server. */
+/** Resolves when a command is interrupted, which is how a server normally stops. */
 export function untilInterrupted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();

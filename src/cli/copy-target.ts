@@ -104,7 +104,7 @@ export async function recordRefusedCopy<T>(
     return await act();
   } catch (error) {
     const isDamage = error instanceof MailkeepError && error.family === 'damage';
-    // A copy by a newer version is intact.
+    // A copy made by a newer version is intact.
     if (isDamage && error.facts.reason !== 'newer') {
       const finding = { name: 'manifests/', error, repaired: false };
       writeStateOrWarn(context, dataDir, 'copy', (state) =>
@@ -115,7 +115,7 @@ export async function recordRefusedCopy<T>(
   }
 }
 
-/** Passphrase in the environment, used if no file is given. */
+/** Environment variable with the passphrase, used if no file is given. */
 const PASSPHRASE = 'MAILKEEP_COPY_PASSPHRASE';
 const MAX_BYTES = 64 * 1024;
 

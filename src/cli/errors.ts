@@ -15,7 +15,7 @@ function describing(operation: string): string {
   return `"mailkeep api ${operation} --describe" shows its parameters and body.`;
 }
 
-/** Errors of a wrongly called operation. Exit code 2. */
+/** Errors for an operation that was called incorrectly. Exit code 2. */
 export const operationError = defineErrors({
   usage: {
     /** `nearest`: similar names, best first. */
@@ -115,7 +115,7 @@ export const operationError = defineErrors({
   },
 });
 
-/** Errors of installing units. Exit code 2. */
+/** Errors when installing units. Exit code 2. */
 export const serviceUnitsError = defineErrors({
   usage: {
     'service-units-differ': ({ files }: { files: readonly string[] }) => [

@@ -3,9 +3,9 @@ import type { Finding } from '../catalog/findings.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { counted } from '../core/text.ts';
 
-/** Messages listed per damaged range. */
+/** Maximum number of messages listed per damaged range. */
 const MAX_NAMED = 5;
-/** Shown shortened. */
+/** Hashes are shortened for display. */
 const HASH = /^[0-9a-f]{64}$/i;
 
 const DIFFERENCES = {

@@ -28,7 +28,7 @@ const WRITES: Meanings = { ...ANY, 3: MEANINGS[3], 5: MEANINGS[5] };
 const ASKS: Meanings = { ...ANY, 6: MEANINGS[6] };
 const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
 
-/** Exit codes of commands that run until stopped. The first signal stops them in order, the second at once. */
+/** Exit codes of commands that run until stopped. The first signal stops them gracefully, the second immediately. */
 const STOPPED: Meanings = {
   0: 'stopped by SIGTERM or SIGINT',
   130: 'ended at once by a second SIGTERM or SIGINT',
@@ -141,7 +141,7 @@ export function subcommandExamples(help: string, words: string): string {
   return lines.length === 0 ? '' : ['', 'EXAMPLES', ...lines, ''].join('\n');
 }
 
-/** Wraps a help text: fills paragraphs, and breaks longer rows between words. */
+/** Wraps help text: fills paragraphs, and breaks longer rows between words. */
 export function wrappedHelp(text: string, columns: number): string {
   const lines: string[] = [];
   let paragraph: string[] = [];
@@ -232,7 +232,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   ...{ deleted: 'is:deleted', attachment: 'has:attachment', attachments: 'has:attachment' },
 };
 
-/** Returns what to use instead of an unknown command or option. */
+/** Suggests what to use instead of an unknown command or option. */
 export function unknownWordHint(typed: string, command: Command, program: Command): string | null {
   if (!typed.startsWith('-')) {
     if (command !== program || !Object.hasOwn(COMMANDS, typed.toLowerCase())) return null;

@@ -24,7 +24,7 @@ export interface ListOptions {
   readonly mailbox?: string | undefined;
   /** A path, a pattern with `*`, or a special use such as `sent`. */
   readonly folder?: string | undefined;
-  /** Messages deleted at the service, instead of current ones. */
+  /** True for messages deleted at the service instead of current ones. */
   readonly deleted?: boolean | undefined;
   /** The archive's state at this time. */
   readonly asOf?: Date | undefined;
@@ -86,18 +86,18 @@ export interface VerifyReport {
 }
 
 export interface VerifyOptions {
-  /** False checks only structure, checksums and catalog, without hashing messages. */
+  /** If false, checks only structure, checksums and catalog, without hashing messages. */
   readonly full?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * An archive, open for reading. Needs neither configuration nor network, never writes, and works while another
- * program writes. Every method throws `MailkeepError` with a sentence as message.
+ * An archive, open for reading. Needs neither configuration nor network, never writes, and works while another program
+ * writes. Every method throws a `MailkeepError` whose message is a sentence.
  */
 export interface Archive {
   readonly dataDir: string;
-  /** Returns how many commits the catalog is behind the log: lists and searches lack them. 0 in an idle archive. */
+  /** Returns how many commits the catalog is behind the log; lists and searches omit them. 0 in an idle archive. */
   commitsBehind(): number;
   mailboxes(): readonly ArchivedMailbox[];
   /**

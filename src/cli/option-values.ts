@@ -12,7 +12,7 @@ const MARK = '\0';
 
 /**
  * Marks words that start with a minus, such as `-news`, which a search excludes: the parser would read `-n ews`. A
- * minus with one character stays an option, as does `-n50`.
+ * minus with one character remains an option, as does `-n50`.
  * @param options all options of the line, whose values stay unchanged
  */
 export function markMinusWords(args: readonly string[], options: readonly Option[]): string[] {
@@ -126,7 +126,7 @@ export const FOLDERS = [
   collect,
 ] as const;
 
-/** Makes options refuse others, all by their attribute names: the first of each list refuses the rest. */
+/** Makes options conflict: the first in each list of attribute names refuses the others. */
 export function exclude(command: Command, ...refusals: readonly (readonly string[])[]): void {
   for (const [name, ...others] of refusals) {
     const option = command.options.find((one) => one.attributeName() === name);

@@ -52,7 +52,7 @@ function shownWidth(text: string): number {
   return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);
 }
 
-/** Wraps a text for a terminal. JSON stays unchanged, so that it can be copied. */
+/** Wraps text for a terminal. JSON is left unchanged, so that it can be copied. */
 export function fitNarrow(text: string, columns: number | undefined): string {
   if (columns === undefined || columns < 1 || /^[[{]/.test(text)) return text;
   return text
@@ -104,7 +104,7 @@ export function streamOutput(
     object: print,
     /** Prints one of many results: a JSON line, or one or more lines of text. */
     line: print,
-    /** Prints text without a JSON form, with a line break. */
+    /** Prints text that has no JSON form, followed by a line break. */
     text: (text: string): Promise<void> => write(`${fitted(text)}\n`),
     bytes: (chunk: Uint8Array): Promise<void> => write(chunk),
     /**
@@ -279,7 +279,7 @@ export function csvField(value: string | number | null): string {
 
 const MOST = 200;
 
-/** Returns names for a report: terminal-safe, and cut to 200 columns. JSON has the whole name. */
+/** Returns names for a report: terminal-safe, and cut to 200 columns. JSON contains the whole name. */
 export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
@@ -353,7 +353,7 @@ function columnsOf(output: Output, ended: number): Columns {
   return { sender, subject: Math.max(8, room - sender), folder };
 }
 
-/** Returns a message as a line, fitted to the terminal, otherwise uncut. */
+/** Returns a message as one line, fitted to a terminal if there is one. */
 export function placeText(place: PlaceLine, output: Output): string {
   const { colours } = output;
   const unread = !place.flags.includes('\\Seen');

@@ -16,7 +16,7 @@ import {
 import { exitStatusHelp, subcommandExamples } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
 
-/** A parsed command line: a command to run, or a text to print. */
+/** A parsed command line: a command to run, or text to print. */
 export type Request =
   | {
       readonly kind: 'run';

@@ -21,7 +21,7 @@ interface MailboxTally extends Stored {
 
 export interface ProgressTally {
   readonly startedAt: number;
-  /** By account and address, in starting order. */
+  /** By account and address, in the order they started. */
   readonly mailboxes: ReadonlyMap<string, MailboxTally>;
   readonly requests: ReadonlyMap<string, number>;
   /** Current request limit per minute of each account. */
@@ -112,7 +112,7 @@ export function messagesPerSecond(tally: ProgressTally, now: number): number | n
   return stored > 0 ? (stored / (now - first.at)) * 1000 : null;
 }
 
-/** Returns the milliseconds left, at the last minute's speed and within the rate limits; null without a speed. */
+/** Returns the milliseconds left at the last minute's speed and within the rate limits; null if it is unknown. */
 export function timeLeft(tally: ProgressTally, now: number): number | null {
   const speed = messagesPerSecond(tally, now);
   if (speed === null) return null;
@@ -254,7 +254,7 @@ function fetchedText(tally: ProgressTally, now: number): string {
   ]).join(', ');
 }
 
-/** Returns the text after everything is fetched; null before. */
+/** Returns the text shown once everything is fetched; null until then. */
 function workText(tally: ProgressTally): string | null {
   const { indexing } = tally;
   const isFetching = tally.mailboxes.size === 0 || openMailboxes(tally).length > 0;
@@ -393,7 +393,7 @@ export async function followSyncRun(
   return { progress: listen, request: () => {}, result: () => {}, stop };
 }
 
-/** Shorter work needs no line. */
+/** Shorter work is not shown. */
 const QUIET_MS = 1_000;
 const REDRAW_MS = 200;
 /** Interval of lines if they cannot be redrawn. */
@@ -401,7 +401,7 @@ const ACTIVITY_LINE_EVERY_MS = 5_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
- * Shows that work is running, after a second. On a terminal it redraws a line. Otherwise it prints a line every five
+ * Shows after a second that work is in progress. On a terminal it redraws a line. Otherwise it prints a line every five
  * seconds if there is news. Silent with `--quiet` and `--json`.
  * @param first initial text
  */

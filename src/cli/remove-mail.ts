@@ -27,11 +27,11 @@ type Choose = (
 ) => MailToRemove & { readonly run?: number };
 
 /**
- * Removes mail by its places. Messages with other places stay there.
+ * Removes mail by its places. Messages that also have other places remain there.
  * @param choose called again once the archive is locked
  * @throws errors of `choose`; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
  *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
  */
 export async function removeMail(
   context: CommandContext,
@@ -88,7 +88,7 @@ type Boxes = ReturnType<Catalog['folders']['mailboxes']>;
 
 interface Done {
   readonly segments: number;
-  /** Attachments that stay because other messages have them. */
+  /** Attachments that are kept because other messages contain them. */
   readonly shared?: number;
 }
 

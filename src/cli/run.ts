@@ -154,7 +154,7 @@ class FileOutput extends Writable {
 
 export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
   const interruption = new AbortController();
-  // The first signal stops the command at the next safe point, and the second one at once.
+  // The first signal stops the command at the next safe point, the second one immediately.
   const interrupt = (): void => {
     if (interruption.signal.aborted) process.exit(EXIT.interrupted);
     interruption.abort();

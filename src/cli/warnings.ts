@@ -179,7 +179,7 @@ export function streamNotices(
 
 export type Notices = Readonly<ReturnType<typeof streamNotices>>;
 
-/** Findings shown as text. --json has more. */
+/** Maximum number of findings shown as text. `--json` shows more. */
 const MAX_SHOWN = 5;
 
 /** Returns the lines about verification for `status`. */

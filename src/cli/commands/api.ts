@@ -46,7 +46,7 @@ function bodyFields(operation: Operation) {
   return fieldsOf(bodySchema(operation) ?? {});
 }
 
-/** Returns rules for the whole body that an empty one breaks, such as `needs at least one of to, cc and bcc`. */
+/** Returns the rules for the whole body that an empty body violates, such as `needs at least one of to, cc and bcc`. */
 function bodyRules({ body }: Operation): string[] {
   const read = body?.safeParse({});
   if (read === undefined || read.success) return [];
@@ -399,7 +399,7 @@ async function writeAnswerFile(
     }
   };
   try {
-    // Links count as special: their target is written, and the link stays.
+    // Links are treated as special: their target is written and the link is kept.
     const stat = lstatSync(file, { throwIfNoEntry: false });
     if (stat !== undefined && !stat.isFile()) return await fill(await open(file, 'w'));
     const temporary = `${file}.${randomUUID()}.tmp`;
@@ -606,8 +606,8 @@ function platformOf<Platform>(
 const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'];
 
 /**
- * Calls an operation. If it renews the secret of a stored webhook, stores the new one, because the old one is invalid
- * at once. Prepares the storage before the request.
+ * Calls an operation. If it renews the secret of a stored webhook, stores the new one, because the old one becomes
+ * invalid immediately. Prepares the storage before the request.
  * @param webhookId as given to the operation
  * @param onKept called with the file
  * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and errors of `call`

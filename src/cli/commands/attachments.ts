@@ -73,7 +73,7 @@ async function attachmentsOf(
 
 type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
 
-/** Returns the state of the attachments' texts by number. Images and the like have none. */
+/** Returns the state of each attachment's text, by number. Images and the like have none. */
 function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextState> {
   const docid = catalog.messages.docidOf(id);
   const states = docid === undefined ? [] : catalog.attachments.ofMessage(docid);
@@ -90,9 +90,9 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
 }
 
 /**
- * Saves the attachments of a message into a folder, in one pass over the source, under safe and unused names. Creates
- * a missing folder with mode 0700. On failure, complete attachments stay and partial ones are removed. Returns those
- * that were announced but not saved as `missing`, and why reading the message or writing a file failed as `failure`.
+ * Saves the attachments of a message into a folder, in one pass over the source, under safe and unused names. Creates a
+ * missing folder with mode 0700. On failure, complete attachments are kept and partial ones are removed. Returns
+ * attachments that were announced but not saved as `missing`, and the reason for a read or write failure as `failure`.
  * @throws usage-save-failed for the folder
  */
 async function saveAttachments(folder: string, source: AsyncIterable<Uint8Array>) {

@@ -39,7 +39,7 @@ const REPORT_EVERY_MS = 5_000;
 
 /**
  * @throws usage-no-archive, archive-in-use, network-file-system, archive-format-newer: nothing was changed
- * @throws disk-full and other write errors: rewritten segments stay, and the same command continues
+ * @throws disk-full and other write errors: rewritten segments are kept, and repeating the command continues
  */
 async function compact(
   context: CommandContext,

@@ -24,8 +24,8 @@ export interface KnownCommand {
 }
 
 /**
- * Characters without meaning in any shell. Offered names end up on a command line, where a folder name could run a
- * command, so names with other characters are not offered.
+ * Characters with no special meaning in any shell. Offered names end up on a command line, where a folder name could
+ * run a command, so names with other characters are not offered.
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 

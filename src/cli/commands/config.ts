@@ -65,7 +65,7 @@ function sourceText(
 }
 
 /**
- * Loads the configuration like any command, and tries to read its tokens. Accesses neither the service nor the
+ * Loads the configuration as any command does, and tries to read its tokens. Accesses neither the service nor the
  * archive.
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */

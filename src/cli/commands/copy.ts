@@ -175,7 +175,7 @@ export const define: Define = (command, chosen) => {
   defineKeys(command, below);
 };
 
-/** Returns the actions of subcommands of `copy`. The parser assigns options that `copy` also has to that command. */
+/** Returns the actions of subcommands of `copy`. The parser assigns options that `copy` also has to `copy` itself. */
 function actionsBelow(copy: Command, chosen: (body: RunCommand) => void) {
   return <Line extends object>(
     body: (context: CommandContext, line: Line) => Promise<CommandResult>,
@@ -195,7 +195,7 @@ function withKeys(command: Command): Command {
 }
 
 /**
- * Makes a readable archive in a folder, otherwise an encrypted copy.
+ * Updates the encrypted copy if the target has one, otherwise a readable archive in a folder.
  * @throws usage-invalid
  */
 function copyTo(context: CommandContext, options: CopyLine): Promise<CommandResult> {
@@ -663,7 +663,7 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
   });
 }
 
-/** Returns null if the number, which is untrusted, is not a valid time. */
+/** Returns null if the untrusted number is not a valid time. */
 function timeText(created: number): string | null {
   const time = new Date(created);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
@@ -717,8 +717,8 @@ function saveFailed(file: string, reason: string): Error {
 }
 
 /**
- * Gives a new recovery key to the user before it opens anything: writes it to a new file, or shows it on a terminal
- * and has it typed back.
+ * Gives a new recovery key to the user before it opens anything: writes it to a new file, or shows it on a terminal and
+ * has the user type it back.
  * @param to the copy, for display
  * @throws offsite-no-witness if it can be neither shown nor written; usage-save-failed
  */
@@ -843,7 +843,7 @@ async function keyRemove(
   });
 }
 
-/** Maximum recipients shown, because anyone can add some. JSON has all. */
+/** Maximum recipients shown, because anyone can add some. JSON lists all of them. */
 const OLD_SHOWN = 5;
 /** The next copy decides how many states to keep. */
 const KEEP_ALL = Number.MAX_SAFE_INTEGER;

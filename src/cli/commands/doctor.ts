@@ -81,7 +81,7 @@ class Checks {
     this.all.push({ name, about, ...finding });
   }
 
-  /** Adds the finding or error of `act`. Returns false if it threw. */
+  /** Adds the finding that `act` returns or the error that it throws. Returns false if it threw. */
   async run(
     name: string,
     about: string | null,
@@ -144,7 +144,7 @@ async function checkAccount(
 
 /**
  * Returns the context with the credentials folder, or null if an account needs an unreadable credential. systemd sets
- * the folder only for the unit. Otherwise the folder is used from which systemd reads credentials.
+ * the folder only for the unit. Otherwise uses the folder from which systemd reads credentials.
  */
 function withCredentials(context: CommandContext, account: AccountSettings): CommandContext | null {
   const { environment } = context;
@@ -386,7 +386,7 @@ function lockFinding(dataDir: string): Finding {
   }
 }
 
-/** Checks the configured copies by the archive's state, without accessing their targets. */
+/** Checks the configured copies based on the archive's state, without accessing their targets. */
 async function checkCopies(
   checks: Checks,
   dataDir: string,

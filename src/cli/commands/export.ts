@@ -112,7 +112,7 @@ export async function selectPlaces(
   return { selection, unknown };
 }
 
-/** Messages listed as text. The manifest and `--json` have all. */
+/** Maximum number of messages listed as text. The manifest and `--json` list all of them. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
@@ -140,7 +140,7 @@ function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): strin
   return `  ${shortId(id)}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${WHY[reason]}`;
 }
 
-/** Returns 3 for damage, 1 for incomplete or purged messages, as after a sync. */
+/** Returns 3 for damage, 1 for incomplete or purged messages, as a sync does. */
 function exitOfExport(result: ExportResult): ExitCode {
   const { damaged, quarantined, purged, interrupted } = result;
   return combineExitCodes([

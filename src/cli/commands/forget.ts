@@ -126,7 +126,7 @@ async function printCandidates(context: CommandContext, choice: ForgetChoice): P
  * Removes messages and all their data.
  * @throws usage-invalid, usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen, operation-needs-yes,
  *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
  */
 async function forget(context: CommandContext, options: ForgetOptions): Promise<void> {
   const dataDir = await withReader(context, (reader) => {
@@ -215,7 +215,7 @@ export interface ForgetCandidate extends MessageToForget {
   readonly date: string | null;
   readonly subject: string | null;
   readonly purged: 'pruned' | 'forgotten' | null;
-  /** Number of places at which the service still has it. */
+  /** Number of places where the service still has it. */
   readonly atOrigin: number;
 }
 

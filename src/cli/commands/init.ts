@@ -29,7 +29,7 @@ import { joinReport, shownName } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
 /**
- * Returns the mailboxes that a token can access, with their folders and message counts: one request, and one per
+ * Returns the mailboxes that a token can access, with their folders and message counts. Costs one request, plus one per
  * mailbox.
  * @throws errors of the service, such as auth.refused
  */
@@ -174,7 +174,7 @@ async function accessTo(
   }
 }
 
-/** Returns the value that an error concerns; undefined if it concerns neither. */
+/** Returns which of the two values an error concerns; undefined if neither. */
 function mistakeIn(error: unknown): 'url' | 'token' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.family === 'auth' || error.code.startsWith('token-')) return 'token';

@@ -56,7 +56,7 @@ function rowsOf(lines: readonly string[]): HelpRow[] {
   });
 }
 
-/** Keeps consecutive indented lines and fills others. A line in capitals is a heading. */
+/** Keeps consecutive indented lines as they are and fills the others. A line in capitals is a heading. */
 function blocksOf(part: string): HelpBlock[] {
   const blocks: HelpBlock[] = [];
   let plain: string[] = [];

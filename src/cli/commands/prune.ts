@@ -34,7 +34,7 @@ export const define: Define = (command, chosen) => {
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
 
-/** Sizes are bytes of the sources. */
+/** Sizes are the sources' bytes. */
 function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
   return {
     applied: done !== undefined,
@@ -99,7 +99,7 @@ function totalBytes(sums: ReadonlyMap<unknown, Sum>): number {
 /**
  * Shows what may be removed, or removes it.
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
- * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
  */
 async function prune(context: CommandContext, { apply = false }: Flags<'apply'>): Promise<void> {
   const settings = loadSettings(context);
@@ -117,7 +117,7 @@ async function prune(context: CommandContext, { apply = false }: Flags<'apply'>)
   const open = () => openWriter(context, settings.dataDir, settings.archive.codec);
   let writer = await open();
   try {
-    // First finishes a purge that an earlier run of any command decided on.
+    // First finishes any purge that an earlier command left unfinished.
     const before = await finishPurge(context, writer);
     if (before?.closed === true) writer = await open();
     const plan = preparePrune(context, writer.catalog, writer.state, settings.retention);

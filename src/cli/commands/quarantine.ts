@@ -39,7 +39,7 @@ export const define: Define = (command, chosen) => {
 };
 
 /**
- * Records that the user knows of incomplete messages. They stay counted.
+ * Records that the user knows about incomplete messages. They are still counted.
  * @throws usage-invalid for another action, or without a selection
  */
 async function acknowledge(

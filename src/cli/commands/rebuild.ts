@@ -83,7 +83,7 @@ function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
   ];
 }
 
-/** The new catalog is intact, but unreadable parts of the log stay known as damage. */
+/** The new catalog is intact, but unreadable parts of the log remain recorded as damage. */
 function rememberRebuild(
   context: CommandContext,
   dataDir: string,

@@ -88,7 +88,7 @@ function fromEnvironment(env: Readonly<Record<string, string | undefined>>, name
   return value;
 }
 
-/** Messages listed as text. `--json` has all. */
+/** Maximum number of messages listed as text. `--json` lists all of them. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<RefusalReason, string>> = {
@@ -338,7 +338,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
     const file = line.journal === undefined ? null : path.resolve(environment.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };
     const journal = dryRun ? readJournal(place) : openJournal(place);
-    // Most memory is short-lived here. Without this, the heap grows to keep it.
+    // Most allocations here are short-lived. Without this, the heap would grow to retain them.
     fixYoungGeneration();
     const activity = openActivity(context, `connecting to ${address.host}`);
     try {

@@ -42,8 +42,8 @@ type Account = ReturnType<typeof accountOf>;
 
 /**
  * Returns the paths that a user cannot access, checking permissions along each path. A missing path is checked by its
- * parent. `at` is the obstacle: the path itself or a parent folder. `commands` grant access; without any, only moving
- * the path helps.
+ * parent. `at` is the obstacle: the path itself or a parent folder. `commands` grant access; if empty, only moving the
+ * path helps.
  */
 function withoutAccess(
   user: string,
@@ -147,7 +147,7 @@ function inQuotes(literal: string): string {
   return `"${literal.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** Inputs for the units of an installation. Paths are absolute. */
+/** Inputs for an installation's units. Paths are absolute. */
 interface UnitFacts {
   readonly scope: 'system' | 'user';
   /** The program's command, without arguments. */
@@ -205,7 +205,7 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
       'RestartSec=10s',
       // 2 means an invalid configuration, which the user must correct.
       'RestartPreventExitStatus=2',
-      // The worker closes and releases its archives. Other workers can take those that it does not release.
+      // The worker closes and releases its archives. Other workers can take over any that it does not release.
       'TimeoutStopSec=2min',
       'KillMode=mixed',
       // The store's keys and the registry's password. Not a credential, which systemd would copy: the file is read
@@ -533,7 +533,7 @@ function configHome(env: CommandContext['environment']['env']): string {
     : path.join(env.HOME ?? homedir(), '.config');
 }
 
-/** Returns the archive's folder. For the system's configuration `./data` would be below /etc. */
+/** Returns the archive's folder. For the system-wide configuration, `./data` would be below /etc. */
 function dataDirOf(
   { globals, environment }: CommandContext,
   scope: InstallCommand['scope'],

@@ -120,7 +120,7 @@ export function choosePager(env: Readonly<Record<string, string | undefined>>): 
   return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
 }
 
-/** Prints a terminal-safe text, through the pager on a terminal, or directly if the pager cannot start. */
+/** Prints terminal-safe text, through the pager on a terminal, or directly if the pager cannot start. */
 export async function printPaged(
   { output, environment: { env } }: Pick<CommandContext, 'output' | 'environment'>,
   text: string,

@@ -172,9 +172,9 @@ EXAMPLES
   mailkeep stats --by folder --query is:deleted --format csv
   mailkeep stats --largest -n 20`;
 
-/** Default rows of lists that may be as long as the archive. */
+/** Default row limit for lists that can be as long as the archive. */
 const PAGE = 20;
-/** Programs get all rows. So do years and months, which are few. */
+/** Default row limit for programs, and for years and months, of which there are few. */
 const EVERYTHING = 1_000_000_000;
 
 export const define: Define = (command, chosen) => {
@@ -205,7 +205,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
   return withReader(context, async (reader) => {
     const { catalog } = reader;
     let request: StatsRequest = {};
-    // The query given by `--query`, which the rows' queries start with.
+    // The query given by `--query`, which each row's query starts with.
     let within: string | undefined;
     if (options.query !== undefined) {
       const { text, query, accounts } = readQuery(context, reader, options.query);

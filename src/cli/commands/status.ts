@@ -62,7 +62,7 @@ function verifiedPart({ verified }: CopyStatus, ago: (iso: string) => string): s
   return `${count(checked)} of ${counted(of, unit)} read back ${ago(at)}${rest}`;
 }
 
-/** Returns a running daemon's status; null if none has the archive. */
+/** Returns a running daemon's status; null if none serves the archive. */
 async function runningDaemon(dataDir: string): Promise<DaemonStatus | null> {
   const socket = findControlSocket(dataDir);
   if (socket === null) return null;
@@ -160,7 +160,7 @@ export function statusText(
           : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
       ),
     ]),
-    // Alerts come last, to be noticed.
+    // Alerts come last, so that they are noticed.
     stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
   ]).join('\n');
 }
@@ -259,7 +259,7 @@ function mailboxLine(
 /** Smaller differences mean that flags were compared in the same sync. */
 const OLDER_MS = 60_000;
 
-/** Returns the age of a folder's last comparison, and of its flags if they are older. */
+/** Returns the age of a folder's last comparison, and that of its flags if they are older. */
 function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] {
   if (provenAt === null) return ['never compared'];
   const age = (at: string): string => span(now - Date.parse(at));

@@ -170,7 +170,7 @@ async function printResult(
 }
 
 /**
- * Prints a sync's plan. Known damage is printed too and returns 3, as the sync would.
+ * Prints a sync's plan. Also prints known damage and then returns 3, as the sync would.
  * @param damage found by verifications
  */
 async function printPlan(
@@ -185,7 +185,7 @@ async function printPlan(
   return trouble.exit;
 }
 
-/** Sentences shown. The result has all. */
+/** Maximum number of sentences shown. The result contains all of them. */
 const MAX_SHOWN = 20;
 
 /** Prints problems on standard error: all as text, but only the most severe with --json. */
@@ -272,8 +272,8 @@ async function synchronise(context: CommandContext, line: SyncLine): Promise<Exi
 }
 
 /**
- * Makes a running daemon start a sync; null if no daemon has the archive. The daemon's own accounts and limits apply.
- * An interruption ends only the wait.
+ * Makes a running daemon start a sync; null if no daemon serves the archive. The daemon's own accounts and limits
+ * apply. An interruption only stops the wait.
  * @throws usage-option for excluded names; errors of the daemon
  */
 async function handOver(

@@ -198,7 +198,7 @@ function sampleSize(text: string): SampleSize {
   throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
 }
 
-/** Findings shown as text. --json has more. */
+/** Maximum number of findings shown as text. `--json` shows more. */
 const MAX_SHOWN = 50;
 
 function verifyReport(
@@ -255,7 +255,7 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
     missing: 'There is no catalog to compare; "mailkeep rebuild" creates one.',
     'other-version':
       'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.',
-    // A rebuild from a damaged log would lose data that the catalog may still have.
+    // A rebuild from a damaged log would lose data that the catalog may still contain.
     different: logIsDamaged
       ? 'The catalog differs from the log, which is damaged.'
       : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.',
@@ -382,8 +382,8 @@ const MAX_NAMED = 10_000;
 const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
 
 /**
- * Compares the archive with the service, and verifies messages matched without download. Only reports differences,
- * which a sync resolves.
+ * Compares the archive with the service, and verifies messages that were matched without a download. Only reports
+ * differences, which a sync resolves.
  * @throws archive-in-use
  */
 async function verifyOrigin(context: CommandContext): Promise<ExitCode> {

@@ -150,7 +150,7 @@ async function hasDaemon(dataDir: string): Promise<boolean> {
   }
 }
 
-/** Serves the archive until interrupted, which is the normal end. */
+/** Serves the archive until interrupted, which is the normal way to stop. */
 async function serveWeb(context: CommandContext, options: ServeOptions): Promise<void> {
   fixYoungGeneration();
   slowOldGenerationGrowth();
@@ -191,9 +191,9 @@ async function serveWeb(context: CommandContext, options: ServeOptions): Promise
 }
 
 interface Announced {
-  /** The folder of the remembered browsers, through which `--link` finds the server. */
+  /** The folder of remembered browsers, where `--link` finds the server. */
   readonly dataDir: string;
-  /** Mailbox keys that limit the first link; null for all. */
+  /** Mailbox keys that the first link is limited to; null for all. */
   readonly mailboxes: readonly string[] | null;
   readonly open: boolean;
   readonly asking: string;

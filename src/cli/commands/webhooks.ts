@@ -177,7 +177,7 @@ function unknownCommand(typed: string): Error {
   return invalidUsage('webhooks', problem);
 }
 
-/** A webhook as shown by both APIs, without other fields and without the secret. */
+/** The fields of a webhook that both APIs show, without the secret. */
 interface Hook
   extends Pick<
     WebhookRecord,
@@ -296,7 +296,7 @@ function platformHook(
 }
 
 interface Chosen {
-  /** With the requested mailboxes of each; an empty list means all. */
+  /** Each account with its requested mailboxes; an empty list means all. */
   readonly accounts: readonly {
     readonly account: AccountSettings;
     readonly names: readonly string[];
@@ -305,11 +305,11 @@ interface Chosen {
 }
 
 /**
- * Finds the accounts of the requested mailboxes, before any change. Costs a request per account, or none without
- * requested mailboxes or with one account.
+ * Finds the accounts of the requested mailboxes, before any change. Costs one request per account, or none if no
+ * mailboxes are requested or there is only one account.
  *
- * If an account does not respond and a name was not found elsewhere, no account is returned, because the mailbox may
- * be there. The failure is printed.
+ * If an account does not respond and a name was not found elsewhere, no account is returned, because the mailbox may be
+ * there. The failure is printed.
  * @throws operation-mailbox-nowhere if all responded and none has a name
  */
 async function accountsWith(
@@ -373,8 +373,8 @@ function keptLogs(
 }
 
 /**
- * Determines the condition of listed webhooks like the daemon: by the Platform API's delivery log, read now, and the
- * daemon's record. Our webhooks missing from the list are findings too.
+ * Determines the condition of listed webhooks as the daemon does: from the Platform API's delivery log, read now, and
+ * the daemon's record. Our webhooks missing from the list are findings too.
  */
 async function judgeHooks(
   context: CommandContext,
@@ -425,7 +425,7 @@ async function missingHooks(
   );
 }
 
-/** Returns null without a delivery log and record. */
+/** Returns null if there is neither a delivery log nor a record. */
 async function knownDeliveries(
   context: CommandContext,
   clients: Clients,
@@ -459,7 +459,7 @@ async function orWarning<T>(
   }
 }
 
-/** Warnings printed. The table shows the state of every webhook. */
+/** Maximum number of warnings printed. The table shows the state of every webhook. */
 const MAX_WARNED = 5;
 
 async function listWebhooks(
@@ -759,7 +759,7 @@ async function register(
   }
 }
 
-/** Ignores the signal, because no webhook without a stored secret may stay, even after an interruption. */
+/** Ignores the signal, because no webhook without a stored secret may remain, even after an interruption. */
 async function tryDelete(client: MailboxClient, at: WebhookRef): Promise<boolean> {
   try {
     await client.deleteWebhook(at);
@@ -864,14 +864,14 @@ async function testAndPrint(
 interface EnsureCommand extends NewCommand {
   /** Addresses or resource ids; without any, all mailboxes in the configuration. */
   readonly mailbox?: readonly string[];
-  /** Creates missing webhooks only; paused ones stay paused. */
+  /** Only creates missing webhooks; paused ones remain paused. */
   readonly createOnly?: boolean;
 }
 
 /**
  * Makes sure that each mailbox has one webhook. Keeps existing ones, so it can be repeated. Returns 1 if a mailbox or
  * the test delivery failed; the others are still done.
- * @throws operation-mailbox-nowhere for a name that no account has; nothing was changed then
+ * @throws operation-mailbox-nowhere for a name that no account has; nothing has been changed
  */
 async function ensureWebhooks(context: CommandContext, command: EnsureCommand): Promise<ExitCode> {
   const { createOnly = false } = command;
@@ -901,7 +901,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
   return combineExitCodes([...codes, ensurer.hasFailed ? EXIT.failures : EXIT.done]);
 }
 
-/** Runs `act` for a mailbox, unless the service has refused one. Reports a refusal, so that other mailboxes continue. */
+/** Runs `act` for a mailbox, unless the service has refused one. Reports a refusal, so that the others can continue. */
 type Attempt = (mailbox: PlannedMailbox, act: () => Promise<void>) => Promise<void>;
 
 class Ensurer {

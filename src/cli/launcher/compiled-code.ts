@@ -53,7 +53,7 @@ function crc32(data: Buffer, before: number): number {
 }
 
 /**
- * Returns a compiled-code file in the user's cache, or undefined without a cache folder. Only the Node.js version
+ * Returns a compiled-code file in the user's cache, or undefined if there is no cache folder. Only the Node.js version
  * that built the program accepts the code shipped with it.
  */
 export function cachedCodeFile(name: string): string | undefined {
@@ -108,7 +108,7 @@ export function storeCode(file: string, sourceSum: number, makeCode: () => Buffe
       }
       renameSync(temporary, file);
     } catch (error) {
-      // For example a full disk. Each run would leave another file.
+      // The disk may be full, and each run would leave another file behind.
       unlinkSync(temporary);
       throw error;
     }

@@ -41,7 +41,7 @@ const OTHERS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGU
 
 /**
  * Runs the program with the Node.js in .runtime/. The npm scripts of a clone install it if the one on the PATH is too
- * old (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits like its child. Without such
+ * old (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits as its child does. Without such
  * a Node.js it reports the required version.
  */
 function handOver(): void {
@@ -55,7 +55,7 @@ function handOver(): void {
   const runtime = path.join(folder, 'bin', 'node');
   const args = [path.join(__dirname, HANDED_OVER)].concat(process.argv.slice(2));
   const child = spawn(runtime, args, {
-    // The program ends with this process, because the pipe closes. See handed-over.ts.
+    // The program exits with this process, because the pipe closes. See handed-over.ts.
     stdio: [0, 1, 2, 'pipe'],
     // In its own group the program gets group signals once, forwarded from here. On a terminal it must stay in the
     // keyboard's group.

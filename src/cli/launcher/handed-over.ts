@@ -5,7 +5,7 @@ import { commandName, readingCommand } from '../command-name.ts';
 /** Name of the launcher in dist/; set by the build. */
 declare const LAUNCHER: string;
 
-/** Quick commands end before this, and a thread would cost more than the rest of the hand-over. */
+/** Quick commands finish sooner, and a thread would cost more than the rest of the hand-over. */
 const QUICK_MS = 100;
 /** Node.js does not pass the pipe on to child processes. */
 const WATCH = `
@@ -16,8 +16,8 @@ new Socket({ fd: 3 }).on('error', die).on('close', die).resume();
 
 /**
  * Runs in the script that hand-over.ts starts with the Node.js of .runtime/: a thread that kills the program when the
- * launcher's pipe closes. It is a thread because the main one may compute for seconds. It starts first because a
- * rebuild blocks at once.
+ * launcher's pipe closes. It is a thread because the main one may be busy for seconds. It starts first because a
+ * rebuild blocks immediately.
  */
 function watch(): void {
   new Worker(WATCH, { eval: true, env: SHARE_ENV, execArgv: [] }).unref();

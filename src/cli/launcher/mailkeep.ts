@@ -21,16 +21,16 @@ declare const LOAD: string;
 declare const BUILT_BY: string;
 
 /**
- * Starts the program in this process. Interactive reading commands run from one script with compiled code, without
- * the module loader, which makes a search a fifth faster. All other commands run from modules, and so do all commands
- * if that script is missing.
+ * Starts the program in this process. Interactive reading commands run from one script with compiled code, without the
+ * module loader, which makes a search a fifth faster. All other commands run from modules, and so do all commands if
+ * that script is missing.
  *
- * Other Node.js versions refuse the build's compiled code. Theirs is stored in the user's cache, one file per
- * command, because it contains what has run. The cache also replaces damaged code.
+ * Other Node.js versions refuse the build's compiled code. Theirs is stored in the user's cache, one file per command,
+ * because it contains only what has run. The cache also replaces damaged code.
  */
 function launch(): void {
   const args = process.argv.slice(2);
-  // Reading at another node needs more than the script contains.
+  // Reading on another node needs more than the script contains.
   const isElsewhere = args.some((arg) => /^--account(?:=|$)/.test(arg));
   const command = isElsewhere ? undefined : readingCommand(commandName(args));
   const source = command === undefined ? undefined : contentOf(READING_SCRIPT);
