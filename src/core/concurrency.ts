@@ -25,7 +25,7 @@ export const systemClock: Clock = {
 const LANES = ['hint', 'new-mail', 'backlog', 'sweep'] as const;
 export type Lane = (typeof LANES)[number];
 
-/** Every this many turns the lowest waiting lane is served, so that no lane starves. */
+/** Once in this many turns, the lowest waiting lane is served, so that no lane starves. */
 const TURNS_TO_LOWEST = 16;
 
 export interface Waiting<T> {
@@ -71,7 +71,7 @@ export class WaitQueue<T> {
       const [key, line] = entry;
       const first = line.shift();
       lane.delete(key);
-      // Moves the key behind the others.
+      // Moves the key to the end.
       if (line.length > 0) lane.set(key, line);
       this.#size -= 1;
       return first;
@@ -149,7 +149,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Limits concurrent work that costs memory or time. The rest waits, first come, first served. */
+/** Limits concurrent work that costs memory or time. Further work waits, first come, first served. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -198,7 +198,7 @@ export class Semaphore {
   }
 }
 
-/** Runs `act` for each item in order, `width` at a time. Throws the first failure once all running calls have ended. */
+/** Runs `act` for each item in order, `width` at a time. Throws the first failure once all running calls settle. */
 export async function forEachConcurrent<T>(
   items: Iterable<T>,
   width: number,

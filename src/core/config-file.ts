@@ -12,8 +12,8 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const SPACE = /[ \t\r\n]*/y;
 
 /**
- * Returns the offset of the first invalid JSON token, or undefined for valid JSON. The built-in parser reports
- * offsets for some errors only, and otherwise quotes the text, secrets included.
+ * Returns the offset of the first invalid JSON token, or undefined for valid JSON. The built-in parser reports offsets
+ * only for some errors, and otherwise quotes the text, secrets included.
  */
 export function jsonErrorOffset(text: string): number | undefined {
   let at = 0;
@@ -57,7 +57,7 @@ const CHUNK = 65_536;
 /** Paths of open streams: relative paths in a config file cannot be resolved against their directory. */
 const STREAM = /^\/dev\/(?:stdin|fd\/\d+)$|^\/proc\/(?:self|\d+)\/fd\/\d+$/;
 
-/** Records that the user gave a pipe as config file. Only then may reading wait for the pipe's writer. */
+/** Records that the user gave a pipe as the config file. Only then may reading wait for the pipe's writer. */
 export function markAsPipe(file: string): void {
   if (!pipes.has(file)) pipes.set(file, null);
 }
@@ -102,7 +102,7 @@ function readPipe(file: string, most: number): Buffer {
   }
 }
 
-/** Bytes. The configuration of a thousand accounts is smaller. */
+/** Bytes; more than a thousand accounts need. */
 const MAX_CONFIG = 1024 * 1024;
 
 /**

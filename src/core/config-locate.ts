@@ -74,7 +74,7 @@ export const DEFAULT_DATA_DIR = 'data';
 
 /**
  * Returns the archive directory for read-only commands: `--data`, else the config file's `dataDir`, else `./data`.
- * Reads that field only, without loading the schema: reading then works even if other fields are invalid.
+ * Reads only that field, without loading the schema, so reading works even if other fields are invalid.
  */
 export function locateDataDir(
   options: { readonly data: string | undefined; readonly config: string | undefined },
@@ -101,10 +101,10 @@ export function locateDataDir(
 type Codec = ConfigFile['archive']['codec'];
 
 /**
- * Returns `archive.codec` from the config file; undefined without a file or field. Checks no other field, so that
+ * Returns `archive.codec` from the config file; undefined if there is no file or field. Checks no other field, so that
  * commands that need no configuration work even if it is invalid.
  *
- * With `data`, a config file found by searching counts only if its archive is that directory: `config.json` is a
+ * With `data`, a config file found by searching is used only if its archive is that directory: `config.json` is a
  * common name, and the file may belong to another program.
  * @throws config-invalid for any other value; config-not-found, config-unreadable, config-not-json
  */

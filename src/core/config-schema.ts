@@ -43,7 +43,7 @@ const duration = (description: string) =>
 const cronField = (description: string) =>
   checked(description, 'a cron expression of 5 fields, or 6 with seconds', isCron);
 
-/** Builds a section of the file. Its errors list all its fields. */
+/** Builds a section of the config file, whose errors list all of its fields. */
 function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const names = Object.keys(shape);
   const last = names.pop() ?? '';
@@ -158,10 +158,10 @@ export type Schedule = { readonly everyMs: number } | { readonly cron: string };
 function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
   return copies.map(({ to, every, schedule, verify, ...rest }) => ({
     ...rest,
-    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, as the command line spells it. */
+    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, spelled as on the command line. */
     to: canonicalTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
-    /** As `verify --sample` accepts it; null disables sampling. */
+    /** In the form that `verify --sample` accepts; null disables sampling. */
     sample: verify.sample === null ? null : String(verify.sample),
     full: verify.full === null ? null : rhythmOf(verify.full),
   }));
@@ -195,7 +195,7 @@ const MAX_ARCHIVES = 100_000;
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const EGRESS = /^[\x21-\x7e]{1,128}$/;
 
-/** A plain check: the registry's own parser has its own errors, and local commands must not load it. */
+/** A simple check, because the registry's parser reports different errors and local commands must not load it. */
 const postgresUrl = z
   .string()
   .refine((text) => /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text));
@@ -671,7 +671,7 @@ function nodesAt(root: SchemaNode, path: readonly PropertyKey[]): readonly Schem
   return nodes.slice(0, 1).flatMap(withAlternatives);
 }
 
-/** A wrong field. `found` is never a secret. */
+/** An invalid field. `found` is never a secret. */
 export interface ConfigProblem {
   readonly path: string;
   /** Null for an unknown field; `expected` then lists the known ones. */
@@ -694,7 +694,7 @@ export function configInvalid(file: string, problems: readonly ConfigProblem[]):
 }
 
 /**
- * Returns a problem per validation issue, in schema order.
+ * Returns one problem per validation issue, in schema order.
  * @param raw the parsed file
  */
 export function validationProblems(
@@ -717,7 +717,7 @@ export function validationProblems(
     const [node] = nodesAt(schema, issue.path);
     const typed = valueAt(raw, issue.path);
     const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
-    // The nearest allowed value, or a base URL with its missing scheme.
+    // The nearest allowed value, or a base URL with its missing scheme added.
     const meant = (text: string): string | null =>
       nearest(text, values) ?? (issue.path.at(-1) === 'baseUrl' ? withScheme(text) : null);
     return [
@@ -850,7 +850,7 @@ function describe(value: unknown, path: Path): string {
   );
 }
 
-/** Returns a path as `accounts[0].token.env`; the whole file is `(file)`. */
+/** Returns a path such as `accounts[0].token.env`; `(file)` means the whole file. */
 export function pathText(path: Path): string {
   const text = path
     .map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`))
@@ -934,7 +934,7 @@ export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[
   return accounts.flatMap(({ token, platform }) => (platform ? [token, platform.token] : [token]));
 }
 
-/** @param place what errors call a secret in the file itself */
+/** @param place how errors refer to a secret in the file itself */
 export function tokenSource(
   token: ConfigFile['accounts'][number]['token'],
   folder: string,

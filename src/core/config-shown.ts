@@ -38,7 +38,7 @@ function fieldsBelow(path: Keys, value: unknown, raw: unknown): Shown[] {
   return [{ path: pathText(path), value: mask(path, value), isDefault }];
 }
 
-/** Splits objects and lists of objects. A list of texts is one value. */
+/** Splits objects and lists of objects. A list of strings is one value. */
 function entriesOf(value: unknown): (readonly [string | number, unknown])[] {
   if (Array.isArray(value)) {
     const items: readonly unknown[] = value;

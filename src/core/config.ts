@@ -117,11 +117,11 @@ function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>):
   });
 }
 
-/** A problem that does not prevent operation: other users can read a file with a secret. */
+/** A problem that does not prevent operation: a file that contains a secret is readable by other users. */
 export interface ConfigWarning {
   readonly code: 'secret-readable-by-others';
   readonly file: string;
-  /** Defaults to a token. */
+  /** What the file contains; defaults to a token. */
   readonly holds?: 'fleet-keys' | 'registry-password';
   /** Octal permission bits, such as `644`. */
   readonly mode: string;

@@ -1,9 +1,9 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 
-/** Bytes of a public or private Ed25519 or X25519 key. */
+/** Length of a public or private Ed25519 or X25519 key, in bytes. */
 export const KEY_BYTES = 32;
 
-/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has another length. */
+/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has a different length. */
 export function fromBase64(text: string, length?: number): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   const isRight = bytes.toString('base64') === text && (length ?? bytes.length) === bytes.length;

@@ -99,7 +99,7 @@ export const configError = defineErrors({
     ],
     'token-unreadable': (f: Texts<'source' | 'name' | 'reason'>) =>
       `${capitalise(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
-    /** The text contains white space or control characters, which a header cannot carry. */
+    /** The text contains white space or control characters, which a header cannot contain. */
     'token-unusable': ({ source, name }: Texts<'source' | 'name'>) =>
       `${capitalise(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     /** `reason` is an errno or the code of a token error. */
@@ -141,7 +141,7 @@ const RENEW_STATE =
 export const catalogError = defineErrors({
   usage: {
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
-    /** A running writer is rebuilding a catalog of an earlier version, and has reached commit `reached` of `last`. */
+    /** A running writer is rebuilding an earlier version's catalog, and has reached commit `reached` of `last`. */
     'catalog-rebuilding': (f: { file: string; reached: number; last: number }) => [
       `${capitalise(nameOf(f.file))} is being rebuilt for this version of mailkeep: commit ${count(f.reached)} of ${count(f.last)}.`,
       'Try again when the rebuild has finished. Mail is not affected.',
@@ -212,7 +212,7 @@ export const usageError = defineErrors({
       capitalise(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ],
-    /** `argument` is an argument of the library, such as `options.limit`. */
+    /** `argument` is a library argument, such as `options.limit`. */
     'argument-invalid': ({ argument, problem }: Texts<'argument' | 'problem'>) =>
       `${argument}: ${problem}.`,
     'usage-no-command': ({ help }: { help: string }) => ['No command given.', help],
@@ -245,7 +245,7 @@ export const usageError = defineErrors({
           : `It has ${shortList(f.candidates, 8)}.`,
       ),
     ],
-    /** `sync --mailbox` for a mailbox beyond the token's reach; `known` lists the reachable ones known so far. */
+    /** `sync --mailbox` for a mailbox that the token cannot access; `known` lists the accessible ones found so far. */
     'usage-unreachable-mailbox': (f: Texts<'mailbox'> & Known) => [
       `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${shortList(f.known, 8)}`}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
@@ -265,7 +265,7 @@ export const usageError = defineErrors({
       `The archive has no message whose id begins with ${id}.`,
       '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
     ],
-    /** Each candidate is its shortest unique prefix and a description of the message. */
+    /** Each candidate consists of its shortest unique prefix and a description of the message. */
     'usage-ambiguous-id': ({ id, candidates }: { id: string; candidates: readonly string[] }) => [
       [`Several ids begin with ${id}:`, ...candidates.map((candidate) => `  ${candidate}`)].join(
         '\n',
@@ -288,7 +288,7 @@ export const usageError = defineErrors({
     ],
     'usage-bad-date': ({ option, found }: Texts<'option' | 'found'>) =>
       `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
-    /** The archive has no bytes of this message: it was purged or is incomplete. */
+    /** The archive does not have this message's bytes: it was purged or is incomplete. */
     'usage-no-source': ({ id, reason }: Texts<'id' | 'reason'>) =>
       `The source of ${id} is not in the archive: ${reason}.`,
   },
@@ -301,7 +301,7 @@ export const usageError = defineErrors({
 
 export const webhookError = defineErrors({
   usage: {
-    /** `where` gives the accounts or the mailbox searched. */
+    /** `where` names the accounts or the mailbox that were searched. */
     'webhook-unknown': ({ id, where }: Texts<'id' | 'where'>) => [
       `There is no webhook whose id begins with "${id}" in ${where}.`,
       '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
@@ -371,7 +371,7 @@ export const targetError = defineErrors({
 });
 
 /**
- * Why a worker thread ended: its heap limit or the host's memory guard (`memory`), its deadline (`timeout`), an
+ * Why a worker thread exited: its heap limit or the host's memory guard (`memory`), its deadline (`timeout`), an
  * uncaught error (`thrown`), its own exit (`exited`), or the host, on purpose (`closed`).
  */
 export type ThreadEndCause = 'memory' | 'timeout' | 'thrown' | 'exited' | 'closed';

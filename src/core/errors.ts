@@ -41,7 +41,7 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
   readonly retryable: boolean;
 }
 
-/** What happened, and what to do about it: a command to type or a thing to change. */
+/** What happened, and what to do about it: a command to type or something to change. */
 interface ErrorText {
   readonly message: string;
   readonly hint: string | null;
@@ -77,7 +77,7 @@ type FactsOfSentence<Say> = Say extends () => Sentence
 
 const SENTENCES = new Map<string, unknown>();
 
-/** Returns a function that creates the errors of a table. `retryable` lists the codes that a retry may resolve. */
+/** Returns a function that creates the errors in a table. `retryable` lists the codes that a retry may resolve. */
 export function defineErrors<Table extends ErrorTable>(
   table: Table & { readonly retryable?: readonly CodeOf<Table>[] },
 ) {
@@ -105,7 +105,7 @@ export function hasCode<C extends string>(error: unknown, code: C): error is Mai
 export interface TransferredError {
   readonly message: string;
   readonly code: string;
-  /** Only for errors of mailkeep. */
+  /** Only for mailkeep's own errors. */
   readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
 }
 
@@ -119,7 +119,7 @@ export function serializeError(error: unknown): TransferredError {
   return { ...thrown, ours: { family, facts } };
 }
 
-/** Restores an error of mailkeep, or creates one with the same message and code. */
+/** Restores a mailkeep error, or creates one with the same message and code. */
 export function deserializeError({ message, code, ours }: TransferredError): Error {
   if (ours !== undefined) return new MailkeepError(ours.family, code, ours.facts);
   return Object.assign(new Error(message), { code });
@@ -131,7 +131,7 @@ export function errnoOf(error: unknown): string | undefined {
   return code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
 }
 
-/** An error before a configuration exists, which needs different advice. */
+/** An error raised before a configuration exists, which needs different advice. */
 export class UnconfiguredError extends MailkeepError {
   constructor(error: MailkeepError) {
     super(error.family, error.code, error.facts, { cause: error });
@@ -206,7 +206,7 @@ EXIT STATUS
 /** Error code for a pipe, socket or device in place of a file. No errno fits. */
 export const NOT_REGULAR = 'ENOTREG';
 
-/** Columns of a name in a list. */
+/** Maximum columns of a name in a list. */
 const MOST = 200;
 
 /** Returns a readable list: `a, b and 3 more`. */
@@ -232,7 +232,7 @@ function sqliteText(code: string): string | undefined {
   return words.find(([prefix]) => code.startsWith(prefix))?.[1];
 }
 
-/** Returns `Did you mean "from:"? …`, or just `otherwise` without a suggestion. Truncates long names. */
+/** Returns `Did you mean "from:"? …`, or just `otherwise` if there is no suggestion. Truncates long names. */
 export function didYouMean(suggestion: string | null, otherwise = ''): string {
   if (suggestion === null) return otherwise;
   return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
@@ -328,7 +328,7 @@ function systemSaid(error: unknown): (ErrorText & { readonly code: string }) | u
 const BUG_HINT =
   'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
 
-/** Advice for errors of the service while "init" tries an address and a token. */
+/** Advice for service errors while "init" tests an address and a token. */
 const BEFORE_CONFIGURATION: Readonly<Partial<Record<MailkeepError['family'], string>>> = {
   auth: 'Check that the token was copied whole and belongs to this service, or create a new one in the panel of your mail service.',
   origin:

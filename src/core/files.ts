@@ -19,7 +19,7 @@ import path from 'node:path';
 import { catalogError, socketError } from './error-tables.ts';
 import { errnoName, errnoOf, NOT_REGULAR } from './errors.ts';
 
-/** A file's path. Names that are not UTF-8, as on older disks, need a buffer, because no string opens them. */
+/** A file's path. Names that are not UTF-8, as on older disks, need a buffer, because no string can open them. */
 export type FilePath = string | Buffer;
 
 export function listedName(bytes: Buffer): FilePath {
@@ -49,8 +49,8 @@ export function shownPath(file: FilePath): string {
 const REPLACED = '\ufffd';
 
 /**
- * Returns the paths that a command line argument can mean. Node.js replaces bytes that are not UTF-8, so every
- * existing file whose name decodes to the same text is returned. Without a match, returns the argument.
+ * Returns the paths that a command line argument may refer to. Node.js replaces bytes that are not UTF-8, so every
+ * existing file whose name decodes to the same text is returned. If there is no match, returns the argument.
  * @param given absolute
  */
 export function possiblePaths(given: string): FilePath[] {
@@ -75,7 +75,7 @@ function matchingNames(folder: FilePath, level: string): FilePath[] {
   }
 }
 
-/** Returns whether a path is a directory or lies in it, after resolving links. Neither needs to exist. */
+/** Returns whether a path is a directory or is inside it, after resolving links. Neither needs to exist. */
 export function isWithin(target: string, folder: string): boolean {
   const relative = path.relative(resolveLinks(folder), resolveLinks(target));
   return relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
@@ -112,7 +112,7 @@ export function makeFolders(folder: string, mode: number): void {
   }
 }
 
-/** A parent directory may be another user's and unreadable, and some systems cannot sync a directory. */
+/** A parent directory may belong to another user and be unreadable, and some systems cannot sync a directory. */
 const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
 
 /**
@@ -165,10 +165,10 @@ function statOf(file: string): Stats | undefined {
   }
 }
 
-/** A socket address holds 108 bytes on Linux and 104 elsewhere, including a final zero. */
+/** A socket address holds 108 bytes on Linux and 104 elsewhere, including a terminating zero. */
 const MAX_PATH_BYTES = 103;
 
-/** Returns whether a path is a socket of this user or, for root, of the archive's owner. */
+/** Returns whether a path is a socket owned by this user or, for root, by the archive's owner. */
 export function isOwnSocket(socket: string, dataDir: string): boolean {
   const stat = lstatSync(socket);
   return stat.isSocket() && isOwn(stat, dataDir);
@@ -238,7 +238,7 @@ export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read
 }
 
 /**
- * Reads a small file whole.
+ * Reads a small file completely.
  * @throws see `openRegularFile`; EFBIG for a file of more than `most` bytes
  */
 export function readRegularFile(file: string, most = Number.POSITIVE_INFINITY): Buffer {

@@ -5,12 +5,12 @@ import { parentPort, type Transferable } from 'node:worker_threads';
 import { serializeError, type TransferredError } from './errors.ts';
 import type { WorkerThread } from './worker-thread.ts';
 
-/** First message of every thread, sent once it listens: its name below /proc on Linux, else empty. */
+/** First message from every thread, sent once it is listening: its name below /proc on Linux, else empty. */
 type Ready = string;
 
 export type FromThread<Out extends object> = Out | Ready;
 
-/** Listens to the host of this worker thread and reports that the thread has started. Throws on the main thread. */
+/** Listens to this worker thread's host and reports that the thread has started. Throws on the main thread. */
 export function openThreadPort<In, Out extends object>(receive: (message: In) => void) {
   const port = parentPort;
   if (port === null) throw new Error('runs as a worker thread only');
@@ -48,7 +48,7 @@ export function serveJobs<Job, Result, Report = never>(
   });
 }
 
-/** Returns whether to replace this thread after its work, because V8 never releases the space of one large message. */
+/** Returns whether to replace this thread after its work, because V8 never frees the space of a large message. */
 export function needsReplacement(wornBytes: number): boolean {
   const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
   return heap + buffers > wornBytes;
@@ -64,7 +64,7 @@ export function catchStrayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
   const origins = new AsyncLocalStorage<Fail>();
   let current: Fail | undefined;
   process.on('uncaughtException', (error) => {
-    // Errors in microtasks carry no origin, but microtasks run almost at once.
+    // Errors in microtasks carry no origin, but microtasks run almost immediately.
     const fail = origins.getStore() ?? current;
     fail?.(error);
   });
@@ -80,7 +80,7 @@ export function catchStrayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
     });
 }
 
-/** Bytes of a source sent to a thread at once. */
+/** Bytes of a source sent to a thread per message. */
 const PIECE = 256 * 1024;
 
 export type PieceMessage =

@@ -22,8 +22,8 @@ type Clients =
   /** Browsers reach the listener by this machine's own names, or by the https address of a reverse proxy. */
   | { readonly kind: 'browsers'; readonly publicUrl: string | null }
   /**
-   * Programs such as monitoring reach it by any IP address and by these host names, on any port. Null allows every
-   * name: a secret protects the listener, and a proxy may forward any name.
+   * Programs such as monitoring tools reach it by any IP address and by these host names, on any port. Null allows
+   * every name: a secret protects the listener, and a proxy may forward any name.
    */
   | { readonly kind: 'programs'; readonly names: readonly string[] | null };
 
@@ -68,8 +68,8 @@ function admissionTo(clients: Clients, at: ListenAddress): (request: Request) =>
 }
 
 /**
- * Returns whether a foreign page sent a request, by headers that no page can change. Another port of this machine is
- * foreign. Programs send neither header.
+ * Returns whether a foreign page sent a request, judging by headers that no page can change. Another port of this
+ * machine is foreign. Programs send neither header.
  * @param ownOrigin origin of the pages that may send requests
  */
 export function isForeign({ headers }: Request, ownOrigin: string | null): boolean {
@@ -134,14 +134,14 @@ export async function startListening(
 
 interface ConnectionLimits {
   readonly connections: number;
-  /** Connections per address without a request in progress. */
+  /** Maximum connections per address without a request in progress. */
   readonly idlePerAddress: number;
 }
 
 /**
- * Limits the connections of a server without refusing new ones while old ones are idle. A connection is idle before
- * its first complete request header and after its last response. Above a limit, the oldest idle connection is closed.
- * Thus half-sent requests displace each other, never a client that sends a whole request.
+ * Limits the connections of a server without refusing new ones while old ones are idle. A connection is idle before its
+ * first complete request header and after its last response. Above a limit, the oldest idle connection is closed.
+ * Half-sent requests thus displace each other, but never a client that sends complete requests.
  */
 class Connections {
   /** Oldest first. */
@@ -194,12 +194,12 @@ class Connections {
 
 /** Limits per client. A slower client is disconnected. */
 export interface ListenerLimits extends ConnectionLimits {
-  /** Until the last header: before that no client has presented a secret. */
+  /** Time until the last header; before that, no client has presented a secret. */
   readonly headersMs: number;
   readonly requestMs: number;
   /** How often to check `headersMs` and `requestMs`. */
   readonly checkMs: number;
-  /** Without a byte in either direction. */
+  /** Time without a byte in either direction. */
   readonly idleMs: number;
 }
 
@@ -214,7 +214,7 @@ const LIMITS: ListenerLimits = {
 const MAX_HEADER_BYTES = 16_384;
 
 interface ListenerOptions {
-  /** Section of the configuration with the address, for the error. */
+  /** Configuration section that contains the address, for the error. */
   readonly section: string;
   readonly listen: ListenAddress;
   readonly clients: Clients;
@@ -223,14 +223,14 @@ interface ListenerOptions {
     env: HttpBindings,
     reached: RequestOrigin,
   ) => Response | Promise<Response>;
-  /** By default, the response gives the reason in one line. */
+  /** By default, the response states the reason in one line. */
   readonly refuse?: (status: 403 | 421) => Response;
   /** Called if the system cannot accept a connection (`EMFILE`). The listener continues. */
   readonly onError: (error: Error) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
 
-/** Responses take milliseconds. One that takes longer has a client that does not read. */
+/** Responses take milliseconds. One that takes longer is waiting for a client that does not read. */
 const GRACE_MS = 1_000;
 
 /**
@@ -308,14 +308,14 @@ function closeServer(server: Server): Promise<void> {
   });
 }
 
-/** Unread bytes of one response. */
+/** Maximum unread bytes per response. */
 const MAX_WAITING = 64 * 1024;
-/** Limit of buffered data in all responses of a stream, above which Node.js refuses requests (default 10). */
+/** Limit on the data buffered by all responses on a stream, above which Node.js refuses requests (default 10). */
 const MAX_MEGABYTES = 64;
 /** Statuses of responses without a body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 304]);
 
-/** A request got no response: the peer reset it, or the stream ended. */
+/** Thrown if a request gets no response: the peer reset it, or the stream ended. */
 export class ResponseCutOff extends Error {
   override readonly name = 'AnswerCut';
 
@@ -435,7 +435,7 @@ function streamBody(
 }
 
 /**
- * Joins an input and an output into one stream. Destroying it ends neither, because both belong to the process.
+ * Joins an input and an output into one stream. Destroying it closes neither, because both belong to the process.
  * @param write resolves when it can accept more
  */
 export function joinStreams(input: Readable, write: (bytes: Uint8Array) => Promise<void>): Duplex {
@@ -458,7 +458,7 @@ export function joinStreams(input: Readable, write: (bytes: Uint8Array) => Promi
 
 /**
  * Serves the requests that arrive over a stream. Resolves when the stream has ended.
- * @param fetch must not reject; `breakOff` aborts the response of one request
+ * @param fetch must not reject; `breakOff` aborts the response to one request
  */
 export async function serveOverStream(
   stream: Duplex,

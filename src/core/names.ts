@@ -27,7 +27,7 @@ export function selects({ include, exclude, only }: Selection, name: string): bo
   return include.some(fits) && !exclude.some(fits) && (only === undefined || only.some(fits));
 }
 
-/** RFC 6154 attributes in lower case, by common English folder names. */
+/** RFC 6154 attributes in lower case, keyed by common English folder names. */
 const SPECIAL_USES: Readonly<Record<string, string>> = {
   sent: '\\sent',
   drafts: '\\drafts',
@@ -47,8 +47,8 @@ export function specialUseByName(word: string): string | undefined {
 }
 
 /**
- * Returns the folders in one mailbox that a name on the command line means: the folder with that path (`INBOX` in any
- * case, as in IMAP), else the folders that match a pattern with `*`, else those with that special use.
+ * Returns the folders in one mailbox that a name on the command line refers to: the folder with that path (`INBOX` in
+ * any case, as in IMAP), else the folders that match a pattern with `*`, else those with that special use.
  */
 export function findFolders<
   F extends { readonly path: string; readonly specialUse: string | null },
@@ -81,7 +81,7 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   let best: string | null = null;
   let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
-    // The difference in length is a lower bound of the edits.
+    // The difference in length is a lower bound on the edits.
     if (Math.abs(candidate.length - found.length) >= fewest) continue;
     const edits = distance(word, candidate.toLowerCase());
     if (edits < fewest) {
@@ -114,7 +114,7 @@ function distance(a: string, b: string): number {
   return last[b.length] ?? 0;
 }
 
-/** Returns the path of the folder that a mistyped path or name probably means. */
+/** Returns the path of the folder that a mistyped path or name probably refers to. */
 export function nearestFolder(
   found: string,
   folders: readonly { readonly path: string; readonly name: string }[],
@@ -126,8 +126,8 @@ export function nearestFolder(
 }
 
 /**
- * Returns the address that a mistyped one probably means. Compares both parts, because addresses of one domain all
- * seem near.
+ * Returns the address that a mistyped one was probably meant to be. Compares both parts, because all addresses in one
+ * domain look similar.
  */
 export function nearestAddress(found: string, known: readonly string[]): string | null {
   const [name = '', domain] = found.split('@', 2);

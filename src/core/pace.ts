@@ -12,11 +12,11 @@ import { fields, nullable, number, type Read, type ReadValue } from './state-run
  * Decides when the next request may go: takes state and time, returns state and wait.
  *
  * Requests are paced evenly, `60 s / rate` apart. Idle time earns a small burst, and a pause right after the burst
- * makes up for it. Thus no 60 seconds contain more than `requestsPerMinute`. A burst on top of an even pace would
- * exceed the ceiling, and a strict service would return 429.
+ * makes up for it. Thus no 60-second window contains more than `requestsPerMinute`. A burst on top of an even pace
+ * would exceed the ceiling, and a strict service would return 429.
  *
- * The rate is the ceiling until a 429, which halves the rate sent. The rate then regains a twentieth of that per
- * minute without a 429, up to the ceiling.
+ * The rate is the ceiling until a 429, which halves the rate sent. The rate then regains a twentieth of that per minute
+ * without a 429, up to the ceiling.
  */
 export interface PacePolicy {
   /** The ceiling: any number above 0. */
@@ -50,9 +50,9 @@ export const readPaceState = fields({
   credit: amount,
   /** No request goes before this time. */
   holdUntil: amount,
-  /** Number of 429s since the last other response. */
+  /** Number of consecutive 429s. */
   refusals: amount,
-  /** A 429 for a request started before this time is already counted. */
+  /** A 429 for a request started before this time has already been counted. */
   refusedAt: amount,
   minute: tally,
   second: tally,
@@ -63,7 +63,7 @@ export interface Answer {
   readonly status: number;
   /** When its request was released. */
   readonly startedAt: number;
-  /** Retry-After in milliseconds, not capped; null without one. */
+  /** Retry-After in milliseconds, not capped; null if there was none. */
   readonly retryAfterMs: number | null;
   readonly limit: number | null;
   readonly remaining: number | null;
@@ -76,9 +76,9 @@ type Decision =
 const MINUTE_MS = 60_000;
 /** Added to the minute: absorbs varying latency, and bounds catching up at intervals that timers cannot resolve. */
 const SLACK_MS = 100;
-/** Limit of a wait, whatever the Retry-After. */
+/** Maximum wait, regardless of Retry-After. */
 export const MAX_HOLD_MS = 3_600_000;
-/** The first wait after a 429 without Retry-After. It doubles with each further one. */
+/** The first wait after a 429 without Retry-After. It doubles with each further 429. */
 const FIRST_HOLD_MS = 5_000;
 /** A Retry-After this long indicates a limit per minute, a shorter one a limit per second. */
 const MINUTE_WINDOW_HINT_MS = 10_000;
@@ -233,7 +233,7 @@ function recover(state: PaceState, policy: PacePolicy, now: number): PaceState {
 const REFUSALS_TO_PAUSE = 3;
 const FIRST_PAUSE_MS = 60_000;
 
-/** Parses the pause of a host, for all tokens, stored between runs. */
+/** Parses a host's pause, which applies to all tokens and is stored between runs. */
 export const readHostPause = fields({
   /** Milliseconds since the epoch. */
   until: amount,
@@ -320,7 +320,7 @@ export class Gate {
     return this.#lines.size;
   }
 
-  /** Remaining pause of the host in milliseconds. Pacing does not count. */
+  /** Remaining pause of the host in milliseconds. Excludes pacing. */
   get heldForMs(): number {
     const now = this.options.clock.now();
     return Math.max(
@@ -329,7 +329,7 @@ export class Gate {
     );
   }
 
-  /** Passes at once if nothing waits and returns the time of passing, else null (then call `enter`). */
+  /** Admits a request if none is waiting and returns the time; otherwise null (then call `enter`). */
   tryEnter(): number | null {
     if (this.#lines.size > 0) return null;
     const now = this.options.clock.now();
@@ -337,7 +337,7 @@ export class Gate {
   }
 
   /**
-   * Waits for its turn and resolves with the time of passing.
+   * Waits for its turn and resolves with the time of admission.
    * @throws the signal's reason when it aborts first
    */
   enter(turn: Turn): Promise<number> {
@@ -361,7 +361,7 @@ export class Gate {
   }
 
   /**
-   * Ends a passage.
+   * Ends an admitted request.
    * @param answer null if no response arrived, which changes nothing
    */
   leave(answer: Answer | null): void {
@@ -403,7 +403,7 @@ export class Gate {
     }
   }
 
-  /** Returns 0 if a request passed, the milliseconds to wait, or null if one must leave first. */
+  /** Returns 0 if a request was admitted, the milliseconds to wait, or null if another must leave first. */
   #pass(now: number): number | null {
     if (this.#inFlight >= maxInFlight(this.#state, this.options.policy)) return null;
     const paused = remainingHold(this.options.shared.pause.until, now);
@@ -435,7 +435,7 @@ export interface LimiterStore {
   save(key: string, state: PaceState | HostPause): void;
 }
 
-/** Interval for saving mere counts. Refusals are saved at once. */
+/** Interval for saving counts. Refusals are saved at once. */
 const SAVE_EVERY_MS = 5_000;
 
 interface LimiterOptions {

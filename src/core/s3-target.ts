@@ -8,7 +8,7 @@ export interface S3Credentials {
 
 export interface S3Target {
   readonly bucket: string;
-  /** Prepended to every name, without outer slashes; may be empty. */
+  /** Prepended to every name. Has no leading or trailing slash; may be empty. */
   readonly prefix: string;
   /** Defaults to Amazon's endpoint for the region. */
   readonly endpoint?: string;
@@ -25,7 +25,7 @@ export type ParsedTarget =
   | { readonly kind: 's3'; readonly bucket: string; readonly prefix: string }
   | { readonly kind: 'folder'; readonly path: string };
 
-/** Buckets become part of host names. Old ones in Amazon's first region may have capitals and underscores. */
+/** Bucket names become part of host names. Old ones in Amazon's first region may contain capitals and underscores. */
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
 const MAX_PREFIX = 500;

@@ -9,7 +9,7 @@ import { makeFolders, readRegularFile, syncFolder } from './files.ts';
 
 const MASK = '***';
 
-/** Hides a text from accidental printing: templates, JSON, console, inspect and logs show `***`. */
+/** Protects text from accidental printing: templates, JSON, console, inspect and logs show `***`. */
 export class Secret {
   readonly #text: string;
 
@@ -73,7 +73,7 @@ async function rawToken(
   }
 }
 
-/** Bytes, more than any token has: a wrong path to a large file must not be read whole. */
+/** Bytes; more than any token has. A large file given by mistake must not be read completely. */
 const MAX_TOKEN_FILE = 65_536;
 
 function tokenFile(file: string, about: { source: string; name: string }): string {
@@ -89,7 +89,7 @@ function tokenFile(file: string, about: { source: string; name: string }): strin
   }
 }
 
-/** A webhook created here, with the secret of its deliveries. */
+/** A webhook created here, with the secret that its deliveries carry. */
 export interface StoredWebhook {
   readonly id: string;
   /** Resource id and address of the mailbox. */

@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { catalogError } from './error-tables.ts';
 import { errnoName, type MailkeepError } from './errors.ts';
 
-/** Opens a temporary private database that SQLite removes with the process. */
+/** Opens a temporary private database that SQLite removes when the process exits. */
 export function scratchDatabase(schema: string): Database.Database {
   const db = new Database('');
   db.pragma('journal_mode = OFF');
@@ -27,7 +27,7 @@ export class Statements {
     return this.#prepare(sql).get(...values) !== undefined;
   }
 
-  // The SQL selects the types of rows.
+  // The SQL determines the row types.
   get<Row>(sql: string, ...values: unknown[]): Row | undefined {
     return this.#prepare(sql).get(...values) as Row | undefined;
   }
@@ -36,7 +36,7 @@ export class Statements {
     return this.#prepare(sql).all(...values) as Row[];
   }
 
-  /** The database cannot be written until the rows are drained or returned. */
+  /** The database cannot be written until the iterator is exhausted or closed. */
   iterate<Row>(sql: string, ...values: unknown[]): IterableIterator<Row> {
     return this.db.prepare<unknown[], Row>(sql).iterate(...values);
   }

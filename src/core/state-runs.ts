@@ -43,7 +43,7 @@ export function strictList<T>(item: Read<T>): Read<readonly T[]> {
   };
 }
 
-/** Reads an object by its names, and leaves out malformed values. */
+/** Reads an object with arbitrary names, and leaves out malformed values. */
 export function record<T>(item: Read<T>): Read<Record<string, T>> {
   return (value) => {
     if (typeof value !== 'object' || value === null) return undefined;
@@ -82,7 +82,7 @@ const MAX_RUNS = 200_000;
 /** Limits per run: folders with sums, and failures. */
 const MAX_FOLDERS = 10;
 const MAX_FAILURES = 5;
-/** Characters of a name or a sentence. */
+/** Maximum characters in a name or sentence. */
 const LONGEST = 300;
 
 const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
@@ -158,7 +158,7 @@ interface RunsAsked {
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** Creates the table of runs if missing. Earlier versions had none, and ignore it. */
+/** Creates the table of runs if missing. Earlier versions have none, and ignore it. */
 export function makeRunTable(database: Database.Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS runs (
@@ -319,7 +319,7 @@ export const UNKNOWN_COPY: KnownCopy = {
 };
 
 export const REQUEST_DAYS = 400;
-/** Retention of the archive's size: ten years. */
+/** How long sizes of the archive are kept: ten years. */
 export const DISK_DAYS = 3_653;
 
 const DAY_MS = 86_400_000;
@@ -334,7 +334,7 @@ export const diskSample = fields({
   mail: count,
 });
 
-/** Requests through one gate of the limiter on a UTC day. */
+/** Requests through one of the limiter's gates on one UTC day. */
 export const requestDay = fields({
   /** Requests per minute that the configuration allowed. */
   perMinute: number,

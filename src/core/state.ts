@@ -39,14 +39,14 @@ export type VerificationMode = (typeof MODES)[number];
 
 const drill = fields({ at: number, checked: number, of: number });
 
-/** When the last export test started, and how many of how many messages it exported and read back. */
+/** When the last export test started, and how many messages it exported and read back, out of how many. */
 type DrillFacts = ReadValue<typeof drill>;
 
 /** The last verification, without the last export test. Times are milliseconds since the epoch. */
 const lastVerification = fields({
   at: number,
   mode: oneOf(MODES),
-  /** Messages that it read and compared, of all in the archive. */
+  /** Messages that it read and compared, out of all in the archive. */
   checked: number,
   of: number,
   fullAt: nullable(number),
@@ -97,7 +97,7 @@ function findingSince(since: number) {
 export type StoredFinding = ReadValue<ReturnType<typeof findingSince>>;
 export type KnownFinding = Pick<StoredFinding, 'what' | 'id' | 'text'>;
 
-/** Findings of verifications, until a repair or a clean verification that covers them. */
+/** Findings of verifications, kept until a repair or a clean verification that covers them. */
 export interface StoredDamage {
   readonly since: number;
   /** Number of all findings; `findings` contains the first ones. */
@@ -242,11 +242,11 @@ type KeyKind =
   /** A folder, or a whole mailbox. */
   | 'folder-or-mailbox'
   | 'mailbox'
-  /** An account of the configuration, with the host if relevant. */
+  /** An account in the configuration, with the host if relevant. */
   | 'account'
   /** A host name, without its port. */
   | 'host'
-  /** A gate of the limiter: host and port, and the account's label. */
+  /** A limiter gate: host and port, and the account's label. */
   | 'gate'
   | 'segment'
   | 'name';
@@ -274,10 +274,10 @@ function local<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> 
 }
 
 const SCOPES = {
-  /** When the mailboxes of an account were last listed. */
+  /** When an account's mailboxes were last listed. */
   'account-listed': scope('account', number),
   'account-mailboxes': scope('account', mailboxes),
-  /** By the HMAC of the token's secret. */
+  /** Keyed by the HMAC of the token's secret. */
   'api-token': local('name', apiToken),
   /** The key of those HMACs, base64url. */
   'api-token-key': local('name', text),
@@ -289,13 +289,13 @@ const SCOPES = {
   canary: scope('host', fields({ provenAt: number })),
   /** The configuration without secrets, as last copied. */
   'copy-config': local('name', (value): unknown => value ?? undefined),
-  /** End of this machine's lock on an object of an off-site copy, by the copy's id and the object's name. */
+  /** When this machine's lock on an off-site copy's object expires, by the copy's id and the object's name. */
   'copy-lock': local('name', number),
-  /** Marks an off-site copy, by its id, that still has purged mail. */
+  /** Marks an off-site copy, by its id, that still contains purged mail. */
   'copy-purge': local('name', mark),
   /** Newest manifest of an off-site copy written or read here, by the copy's id. */
   'copy-seen': local('name', fields({ commit: number, sequence: number, at: number })),
-  /** By the copy's address. */
+  /** Keyed by the copy's address. */
   'copy-target': local('name', knownCopy),
   /** Objects of an off-site copy that no manifest lists yet, by the copy's id and the object's name. */
   'copy-upload': local('name', fields({ length: number, sha256: text })),
@@ -307,12 +307,12 @@ const SCOPES = {
   /** Fetches that were not accepted. */
   'earlier-fetches': local('place', list(fields({ at: number, sha256: text }))),
   'flag-counts': scope('folder', flagCounts),
-  /** Since when a host's search ignores flags. */
+  /** When a host's search was first found to ignore flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
-  /** Since when the deletion guard has held messages of a folder. */
+  /** When the deletion guard first held a folder's messages. */
   held: scope('folder', since),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
-  /** Notifications sent per channel. Only the notifier reads and parses it. */
+  /** Notifications sent per channel. Only the notifier reads and parses them. */
   notify: local('name', (value): unknown => value ?? undefined),
   /** Consecutive sources whose Message-ID differs from the listing. */
   'odd-ids': scope('host', number),
@@ -320,22 +320,22 @@ const SCOPES = {
   /** Retries for an incomplete message, and the time of the last one. */
   'quarantine-tries': local('place', fields({ tries: number, at: number })),
   quota: scope('mailbox', quota),
-  /** By `requestKey`. */
+  /** Keyed by `requestKey`. */
   requests: scope('name', requestDay),
   'saved-search': scope('name', text),
   /** Last start of each schedule. */
   schedule: scope('name', number),
-  /** Since when a host's search cannot serve a walk. */
+  /** When a host's search was first found unable to serve a walk. */
   'search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** Learned rule for a host's listed sizes. */
   'size-lessons': scope('host', sizeLessons),
-  /** Since when the platform lists a mailbox as suspended. */
+  /** When the platform first listed a mailbox as suspended. */
   suspended: scope('mailbox', number),
   /** UIDs that the current full sync has covered. */
   swept: scope('generation', fields({ since: number, uids: uidPairs })),
-  /** Since when a folder is missing from listings. */
+  /** When a folder was first missing from listings. */
   unlisted: scope('missing-folder', since),
-  /** Exclusions by the configuration of the last sync run. */
+  /** Excluded by the configuration of the last sync run. */
   unwatched: scope('folder-or-mailbox', mark),
   'usage-listing': scope('account', listingCost),
   verification: local('name', verification),
@@ -344,7 +344,7 @@ const SCOPES = {
     'segment',
     fields({ at: number, covered: number, next: number, end: withDefault(number, 0) }),
   ),
-  /** By the SHA-256 of the cookie's value. */
+  /** Keyed by the SHA-256 of the cookie's value. */
   'web-session': local('name', webSession),
 } as const;
 
@@ -399,7 +399,7 @@ export function parseAccountKey(key: string): { readonly account: string; readon
   return { account, host };
 }
 
-/** Excludes scopes of other versions of the program. */
+/** Scopes that may leave this machine. Excludes any that only other versions of the program know. */
 const TRAVELLING: ReadonlySet<string> = new Set(
   Object.entries(SCOPES).flatMap(([name, { travels }]) => (travels ? [name] : [])),
 );
@@ -435,7 +435,7 @@ function travellingCopy(
 
 /**
  * Memory outside the archive: proofs, coverage, learned rules, limiter, backoffs. `state.sqlite` has a table of JSON
- * texts and a table of runs. If the file is lost, all of the first is learned again.
+ * texts and a table of runs. If the file is lost, everything in the first table is learned again.
  */
 export interface StateFile {
   /** Parses the value, because another version of the program may have written something else. */
@@ -444,7 +444,7 @@ export interface StateFile {
   entries<S extends ScopeName>(scope: S): { readonly key: string; readonly value: ScopeValue<S> }[];
   /** Null or undefined deletes the value. */
   set(scope: ScopeName, key: string, value: unknown): void;
-  /** Runs `act` in one transaction. Writes of other processes come before or after it. */
+  /** Runs `act` in one transaction. Other processes write before or after it. */
   together<T>(act: () => T): T;
   readonly runs: RunJournal;
   /** Returns the bytes of a state file for another machine; see `travellingCopy`. */
@@ -539,8 +539,8 @@ function openIfUsable(
 }
 
 /**
- * Rewrites the state without deleted data, which SQLite leaves in free pages, and removes unreadable files put aside.
- * The caller holds the archive's lock.
+ * Rewrites the state without deleted data, which SQLite leaves in free pages, and removes unreadable files that were
+ * set aside. The caller holds the archive's lock.
  *
  * Empties scopes with `place` keys, which may concern forgotten messages; they are learned again.
  * @param mailboxes in the archive; entries about any others are deleted

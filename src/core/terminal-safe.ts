@@ -1,7 +1,7 @@
 /**
  * Makes text from mail safe for a terminal. A subject may contain escape sequences that move the cursor or set the
- * window's title. Bidi controls can disguise a file name's extension, and characters without width can hide words
- * from a search. Printable text is unchanged: letters of all scripts, emoji and combining marks stay.
+ * window's title. Bidi controls can disguise a file name's extension, and zero-width characters can hide words from a
+ * search. Printable text is unchanged: letters of all scripts, emoji and combining marks are kept.
  */
 
 /** CRLF, LF, CR, NEL, line and paragraph separator, vertical tab, form feed. */
@@ -25,7 +25,7 @@ const ONE_COLUMN_EACH =
   /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0386-\u0482\u048a-\u052f\u2010-\u2027\u20ac]*$/;
 const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
 
-/** Makes several lines safe. LF and tab stay, other line ends become LF, other controls become visible symbols. */
+/** Makes several lines safe. LF and tab are kept, other line ends become LF, other controls become visible symbols. */
 export function terminalSafe(text: string): string {
   if (PLAIN_LINES.test(text)) return text;
   return text
@@ -92,7 +92,7 @@ function* codePoints(text: string) {
   }
 }
 
-/** Returns the columns of a text on a terminal: two for wide characters and emoji, none for lone marks. */
+/** Returns how many columns text takes on a terminal: two for wide characters and emoji, none for lone marks. */
 export function displayWidth(text: string): number {
   if (ONE_COLUMN_EACH.test(text)) return text.length;
   let width = 0;
@@ -124,7 +124,7 @@ export function fitColumns(text: string, columns: number): string {
   return text;
 }
 
-/** Returns a text in exactly `columns` columns: cut as by `fitColumns`, or padded on the right. */
+/** Returns text that takes exactly `columns` columns: cut as by `fitColumns`, or padded on the right. */
 export function padColumns(text: string, columns: number): string {
   const fitted = fitColumns(text, columns);
   return fitted + ' '.repeat(Math.max(0, columns - displayWidth(fitted)));

@@ -42,8 +42,8 @@ export function localTime(ms: number): string {
   return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())}${clockText(ms)}`;
 }
 
-// Not formatted by `Intl`, whose first format takes a new page 40 ms, a tenth of its startup. Months are in letters,
-// so that day and month cannot be confused.
+// Not formatted by `Intl`, whose first use costs a new page 40 ms, a tenth of its startup. Months are in letters, so
+// that day and month cannot be confused.
 const MONTHS =
   'January February March April May June July August September October November December'.split(
     ' ',
@@ -100,9 +100,9 @@ const TERMS = [
 export type Equation = ReturnType<typeof consistencyEquation>;
 
 /**
- * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete +
- * forgotten. Pending deletions are separate, because the service does not count them.
- * @param atService count of the service; defaults to the sum
+ * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete + forgotten.
+ * Pending deletions are separate, because the service does not count them.
+ * @param atService the service's count; defaults to the sum
  */
 export function consistencyEquation(sums: ConsistencySums, atService?: number) {
   const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
@@ -147,7 +147,7 @@ const ENDED: Readonly<Record<string, string>> = {
   forgotten: 'forgotten',
 };
 
-/** Describes an event of a message's history. Unknown events are shown as stored. */
+/** Describes an event in a message's history. Unknown events are shown as stored. */
 export function eventText(
   event: string,
   detail: Readonly<Record<string, unknown>> | undefined,

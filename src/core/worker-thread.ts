@@ -8,7 +8,7 @@ import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
  * Makes every heap of this process grow by 60 % of its use before a collection. V8 lets a small heap grow fourfold: a
- * mostly idle server then keeps some 100 MB of garbage, and a first sync 50 MB, for hardly any less processor time. A
+ * mostly idle server then keeps about 100 MB of garbage, and a first sync 50 MB, for hardly any less processor time. A
  * lower number takes more time and frees nothing more. V8 reads the setting at each collection.
  */
 export function slowOldGenerationGrowth(): void {
@@ -18,14 +18,14 @@ export function slowOldGenerationGrowth(): void {
 interface Look {
   /** Processor time of the thread since it started, milliseconds. */
   readonly cpuMs: number;
-  /** False for a thread that waits, but true for one that waits for a processor. */
+  /** False for a waiting thread, unless it is waiting for a processor. */
   readonly isRunning: boolean;
 }
 
 /**
- * Measures the processor time of one thread by regular samples. Stopped processes, paused machines and throttled
- * containers add nothing. If processor time is unavailable, each sample counts as one planned interval, however late
- * it came.
+ * Measures one thread's processor time by sampling it regularly. Stopped processes, paused machines and throttled
+ * containers add nothing. If processor time is unavailable, each sample counts as one planned interval, however late it
+ * came.
  */
 export class WorkMeter {
   #before: Look | null = null;
@@ -89,7 +89,7 @@ function meterOf(worker: Worker, task: string): WorkMeter {
         .then(({ user, system }) => {
           known = { cpuMs: (user + system) / 1000, isRunning: false };
         })
-        // The thread has ended.
+        // The thread has exited.
         .catch(() => undefined)
         .finally(() => {
           isAsked = false;
@@ -99,7 +99,7 @@ function meterOf(worker: Worker, task: string): WorkMeter {
   });
 }
 
-/** Returns null for a thread that has ended. */
+/** Returns null for a thread that has exited. */
 function lookAtTask(task: string): Look | null {
   let stat: string;
   try {
@@ -131,7 +131,7 @@ export function fixYoungGeneration(): void {
  */
 const FIRST_SEMI_SPACE_MB = 4;
 
-/** V8 heap of one thread, MiB: old generation, and young generation (three semi-spaces). Excludes buffers. */
+/** V8 heap limits of a thread, MiB: old generation, and young generation (three semi-spaces). Excludes buffers. */
 export interface HeapLimits {
   readonly oldGenerationMb: number;
   readonly youngGenerationMb: number;
@@ -155,7 +155,7 @@ const TICK_MS = 100;
 
 export interface ThreadEvents<Out> {
   message(message: Out): void;
-  /** Called once, after the last message, when the thread has ended for any reason, `end` included. */
+  /** Called once, after the last message, when the thread has exited for any reason, including `end`. */
   ended(end: ThreadEnded): void;
   /** The thread has loaded and listens to its port. Earlier posts wait there. */
   started?(): void;
@@ -234,7 +234,7 @@ export class WorkerThread<In, Out extends object> {
   }
 
   /**
-   * Ends the thread with `timeout` after `ms` milliseconds of work, or of idle waiting. `disarm` or another limit
+   * Terminates the thread with `timeout` after `ms` milliseconds of work, or of idle waiting. `disarm` or another limit
    * cancels this. Loading time does not count.
    */
   limitWork(ms: number): void {
@@ -273,14 +273,14 @@ export class WorkerThread<In, Out extends object> {
     }, every);
   }
 
-  /** Ends the thread because its work costs too much. Returns at once, and `ended` follows. */
+  /** Terminates the thread because its work costs too much. Returns immediately, and `ended` follows. */
   stop(reason: 'memory' | 'timeout'): void {
     this.#reason ??= reason;
     this.disarm();
     void this.#worker.terminate();
   }
 
-  /** Ends the thread. Resolves when it has ended and its memory is free, even if it had ended already. */
+  /** Terminates the thread. Resolves when it has exited and its memory is free, even if it had already exited. */
   async end(): Promise<void> {
     this.#reason ??= 'closed';
     this.disarm();
@@ -353,12 +353,12 @@ export class JobPool<Job, Result, Report = never> {
     }
   }
 
-  /** Starts threads ahead of jobs, up to that total. Starting one takes some 60 ms. */
+  /** Starts threads ahead of jobs, up to that total. Starting one takes about 60 ms. */
   start(threads: number): void {
     while (this.#threads.size < Math.min(threads, this.most)) this.#idle.push(this.#start());
   }
 
-  /** Ends all threads. Running and waiting jobs fail with `thread-ended`. A later job starts a new thread. */
+  /** Terminates all threads. Running and waiting jobs fail with `thread-ended`. A later job starts a new thread. */
   async end(): Promise<void> {
     const threads = [...this.#threads];
     this.#threads.clear();
@@ -381,7 +381,7 @@ export class JobPool<Job, Result, Report = never> {
     else if (!dropped) this.#idle.push(thread);
   }
 
-  /** A thread may end while idle. */
+  /** A thread may exit while idle. */
   #unlessEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
     if (!thread.thread.ending) return thread;
     this.#threads.delete(thread);
