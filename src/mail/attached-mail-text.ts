@@ -41,7 +41,7 @@ export async function mailText(
 }
 
 /**
- * Returns the listed attachments of a message, or the one with this number. Skips attachments of more than `maxBytes`.
+ * Returns a message's listed attachments, or only the one with this number. Skips those larger than `maxBytes`.
  *
  * @throws Unreadable `too-large` or `malformed` if there is no attachment `only`
  */

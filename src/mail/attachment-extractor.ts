@@ -19,17 +19,17 @@ export type FromWorker =
    * Asks for the next piece of the source. The worker sends the first request once it has loaded the code for the form.
    */
   | { readonly kind: 'next' }
-  /** `worn` asks for a new worker, because of its memory or because its parser may still be running. */
+  /** `worn` asks for a new worker, because this one uses too much memory or its parser may still be running. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
 
-/** Between checks of the memory while an attachment is read. */
+/** Interval between memory checks while an attachment is being read. */
 const WATCH_MS = 10;
 
-/** Reads attachments in one worker thread. It starts on demand, and again if it was ended by force. */
+/** Reads attachments in one worker thread, which starts on demand and is replaced after it was terminated. */
 export function openAttachmentExtractor(
   options: {
     readonly limits?: Partial<AttachmentLimits>;
-    /** Default: the worker of the installed build. */
+    /** Defaults to the worker in the installed build. */
     readonly workerFile?: URL;
     readonly memory?: () => number;
   } = {},
@@ -42,7 +42,7 @@ export function openAttachmentExtractor(
   let closed = false;
   const run = async (job: AttachmentJob): Promise<AttachmentOutcome> => {
     if (closed) throw mailError('extractor-closed', {});
-    // Two threads at once would double the memory.
+    // A second thread would double the memory use.
     if (thread?.ended === true) await thread.end();
     if (thread === null || thread.ended) thread = new AttachmentThread(workerFile, limits, memory);
     return await thread.run(job);
@@ -89,7 +89,7 @@ class AttachmentThread {
       // Warnings that a parser prints must not reach the terminal.
       { name: 'mailkeep-attachments', file, data, heap: limits, silent: true },
       {
-        // Limits apply only now: ending a thread while it loads would look like a failed start.
+        // Limits apply only from here on: terminating a thread while it loads would look like a failed start.
         started: () => this.#guard(),
         message: (message) => this.#receive(message),
         ended: (end) => this.#ended(end),
@@ -177,7 +177,7 @@ class AttachmentThread {
     }, WATCH_MS);
   }
 
-  /** Returns how long the thread has worked, in milliseconds. */
+  /** Returns how long the thread was busy, in milliseconds. */
   #unguard(): number {
     if (this.#watch !== null) clearInterval(this.#watch);
     this.#watch = null;

@@ -6,7 +6,7 @@ export const CHARS_PER_ATTACHMENT = 256 * 1024;
 export const CHARS_PER_MESSAGE = 512 * 1024;
 
 /**
- * `bomb` unpacks beyond its limit, `malformed` is not in the format it claims, and `damaged` is damaged in the archive.
+ * `bomb` unpacks beyond its limit, `malformed` is not what it claims to be, and `damaged` is damaged in the archive.
  */
 export type AttachmentFailure =
   | 'timeout'
@@ -18,7 +18,7 @@ export type AttachmentFailure =
   | 'unsupported'
   | 'damaged';
 
-/** The text contains no NUL, and is empty for a scan. */
+/** The text contains no NUL, and is empty for a scanned document. */
 export type AttachmentOutcome =
   | { readonly status: 'done'; readonly text: string; readonly truncated: boolean }
   | { readonly status: 'failed'; readonly reason: AttachmentFailure };
@@ -30,25 +30,25 @@ export interface AttachmentJob {
   readonly number: number | null;
   /** Time limit in milliseconds, if lower than `ATTACHMENT_LIMITS`. */
   readonly limitMs?: number;
-  /** Receives the milliseconds of work just before `extract` settles. */
+  /** Called with the time worked in milliseconds, just before `extract` settles. */
   readonly worked?: (ms: number) => void;
 }
 
 export interface AttachmentExtractor {
   /**
-   * Reads one attachment at a time. Rejects only with `mime-worker-failed`, `extractor-closed` and errors of `source`.
+   * Reads one attachment at a time. Rejects only with `mime-worker-failed`, `extractor-closed` and `source`'s errors.
    */
   extract(job: AttachmentJob): Promise<AttachmentOutcome>;
-  /** Ends the worker once its pending jobs are done. The next attachment starts a new one. */
+  /** Stops the worker once its pending jobs are done. The next attachment starts a new one. */
   rest(): Promise<void>;
   close(): Promise<void>;
 }
 
 const MiB = 1024 * 1024;
 
-/** Limits for one attachment. An attachment that exceeds one has no text, or less. */
+/** Limits for one attachment. One that exceeds a limit yields no text, or only part of it. */
 export const ATTACHMENT_LIMITS = {
-  /** Processor time in milliseconds. A worker that exceeds it is ended. */
+  /** Processor time in milliseconds. A worker that exceeds it is terminated. */
   attachmentMs: 20_000,
   /** Decoded bytes. Larger attachments are skipped. */
   bytes: 24 * MiB,
@@ -68,7 +68,7 @@ export const ATTACHMENT_LIMITS = {
   youngGenerationMb: 16,
   /** The worker is replaced once its heap and buffers exceed this many bytes. */
   wornBytes: 64 * MiB,
-  /** Bytes by which the process may grow while reading. V8's heap limits do not cover the buffers of a PDF. */
+  /** Bytes by which the process may grow while reading. V8's heap limits do not cover PDF buffers. */
   growthBytes: 160 * MiB,
 };
 export type AttachmentLimits = Readonly<typeof ATTACHMENT_LIMITS>;

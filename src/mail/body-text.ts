@@ -9,14 +9,14 @@ import {
   type Part,
 } from './part-tree.ts';
 
-/** UTF-16 units of each text that are compared. */
+/** UTF-16 units of each text to compare. */
 const COMPARED_CHARS = 256 * 1024;
 /** Consecutive punctuation characters allowed within a word, as in `48.20`, `77-9921` and addresses. */
 const SIGNS_INSIDE = 3;
 
 /**
- * Returns the words of a text that the other texts lack, each with its neighbours so that phrases are found. `isMost`
- * tells whether they are more than half. Ignores case, spacing and line breaks. Linear.
+ * Returns the words of a text that the other texts lack, each with its neighbours so that phrase searches find them.
+ * `isMost` tells whether they are more than half. Ignores case, spacing and line breaks. Linear.
  */
 function newWords(text: string, others: readonly string[]) {
   const known = new Set<number>();
@@ -94,7 +94,7 @@ function mixHash(hash: number, code: number): number {
   return (Math.imul(hash, 0x01000193) ^ code) & 0x3fffffff;
 }
 
-/** Letters, digits and marks, approximately: everything beyond ASCII but common punctuation. */
+/** Letters, digits and marks, approximately: everything beyond ASCII except common punctuation. */
 function isWordUnit(code: number): boolean {
   if (code < 0x80)
     return (
@@ -129,7 +129,7 @@ const RAW_HTML = 4;
 /**
  * Returns the text of all bodies under a part. In a multipart/alternative, plain text comes first. The HTML follows if
  * it has far more words, as in a newsletter whose plain text is "Your program cannot show this message". For the index
- * (`short` links), the words that only the HTML has are always added, since readers of other programs saw them.
+ * (`short` links), words found only in the HTML are always added, since users of other mail programs saw them.
  */
 export function bodyText(
   root: Part<LeafContent>,
@@ -155,7 +155,7 @@ export function bodyText(
   const textOf = ({ kind, leaf }: Piece): string => {
     if (leaf.content.cut) cut = true;
     const isMarkup = kind === 'html' || /html/.test(leaf.info.contentType);
-    // One more character shows that there was more.
+    // One extra character reveals whether the text was cut.
     const raw = leafText(leaf.info, leaf.content, (isMarkup ? RAW_HTML : 1) * limits.bodyChars + 1);
     if (!isMarkup)
       return kind === 'plain' ? raw : (formattedText(raw, leaf.info.contentType) ?? raw);
@@ -223,7 +223,7 @@ function collectPieces(part: Part<LeafContent>): Piece[] {
   return piece === null ? [] : [piece];
 }
 
-/** Returns a form that has far more words, otherwise (for the index only) just the words that it adds. */
+/** Returns the other form if it has far more words, otherwise (for the index only) just the words that it adds. */
 function addedText(texts: readonly string[], other: string, isForIndex: boolean): string[] {
   const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
   if (isMost || texts.every((one) => one === '')) return [other];

@@ -48,7 +48,7 @@ const JIS: CodedSet = { charset: 'euc-jp', width: 2 };
 const KATAKANA: CodedSet = { charset: 'shift_jis', width: 1 };
 const KOREAN: CodedSet = { charset: 'euc-kr', width: 2 };
 const CHINESE: CodedSet = { charset: 'gbk', width: 2 };
-/** Sets by the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
+/** Character sets by the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
 const SETS: Readonly<Record<string, CodedSet | null>> = {
   ...{ '(B': null, '(J': null, '(I': KATAKANA, $B: JIS, '$@': JIS, '$(B': JIS, '$(@': JIS },
   // JIS X 0213; most of its characters are also in JIS X 0208.
@@ -97,7 +97,7 @@ function decodeIso2022(bytes: Buffer): string {
   return text;
 }
 
-/** Decodes 7-bit codes of a set, ignoring the eighth bit. Without a set, 8-bit codes are stray Japanese. */
+/** Decodes 7-bit codes of a set, ignoring the eighth bit. If there is no set, 8-bit codes are stray Japanese. */
 function decodeCodes(codes: string, set: CodedSet | null): string {
   if (set === null)
     return codes.replace(/[\x80-\xff]+/g, (stray) =>
@@ -133,7 +133,7 @@ const FINALS = 'ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇ�
 const FIRST_VOWEL = 0x314f;
 const FIRST_SYLLABLE = 0xac00;
 
-/** Decodes Korean in the code of KS X 1001, annex 3, which has five bits for each part of a syllable. */
+/** Decodes Korean text in the encoding of KS X 1001, annex 3, which uses five bits for each part of a syllable. */
 function decodeJohab(bytes: Buffer): string {
   let text = '';
   for (let i = 0; i < bytes.length; i++) {
@@ -185,8 +185,8 @@ function expandTable(characters: string): string {
 }
 
 /**
- * Single-byte charsets that iconv-lite lacks, by name without separators. An EBCDIC charset has its characters between
- * the controls and the last code, any other has those after ASCII.
+ * Single-byte charsets that iconv-lite lacks, by name without separators. For an EBCDIC charset, the string contains
+ * the characters between the controls and the last code; for any other, those after ASCII.
  */
 const TABLES: Readonly<Record<string, string>> = {
   cp037:
@@ -239,7 +239,7 @@ export function decodeMarkup(bytes: Buffer, charset: string | null): string {
     : decodeText(bytes, charset);
 }
 
-/** Bytes at the start of a document where its charset is looked for. Browsers look at 1,024. */
+/** Bytes at the start of a document that are searched for its charset. Browsers search 1,024. */
 const HEAD_BYTES = 4096;
 
 function documentCharset(bytes: Buffer): string | null {
@@ -250,7 +250,7 @@ function documentCharset(bytes: Buffer): string | null {
   return named?.[1] ?? null;
 }
 
-/** The key of labels that say nothing: such bytes are UTF-8, or the Western charset of old mail. */
+/** Key for labels that name no charset: such bytes are UTF-8 or, in old mail, the Western charset. */
 const UNTOLD = '';
 const UNTOLD_KEYS =
   /^(?:|utf8.*|cp65001|unicode[12]\d*utf8|xunicode20utf8|utf|u8|(?:us)?ascii.*|cp367|ibm367|csascii|iso646.*|646|isoir6|ansix34.*|ansi|us|unknown.*|xunknown|[78]bit|x?binary|default|none|null|text|autodetect|xautodetect|auto|xuserdefined|charset|base64|quotedprintable|hex)$/;
@@ -322,7 +322,7 @@ function charsetKey(label: string | null): string {
   return key;
 }
 
-/** Labels come with comments, quotes, odd spelling, the parameter's name, or further names. */
+/** Labels come with comments, quotes, odd spelling, the parameter's name, or additional names. */
 function parseLabel(label: string): string {
   const named = label
     .replace(/\([^()]*\)?/g, ' ')
@@ -358,7 +358,7 @@ function canonicalKey(key: string): string | null {
   return rareDecoder(name) !== null || iconv.encodingExists(name) ? name : null;
 }
 
-/** @param fallback charset of bytes that have no label and are not UTF-8 */
+/** @param fallback charset for bytes that have no label and are not UTF-8 */
 function decodeNamed(bytes: Buffer, key: string, fallback: string): string {
   const marked = bomCharset(bytes);
   if (marked !== null) return iconv.decode(bytes, marked);
@@ -411,13 +411,13 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   return JAPANESE.map((key) => decodeAs(bytes, key)).find(isJapanese) ?? decodeAs(bytes, fallback);
 }
 
-/** 8-bit charsets of Japanese mail, which often has no label. */
+/** 8-bit charsets used in Japanese mail, which often lacks a label. */
 const JAPANESE = ['shiftjis', 'eucjp'];
 /** Minimum number of kana in Japanese text, and their minimum share of its non-ASCII characters. */
 const MIN_KANA = 3;
 const MIN_KANA_SHARE = 0.3;
 
-/** True for valid text with enough kana. Decoded as Japanese, other charsets give Chinese or half-width katakana. */
+/** True for valid text with enough kana. Other text decoded as Japanese yields Chinese or half-width katakana. */
 function isJapanese(text: string): boolean {
   let kana = 0;
   let others = 0;

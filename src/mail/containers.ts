@@ -164,7 +164,7 @@ const UNICODE = 0x1f;
 const OBJECT = 0x0d;
 const BINARY = 0x102;
 const MULTIPLE = 0x1000;
-/** Bytes of fixed-size values, padded to four. */
+/** Sizes of fixed-size values in bytes, padded to a multiple of four. */
 const FIXED: Readonly<Record<number, number>> = {
   ...{ 2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16 },
 };
@@ -289,7 +289,7 @@ function messageText(
   return text === null || text.trim() === '' ? null : part('text/plain', null, Buffer.from(text));
 }
 
-/** Bytes, because only they may declare a charset in a `meta` element. */
+/** Returns bytes instead of text, because only bytes may declare a charset in a `meta` element. */
 function htmlBytes({ type, value }: Property): Buffer {
   return type === UNICODE ? Buffer.from(value.toString('utf16le')) : value;
 }
@@ -412,7 +412,7 @@ export function isEncrypted(head: Buffer): boolean {
   return cms !== null && ENCRYPTED.includes(cms.type);
 }
 
-/** Undoes PEM or a second base64 encoding, which some programs write. */
+/** Removes PEM armour or a second base64 encoding, which some programs add. */
 function removeArmour(bytes: Buffer): Buffer {
   const head = bytes.toString('latin1', 0, 64);
   if (!/^(?:-----BEGIN (?:PKCS7|CMS)-----\s|MI[A-Za-z0-9+/])/.test(head)) return bytes;
@@ -434,7 +434,7 @@ const OCTETS_IN_PIECES = 0x24;
 const EXPLICIT = 0xa0;
 const END_OF_CONTENTS = 0x00;
 
-/** Reads the header of an element. Undefined without one, or for an unsupported tag. */
+/** Reads the header of an element. Undefined if there is none or its tag is not supported. */
 function elementAt(bytes: Buffer, at: number): Element | undefined {
   const tag = bytes[at];
   const first = bytes[at + 1];

@@ -1,4 +1,4 @@
-/** Docids per second of received time. The 65th message of a second takes the first free docid of a later one. */
+/** Docids per second of received time. The 65th message in a second takes the first free docid of a later one. */
 export const DOCIDS_PER_SECOND = 64;
 
 /** 1971-01-01. Mail with an earlier received date comes from a host whose clock was not set. */

@@ -101,7 +101,7 @@ async function readInto(
   if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
   if (kind === 'old-office') {
     if (!mayBeText(bytes)) return await readBinary(sink, bytes, limits);
-    // Reports are often HTML or tab-separated tables with the name of a workbook.
+    // Reports are often HTML or tab-separated tables with a workbook's file name.
     const isHtml = /^\s*<(?:!doctype|html|table|head|body|meta|\?xml)/i.test(
       bytes.toString('latin1', 0, 200),
     );
@@ -163,7 +163,7 @@ function isZip(bytes: Buffer): boolean {
   return bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'));
 }
 
-/** True for more NULs than text has, unless it is UTF-16. */
+/** True for bytes with more NULs than text contains, unless they are UTF-16. */
 function looksBinary(bytes: Buffer): boolean {
   const head = bytes.subarray(0, 4096);
   if (head[0] === 0xff || head[0] === 0xfe) return false;
@@ -177,7 +177,7 @@ function looksBinary(bytes: Buffer): boolean {
  */
 const MAX_DEPTH = 1000;
 
-/** Where the text of an XML format is. Element names have no namespace prefix. */
+/** Where an XML format keeps its text. Element names have no namespace prefix. */
 export interface MarkupRules {
   readonly within?: string;
   readonly text: ReadonlySet<string>;

@@ -60,17 +60,17 @@ function cutFilename({ filename }: LeafInfo): string | null {
 /**
  * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (a new format with the name of an old
  * one), `encrypted` (never read), `mail`, or `text`, `html` or `calendar`, followed by a colon and the declared
- * charset. Form and bytes alone determine the text, so that an attachment of ten messages is read once.
+ * charset. Form and bytes alone determine the text, so an attachment shared by ten messages is read only once.
  */
 type AttachmentForm = string;
 
 const PDF = /^application\/(?:x-)?pdf$/;
 const OFFICE =
   /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
-/** Types of old office formats, which are not read. New formats and text tables often have them too. */
+/** Types of old office formats, which are not read. New formats and text tables are often so labelled. */
 const OLD_OFFICE =
   /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
-/** For these types, only the extension of a document counts. */
+/** For these types, a file name matters only if its extension is that of a document. */
 const MEDIA = /^(?:image|audio|video|font)\//;
 const MAIL = /^message\/(?:rfc822|global|news)$/;
 const TEXT =
@@ -128,7 +128,7 @@ function byEnding(filename: string | null): string | null {
   return ending === undefined ? null : (BY_ENDING[ending] ?? null);
 }
 
-/** Names that the first entry of an OOXML or ODF package has, after the 30 bytes of its local header. */
+/** Possible names of the first entry in an OOXML or ODF package. They follow its 30-byte local header. */
 const PACKAGE =
   /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
 
@@ -194,8 +194,8 @@ class AttachmentHashes {
 }
 
 /**
- * Returns all searchable content of a message. Never rejects because of the message: one that exceeds a limit or fails
- * to parse is `unparsed`, with its headers and the text found before that.
+ * Returns all of a message's searchable content. Never rejects because of the message: one that exceeds a limit or
+ * fails to parse is `unparsed`, with its headers and the text found up to that point.
  *
  * @param cut true if `source` is only the start of the message
  */

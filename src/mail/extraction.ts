@@ -51,7 +51,7 @@ export interface HashedAttachment extends ExtractedAttachment {
 export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
   readonly reason: UnparsedReason | null;
-  /** The plain text, words that only other forms have (see body-text.ts), and the text of attached messages. */
+  /** The plain text, words found only in other forms (see body-text.ts), and the text of attached messages. */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];
   readonly truncated: boolean;
@@ -119,7 +119,7 @@ interface Numbered<Entry> {
 
 /**
  * Collects the long fields of a group's entries in one buffer, which is transferred. Strings and many small buffers
- * would be copied on both sides, and stay in the receiver's heap until written.
+ * would be copied on both sides, and would remain in the receiver's heap until written.
  */
 export function packEntries(entries: readonly Numbered<IndexEntry>[]): {
   readonly results: readonly Numbered<TransferredEntry>[];
@@ -198,7 +198,7 @@ const MiB = 1024 * 1024;
  * has a limit. Content that exceeds one is cut and marked as cut.
  */
 export const DEFAULT_LIMITS = {
-  /** Processor time in milliseconds. A worker that exceeds it is ended. */
+  /** Processor time in milliseconds. A worker that exceeds it is terminated. */
   messageMs: 20_000,
   /** Bytes of the source to read. The rest is cut (`truncated`). */
   sourceBytes: 16 * MiB,
@@ -237,9 +237,9 @@ export interface MessageReading
   /** How the message, or a part of it, is encrypted. */
   readonly encrypted: 'S/MIME' | 'OpenPGP' | null;
   readonly text: string;
-  /** The HTML bodies, decoded and joined but not sanitised. Null without HTML. */
+  /** The HTML bodies, decoded and joined but not sanitised. Null if there are none. */
   readonly html: string | null;
-  /** Remote images in the HTML. Null without HTML, or if not requested. */
+  /** Remote images in the HTML. Null if there is no HTML, or if they were not requested. */
   readonly remote: RemoteImages | null;
   /** True if a body is plain text. Otherwise `text` comes from the HTML. */
   readonly hasPlain: boolean;

@@ -48,7 +48,7 @@ export interface RawField {
 
 export interface HeaderBlock {
   readonly fields: readonly RawField[];
-  /** Offset of the body, or the length of a source whose header block does not end. */
+  /** Offset of the body, or the source's length if the header block does not end. */
   readonly end: number;
   readonly cut: boolean;
 }
@@ -282,7 +282,7 @@ function parseField(line: string): RawField | null {
 
 /**
  * Decodes the bytes of a raw value, but not its encoded words: the syntax around them matters. Bytes that are not UTF-8
- * are in the charset of the body (`hint`), as old programs wrote them.
+ * are decoded in the body's charset (`hint`), which old programs used for headers too.
  */
 export function rawText(value: string, hint: string | null): string {
   // Most headers are plain ASCII, which needs no decoding.
@@ -331,7 +331,7 @@ function addressText(
 
 interface AddressEntry {
   readonly text: string;
-  /** In lower case, or null if it is not usable. */
+  /** In lower case, or null if unusable. */
   readonly address: string | null;
 }
 
@@ -400,13 +400,13 @@ export function readHeaderFacts(fields: readonly RawField[], limits: MimeLimits)
   const correspondents = lazy(() => new Set(people('from', 'to', 'cc', 'reply-to')));
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
-    /** Names and addresses. To, Cc and Bcc are separate because of the search operators. */
+    /** Names and addresses. To, Cc and Bcc are kept separate for the search operators. */
     from: addresses('from', 'sender', 'reply-to'),
     to: addresses('to'),
     cc: addresses('cc'),
     bcc: addresses('bcc'),
     deliveredTo: addresses('delivered-to', 'x-original-to'),
-    /** The id in angle brackets (RFC 2919), or the text without one. */
+    /** The id in angle brackets (RFC 2919), or the whole text if there is none. */
     listId: parseListId(first('list-id')),
     /**
      * Message ids have no angle brackets. `references` has the ancestors from References and In-Reply-To, oldest first.
@@ -468,7 +468,7 @@ function bracketedIds(value: string): string[] {
   return [...value.matchAll(BRACKETED)].map((match) => removeSpaces(match[1] ?? ''));
 }
 
-/** Returns the message ids in a field. Words without angle brackets count only if nothing has brackets. */
+/** Returns the message ids in a field. Words without angle brackets are used only if no word has them. */
 function messageIds(value: string): string[] {
   const ids = bracketedIds(value);
   const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));

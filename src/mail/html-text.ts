@@ -4,7 +4,7 @@ import { decodeText, truncateText } from './charsets.ts';
 import { rtfText } from './containers.ts';
 import { decodeQuotedPrintable } from './transfer-decoding.ts';
 
-/** Text with lines of its own. Finished lines are in `text`, the current ones in `lines`. */
+/** Text on its own lines. Finished lines are in `text`, the current ones in `lines`. */
 class Block {
   text = '';
   lines = '';
@@ -49,7 +49,7 @@ interface ListItem {
 
 interface OpenLink {
   readonly href: string;
-  /** UTF-16 units of `href` that the text so far equals, or -1 if they differ. */
+  /** How many UTF-16 units of `href` the text has matched so far, or -1 if they differ. */
   same: number;
   hasWords: boolean;
 }
@@ -204,7 +204,7 @@ function isSpace(unit: number): boolean {
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d && unit !== 0x0b) || unit === 0x200b;
 }
 
-/** What an element does to the text of a page. */
+/** How an element affects the text of a page. */
 type Format =
   | { readonly kind: 'inline' | 'apart' | 'link' | 'skip' | 'break' | 'rule' | 'image' }
   | {
@@ -300,14 +300,14 @@ interface WalkLimits {
   readonly elements?: number;
 }
 
-/** Returns the address to show after the text of a link, or an empty text. */
+/** Returns the address to show after the text of a link, or an empty string. */
 type ShownAddress = (href: string) => string;
 
 class Frame {
   children = 0;
   prefix: string | null = null;
   hasAddress = false;
-  /** Only for lists, as are the number and numbering type of the next item. */
+  /** Set only for lists, like the next item's number and numbering type. */
   readonly items: ListItem[] | null;
   number = 1;
   type: string | undefined;
@@ -316,7 +316,7 @@ class Frame {
     readonly outer: Frame | null,
     readonly name: string,
     readonly format: Format,
-    /** Levels that may follow below this element. */
+    /** Levels allowed below this element. */
     readonly level: number,
   ) {
     this.items = format.kind === 'list' ? [] : null;
@@ -360,7 +360,7 @@ class Walk {
     this.#type = undefined;
   }
 
-  /** If an attribute is repeated, the first one counts. */
+  /** If an attribute is repeated, the first one wins. */
   addAttribute(name: string, value: string): void {
     if (name === 'href') this.#href ??= value;
     else if (name === 'alt') this.#alt ??= value;
@@ -378,7 +378,7 @@ class Walk {
     else this.#ignore(name);
   }
 
-  /** Ignored elements have no text to lay out, but their depth slows the parser down as well. */
+  /** Ignored elements have no text to lay out, but their depth slows the parser down too. */
   #ignore(name: string): void {
     const { format, level } = this.#top;
     this.#top = new Frame(this.#top, name, format, level - 1);
@@ -556,7 +556,7 @@ export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits
   return walk.isOver ? null : walk.layout.text();
 }
 
-/** Returns the text of HTML of any depth. Its line feeds end lines. */
+/** Returns the text of HTML nested to any depth. Its line feeds end lines. */
 export function walkFlatHtml(html: string, address: ShownAddress): string {
   const walk = new Walk(address, NO_LIMITS, new TextLayout(true));
   run(walk, html);
@@ -646,7 +646,7 @@ const MAX_LINK_CHARS = 200;
 const WALK: WalkLimits = { depth: 200, children: 100_000, elements: 60_000 };
 const addresses: Record<LinkStyle, (href: string) => string> = { short: shortLink, full: fullLink };
 
-/** Returns an address that a reader could visit, otherwise an empty text (`javascript:`, `data:`, `cid:`). */
+/** Returns an address that a reader could visit, otherwise an empty string (`javascript:`, `data:`, `cid:`). */
 function fullLink(href: string): string {
   const link = href.trim();
   if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(link) && !/^(?:https?|ftp|mailto|tel|sms):/i.test(link)) {
@@ -693,12 +693,12 @@ function countTags(html: string): number {
   return tags;
 }
 
-/** Removes inline images, which are no text but often most of the HTML. */
+/** Removes inline images, which are not text but often make up most of the HTML. */
 function dropInlineImages(html: string): string {
   return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
 }
 
-/** Approximate UTF-16 units of HTML to parse or flatten at once. */
+/** Approximate UTF-16 units of HTML to parse or flatten at a time. */
 const PIECE = 16 * 1024;
 const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
 const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;

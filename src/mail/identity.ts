@@ -80,13 +80,13 @@ function removeBrackets(messageId: string): string {
   return messageId.trim().replace(/^<|>$/g, '').trim();
 }
 
-/** Returns whether a subject is that of a reply, and the hash of its base or null if the base is empty. */
+/** Returns whether a subject belongs to a reply, and the hash of its base (null if the base is empty). */
 export function subjectLink(subject: string) {
   const { base, reply } = baseSubject(subject);
   return base === '' ? { base: null, reply: false } : { base: hash47(foldWord(base)), reply };
 }
 
-/** Returns the first 47 bits of the text's SHA-256, which take six bytes in a row of the catalog. */
+/** Returns the first 47 bits of the text's SHA-256, which take up six bytes in a catalog row. */
 export function hash47(text: string): number {
   const digest = hash('sha256', text, 'hex');
   return Math.floor(Number.parseInt(digest.slice(0, HEX_DIGITS), 16) / 2);
@@ -114,7 +114,7 @@ function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@'));
 }
 
-/** Returns the address of a value in angle brackets, in lower case, or undefined for any other value. */
+/** Returns the address inside a value's angle brackets, in lower case, or undefined for any other value. */
 export function exactAddress(value: string): string | undefined {
   const [, address] = /^<([^\s<>@]*@[^\s<>@]+)>$/.exec(value.trim().toLowerCase()) ?? [];
   return address;
@@ -151,7 +151,7 @@ function pair(address: Address): readonly [string, string] {
 /** Host of imported mailboxes. `.invalid` is reserved (RFC 2606), so no account or sync run can claim it. */
 export const IMPORT_HOST = 'import.invalid';
 
-/** True for a mailbox imported from files. It has no service to compare it with. */
+/** True for a mailbox imported from files. There is no service to compare it with. */
 export function isImported({ host }: Pick<MailboxKey, 'host'>): boolean {
   return host === IMPORT_HOST;
 }

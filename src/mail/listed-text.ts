@@ -23,7 +23,7 @@ export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
     const from = OPENING.lastIndex;
     const to = opening === null ? -1 : text.indexOf(CLOSING, from);
     if (opening === null || to < 0) {
-      // Without an end after this word, no later word has one either.
+      // If no end follows this word, no later word has one either.
       at = opening === null ? text.indexOf('=?', at + 2) : -1;
       continue;
     }
@@ -71,7 +71,7 @@ export function decodeQEncoding(text: string): Buffer {
   );
 }
 
-/** Decodes encoded words in a raw listing. Knows only the charsets of browsers, because it must not load a library. */
+/** Decodes encoded words in a raw listing. Loads no library, so supports only the charsets of browsers. */
 export function decodeListedText(text: string): string {
   return text.includes('=?') ? decodeEncodedWords(text, decodeListed) : text;
 }

@@ -4,16 +4,16 @@ import { type FilePath, openRegularFile } from '../core/files.ts';
 /**
  * Reads mbox files as programs write them. A message starts at a delimiter: a line of "From ", a sender and a date,
  * with an empty line before it or header fields after it. Any other line that starts with "From " is text.
- * Content-Length (mboxcl, mboxcl2) counts if it leads exactly to a delimiter or to the end of the file. Otherwise the
- * file is mboxrd, where each line of zero or more `>` and "From " got another `>`. Mboxo is then also read correctly,
- * except for lines that started with `>From ` before quoting.
+ * Content-Length (mboxcl, mboxcl2) is trusted if it leads exactly to a delimiter or to the end of the file. Otherwise
+ * the file is mboxrd, where each line of zero or more `>` and "From " was given another `>`. This also reads mboxo
+ * correctly, except for lines that started with `>From ` before quoting.
  */
 
 /** Position of a message in an mbox, without its delimiter and the closing empty line. */
 export interface MboxRange {
   readonly start: number;
   readonly end: number;
-  /** Lines quoted with `>`. None if a Content-Length made quoting unnecessary. */
+  /** Number of lines quoted with `>`. 0 if a Content-Length made quoting unnecessary. */
   readonly quotedLines: number;
   readonly date: string;
   /** False if the delimiter has no sender, as in mbox files written by Thunderbird. */
@@ -54,7 +54,7 @@ export function* mboxRanges(
      */
     readonly onStray?: (bytes: number) => void;
     readonly onDoubt?: (line: AmbiguousLine) => void;
-    /** False ignores Content-Length. */
+    /** If false, Content-Length is ignored. */
     readonly contentLengths?: boolean;
   } = {},
 ): Generator<MboxRange, void, undefined> {
@@ -278,7 +278,7 @@ class Lines {
     return { bytes: text, offset, length: this.#at - offset };
   }
 
-  /** Returns where a delimiter line ends, given the length of its text, and which line ends follow. */
+  /** Returns where a delimiter line ends, given the length of its text, and which line ends the message uses. */
   delimiterEnd({ bytes, offset, length }: Line, text: number) {
     const rest = bytes.subarray(text);
     const isLone = rest.length > 0 && !isEmptyLine(rest);
@@ -348,7 +348,7 @@ export class FromLineQuoter {
     private readonly lineEnds: LineEnds = 'lf',
   ) {}
 
-  /** Yields the decided bytes, which may be views of `piece`. */
+  /** Yields the bytes that no longer depend on later input. They may be views of `piece`. */
   *take(piece: Buffer): Generator<Buffer, void, undefined> {
     let bytes = piece;
     if (this.#held.length > 0) {

@@ -32,7 +32,7 @@ interface PendingJob {
   readonly source: Uint8Array;
   readonly cut: boolean;
   readonly unparsed: UnparsedReason | null;
-  /** True if it must be alone in its group: a thread ended without revealing which message was to blame. */
+  /** True if it must be alone in its group, because a thread died without revealing which message was to blame. */
   readonly alone: boolean;
   readonly resolve: (entry: IndexEntry) => void;
   readonly reject: (error: Error) => void;
@@ -41,7 +41,7 @@ interface PendingJob {
 const GROUP_JOBS = 16;
 /** Source bytes per group. A larger message is sent alone, in memory shared with the worker. */
 const GROUP_BYTES = 256 * 1024;
-/** Groups queued per thread, to keep it busy while the main thread writes some hundred messages to the index. */
+/** Groups queued per thread, to keep it busy while the main thread writes messages to the index. */
 const GROUPS_AHEAD = 12;
 
 class ExtractorThread {
@@ -59,7 +59,7 @@ class ExtractorThread {
     private readonly events: {
       done(job: PendingJob, entry: IndexEntry): void;
       ready(): void;
-      /** `culprit` ended the thread; `left` are the other unanswered jobs. */
+      /** `culprit` brought down the thread; `left` contains the other unanswered jobs. */
       ended(end: ThreadEnded, culprit: PendingJob | undefined, left: readonly PendingJob[]): void;
     },
   ) {
@@ -108,7 +108,7 @@ class ExtractorThread {
     return jobs.length;
   }
 
-  /** Ends an idle thread, because only that frees its memory. The pool may start another. */
+  /** Terminates an idle thread, because only that frees its memory. The pool may start another. */
   async retire(): Promise<void> {
     this.#worn = true;
     await this.#thread.end();
@@ -165,7 +165,7 @@ class ExtractorThread {
     const seq = Atomics.load(this.#current, 0);
     const { started } = end.facts;
     const jobs = [...this.#outstanding.values()];
-    // Between two messages, as when the results exceed the memory, only a single message is certainly to blame.
+    // If the thread died between messages (results may exceed the memory), only a lone job is surely to blame.
     const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.#outstanding.clear();
     const known = culprit !== undefined && started;
@@ -183,22 +183,20 @@ class ExtractorThread {
 }
 
 export interface ExtractorPoolOptions {
-  /**
-   * Default: one less than there are cores, from 1 to 4. Each costs some 80 MB, and the main thread writes the index.
-   */
+  /** Default: one fewer than there are cores, from 1 to 4. Each takes 80 MB, and the main thread writes the index. */
   readonly workers?: number;
   readonly limits?: Partial<MimeLimits>;
-  /** Default: the worker of the installed build. */
+  /** Defaults to the worker in the installed build. */
   readonly workerFile?: URL;
 }
 
-/** The installation counts as broken after so many threads in a row failed to start. */
+/** The installation is considered broken once this many threads in a row have failed to start. */
 const MAX_FAILED_STARTS = 3;
 const MAX_SEQ = 0x7fff_ffff;
 
 /**
- * Opens an extractor whose worker threads start on demand. A message that exceeds time or memory, or ends its thread in
- * another way, is `unparsed` with its headers. The other messages of that thread are extracted elsewhere.
+ * Opens an extractor whose worker threads start on demand. A message that exceeds the time or memory limit, or crashes
+ * its thread, is `unparsed` but keeps its headers. The thread's other messages are extracted elsewhere.
  */
 export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor {
   return new ExtractorPool(options);
@@ -314,7 +312,7 @@ class ExtractorPool implements Extractor {
   ): void {
     this.#threads.delete(thread);
     this.#queue.unshift(...left);
-    // Retry with the headers only. If they end a worker too, nothing can be read.
+    // Retry with the headers only. If they crash a worker too, nothing can be read.
     if (culprit?.unparsed === null) {
       this.#queue.unshift({ ...culprit, unparsed: threadEndReason(end), alone: true });
     } else if (culprit !== undefined) {
@@ -342,9 +340,9 @@ class ExtractorPool implements Extractor {
 type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
 
 /**
- * Reads one message in a worker of its own and yields the worker's answers. After a `chunk`, the worker waits until the
- * consumer wants more, so that a slow consumer holds back the source. Throws errors of `source`, and `mail-unreadable`
- * if the worker fails or exceeds its time or memory. The worker ends with the reading unless `spare` keeps it.
+ * Reads one message in a separate worker and yields its answers. After a `chunk`, the worker waits until the consumer
+ * wants more, so a slow consumer slows the source. Throws errors from `source`, and `mail-unreadable` if the worker
+ * fails or exceeds a limit. The worker exits once the message has been read, unless `spare` keeps it alive.
  */
 export async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
@@ -372,7 +370,7 @@ export async function* readInWorker(
   }
 }
 
-/** A thread is reused for so many messages, and only if the last one was not larger than this. */
+/** A thread is reused for at most this many messages, and only if the last one was no larger than `MAX_BYTES`. */
 const MAX_READ = 100;
 const MAX_BYTES = 1024 * 1024;
 
@@ -388,10 +386,10 @@ class ReadingThread {
   #failure: { readonly error: unknown } | null = null;
   #read = 0;
   #bytes = 0;
-  /** Whether the thread has its whole source, and has sent its last answer. */
+  /** Whether the thread has received the whole source, and whether it has sent its last answer. */
   #isThrough = { source: false, answers: false };
 
-  /** @param want null for a thread that can be reused, which gets its tasks later */
+  /** @param want null for a reusable thread, which receives its tasks later */
   constructor(
     options: ReadingOptions,
     private readonly want: ReadTask | null,
@@ -498,18 +496,18 @@ class ReadingThread {
 
 export interface ReadingOptions {
   readonly limits?: Partial<MimeLimits>;
-  /** Default: the worker of the installed build. */
+  /** Defaults to the worker in the installed build. */
   readonly workerFile?: URL;
   readonly spare?: SpareReader;
   /** Counting remote images takes as long as building a page of the HTML. */
   readonly countsRemote?: boolean;
-  /** Aborts the reading, which throws the signal's reason. */
+  /** Aborts reading, which then throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
 /**
  * Keeps threads ready for programs that read messages now and then, since starting one takes longer than reading a
- * message. One thread is unused. Another reads messages to display, one after the other. Showing HTML and extracting
+ * message. One thread is kept unused. Another reads messages to display, one after another. Showing HTML and extracting
  * attachments use a thread that has read no other message.
  */
 export class SpareReader {

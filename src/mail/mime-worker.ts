@@ -144,7 +144,7 @@ class ReaderWire {
   }
 }
 
-/** Reads one message if the thread was started for it, otherwise one after the other. */
+/** Reads one message if the thread was started for it, otherwise messages one after another. */
 async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
   const wire = new ReaderWire();
   if (want !== null) {

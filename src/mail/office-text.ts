@@ -98,7 +98,7 @@ const WORDS: MarkupRules = {
   signs: { noBreakHyphen: '-' },
   blanks: names('tab ptab'),
 };
-/** Most texts of a sheet are in the shared strings. In a cell of type `s`, `v` is only the number of a string. */
+/** Most of a sheet's text is in the shared strings. In a cell of type `s`, `v` is only the index of a string. */
 const CELLS: MarkupRules = {
   text: names('t v'),
   skip: names('rPh f'),
@@ -178,7 +178,7 @@ export async function officeText(
   }
 }
 
-/** True if an OpenDocument's manifest declares encryption. The names of its entries are not encrypted. */
+/** True if an OpenDocument's manifest declares encryption. Entry names are not encrypted. */
 async function declaresEncryption(pieces: AsyncIterable<Buffer>): Promise<boolean> {
   let before = '';
   for await (const piece of pieces) {

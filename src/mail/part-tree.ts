@@ -27,7 +27,7 @@ export interface LeafInfo {
   readonly related: boolean;
 }
 
-/** What a leaf without a header is. */
+/** What a leaf without a header is assumed to be. */
 export const PLAIN_TEXT: LeafInfo = {
   contentType: 'text/plain',
   charset: null,
@@ -49,8 +49,8 @@ interface PartInfo {
 }
 
 /**
- * Reads the `Content-` fields of a part. Of several types, the first counts. But if any has a boundary, the part is a
- * multipart with the boundaries of all, since no part may be lost.
+ * Reads the `Content-` fields of a part. If there are several types, the first one wins. But if any has a boundary, the
+ * part is a multipart with all of their boundaries, since no part may be lost.
  *
  * @param around subtypes of the enclosing multiparts, innermost last
  */
@@ -103,7 +103,7 @@ function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): Pa
   };
 }
 
-/** Returns unfolded values by lower-case name, one character per byte. Of several fields, the first counts. */
+/** Returns unfolded values by lower-case name, one character per byte. If a field is repeated, the first one wins. */
 function contentFields(fields: readonly Buffer[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>();
   for (const lines of fields) {
@@ -189,7 +189,7 @@ export interface TreeLimits {
 }
 
 export interface ParsedTree<T> {
-  /** Null if even the header block did not end. */
+  /** Null if not even the header block was complete. */
   readonly root: Part<T> | null;
   /** The exceeded limit, which leaves the tree incomplete. */
   readonly breach: LimitViolation | null;
@@ -200,7 +200,7 @@ export interface ParsedTree<T> {
 const PIECE = 64 * 1024;
 
 /**
- * Splits a streamed message into its parts. Closing delimiters may be missing, so a delimiter of any multipart ends
+ * Splits a streamed message into its parts. Closing delimiters may be missing, so a delimiter of any multipart closes
  * everything open within it (RFC 2046 section 5.1.2). A multipart continues after its closing delimiter if another
  * delimiter follows. Attached messages are leaves; the caller decides whether to parse them. Text after base64, and
  * uuencoded files within text, become leaves. So do the parts of signed mail and TNEF, after their container.
@@ -268,7 +268,7 @@ class Splitter<T> {
   readonly #alongside: Part<T>[] = [];
   #lastAlongside: Body | null = null;
   readonly #open: Open<T>[] = [];
-  /** Open multiparts by boundary. If two have the same one, the inner one counts. */
+  /** Open multiparts by boundary. If two share a boundary, the inner one wins. */
   readonly #boundaries = new Map<string, Open<T>>();
   #longest = 0;
   #isHeader = true;
@@ -278,7 +278,7 @@ class Splitter<T> {
   #bytes: Buffer = NOTHING;
   #at = 0;
   #final = false;
-  /** Where the next lines that start with two dashes have the line end before them. */
+  /** Offsets of the line ends before the next lines that start with two dashes. */
   readonly #dashes = { lf: -1, cr: -1 };
   #busy: Promise<void>[] = [];
 
@@ -482,7 +482,7 @@ class Splitter<T> {
     return { of: last, closes: false, next };
   }
 
-  /** Ends everything open within a multipart, at its delimiter. */
+  /** Closes everything open within a multipart, at its delimiter. */
   #meet(of: Open<T>, { closes, next }: Delimiter<T>): true {
     this.#close(this.#open.indexOf(of) + 1);
     this.#isHeader = !closes;
@@ -556,7 +556,7 @@ class Splitter<T> {
     };
   }
 
-  /** Turns uuencoded files within a text into separate leaves. */
+  /** Turns uuencoded files within text into separate leaves. */
   #filesInText(to: Body): Body {
     let into = to;
     const file = (filename: string): void => {
@@ -581,7 +581,7 @@ class Splitter<T> {
     };
   }
 
-  /** Decodes a uuencoded leaf. One that only has the label stays unchanged. */
+  /** Decodes a uuencoded leaf. One that is merely labelled as such is left unchanged. */
   #uuencodedBody(to: Body): Body {
     let state: 'before' | 'file' | 'raw' = 'before';
     let held: Buffer[] = [];
@@ -649,7 +649,7 @@ class Splitter<T> {
     };
   }
 
-  /** Reads a part whose header came out of a container. */
+  /** Reads a part whose header was found in a container. */
   #messageAlongside(source: Buffer, depth: number): void {
     const { limits } = this;
     const left = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
@@ -733,7 +733,7 @@ class Splitter<T> {
 const UUENCODED = /^(?:x-)?uue(?:ncode)?$/;
 const CONTENT = 'content-';
 
-/** True if a boundary was declared differently, in another case or altogether, but a part's header follows. */
+/** True if the boundary was declared in a different case, or entirely differently, but a part's header follows. */
 function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
   const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
   return isNamed || isContent(next);
@@ -789,7 +789,7 @@ export function isBodyText(info: LeafInfo): boolean {
   return bodyKind(info) !== null;
 }
 
-/** True for an attachment that is listed. An inline text with a file name is also a body. */
+/** True for an attachment that is listed. Inline text with a file name is also a body. */
 export function isListed(info: LeafInfo): boolean {
   return info.filename !== null || !isBodyText(info);
 }

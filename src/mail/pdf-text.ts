@@ -47,8 +47,8 @@ class Bound {
   }
 
   /**
-   * Awaits `work` until a limit is exceeded. Then pdf.js receives nothing more and may wait for ever, so the thread is
-   * unusable.
+   * Awaits `work` until a limit is exceeded. After that, pdf.js receives nothing more and may wait for ever, so the
+   * thread is unusable.
    *
    * @throws Unreadable `bomb` once a limit is exceeded; errors of `work`
    */
@@ -64,12 +64,12 @@ class Bound {
     return result;
   }
 
-  /** Lifts the limits. If one was exceeded they stay, since pdf.js may still be running. */
+  /** Lifts the limits, unless one was exceeded, since pdf.js may then still be running. */
   lift(): void {
     if (current === this && !this.#passed) current = null;
   }
 
-  /** Counts unpacked bytes. Returns false if they are too many. */
+  /** Counts unpacked bytes. Returns false if there are too many. */
   unpack(bytes: number): boolean {
     this.#unpacked += bytes;
     if (this.#unpacked > this.limits.pageBytes) this.#pass();
@@ -152,7 +152,7 @@ function countBytes(
   return { readable: readable.pipeThrough(counter), writable };
 }
 
-/** Loads megabytes of code, so only for PDF attachments. */
+/** Loads megabytes of code, so call it only for PDF attachments. */
 export async function loadPdfJs() {
   const unpdf = await import('unpdf');
   await unpdf.getResolvedPDFJS();
@@ -186,7 +186,7 @@ export async function pdfText(
     try {
       await addPages(pdf, into, limits.pages, bound);
     } finally {
-      // This would never end if pdf.js waits for a blocked stream.
+      // This would never settle if pdf.js were waiting for a blocked stream.
       if (!bound.passed) await pdf.loadingTask.destroy();
     }
   } finally {

@@ -13,7 +13,7 @@ import { type ReadingOptions, readInWorker, readingLimits } from './mime-threads
 import type { RemoteImages } from './safe-page.ts';
 
 /**
- * Reads one message of any size for display. If it cannot be parsed, it has a `reason`. Throws only errors of `source`.
+ * Reads one message of any size for display. If it cannot be parsed, it has a `reason`. Throws only `source`'s errors.
  */
 export async function readMessage(
   source: AsyncIterable<Uint8Array>,
@@ -58,8 +58,8 @@ type AttachmentPiece =
   | { readonly number: number; readonly isComplete: true };
 
 /**
- * Yields all attachments of a message. Throws errors of `source`, and `mail-unreadable` if the message cannot be parsed
- * to its end. Attachments completed before are whole.
+ * Yields all attachments of a message. Throws errors from `source`, and `mail-unreadable` if the message cannot be
+ * parsed to its end. Attachments completed before that are whole.
  */
 export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
@@ -79,8 +79,8 @@ export async function* openAttachments(
 }
 
 /**
- * Returns a message's HTML as a page of safe-page.ts, or null without HTML. Throws `mail-unreadable` and errors of
- * `source`.
+ * Returns a message's HTML as a page (see safe-page.ts), or null if it has none. Throws `mail-unreadable` and errors
+ * from `source`.
  */
 export async function readPage(
   source: AsyncIterable<Uint8Array>,
@@ -105,7 +105,7 @@ export async function readFramedPage(
   throw mailError('mail-unreadable', { reason: 'malformed' });
 }
 
-/** Keeps the first bytes of a source, in case the message ends its worker. */
+/** Keeps the first bytes of a source, in case the message crashes its worker. */
 async function* keepHead(
   source: AsyncIterable<Uint8Array>,
   head: Uint8Array[],
@@ -146,7 +146,7 @@ export interface GroupedJob {
   readonly offset: number;
   readonly length: number;
   readonly cut: boolean;
-  /** Set if the message ended a worker. Only its headers are read, and it is unparsed for this reason. */
+  /** Set if the message brought down a worker. Only its headers are read, and it is unparsed for this reason. */
   readonly unparsed: UnparsedReason | null;
 }
 
@@ -160,7 +160,7 @@ export interface GroupResults {
   readonly results: readonly { readonly seq: number; readonly entry: TransferredEntry }[];
   /** See `packEntries`. */
   readonly bytes: ArrayBuffer;
-  /** True if the worker should be replaced because of its memory. */
+  /** True if the worker should be replaced because of its memory use. */
   readonly worn: boolean;
 }
 
@@ -168,13 +168,11 @@ export interface GroupResults {
 export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
-  /** Null for a thread that gets its tasks later. */
+  /** Null for a thread that receives its tasks later. */
   readonly want: ReadTask | null;
 }
 
-/**
- * Where the links of a page lead: to the sender's address (null), or to this prefix and that address, percent-encoded.
- */
+/** Where a page's links lead: to the sender's address (null), or to this prefix and that address, percent-encoded. */
 export type LinkTarget = string | null;
 
 export type ReadTask =

@@ -21,7 +21,7 @@ interface PictureHeader {
   readonly type: ImageType;
   readonly width: number;
   readonly height: number;
-  /** True for more than one frame. */
+  /** True if there is more than one frame. */
   readonly moves: boolean;
 }
 
@@ -97,7 +97,7 @@ function gif(bytes: Buffer): PictureHeader | undefined {
   let height = bytes.readUInt16LE(8);
   let frames = 0;
   let at = 13 + tableBytes(bytes.readUInt8(10));
-  // Browsers show as much as there is of a truncated file.
+  // Browsers show as much of a truncated file as there is.
   while (at < bytes.length && bytes.readUInt8(at) !== 0x3b) {
     const block = bytes.readUInt8(at);
     if (block === 0x2c) {
@@ -164,10 +164,10 @@ function ascii(bytes: Buffer, at: number, length: number): string {
   return bytes.toString('latin1', at, at + length);
 }
 
-/** Number of remote images of a page by host. None is ever fetched. */
+/** Number of a page's remote images by host. None is ever fetched. */
 export type RemoteImages = Readonly<Record<string, number>>;
 
-/** A message has no address that relative addresses could start from. */
+/** A message has no address that relative addresses could be resolved against. */
 const NOWHERE = 'https://message.invalid/';
 
 /** Returns the hosts that a browser might contact for `src` and `srcset`, including those of `//host/picture`. */
@@ -211,7 +211,7 @@ function trimCommas(word: string): string {
   return word.slice(from, to);
 }
 
-/** HTML per parser write. Only between writes is the depth checked. */
+/** HTML per parser write. The depth is checked only between writes. */
 const PIECE = 16 * 1024;
 
 /**
@@ -245,13 +245,13 @@ const TAGS = [
   ...'img font center big strike del ins address'.split(' '),
 ];
 
-/** Formats that are only images. An SVG is a document. */
+/** Formats that contain nothing but images. An SVG is a document. */
 const PICTURE = /^image\/(?:png|jpe?g|gif|webp|bmp)$/i;
 const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/=\s]*$/i;
 
 /** Characters of embedded images in a page, each of which may be used any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
-/** Pixels of a page. A browser may decode all of them at once. */
+/** Pixels per page. A browser may decode all of them at the same time. */
 const PAGE_POINTS = 10 * MAX_POINTS;
 
 interface PageOptions {
@@ -263,10 +263,10 @@ interface PageOptions {
 const MAX_DEPTH = 1000;
 
 /**
- * Returns a message's HTML as a harmless page of its own: no scripts, handlers, forms, frames, remote images or styles,
- * and no request until the user follows a link. Inline images (`data:`) stay and embedded ones are inserted, up to 32
- * MiB. Other images leave their alternative text. So do images above 24 megapixels, beyond ten times that per page, and
- * without readable dimensions. HTML deeper than 1,000 levels is shown as text.
+ * Returns a message's HTML as a harmless standalone page: no scripts, handlers, forms, frames, remote images or styles,
+ * and no request until the user follows a link. Inline images (`data:`) are kept and embedded ones are inserted, up to
+ * 32 MiB. Other images are replaced by their alternative text, and so are images above 24 megapixels, beyond ten times
+ * that per page, or without readable dimensions. HTML deeper than 1,000 levels is shown as text.
  *
  * @param pictures `data:` URIs by Content-ID
  */
@@ -384,13 +384,13 @@ function decodePercent(text: string): string {
   }
 }
 
-/** Hosts of remote images that are counted. */
+/** Maximum number of remote image hosts to count. */
 const MAX_HOSTS = 200;
 
-/** Bytes of all embedded images together. */
+/** Total bytes of all embedded images. */
 const PICTURES_BYTES = 16 * 1024 * 1024;
 
-/** Returns the HTML of a message as one page with its embedded images. The page is null without HTML. */
+/** Returns the HTML of a message as one page with its embedded images. The page is null if there is no HTML. */
 export async function safePage(
   source: AsyncIterable<Uint8Array>,
   limits: MimeLimits,

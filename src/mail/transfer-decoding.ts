@@ -265,7 +265,7 @@ export class Base64 implements TransferDecoder {
   }
 }
 
-/** False if a first line has words or markup, or no possible length. */
+/** False if a first line has words or markup, or a length that base64 cannot have. */
 function mayBeBase64(line: string): boolean {
   const text = line.trim();
   return !/[ \t<]/.test(text) && !isProse(text) && (text.length % 4 !== 1 || text.length > 60);
@@ -276,7 +276,7 @@ function isProse(line: string): boolean {
   return line.trim().split(/[ \t]+/).length > 2 || /[^\sA-Za-z0-9+/=]{3}/.test(line);
 }
 
-/** True if a line is base64 again, since some programs encode in pieces. A short word is not a piece. */
+/** True if base64 resumes at this line, since some programs encode in pieces. A short word is not a piece. */
 function isMoreBase64(line: string): boolean {
   const text = line.trim();
   const isWhole = text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text);
@@ -310,7 +310,7 @@ export class Uuencoded {
     this.#read(this.#rest, this.#rest.length, true);
   }
 
-  /** Returns where the bytes start that must wait. */
+  /** Returns the start of the bytes that must wait. */
   #read(bytes: Buffer, end: number, final: boolean): number {
     let at = 0;
     while (at < end) {
@@ -345,7 +345,7 @@ export class Uuencoded {
   }
 }
 
-/** Returns where the next line starts that may be a "begin" line, or `end`. */
+/** Returns the start of the next line that may be a "begin" line, or `end`. */
 function beginLine(bytes: Buffer, from: number, end: number): number {
   for (let at = bytes.indexOf('begin ', from); ; at = bytes.indexOf('begin ', at + 1)) {
     if (at < 0 || at >= end) return end;
