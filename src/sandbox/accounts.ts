@@ -21,7 +21,7 @@ export class Orders {
     this.store.putDocument('order', order.id, order);
   }
 
-  /** Returns the mailbox if one of the user's orders has it. */
+  /** Returns the mailbox if it belongs to one of the user's orders. */
   mailboxOfUser(resourceId: string, userId: string): Mailbox | null {
     const mailbox = this.store.mailboxes.get(resourceId);
     if (mailbox === undefined) return null;

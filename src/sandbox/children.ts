@@ -9,7 +9,7 @@ import { demoError } from './errors.ts';
 
 const STARTUP_MS = 60_000;
 const BETWEEN_TRIES_MS = 20;
-/** Characters of a log that an error shows. */
+/** Characters of the log to include in an error. */
 const SHOWN = 400;
 /** Below Linux's ports for outgoing connections (net.ipv4.ip_local_port_range), so that a port stays free. */
 const LASTING = { from: 20_000, below: 32_000 };
@@ -24,7 +24,7 @@ interface RunOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Child processes of a server, which end together with it. */
+/** A server's child processes, which are stopped together with it. */
 export class Children {
   readonly #running: ChildProcess[] = [];
   #isStopped = false;
@@ -41,9 +41,9 @@ export class Children {
     const log = openSync(this.#logOf(program), 'a');
     const { signal: _, ...options } = this.options;
     const child = spawn(program, args, { ...options, stdio: ['ignore', log, log] });
-    // The child has a descriptor of its own.
+    // The child has its own descriptor.
     closeSync(log);
-    // A program that cannot start is noticed because it never responds.
+    // A program that fails to start is detected because it never responds.
     child.on('error', () => undefined);
     this.#running.push(child);
     return child;
@@ -101,7 +101,7 @@ export function hasEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid === undefined || exitCode !== null || signalCode !== null;
 }
 
-/** Resolves when the process has ended. */
+/** Resolves when the process has exited. */
 export async function killProcess(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
   const gone = new Promise((resolve) => child.once('exit', resolve));

@@ -204,7 +204,7 @@ function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
   );
 }
 
-/** Has no addresses, subjects or tokens. */
+/** Contains no addresses, subjects or tokens. */
 interface LoggedRequest {
   readonly at: string;
   readonly operation: string;
@@ -316,14 +316,14 @@ export class RequestRate {
     this.#window = new RateWindow(perMinute);
   }
 
-  /** Returns the seconds for which an address is still blocked, or 0. */
+  /** Returns how many seconds an address remains blocked, or 0. */
   blockedFor(address: string, now: number): number {
     const until = this.#offenders.get(address)?.blockedUntil ?? 0;
     return Math.max(0, Math.ceil((until - now) / 1000));
   }
 
   /**
-   * Counts a request. A request of a blocked address does not extend the block.
+   * Counts a request. A request from a blocked address does not extend the block.
    *
    * @param key what the limit applies to, such as a token. Default: the address
    * @returns `retryAfter` in seconds, until a request is allowed or the block ends
@@ -338,7 +338,7 @@ export class RequestRate {
     return { allowed, blocked: false, limit, ...this.#window.state(key, now) };
   }
 
-  /** Returns the seconds for which this refusal blocks the address, or 0. */
+  /** Returns how many seconds this refusal blocks the address for, or 0. */
   #refused(address: string, now: number): number {
     if (this.block === null) return 0;
     const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };

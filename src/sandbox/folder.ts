@@ -88,7 +88,7 @@ export class Folder {
     return this.clear();
   }
 
-  /** Returns a page in sort order, with ties by uid. Sorting by date or size reads facts of every source. */
+  /** Returns a page in sort order; ties are broken by uid. Sorting by date or size reads every source's facts. */
   page(
     sort: SortField,
     descending: boolean,
@@ -113,7 +113,7 @@ export class Folder {
     return this.#lowerBound(high + 1) - this.#lowerBound(low);
   }
 
-  /** Returns entries of a uid range in order, without the first `skip`. */
+  /** Returns the entries in a uid range in order, after skipping the first `skip`. */
   between(low: number, high: number, skip: number, limit: number): Entry[] {
     const start = this.#lowerBound(low) + skip;
     return this.#entries.slice(start, Math.min(start + limit, this.#lowerBound(high + 1)));

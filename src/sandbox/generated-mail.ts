@@ -164,7 +164,7 @@ function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** An attachment. A number always gives the same bytes, so that a forwarded document is identical. */
+/** An attachment. A number always yields the same bytes, so that a forwarded document is identical. */
 interface Document {
   readonly filename: string;
   readonly contentType: string;
@@ -243,7 +243,7 @@ function pdf(random: Random, number: number): Document {
   };
 }
 
-/** Returns a greyscale PNG. Its pixels are not compressed, so that its bytes do not depend on the version of zlib. */
+/** Returns a greyscale PNG. Its pixels are not compressed, so that its bytes do not depend on the zlib version. */
 function picture(filename: string, random: Random, side: number): Document {
   const rows: Buffer[] = [];
   for (let row = 0; row < side; row += 1) rows.push(Buffer.from([0]), random.bytes(side));
@@ -421,7 +421,7 @@ export function receivedAt(mail: MailSeed, index: number): number {
   return Math.floor(time / 1000) * 1000;
 }
 
-/** Returns the index of the answered message, one of the forty before, or -1. Ignores how deep the thread is. */
+/** Returns the index of the message being answered, one of the previous forty, or -1. Ignores thread depth. */
 function parentOf(seed: number, index: number): number {
   const random = randomAt(seed, index, THREAD_SALT);
   if (index === 0 || !random.chance(0.45)) return -1;

@@ -68,7 +68,7 @@ async function readBody(request: IncomingMessage, ceiling: number): Promise<Buff
   return Buffer.concat(chunks, length);
 }
 
-/** Bodies larger than so many times the ceiling close the connection. */
+/** A body larger than this many times the ceiling closes the connection. */
 const PATIENCE = 8;
 
 async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
@@ -92,7 +92,7 @@ export interface Outcome {
 }
 
 /**
- * Responds with the configured latency and faults. The first fault of the body wins.
+ * Responds with the configured latency and faults. The first body fault wins.
  *
  * @returns the status, or 0 if a fault broke the connection
  */
@@ -222,7 +222,7 @@ function breakJson(body: Buffer): string {
   return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
 }
 
-/** Adds to the numbers of a field, to no less than 0. JSON escapes quotes in strings, so mail text cannot match. */
+/** Adds to a field's numbers, but never below 0. JSON escapes quotes in strings, so mail text cannot match. */
 function shiftNumbers(text: string, name: string, by: number): string {
   return text.replace(
     new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
@@ -539,7 +539,7 @@ function body(request: IncomingMessage): Promise<unknown> {
 /**
  * Answers invalid HTTP and oversized headers, which reach no surface, in an envelope.
  *
- * @param envelopeAt gets the path of the first line, or an empty text
+ * @param envelopeAt receives the path from the first line, or an empty string
  */
 function refuseUnreadable(
   error: Error,

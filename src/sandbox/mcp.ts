@@ -214,7 +214,7 @@ const OUTPUT: Readonly<Record<string, z.ZodObject>> = {
   testWebhook: one(webhookTest),
 } satisfies Partial<Record<MailboxOperationName, z.ZodObject>>;
 
-/** Returns null for bytes, which are an embedded resource. */
+/** Returns null for bytes, which are sent as an embedded resource. */
 function toolOutput({ name, response }: Operation): z.ZodObject | null {
   return response.kind === 'bytes' ? null : (OUTPUT[name] ?? nothing);
 }

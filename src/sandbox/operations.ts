@@ -132,7 +132,7 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
 
 const WORD = /[\w.~+/=-]{8,}/g;
 
-/** Removes probable tokens and passwords. Removes too much rather than too little. */
+/** Removes probable tokens and passwords. Errs on the side of removing too much. */
 export function scrubSecrets(text: string): string {
   const scrubbed = SECRETS.reduce((kept, [pattern, by]) => kept.replace(pattern, by), text);
   return scrubbed.replace(WORD, (word) => (looksSecret(word) ? '[removed]' : word));
@@ -145,7 +145,7 @@ function looksSecret(word: string): boolean {
   return /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d[A-Za-z]+\d/.test(word);
 }
 
-/** INBOX comes first, then the order is by path. */
+/** INBOX comes first, the rest is sorted by path. */
 function listFolders(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const page = pageOf(call.query, 50, 100);
@@ -349,7 +349,7 @@ function getMessageSource(call: Call): Reply {
   return { kind: 'bytes', type: 'message/rfc822', bytes: store.sources.read(entry.source) };
 }
 
-/** Smaller sources are faster to read at once than to stream. */
+/** Smaller sources are faster to read whole than to stream. */
 const STREAM_FROM_BYTES = 1 << 20;
 
 const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft'];
@@ -441,7 +441,7 @@ function deleteWebhook(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Sends one delivery at once, whatever the webhook's status, without retries. This API declares no limit. */
+/** Sends one delivery immediately, regardless of the webhook's status, without retries. This API declares no limit. */
 async function testWebhook(call: Call): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const outcome = await call.service.deliveries.test(mailbox, webhook);

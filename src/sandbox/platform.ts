@@ -208,7 +208,7 @@ function deleteWebhook(call: PlatformCall): Reply {
   return resource({ message: 'The webhook was deleted.' });
 }
 
-/** Sends one delivery at once, whatever the webhook's status, without retries. Rate limited. */
+/** Sends one delivery immediately, regardless of the webhook's status, without retries. Rate limited. */
 async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const { deliveries, webhookTests, now } = call.service;
@@ -219,7 +219,7 @@ async function testWebhook(call: PlatformCall): Promise<Reply> {
   }
   const { httpStatus, success, error } = await deliveries.test(mailbox, webhook);
   return resource({
-    // The API has an integer here or nothing, but no null.
+    // The API sends an integer here or omits the field, but never sends null.
     ...(httpStatus === null ? {} : { http_status: httpStatus }),
     is_successful: success,
     error,
@@ -280,7 +280,7 @@ const SORT_KEYS: Readonly<Record<string, SortKey>> = {
   messages_used: (mailbox, { store }) => store.usage(mailbox).messages,
 };
 
-/** Ties go by resource id, so that pages do not overlap. */
+/** Ties are broken by resource id, so that pages do not overlap. */
 function sortMailboxes(
   sort: string,
   mailboxes: readonly Mailbox[],

@@ -2,7 +2,7 @@ import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { demoError } from './errors.ts';
 
-/** Debian installs PostgreSQL versions outside PATH, and system programs where only root's PATH looks. */
+/** Debian installs PostgreSQL versions outside PATH, and system programs in directories of root's PATH. */
 const POSTGRESQL = '/usr/lib/postgresql';
 const SYSTEM = ['/usr/sbin', '/sbin'];
 /** PostgreSQL refuses to run as root. Its package creates this user. */

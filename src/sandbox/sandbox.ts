@@ -17,27 +17,27 @@ export interface RateBlock {
 const BLOCK: RateBlock = { refusals: 100, forMs: 60_000 };
 
 const defaultSettings = {
-  /** Mailbox API requests per minute and token. Null is no limit. */
+  /** Mailbox API requests per minute and token. Null means no limit. */
   requestsPerMinute: null as number | null,
   block: BLOCK as RateBlock | null,
   latencyMs: 0,
   maxBodyBytes: 35 * 1024 * 1024,
-  /** Addresses (`a@example.org`) and domains (`@example.org`) that may receive mail. Null is all. */
+  /** Addresses (`a@example.org`) and domains (`@example.org`) that may receive mail. Null allows all. */
   outgoingAllowList: null as readonly string[] | null,
   storageQuotaBytes: 10 * 1024 ** 3,
   messageQuota: 2_000_000,
-  /** Between two submissions of a customer. */
+  /** Minimum interval between a customer's submissions. */
   feedbackIntervalMs: 10_000,
   /** Allows http and local addresses in webhook URLs. */
   localWebhooks: true,
   webhookTimeoutMs: 10_000,
   webhookAttempts: 6,
-  /** Before the second attempt. Doubles with each further one, up to the longest. */
+  /** Delay before the second attempt. Doubles with each further one, up to the longest. */
   webhookFirstRetryMs: 1000,
   webhookLongestRetryMs: 300_000,
   /** Test deliveries per minute and webhook in the Platform API. The Mailbox API has no limit. */
   webhookTestsPerMinute: 10,
-  /** Platform API requests per minute and IP address. Null is no limit. */
+  /** Platform API requests per minute and IP address. Null means no limit. */
   platformRequestsPerMinute: 90 as number | null,
   platformBlock: BLOCK as RateBlock | null,
 };
@@ -118,7 +118,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
   }
 }
 
-/** Tokens follow from the seed, so that existing configurations work with a restarted sandbox. */
+/** Tokens are derived from the seed, so that existing configurations work with a restarted sandbox. */
 function secretsOf(seed: number) {
   return {
     mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),

@@ -24,7 +24,7 @@ import { serviceError } from './errors.ts';
 import { type MailSeed, planMessage, receivedAt, writeMessage } from './generated-mail.ts';
 import type { Mailbox, SourceBlock, Store } from './store.ts';
 
-/** Mail that is generated on each read, so that a million messages take only the memory of their sizes. */
+/** Mail that is generated on each read, so that a million messages need memory only for their sizes. */
 export class GeneratedBlock implements SourceBlock {
   /** 0 until a message has been generated once. */
   readonly #sizes: Uint32Array;
@@ -70,7 +70,7 @@ export interface GeneratedMail {
 const DEFAULT_MESSAGES = 1000;
 const DEFAULT_NEWEST = Date.UTC(2026, 0, 5, 9, 30);
 
-/** The first mailbox gets twice as much mail as each other one. */
+/** The first mailbox gets twice as much mail as each of the others. */
 export function loadGenerated(
   store: Store,
   mailboxes: readonly Mailbox[],
@@ -146,7 +146,7 @@ function itemAt<T>(items: readonly T[], number: number): T {
   return item;
 }
 
-/** @throws MailkeepError `sandbox-source-changed` if the file no longer has the whole range */
+/** @throws MailkeepError `sandbox-source-changed` if the file no longer contains the whole range */
 export function assertComplete(range: FileRange): void {
   const size = statSync(range.path, { throwIfNoEntry: false })?.size ?? -1;
   if (size < range.start + range.length) {

@@ -55,7 +55,7 @@ export class MemoryBlock implements SourceBlock {
 export interface Sources {
   /** @returns the number of the block's first source. The others follow */
   add(block: SourceBlock): number;
-  /** Called when no message uses a source any more. */
+  /** Called when no message uses a source anymore. */
   release(source: number): void;
   size(source: number): number;
   /** Milliseconds since the epoch. */
@@ -211,7 +211,7 @@ export class Store {
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
   readonly sources: Sources;
-  /** Flag sets by their JSON. Many messages share few distinct sets. */
+  /** Flag sets by their JSON. Many messages share a few distinct sets. */
   readonly #flagSets = new Map<string, FlagSet>();
   readonly #documents = new Map<string, Map<string, unknown>>();
   /** How many messages use a source, if more than one. */

@@ -79,7 +79,7 @@ export class Webhooks {
     return this.#change({ ...webhook, ...change, updatedAt: this.now() });
   }
 
-  /** The old secret is invalid at once. */
+  /** The old secret becomes invalid immediately. */
   regenerateSecret(webhook: Webhook): Webhook {
     return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.now() });
   }
@@ -123,8 +123,8 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_ERROR_CHARACTERS = 1000;
 
 /**
- * POSTs a JSON text once. A failing receiver never makes it reject. Each delivery takes a new connection, since a kept
- * one fails when the receiver restarts. Redirects are not followed, because they would receive the secret.
+ * POSTs a JSON text once. A failing receiver never makes it reject. Each delivery takes a new connection, since a
+ * reused one fails when the receiver restarts. Redirects are not followed, because they would receive the secret.
  *
  * @param timeoutMs limits the whole exchange
  */
@@ -207,7 +207,7 @@ function describeError(error: unknown): string {
   return error.message === '' ? code : error.message;
 }
 
-/** An event for one webhook, and how far its delivery has got. */
+/** An event for one webhook, and the state of its delivery. */
 const deliveryState = z.object({
   id: z.string(),
   webhook: z.string(),
@@ -336,7 +336,7 @@ interface DeliveryPorts {
   readonly report: (error: unknown) => void;
 }
 
-/** Deliveries of a webhook at a time. Other webhooks do not wait for a slow one. */
+/** Maximum concurrent deliveries per webhook. Other webhooks do not wait for a slow one. */
 const WIDTH = 4;
 /** Further deliveries fail without an attempt. */
 const MAX_QUEUED = 10_000;
@@ -359,7 +359,7 @@ export class Deliveries {
     ports.store.events.on('arrived', (arrival) => this.#arrived(arrival));
   }
 
-  /** Sends what is due, as far as the webhooks' width allows, and sets a timer for the rest. */
+  /** Sends what is due, up to `WIDTH` deliveries per webhook, and sets a timer for the rest. */
   start(): void {
     this.#cancelTimer();
     if (this.#closed) return;
@@ -386,7 +386,7 @@ export class Deliveries {
       .sort(compareAge);
   }
 
-  /** Sends a sample at once, whatever the webhook's status. It is logged but not retried. */
+  /** Sends a sample immediately, regardless of the webhook's status. It is logged but not retried. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
     const { settings, now } = this.ports;
     const createdAt = now();
@@ -503,7 +503,7 @@ export class Deliveries {
     }
   }
 
-  /** Ends a queued delivery. One that was never attempted is not logged. */
+  /** Gives up on a queued delivery. One that was never attempted is not logged. */
   #giveUp(delivery: Delivery): void {
     if (delivery.attempts === 0) this.#log.remove(delivery.id);
     else this.#log.put({ ...delivery, state: 'failed', nextAt: null, body: null });
