@@ -205,7 +205,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(PLATFORM.deleteWebhook, { webhookId }, undefined, options);
   }
 
-  /** Replaces the secret. The old one becomes invalid at once. */
+  /** Replaces the secret. The old one becomes invalid immediately. */
   regenerateWebhookSecret(
     webhookId: string,
     options?: CallOptions,
@@ -476,7 +476,7 @@ export class MailboxClient extends Client {
     return this.calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
   }
 
-  /** Replaces the secret. The old one becomes invalid at once. */
+  /** Replaces the secret. The old one becomes invalid immediately. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
     return this.calls.record(OPS.regenerateWebhookSecret, inWebhook(at), undefined, options);
   }

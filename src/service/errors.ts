@@ -51,7 +51,7 @@ function wrongContent(f: WrongContent, expected: string): Sentence {
 /** An error between this program and the service. Its facts never contain the service's text: see `OriginAnswer`. */
 export const originError = defineErrors({
   auth: {
-    /** 401, also after reading the token again. Stops the account. */
+    /** 401, even after rereading the token. Stops the account. */
     'auth.refused': ({ host }: Exchange) => [
       `${host} refused the token: it is missing, malformed, expired or revoked.`,
       'Create a new token in the panel of your mail service, and store it where the configuration reads it.',
@@ -110,7 +110,7 @@ export const originError = defineErrors({
       }[phase],
       LATER,
     ],
-    /** `expected` is the Content-Length, or null without one. */
+    /** `expected` is the Content-Length, or null if there is none. */
     'origin.cut-short': (
       f: Exchange & { readonly received: number; readonly expected: number | null },
     ) => [
@@ -145,7 +145,7 @@ export const originError = defineErrors({
       `${f.host} answers ${f.operation} with pages that do not add up: it counts ${f.total} entries, showed ${f.shown}, and page ${f.page} brings nothing new.`,
       'Everything it showed was used, and nothing was concluded about the rest. Report it to the service.',
     ],
-    /** A write that may have taken effect. `reason` is the failure's code; `status` is 0 without a response. */
+    /** A write that may have taken effect. `reason` is the failure's code; `status` is 0 if there was none. */
     'origin.outcome-unknown': (
       f: Exchange & { readonly reason: string; readonly status: number },
     ) => [
@@ -238,7 +238,7 @@ export class OriginRefusal<C extends RefusalCode = RefusalCode> extends Mailkeep
     readonly status: number,
     /** Kept private, so that it stays out of JSON and logs: see `OriginAnswer`. */
     answer: OriginAnswer | null,
-    /** Retry-After in milliseconds, capped. Null without one. */
+    /** Retry-After in milliseconds, capped. Null if absent. */
     readonly retryAfterMs: number | null,
     options: { readonly retryable?: boolean } = {},
   ) {

@@ -105,7 +105,7 @@ export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
 /** The only event of the service. */
 const WEBHOOK_EVENTS = ['message.received'] as const;
 
-/** Statuses and events are any text, because a newer service may have others. */
+/** Statuses and events may be any text, because a newer service may send others. */
 const webhookRecord = z.looseObject({
   id: z.string().min(1),
   accountResourceId: textOrNull,
@@ -139,7 +139,7 @@ export const mailboxPagination = z.looseObject({
   totalPages: z.int().min(0).optional(),
 });
 
-/** Every 4xx and 5xx of the Mailbox API. Clients branch on `code`; `error` is for logs. */
+/** The body of every 4xx and 5xx from the Mailbox API. Clients branch on `code`; `error` is for logs. */
 export const mailboxErrorRecord = z.looseObject({
   error: text,
   code: text,
@@ -196,7 +196,9 @@ const day = z.iso.date();
 const term = z.string().min(1).max(1024);
 const addressTerm = z.string().min(1).max(320);
 
-/** One of `subject`, `from`, `to`, `cc` and `body` must match, and all others. An empty object matches everything. */
+/**
+ * One of `subject`, `from`, `to`, `cc` and `body` must match, and every other criterion. An empty object matches all.
+ */
 export const searchRequest = z.object({
   since: day.optional(),
   before: day.optional(),

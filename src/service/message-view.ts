@@ -12,7 +12,7 @@ const HEADER_CEILING = 262_144;
 /** A field continues while the next line starts with white space (RFC 5322, 2.2.3). */
 const FIELD = /(?:^|\n)([^:\n]{1,64}):([^\n]*(?:\n[ \t][^\n]*)*)/g;
 
-/** Returns the offset after the empty line that ends the header block at `start`, or `end` without such a line. */
+/** Returns the offset after the empty line that ends the header block at `start`, or `end` if there is none. */
 export function headerEnd(source: Buffer, start: number, end: number): number {
   for (let line = start; line < end; ) {
     const next = source.indexOf(LF, line) + 1;
@@ -26,8 +26,8 @@ export function headerEnd(source: Buffer, start: number, end: number): number {
 
 /**
  * Reads the wanted fields of the header block at `start`. Skips lines that are not fields, such as an mbox "From "
- * line. Returns undecoded values as Latin-1 text (one char per byte), and the offset of the body, which is `end`
- * without a body.
+ * line. Returns undecoded values as Latin-1 text (one char per byte), and the offset of the body, which is `end` if
+ * there is no body.
  *
  * @param wanted lower-case field names
  */
@@ -64,7 +64,7 @@ export function decodeHeader(raw: string): string {
   try {
     return libmime.decodeWords(text);
   } catch {
-    // The charset label is unknown, so the encoded form stays.
+    // The charset label is unknown, so the encoded form is kept.
     return text;
   }
 }
@@ -274,7 +274,7 @@ export function decodedBody(source: Buffer, part: Part): Buffer {
 /** A soft line break, trailing blanks, or an escape. The lookbehind keeps the search for blanks linear. */
 const QUOTED = /=[ \t]*\r?\n|(?<![ \t])[ \t]+(?=[\r\n])|=([\da-f]{2})/gi;
 
-/** Decodes quoted-printable (RFC 2045, 6.7) leniently: invalid escapes stay, and trailing blanks are dropped. */
+/** Decodes quoted-printable (RFC 2045, 6.7) leniently: invalid escapes are kept, and trailing blanks are dropped. */
 export function decodeQuotedPrintable(body: Buffer): Buffer {
   const text = body
     .toString('latin1')
@@ -358,7 +358,7 @@ function identifier(raw: string | undefined): string | null {
 
 const DATE_FIELDS: ReadonlySet<string> = new Set(['date', 'received']);
 
-/** Received date of a source that has none. It is fixed, so that listings are reproducible. */
+/** Received date for a source that has none. It is fixed, so that listings are reproducible. */
 export const UNDATED = Date.UTC(2000, 0, 1);
 
 /**
@@ -383,7 +383,7 @@ interface RenderedText {
 /** Larger sources are cut before rendering, so that one request cannot block the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
-/** Renders plain text and HTML. If one is missing, it is made from the other. Both are empty without a body. */
+/** Renders plain text and HTML. If one is missing, it is made from the other. Both are empty if there is no body. */
 export async function renderText(source: Buffer): Promise<RenderedText> {
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,

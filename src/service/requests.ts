@@ -312,7 +312,7 @@ export class BodyCollector {
   }
 
   async #finishFile({ path, opened, hash }: SpoolFile): Promise<Body> {
-    // A running drain may have ended before the last chunks arrived.
+    // A running drain may have finished before the last chunks arrived.
     while (this.#writing !== undefined) await this.#writing;
     if (this.#unwritten > 0) await this.#drain();
     if (this.#failure !== undefined) throw this.#failure;
@@ -388,7 +388,7 @@ export interface Page<T> {
   readonly total: number;
 }
 
-/** Returns the JSON of a success. Undefined for an empty body. */
+/** Returns the JSON of a successful response. Undefined for an empty body. */
 export function jsonOf(operation: Operation, host: string, reply: Reply): unknown {
   const bytes = reply.body.kind === 'buffer' ? reply.body.bytes : Buffer.alloc(0);
   if (bytes.length === 0 && reply.status === 204) return undefined;
@@ -410,7 +410,7 @@ export function jsonOf(operation: Operation, host: string, reply: Reply): unknow
   return json.value;
 }
 
-/** Returns the record of a success: under `data` in the Mailbox API, unwrapped in the Platform API. */
+/** Returns the record in a successful response: under `data` in the Mailbox API, unwrapped in the Platform API. */
 export function recordOf<O extends Operation>(operation: O, json: unknown): RecordOf<O> {
   if (operation.response.kind === 'bare') return decoded(operation, json, '');
   return decoded(operation, field(operation, json, 'data'), 'data');

@@ -253,9 +253,9 @@ export interface ClientOptions {
   readonly limiter?: Limiter;
   /** Identifies the token to the limiter without revealing it. Clients with the same label and host share a gate. */
   readonly label?: string;
-  /** Maximum, 60 by default. Ignored with `limiter`. */
+  /** Maximum, 60 by default. Ignored if `limiter` is given. */
   readonly requestsPerMinute?: number;
-  /** Maximum number of requests in flight, 4 by default. Ignored with `limiter`. */
+  /** Maximum number of requests in flight, 4 by default. Ignored if `limiter` is given. */
   readonly concurrency?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly retries?: Partial<RetryPolicy>;

@@ -183,7 +183,7 @@ export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
   return ranges === null ? [{ low: 1, high: last }] : spansOf(ranges, last);
 }
 
-/** What is known of a message without its source. */
+/** What is known about a message without its source. */
 interface MessageFacts {
   readonly flags: readonly string[];
   /** Milliseconds since the epoch. */
@@ -302,7 +302,7 @@ export function rateLimited(code: string, message: string, retryAfter: number): 
   return new Refusal(429, code, message, { retryAfter }, headers);
 }
 
-/** Groups problems of a body by field path, each worded by `word`. */
+/** Groups the problems in a body by field path, using `word` to phrase each one. */
 export function problemsByField(
   issues: readonly z.core.$ZodIssue[],
   word: (issue: z.core.$ZodIssue, field: string) => string = ({ message }) => message,
@@ -350,7 +350,7 @@ const STATUS_CODES: Readonly<Record<number, readonly [code: string, message: str
   504: ['ERR_UPSTREAM_TIMEOUT', 'The mail server did not answer in time'],
 };
 
-/** Returns the default refusal of a status; `retryAfter` in seconds. */
+/** Returns the default refusal for a status; `retryAfter` is in seconds. */
 export function statusRefusal(
   status: number,
   code: string | undefined,
@@ -389,7 +389,7 @@ export function parseJsonBody(bytes: Uint8Array, contentType: string | undefined
   return body;
 }
 
-/** Returns the refusal of a body that exceeds `ceiling` bytes. */
+/** Returns the refusal for a body that exceeds `ceiling` bytes. */
 export function bodyTooLarge(
   ceiling: number,
   headers: Readonly<Record<string, string>> = {},
@@ -405,7 +405,7 @@ interface Sort {
   readonly descending: boolean;
 }
 
-/** Reads `page` and `perPage` of a query. @throws Refusal 422 */
+/** Reads `page` and `perPage` from a query. @throws Refusal 422 */
 export function pageOf(query: URLSearchParams, defaultPerPage: number, maxPerPage: number): Page {
   const wrong: Record<string, string[]> = {};
   const page = integer(query.get('page'), 1, Number.MAX_SAFE_INTEGER, 1);
@@ -432,7 +432,7 @@ export function sortOf(query: URLSearchParams): Sort {
   throw invalid({ sort: ['must be one of uid, -uid, date, -date, size, -size'] });
 }
 
-/** Reads the UID of a path: an integer of at least 1. @throws Refusal 422 */
+/** Reads the UID in a path: an integer of at least 1. @throws Refusal 422 */
 export function uidFrom(raw = ''): number {
   const uid = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
   if (uid < 1) throw invalid({ uid: ['must be an integer of at least 1'] });
@@ -519,7 +519,7 @@ export class RouteTable<T extends RoutePattern> {
   }
 }
 
-/** Invalid percent-encoding stays, and the operation refuses it with a status that it declares. */
+/** Invalid percent-encoding is kept, and the operation refuses it with a status that it declares. */
 function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);

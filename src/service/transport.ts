@@ -215,12 +215,12 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#over) return;
-    // The body of an error may break off, because its status is known.
+    // An error's body may break off, because its status is already known.
     if (this.#status >= 300) this.#finish();
     else this.#fail(this.#broken(error));
   }
 
-  /** Returns the error of a broken exchange, by the failure's code and never by its text. */
+  /** Returns the error for a broken exchange, based on the failure's code and never on its text. */
   #broken(cause: Error): Error {
     const { timeouts } = this.options;
     const code = codeOf(cause);
@@ -372,11 +372,11 @@ export interface Spool {
   readonly ceiling: number;
 }
 
-/** One request, before it has a token and its turn. */
+/** One request, before it is given a token and its turn. */
 export interface Request {
   readonly operation: Operation;
   readonly path: string;
-  /** JSON, or null without a body. */
+  /** JSON, or null if there is no body. */
   readonly body: string | null;
   readonly spool: Spool | null;
   readonly lane: Lane;
@@ -390,7 +390,7 @@ export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Body;
-  /** Content-Length, or null without one. */
+  /** Content-Length, or null if there is none. */
   readonly contentLength: number | null;
 }
 
@@ -401,7 +401,7 @@ export interface RequestReport {
   readonly key: string;
   readonly surface: 'mailbox' | 'platform';
   readonly host: string;
-  /** 0 without a response. */
+  /** 0 if there was no response. */
   readonly status: number;
   readonly ms: number;
   /** Bytes of the response body. */
