@@ -90,7 +90,7 @@ export async function orderOf(
   account: Pick<AccountOrigin, 'mailbox' | 'order'>,
   signal: AbortSignal,
 ): Promise<string> {
-  // A missing id is not cached, because the next response may have it.
+  // A missing id is not cached, because the next response may contain it.
   account.order ??= (await account.mailbox.getCurrentAccount({ signal })).orderResourceId || null;
   return account.order ?? '';
 }
@@ -101,7 +101,7 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly spoolDir: string;
   readonly clock?: Clock;
-  /** Without a store, the limiter forgets what it learned when the process ends. */
+  /** If omitted, the limiter forgets what it learned when the process exits. */
   readonly store?: LimiterStore;
   readonly requests?: RequestLog;
   readonly retries?: Partial<RetryPolicy>;

@@ -68,7 +68,7 @@ function resource(
   return [{ name, usage: used * unit, limit }];
 }
 
-/** No real mailbox has more. Each folder costs memory for the whole run, so a longer listing counts as incomplete. */
+/** No real mailbox has more. Each folder costs memory for the whole run, so a longer listing is deemed incomplete. */
 const MAX_FOLDERS = 20_000;
 const MAX_NAME_CHARS = 16 * 1024 * 1024;
 

@@ -50,7 +50,7 @@ export interface CommitterDeps {
 /**
  * Collects the results of sync runs in batches and makes them durable, in order. It writes bytes and facts to the log,
  * updates the catalog, and then runs the batch's callbacks. Concurrent sync runs may share a committer; a message that
- * two of them find is stored once. The first failure is final: every later call throws it, so that nothing counts as
+ * two of them find is stored once. The first failure is final: every later call throws it, so that nothing is taken for
  * stored after it.
  */
 export class Committer {
@@ -76,9 +76,9 @@ export class Committer {
   }
 
   /**
-   * Adds a message and its appearance to the current batch. Bytes that the archive or a pending batch already has are
-   * not written again, and forgotten bytes are never written: only their place is recorded. Returns when there is room
-   * for more, usually before the bytes are durable. Calls `onDurable` once they are.
+   * Adds a message and its appearance to the current batch. Bytes that the archive or a pending batch already contains
+   * are not written again, and forgotten bytes are never written: only their place is recorded. Resolves once there is
+   * room for more, usually before the bytes are durable. Calls `onDurable` once they are.
    */
   async storeSource(
     place: Place,
@@ -269,7 +269,7 @@ export class Ledger {
     this.#opened.add(address);
   }
 
-  /** Records when the deletion guard's hold on a mailbox ends. If several folders are held, the latest end counts. */
+  /** Records when the deletion guard's hold on a mailbox ends. If several folders are held, the latest end applies. */
   hold(address: string, until: number): void {
     this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }

@@ -60,7 +60,7 @@ async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly
   return silent.filter((uid) => !listed.has(uid));
 }
 
-/** Returns which of these uids the folder's listing still shows. They are ascending, and a search denied them all. */
+/** Returns which of these uids the folder's listing still shows. They are ascending, and a search found none. */
 async function shownByListing(
   ctx: SyncContext,
   pass: FolderSync,
@@ -98,8 +98,8 @@ interface Gone extends GonePlace {
 }
 
 /**
- * Records the messages that this sync run proved to be gone. Moves are matched without download. The rest is deleted,
- * or held by the deletion guard until a second check. Deferred messages that turn out not to be moves are fetched.
+ * Records the messages that this sync run proved to be gone. Moves are matched without a download, the rest deleted, or
+ * held by the deletion guard until a second check. Deferred messages that turn out not to be moves are fetched.
  */
 export async function recordDeletions(
   ctx: SyncContext,
@@ -247,7 +247,7 @@ export function holdUnlistedFolder(
   rememberHeld(ctx, at, from);
 }
 
-/** The second check ends an existing hold. A renumbered folder is held unless enough of its messages reappear. */
+/** The second check lifts an existing hold. A renumbered folder is held unless enough of its messages reappear. */
 function isHeld(
   ctx: SyncContext,
   folder: DeletionCandidate,
@@ -280,7 +280,7 @@ export interface RenumberedFolder {
 }
 
 /**
- * Decides what it means that uids unexpectedly answer or show other messages: nothing, single replaced messages, or
+ * Decides what it means when uids unexpectedly answer or show other messages: nothing, single replaced messages, or
  * reassigned uids. If a new UID epoch has started, reads the newest page, walks the backlog and returns its pass.
  */
 export async function judgeFolder(

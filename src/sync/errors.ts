@@ -51,7 +51,7 @@ export const syncError = defineErrors({
       `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
       'A backup must not change your mail. Ask the service about it before you continue.',
     ],
-    /** A forgotten message was incomplete before it was recognised, so the log has its listing and maybe content. */
+    /** A forgotten message was incomplete before it was recognised, so the log has its listing, perhaps its content. */
     'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [
       `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
       `Run: mailkeep forget ${id}`,

@@ -36,7 +36,7 @@ interface Examination {
 
 /**
  * Compares every uid, fingerprint and flag of an account's mailboxes with the archive. Changes nothing, except that it
- * fetches the sources of unverified messages: the next sync run decides about differences.
+ * fetches the sources of unverified messages: the next sync run decides what to do about differences.
  */
 export async function examineAccount(
   ctx: SyncContext,

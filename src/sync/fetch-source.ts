@@ -80,7 +80,7 @@ const EARLIER_FETCHES = 'earlier-fetches';
 
 interface Judged {
   readonly source: FetchedSource;
-  /** `other`: the uid shows another message than the listed one. */
+  /** `other`: the uid shows a message other than the listed one. */
   readonly judgement: Exclude<FetchVerdict, { verdict: 'again' }> | { readonly verdict: 'other' };
   readonly detail: string;
 }
@@ -134,7 +134,7 @@ function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
 /**
  * Returns whether the uid is still listed as before, although its source has another Message-ID. If the service has
  * reassigned its uids, these bytes must not be stored for the listed message. Hosts that always alter Message-IDs are
- * learned, and then not checked.
+ * remembered and no longer checked.
  */
 async function isListedStill(
   ctx: SyncContext,
@@ -151,7 +151,7 @@ async function isListedStill(
   return same;
 }
 
-/** Stores the first fetch of each distinct content, because the time since then counts. */
+/** Stores the first fetch of each distinct content, because the time since then matters. */
 function rememberFetch(
   ctx: SyncContext,
   key: string,
@@ -166,7 +166,7 @@ function rememberFetch(
   }
 }
 
-/** Fetches per sync run of a source that is shorter than listed, before the message counts as incomplete. */
+/** Fetches per sync run of a source that is shorter than listed, before the message is considered incomplete. */
 export const MAX_FETCHES_PER_RUN = 3;
 /** Only a sync run at least 10 minutes later can confirm a short source. */
 export const CONFIRM_AFTER_MS = 600_000;
@@ -203,11 +203,11 @@ export type FetchVerdict =
   | { readonly verdict: 'quarantine'; readonly reason: 'short' | 'size-disagrees' | 'not-mail' };
 
 /**
- * Decides about a source by its fetches in this sync run (at least one, latest last) and earlier ones.
+ * Judges a source by its fetches in this sync run (at least one, latest last) and earlier ones.
  *
- * A source of the listed size is complete. Any other size requires the listed Message-ID. Then the host's learned rule
- * accepts it at once. Otherwise, a longer source needs two equal fetches. A shorter one needs the same bytes from
- * another sync run, at least ten minutes later.
+ * A source of the listed size is complete. Any other size requires the listed Message-ID. The host's learned rule, if
+ * any, then accepts it immediately. Otherwise, a longer source needs two equal fetches. A shorter one needs the same
+ * bytes from another sync run, at least ten minutes later.
  */
 export function judgeSource(input: {
   readonly listing: Pick<Listing, 'size' | 'messageId'>;
@@ -261,7 +261,7 @@ export function hasListedMessageId(
   return bareId(listing.messageId) === bareId(fetched.messageId);
 }
 
-/** Strips the angle brackets that some listings keep. Null without an id. */
+/** Strips the angle brackets that some listings keep. Null if there is no id. */
 export function bareId(id: string | null): string | null {
   const bare = id?.trim().replace(/^<|>$/g, '').trim() ?? '';
   return bare === '' ? null : bare;
@@ -316,7 +316,7 @@ export function trustedRule({ lf, crlf, offset }: SizeLessons): SizeRule | null 
 
 const SIZE_LESSONS = 'size-lessons';
 
-/** Scope of memory: how many sources in a row had another Message-ID than their unchanged listing. */
+/** Memory scope: how many sources in a row had a Message-ID that differs from their unchanged listing. */
 const ODD_IDS = 'odd-ids';
 
 /** Learns how each host's listed sizes differ from those of the sources. */
@@ -341,7 +341,7 @@ export class HostRules {
     return this.#oddIds >= MIN_RULE_MESSAGES;
   }
 
-  /** Records a source with another Message-ID than listed. @param listedStill true if the listing is unchanged */
+  /** Records a source whose Message-ID is not the listed one. @param listedStill true if the listing is unchanged */
   learnIds(listedStill: boolean): void {
     this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
     this.memory.set(ODD_IDS, this.host, this.#oddIds);
@@ -355,7 +355,7 @@ export class HostRules {
   }
 }
 
-/** After this many failures in a row, the host is failing rather than single messages. */
+/** After this many failures in a row, the host is considered failing, rather than single messages. */
 const FAILURES_OF_A_HOST = 20;
 
 /** Counts failed requests in a row, whatever the error. */

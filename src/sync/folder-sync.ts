@@ -145,7 +145,7 @@ class FetchJob {
     this.ctx.ledger.fail(error, { mailbox: this.folder.address, place: this.#place });
   }
 
-  /** Requests the message individually. If that is refused too, the message does not count as gone. */
+  /** Requests the message individually. If that is refused too, the message is not considered gone. */
   async #isGone(): Promise<boolean> {
     try {
       return (await fetchUids(this.ctx, this.folder.at, [this.listing.uid])).silent.length > 0;
@@ -155,7 +155,7 @@ class FetchJob {
     }
   }
 
-  /** The message has left its uid. Its own listing leads to its successor. */
+  /** The message has left its uid. If it was moved, its new listing leads to it. */
   #recordGone(): void {
     if (this.again) {
       this.ctx.committer.addFact({ fact: 'released', ...this.#place, reason: 'ended' });
@@ -166,7 +166,7 @@ class FetchJob {
 }
 
 interface BacklogOptions {
-  /** A walk that is newest first ends with the page that reaches this uid; 1 by default. */
+  /** A newest-first walk stops at the page that reaches this uid; 1 by default. */
   readonly downTo?: number;
   /** Returns whether to fetch a message after the others. */
   readonly postpones?: (listing: Listing) => boolean;
@@ -305,7 +305,7 @@ export class FolderSync {
     }
   }
 
-  /** Returns whether the service counts more than the open messages minus `gone`. Refreshes a count that decides. */
+  /** Returns whether the service counts more than the open messages minus `gone`. If so, requests the count again. */
   async countsMoreWithout(gone: number): Promise<boolean> {
     const { evidence } = this;
     const left = evidence.accountedFor(this.sums) - gone;
@@ -462,7 +462,7 @@ export class FetchQueue {
   readonly #forIdle: (() => void)[] = [];
 
   /**
-   * @param concurrency fetches that run at a time
+   * @param concurrency fetches that run concurrently
    * @param ahead fetches that may wait before `room` does
    */
   constructor(
@@ -476,7 +476,7 @@ export class FetchQueue {
     else this.#waiting.push(fetch);
   }
 
-  /** Resolves when there is room for another fetch: at once, or when half of the waiting ones have started. */
+  /** Resolves when there is room for another fetch: immediately, or when half of the waiting ones have started. */
   async room(): Promise<void> {
     if (this.#waiting.length < this.ahead) return;
     await new Promise<void>((resolve) => this.#forRoom.push(resolve));

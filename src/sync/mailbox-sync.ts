@@ -146,8 +146,8 @@ type Missing = ReturnType<Mirror['folders']>[number];
 
 /**
  * Finds renamed folders: one is no longer listed, and a new one shows the same messages with the same uids. Its places,
- * UID epoch and coverage continue under the new path, and nothing is fetched. Costs at most one newest page per new
- * folder, which the sync run reuses.
+ * UID epoch and coverage are carried over to the new path, and nothing is fetched. Costs at most one newest page per
+ * new folder, which the sync run reuses.
  *
  * @returns the newest pages that were requested, by path
  */
@@ -216,7 +216,7 @@ function isRenamed(
   return agreeing > 0 && agreeing >= Math.min(SAMPLE_SIZE, all);
 }
 
-/** Scope of memory: known folders that an earlier listing lacked. */
+/** Memory scope: known folders that an earlier listing lacked. */
 const UNLISTED = 'unlisted';
 
 /** A known folder that the listing of this sync run lacks. */
@@ -257,7 +257,7 @@ function unlistedFolders(
     }));
 }
 
-/** Stores which known folders this listing lacks, and clears those that are back. */
+/** Stores which known folders this listing lacks, and clears those that have reappeared. */
 function noteListing(
   ctx: SyncContext,
   key: MailboxKey,
@@ -275,7 +275,7 @@ function noteListing(
   }
 }
 
-/** Scope of memory: counts at the last comparison of a folder's flags. */
+/** Memory scope: counts at the last comparison of a folder's flags. */
 const COMPARED = 'flag-counts';
 /** Limit per normal sync run of requests for a folder's older flags. The next full sync reads the rest. */
 const MAX_REQUESTS = 24;
@@ -428,7 +428,7 @@ function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing)
     : syncError('sync.folders-incomplete', { shown });
 }
 
-/** Opens a folder for the sync run. Returns none if the folder is too quiet to be requested now. */
+/** Opens a folder for the sync run. Returns an empty list if the folder is too quiet to be requested now. */
 function openFolder(
   ctx: SyncContext,
   key: MailboxKey,

@@ -43,7 +43,7 @@ export function attachmentReading(
 ) {
   const extractor = shared ?? openAttachmentExtractor();
   return {
-    /** Continues for `forMs` milliseconds plus the current attachment. Returns the number of attachments left. */
+    /** Runs for `forMs` milliseconds, then finishes the current attachment. Returns the number of attachments left. */
     async read(order: { signal: AbortSignal; forMs: number; now: () => number }): Promise<number> {
       const { signal, forMs, now } = order;
       const until = now() + forMs;
@@ -66,13 +66,13 @@ export function attachmentReading(
   };
 }
 
-/** Minimum size of a segment that is sealed at the end of a sync run. A quiet day's mail is smaller. */
+/** Minimum size for a segment to be sealed at the end of a sync run. A quiet day's mail is smaller. */
 const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
 
 /**
  * Seals closed segments, publishes them, deletes the files that they replace, and closes the gaps that a first sync
- * leaves in the catalog. Keeping both versions would double the disk space of a first sync, and deleting at once is
- * safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
+ * leaves in the catalog. Keeping both versions would double the disk space that a first sync needs, and deleting at
+ * once is safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
  *
  * Returns the damage found. A damaged segment is left unchanged.
  */
@@ -138,7 +138,7 @@ export async function runAccounts(
   return result;
 }
 
-/** How long a sync run reads attachments once all messages are searchable. The next run continues there. */
+/** How long a sync run reads attachments once all messages are searchable. The next run resumes there. */
 const ATTACHMENTS_MS = 10_000;
 
 /**
@@ -300,7 +300,7 @@ export async function withAccounts<T>(
 
 export type RunContext = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
 
-/** Returns a failure's sentence for users. */
+/** Returns the user-facing sentence for a failure. */
 type Say = (failure: Pick<SyncResult['failures'][number], 'code' | 'facts'>) => string;
 
 export const EMPTY_COUNTS: Omit<RunRecord, keyof RunContext> = {
@@ -361,7 +361,7 @@ export function recordFailedRun(error: unknown, frame: RunContext, text: string)
   return { ...frame, ...EMPTY_COUNTS, outcome: 'failed', failures: 1, troubles };
 }
 
-/** Stores a run in the state. If that fails, only `failed` is called with the error: the history is a convenience. */
+/** Stores a run in the state. A failure is only passed to `failed`, because the history is a convenience. */
 export function storeRun(
   state: Pick<StateFile, 'runs'>,
   run: RunRecord,

@@ -14,7 +14,7 @@ import type { UidInterval } from './plan/plan-folder.ts';
 type OpenPlace =
   ReturnType<WritableCatalog['places']['open']> extends Iterable<infer P> ? P : never;
 
-/** What a sync run knows from the catalog. Synchronous: the catalog is a local index that the run itself updates. */
+/** What a sync run learns from the catalog. Synchronous: the catalog is a local index that the run itself updates. */
 export type Mirror = ReturnType<typeof catalogMirror>;
 
 /** Returns the catalog's queries by folder path and UID epoch, for a sync run. */
@@ -65,7 +65,7 @@ export function catalogMirror(catalog: WritableCatalog) {
       inFolder<readonly number[]>(at, [], (folder) =>
         relinking.uidsFlagged(folder, generation, flag),
       ),
-    /** True if the user has acknowledged that a message is incomplete. It is then counted, but not reported again. */
+    /** True if the user has acknowledged that a message is incomplete. It is still counted, but no longer reported. */
     isAcknowledged: (at: FolderKey, { generation, uid }: Place) =>
       inFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
     /** Unverified open places of a mailbox from commits up to `before`, oldest first. */

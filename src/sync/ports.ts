@@ -26,7 +26,7 @@ export interface FolderListing {
   readonly folders: readonly ListedFolder[];
   /** False if the listing counts more folders than it shows. A folder that it lacks may still exist. */
   readonly complete: boolean;
-  /** Number of folders listed without a path. They cannot be requested, so the listing counts as incomplete. */
+  /** Number of folders listed without a path. They cannot be requested, so the listing is treated as incomplete. */
   readonly withoutPath?: number;
   /** Why the listing ended early: its pages make no progress, or it is longer than any real listing. */
   readonly problem?: MailkeepError;
@@ -62,7 +62,7 @@ export interface UsageListing {
   readonly mailboxes: readonly ListedUsage[];
   /** Requests that the whole listing takes. If that is too many, only the first page was read. */
   readonly pages: number;
-  /** True if every page was read. A mailbox that is missing here is then not listed. */
+  /** True if every page was read. If so, a mailbox that is missing here is not listed. */
   readonly complete: boolean;
 }
 
@@ -171,7 +171,7 @@ export interface SyncContext {
   readonly queue: FetchQueue;
   readonly now: () => number;
   readonly signal: AbortSignal;
-  /** Stops the account's sync run. The first error given counts. */
+  /** Stops the account's sync run. Only the first error is kept. */
   readonly stop: (error: unknown) => void;
   /** Number of the archive's last commit when the run started, or 0 if the archive was empty. */
   readonly startedAtCommit: number;

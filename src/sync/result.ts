@@ -31,7 +31,7 @@ const mailboxResult = z.object({
   /** Folders that were not compared may have changed. */
   comparison: z.enum(['all', 'some', 'none']),
 });
-/** Result of a sync run for one mailbox. Messages count once per folder. `bytes` are the raw source bytes fetched. */
+/** Result of a sync run for one mailbox. Messages are counted once per folder. `bytes` are the source bytes fetched. */
 export type MailboxResult = Readonly<z.output<typeof mailboxResult>>;
 
 const syncFailure = z.object({
@@ -66,7 +66,7 @@ export function isHeldOnly(folder: FolderReconciliation): boolean {
 }
 
 const excludedFolder = z.object({ mailbox: name, folder: name });
-/** A folder that the configuration excludes. It is not synced, and nothing in it counts as deleted. */
+/** A folder that the configuration excludes. It is not synced, and nothing in it is treated as deleted. */
 export type ExcludedFolder = Readonly<z.output<typeof excludedFolder>>;
 
 export const syncResult = z.object({

@@ -49,7 +49,7 @@ const RECENT_MS = 365 * 86_400_000;
 const LARGE_BACKLOG = 2 * PAGE_SIZE;
 /** Nine of ten messages are smaller, and they make up a small part of all bytes. */
 const SMALL_BYTES = 100_000;
-/** Limit of postponed listings over all folders: about 30 MB. */
+/** Maximum postponed listings across all folders: about 30 MB. */
 const MAX_POSTPONED = 20_000;
 
 /**
@@ -117,7 +117,7 @@ async function fetchSmall(folders: readonly FolderSync[]): Promise<void> {
 /** Mailboxes per group. A group's newest mail is fetched before any of its backlog. */
 const MAILBOXES_TOGETHER = 20;
 const WORTH_A_FORECAST = 200;
-/** How many of the largest mailboxes are asked for their quota (requested daily anyway), for a mean size. */
+/** How many of the largest mailboxes are asked for their quota (requested daily anyway) to obtain a mean size. */
 const ASKED_MAILBOXES = 5;
 /** How many of the largest folders in the other mailboxes are sampled: their newest page gives the mean size. */
 const SAMPLED_FOLDERS = 5;
@@ -226,7 +226,7 @@ async function announceForecast(
   });
 }
 
-/** Returns the mean message size of large mailboxes of which nothing is stored. In others, the rest may differ. */
+/** Returns the mean message size in large mailboxes that have nothing stored. In others, the rest may differ. */
 async function askMeanSizes(
   ctx: SyncContext,
   passes: readonly MailboxSync[],

@@ -25,14 +25,14 @@ import { isRecent, type Memory, type OriginMailbox, type SyncContext } from './p
 import { type FolderReconciliation, isHeldOnly } from './result.ts';
 import { forgetSuspension } from './usage.ts';
 
-/** Scope of memory: the covered uid intervals, by folder and UID epoch. */
+/** Memory scope: the covered uid intervals, by folder and UID epoch. */
 const COVERAGE = 'coverage';
-/** Scope of memory: uids read by the current full sync, by folder and UID epoch. */
+/** Memory scope: uids read by the current full sync, by folder and UID epoch. */
 const SWEPT = 'swept';
 
 /**
- * Returns the intervals that earlier sync runs covered in a folder's UID epoch. If the archive accounts for no message
- * any more, the folder was deleted and recreated with the same uids, so nothing is covered.
+ * Returns the intervals that earlier sync runs covered in a folder's UID epoch. If the archive no longer accounts for
+ * any message, the folder was deleted and recreated with the same uids, so nothing is covered.
  *
  * @param accounted messages of the folder that the archive accounts for
  */
@@ -85,10 +85,10 @@ function intervalsOf(pairs: readonly (readonly [number, number])[] = []): UidInt
   return pairs.reduce<UidIntervals>((set, [lo, hi]) => addInterval(set, { lo, hi }), []);
 }
 
-/** Scope of memory: the mailboxes that each account has listed, and since when a missing one has been unlisted. */
+/** Memory scope: the mailboxes that each account has listed, and when a missing one was first unlisted. */
 const MAILBOXES = 'account-mailboxes';
 
-/** Scope of memory: when each account last listed its mailboxes, milliseconds since the epoch. */
+/** Memory scope: when each account last listed its mailboxes, milliseconds since the epoch. */
 const LISTED_AT = 'account-listed';
 
 /** Compares the account's mailboxes with earlier ones. A missing one is unreachable, and nothing in it is deleted. */
@@ -158,19 +158,19 @@ export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
   });
 }
 
-/** Scope of memory: since when the deletion guard has held messages of a folder. */
+/** Memory scope: when the deletion guard began holding a folder's messages. */
 const HELD = 'held';
-/** Scope of memory: how often an incomplete message has been retried, and when last. */
+/** Memory scope: how often an incomplete message has been retried, and the time of the last retry. */
 const TRIES = 'quarantine-tries';
 const FIRST_WAIT_MS = 10 * 60_000;
 const MAX_WAIT_MS = 86_400_000;
 
-/** Returns since when the deletion guard has held messages of a folder, milliseconds since the epoch. */
+/** Returns when the deletion guard began holding a folder's messages, in milliseconds since the epoch. */
 export function heldSince(ctx: SyncContext, at: FolderKey): number | undefined {
   return ctx.memory.get(HELD, folderKey(at))?.since;
 }
 
-/** Stores since when messages of a folder have been held, or undefined if none are. */
+/** Records when a folder's messages were first held; undefined if none are. */
 export function rememberHeld(ctx: SyncContext, at: FolderKey, since: number | undefined): void {
   ctx.memory.set(HELD, folderKey(at), since === undefined ? null : { since });
 }
@@ -182,7 +182,7 @@ export function isHeldDue(ctx: SyncContext, at: FolderKey): boolean {
   return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
 }
 
-/** Returns the quarantined uids to retry, ascending. Scheduled sync runs omit those whose wait is not over. */
+/** Returns the quarantined uids to retry, ascending. Scheduled sync runs omit those that are not yet due. */
 export function dueIncomplete(ctx: SyncContext, at: FolderKey, generation: number): number[] {
   const uids = ctx.mirror.quarantined(at, generation);
   if (ctx.policy.rhythm === null) return [...uids];
@@ -214,8 +214,8 @@ function recallTries(ctx: SyncContext, place: Place): ScopeValue<typeof TRIES> {
 const SCOPE = 'proof';
 
 /**
- * Stores a folder's proof, and writes the reconciliation to the log once per day and when the folder is complete again.
- * Returns how many sync runs in a row did not add up.
+ * Stores a folder's proof, and writes the reconciliation to the log once a day and when the folder becomes complete
+ * again. Returns how many sync runs in a row did not add up.
  */
 export function recordProof(
   ctx: SyncContext,
@@ -223,7 +223,7 @@ export function recordProof(
   certificate: FolderReconciliation,
 ): number {
   const before = recallProof(ctx.memory, folder.at);
-  // A failed folder proves nothing, so the earlier proof stays, with its age.
+  // A failed folder proves nothing, so the earlier proof is kept, with its age.
   if (folder.failed) return 0;
   const since = new Date(folder.evidence.askedAt).toISOString();
   const day = since.slice(0, 10);
@@ -360,7 +360,7 @@ export async function listMailboxFolders(
   };
 }
 
-/** Adds the paths that folder names on the command line stand for. Patterns stay, to match unlisted folders too. */
+/** Adds the paths that folder names on the command line stand for. Patterns are kept, to match unlisted folders too. */
 function withPaths(wanted: MailSelection, listed: readonly ListedFolder[]): MailSelection {
   const { only } = wanted.folders;
   if (only === undefined) return wanted;

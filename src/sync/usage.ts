@@ -15,12 +15,12 @@ import {
 } from './ports.ts';
 import type { MailSelection } from './sync-memory.ts';
 
-/** Scope of memory: the last quota that the service reported for each mailbox. */
+/** Memory scope: the last quota that the service reported for each mailbox. */
 const QUOTA = 'quota';
 /** Quotas change slowly, so each mailbox is asked once per day. */
 const ASK_AGAIN_MS = 86_400_000;
 
-/** Returns the mean size of a mailbox's messages in bytes, by its last reported quota. */
+/** Returns the mean size of a mailbox's messages in bytes, according to its last reported quota. */
 export function recallMeanSize(memory: Memory, at: MailboxKey): number | undefined {
   const known = memory.get(QUOTA, mailboxKey(at));
   const usage = (wanted: string): number =>
@@ -55,12 +55,12 @@ export async function recordQuota(ctx: SyncContext, at: MailboxKey): Promise<voi
 
 const LISTING = 'usage-listing';
 const SUSPENDED = 'suspended';
-/** Pause of Platform API requests after a failure, in milliseconds. */
+/** How long Platform API requests pause after a failure, in milliseconds. */
 const AFTER_FAILURE_MS = 3_600_000;
 /** When a mailbox is refused, a listing younger than this is not requested again. */
 const YOUNG_MS = 1_800_000;
 
-/** Requests the usage of all mailboxes at once if that saves requests. A failure is stored, but not reported. */
+/** Requests the usage of all mailboxes together if that saves requests. A failure is stored, but not reported. */
 export async function recordUsages(
   ctx: SyncContext,
   mailboxes: readonly OriginMailbox[],
@@ -160,7 +160,7 @@ export function forgetSuspension(memory: Memory, at: MailboxKey): void {
   if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, mailboxKey(at), null);
 }
 
-/** Returns since when a mailbox has been listed as suspended, milliseconds since the epoch. */
+/** Returns when a mailbox was first listed as suspended, in milliseconds since the epoch. */
 export function suspendedSince(
   memory: Pick<Memory, 'get'> | undefined,
   at: MailboxKey,
@@ -196,7 +196,7 @@ export async function suspensionError(
   return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
 }
 
-/** Scope of memory: what the configuration of the last sync run excluded. Never expires. */
+/** Memory scope: what the configuration of the last sync run excluded. Never expires. */
 const UNWATCHED = 'unwatched';
 
 type UnwatchedNoting = Pick<SyncContext, 'memory' | 'mirror' | 'origin'>;
@@ -209,13 +209,13 @@ export function recordExcludedMailboxes(
 ): void {
   for (const { resourceId, address } of listed) {
     const wanted = selects(mailboxes, address);
-    // A sync run over one of a thousand mailboxes has no information about the others.
+    // A sync run over one of a thousand mailboxes provides no information about the others.
     if (!wanted && whole?.mailboxes !== true) continue;
     note(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !wanted);
   }
 }
 
-/** Stores the same for a mailbox's known folders. An excluded folder is excluded even from a narrowed sync run. */
+/** Stores which of a mailbox's known folders the configuration excludes, even if the sync run was narrowed. */
 export function recordExcludedFolders(
   ctx: UnwatchedNoting,
   key: MailboxKey,

@@ -8,7 +8,7 @@ import { type FetchingFolder, fetchVerified } from './fetch-source.ts';
 import { concernsOnly, isRecent, type Memory, type Origin, type SyncContext } from './ports.ts';
 import { fetchUids, walkRange } from './walk.ts';
 
-/** Scope of memory: how many unverified messages were checked in the current hour, by account and host. */
+/** Memory scope: how many unverified messages were checked in the current hour, by account and host. */
 const SPENT = 'assumed-checked';
 const HOUR_MS = 3_600_000;
 const TRIED = 'assumed-tried';
@@ -134,7 +134,7 @@ class HourlyBudget {
   }
 }
 
-/** Scope of memory: when a host last proved that reading a source leaves the message unseen. */
+/** Memory scope: when a host last proved that reading a source leaves the message unseen. */
 const CANARY = 'canary';
 /** The proof is valid for a day, so it costs one request per day and host. */
 const PROOF_HOLDS_MS = 86_400_000;

@@ -25,9 +25,9 @@ interface WalkedPage {
 /** How often a page that contradicts its total is requested before it is accepted. */
 const DOUBTS = 3;
 
-/** Scope of memory: hosts whose search cannot be used for walks. */
+/** Memory scope: hosts whose search cannot be used for walks. */
 const SEARCH_REFUSED = 'search-refused';
-/** Scope of memory: hosts whose search ignores flags. */
+/** Memory scope: hosts whose search ignores flags. */
 export const IGNORES_FLAGS = 'flag-search-refused';
 const RECONSIDERED_AFTER_MS = 7 * 86_400_000;
 
@@ -237,7 +237,7 @@ export async function* walkByOffset(
   yield* walkFixedPages(deps, at, rest, isHonest);
 }
 
-/** Limit of pages that are read to count the mail that arrived during a walk. */
+/** Maximum number of pages to read when counting the mail that arrived during a walk. */
 const MAX_ARRIVED_PAGES = 1_000;
 
 /**
@@ -271,9 +271,9 @@ async function isWhole(
   return false;
 }
 
-/** Requests in a row that may show no new uid, while deletions shift the pages of an offset walk. */
+/** Maximum consecutive requests without a new uid while deletions shift the pages of an offset walk. */
 const MAX_IDLE_STEPS = 60;
-/** How many idle steps a page counts for if it shows no new uid and only the service can explain that. */
+/** Idle steps to charge for a page without a new uid if only the service can explain it. */
 const FEW_STEPS = 20;
 
 /**

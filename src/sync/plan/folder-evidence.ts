@@ -14,8 +14,8 @@ import {
 } from './plan-folder.ts';
 
 /**
- * Numbers of places in a folder by their state in the archive. Each place counts once. The sums add up if stored +
- * assumed + quarantined + forgotten equals the service's total, which does not include held ones.
+ * The number of places in a folder by their state in the archive. Each place is counted once. The sums add up if stored
+ * + assumed + quarantined + forgotten equals the service's total, which does not include held ones.
  */
 export interface FolderSums {
   /** Open places whose bytes were fetched and hashed. */
@@ -175,7 +175,7 @@ export class FolderEvidence {
     return this.everyUidCovered && countAccountedFor(sums) === this.total && unresolved === 0;
   }
 
-  /** Returns the number of messages in the archive or undecided: the service's count unless messages are gone. */
+  /** Returns the number of messages in the archive or undecided. The service counts as many unless some are gone. */
   accountedFor(sums: FolderSums): number {
     return countAccountedFor(sums) + this.#undecided;
   }
@@ -310,11 +310,11 @@ export class FolderEvidence {
 /** For messages at uids that earlier sync runs covered: no page waits for them. */
 const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };
 
-/** Limits of the deletion guard, from the `brake` section of the configuration. */
+/** Deletion guard limits, from the `brake` section of the configuration. */
 export interface DeletionGuardPolicy {
   /** The guard holds deletions of more than this share of a folder's or a mailbox's open places. */
   readonly maxEndedShare: number;
-  /** In folders and mailboxes with fewer open places, shares do not count. */
+  /** In folders and mailboxes with fewer open places, shares are ignored. */
   readonly minMessages: number;
 }
 
@@ -338,9 +338,9 @@ interface BrakeDecision {
 const EXEMPT: ReadonlySet<string> = new Set(['\\Trash', '\\Junk']);
 
 /**
- * Decides for each folder whether to accept its deletions at once, or to hold them until a second check. A folder that
- * is suddenly empty is held whatever its size. If a large share of the whole mailbox is gone, every folder that
- * contributes is held.
+ * Decides for each folder whether to accept its deletions immediately, or to hold them until a second check. A folder
+ * that is suddenly empty is held regardless of its size. If a large share of the whole mailbox is gone, every folder
+ * that contributes is held.
  */
 export function guardDeletions(
   folders: readonly FolderEndings[],
@@ -384,9 +384,9 @@ interface Relink {
 }
 
 /**
- * Pairs new places with places that are gone. A new uid gets known bytes without download only if exactly one gone and
- * one new place have its fingerprint, it has a Message-ID, and it is not a draft. Both may be in one folder, because a
- * service that renumbers may keep some uids. Everything else is fetched.
+ * Pairs new places with places that are gone. A new uid is given known bytes without a download only if exactly one
+ * gone and one new place have its fingerprint, it has a Message-ID, and it is not a draft. Both may be in one folder,
+ * because a service that renumbers may keep some uids. Everything else is fetched.
  */
 export function pairMoves(
   gone: readonly GonePlace[],
@@ -446,7 +446,7 @@ const DECLARED_AT = 0.8;
  */
 type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 
-/** Judges a sample of min(20, all) open uids. Missing uids count neither way. */
+/** Judges a sample of min(20, all) open uids. Missing uids support neither verdict. */
 export function judgeUidEpoch(sample: readonly SampleAnswer[]): GenerationVerdict {
   const other = sample.filter((answer) => answer === 'other').length;
   if (other === 0) return 'same';
@@ -454,7 +454,7 @@ export function judgeUidEpoch(sample: readonly SampleAnswer[]): GenerationVerdic
   return other === 1 ? 'replaced' : 'doubtful';
 }
 
-/** Returns the positions of a sample that is evenly spread over `count` items, ascending. */
+/** Returns the positions of a sample spread evenly over `count` items, ascending. */
 export function samplePositions(count: number, size = SAMPLE_SIZE): number[] {
   if (count <= size) return Array.from({ length: count }, (_, i) => i);
   return Array.from({ length: size }, (_, i) => Math.floor((i * (count - 1)) / (size - 1)));

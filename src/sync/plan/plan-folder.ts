@@ -53,7 +53,7 @@ export function covers(set: UidIntervals, within: UidInterval): boolean {
 
 /** Tracks the messages on one page. Once all of them are durable, the page's interval is covered. */
 export interface PageTicket {
-  /** Adds a message that must be stored before the page counts. */
+  /** Adds a message that must be stored before the page is covered. */
   expect(): void;
   /** Completes one of the messages: it is durable, quarantined or gone. */
   settle(): void;
@@ -148,7 +148,7 @@ interface FolderAhead {
 
 export const PAGE_SIZE = 100;
 
-/** The newest messages are not representative: their mean size counts only if they make up this share. */
+/** The newest messages are not representative: their mean size is used only if they make up this share. */
 const LISTED_SHARE = 0.9;
 
 /** Adds up the remaining work. `sizes` covers the remaining messages listed in folders without a reported mean. */
@@ -199,7 +199,7 @@ export const folderPlanShape = z.object({
   ]),
   /** Messages at the service that the archive does not account for. */
   messages: z.number(),
-  /** Listing pages plus sources. For `search`, the most that finding a difference can take. */
+  /** Listing pages plus sources. For `search`, the maximum that finding a difference can take. */
   requests: z.number(),
 });
 export type FolderPlan = Readonly<z.output<typeof folderPlanShape>>;
@@ -369,17 +369,17 @@ const MIN_MS = 1_800_000;
 const MAX_MS = 20 * 3_600_000;
 
 /**
- * Returns whether a listing costs at most half of the requests that it replaces, which is one per mailbox.
+ * Returns whether a listing costs at most half of the requests that it replaces, one per mailbox.
  *
  * @param pages requests that the listing takes
- * @param mailboxes number whose usage would be requested individually
+ * @param mailboxes number of mailboxes whose usage would be requested individually
  */
 export function listingPaysOff(pages: number, mailboxes: number): boolean {
   return 2 * pages <= mailboxes;
 }
 
 /**
- * Returns the milliseconds between listings, such that they cost at most half of one request per day and mailbox
+ * Returns the milliseconds between listings, so that they cost at most half of one request per day and mailbox
  * (slightly more for 2 mailboxes). Null if no interval is worth it.
  */
 export function listingIntervalMs(pages: number, mailboxes: number): number | null {
