@@ -25,7 +25,7 @@ export type FromWorker =
 /** Interval between memory checks while an attachment is being read. */
 const WATCH_MS = 10;
 
-/** Reads attachments in one worker thread, which starts on demand and is replaced after it was terminated. */
+/** Reads attachments in one worker thread, which starts on demand and is replaced if it has been terminated. */
 export function openAttachmentExtractor(
   options: {
     readonly limits?: Partial<AttachmentLimits>;

@@ -1,4 +1,4 @@
-/** Increase this whenever the same bytes would give different text, so that the catalog reads attachments again. */
+/** Increase this whenever the same bytes would yield different text, so that the catalog reads attachments again. */
 export const ATTACHMENT_VERSION = 2;
 
 /** UTF-16 units of text kept per attachment, and per message for all its attachments. */

@@ -53,7 +53,7 @@ function newWords(text: string, others: readonly string[]) {
 type TakeUnit = (hash: number, start: number, end: number) => void;
 
 /**
- * Finds the words of a text. In scripts without spaces, finds each pair of adjacent characters instead.
+ * Finds the words in text. In scripts without spaces, finds each pair of adjacent characters instead.
  *
  * @param isWrapped true if lines may break between any two characters of such a script
  */

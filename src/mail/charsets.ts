@@ -48,7 +48,7 @@ const JIS: CodedSet = { charset: 'euc-jp', width: 2 };
 const KATAKANA: CodedSet = { charset: 'shift_jis', width: 1 };
 const KOREAN: CodedSet = { charset: 'euc-kr', width: 2 };
 const CHINESE: CodedSet = { charset: 'gbk', width: 2 };
-/** Character sets by the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
+/** Character sets by the bytes after ESC. Null stands for ASCII, or a variant that differs in two characters. */
 const SETS: Readonly<Record<string, CodedSet | null>> = {
   ...{ '(B': null, '(J': null, '(I': KATAKANA, $B: JIS, '$@': JIS, '$(B': JIS, '$(@': JIS },
   // JIS X 0213; most of its characters are also in JIS X 0208.
@@ -399,7 +399,7 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
   const text = bytes.toString('utf8');
   if (isUtf8(bytes)) return text;
-  // If good characters prevail, this is damaged UTF-8. Otherwise it never was UTF-8.
+  // If valid characters prevail, this is damaged UTF-8. Otherwise it was never UTF-8.
   let bad = 0;
   let good = 0;
   for (let i = 0; i < text.length; i++) {
@@ -439,7 +439,7 @@ export function withoutNul(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '') : text;
 }
 
-/** Cuts a text to `max` UTF-16 units without splitting a surrogate pair. */
+/** Cuts text to `max` UTF-16 units without splitting a surrogate pair. */
 export function truncateText(text: string, max: number): string {
   if (text.length <= max) return text;
   const last = text.charCodeAt(max - 1);

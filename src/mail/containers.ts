@@ -419,7 +419,7 @@ function removeArmour(bytes: Buffer): Buffer {
   return Buffer.from(bytes.toString('latin1').replace(/-----[A-Z0-9 ]{1,30}-----/g, ''), 'base64');
 }
 
-/** A BER element (ITU-T X.690). The content of a truncated one ends with the bytes. */
+/** A BER element (ITU-T X.690). If it is truncated, its content extends to the end of the bytes. */
 interface Element {
   readonly tag: number;
   readonly from: number;
@@ -451,7 +451,7 @@ function elementAt(bytes: Buffer, at: number): Element | undefined {
   };
 }
 
-/** Returns the position after an element. A loop, because hostile input may nest as deep as it is long. */
+/** Returns the position after an element. Uses a loop, because hostile input may nest as deeply as it is long. */
 function elementEnd(bytes: Buffer, { from, to }: Element): number {
   if (to !== null) return to;
   let at = from;

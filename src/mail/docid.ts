@@ -12,7 +12,7 @@ const FUTURE_SLACK_SECONDS = 86_400;
  * search for the newest messages can stop after one page. A date before 1971 or more than a day ahead of first sight is
  * replaced by first sight. Undated messages come before all others.
  *
- * @param received the listing's date, ISO 8601. Any other text counts as undated
+ * @param received the listing's date, ISO 8601. Any other text is treated as undated
  * @param firstSeenMs when the message was first seen, milliseconds since the epoch
  */
 export function docidBase(received: string, firstSeenMs: number): number {

@@ -58,8 +58,8 @@ function cutFilename({ filename }: LeafInfo): string | null {
 }
 
 /**
- * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (a new format with the name of an old
- * one), `encrypted` (never read), `mail`, or `text`, `html` or `calendar`, followed by a colon and the declared
+ * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (a new format with an old one's
+ * name), `encrypted` (never read), `mail`, or `text`, `html` or `calendar`, followed by a colon and the declared
  * charset. Form and bytes alone determine the text, so an attachment shared by ten messages is read only once.
  */
 type AttachmentForm = string;
@@ -95,8 +95,8 @@ const BY_ENDING: Readonly<Record<string, string>> = {
 const MAGIC_BYTES = 1024;
 
 /**
- * Returns the form of a leaf, or null if it is not searchable. A specific type overrides the file name, which overrides
- * the first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
+ * Returns a leaf's form, or null if it is not searchable. A specific type overrides the file name, which overrides the
+ * first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
  *
  * @param head the first 1,024 bytes
  */

@@ -18,7 +18,7 @@ import {
 } from './normalise.ts';
 import type { RemoteImages } from './safe-page.ts';
 
-/** Increase this whenever the same source would give different text, so that indexes extract messages again. */
+/** Increase this whenever the same source would yield different text, so that indexes extract messages again. */
 export const EXTRACTOR_VERSION = 6;
 
 /** Why a message is unparsed: it exceeded a limit, failed to parse (`malformed`), or is `damaged` in the archive. */
@@ -99,7 +99,7 @@ function metaTokens({ attachments, listId, senders, recipients }: Extraction): s
     ...withDomains(senders).map(senderToken),
     ...recipients.map(recipientToken),
   ];
-  // Searches for a List-Id use phrases, so its words stay adjacent and in order.
+  // Searches for a List-Id use phrases, so its words must remain adjacent and in order.
   return [...new Set(tokens), ...(listId === null ? [] : listTokens(listId))];
 }
 
@@ -184,7 +184,7 @@ export interface ExtractionJob {
 export interface Extractor {
   /** Returns the index entry of a message, `unparsed` if it cannot be parsed. Rejects only after `close`. */
   extract(job: ExtractionJob): Promise<IndexEntry>;
-  /** How many jobs are worth having in flight. */
+  /** The number of jobs worth having in flight. */
   readonly width: number;
   /** Frees the memory of idle threads. The next job may start more slowly. */
   rest(): Promise<void>;

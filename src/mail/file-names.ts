@@ -59,7 +59,7 @@ const MAX_EXTENSION_BYTES = 20;
  * Returns a file name that is safe on any system: no path, no controls or bidi controls, not hidden, not a device name,
  * and at most 200 bytes with its extension. It differs from every name in `taken`, ignoring case, and is added there.
  *
- * @param options.fallback a safe name, used if nothing of `name` is left
+ * @param options.fallback a safe name, used if nothing remains of `name`
  * @param options.taken names in use, folded by this function
  */
 export function safeFileName(

@@ -105,7 +105,7 @@ export function walkHeader(
 ): number | null {
   const lines = new Lines(source, from);
   let field = -1;
-  /** Until here, a line that is not a field does not end the block. */
+  /** Up to this offset, a line that is not a field does not end the block. */
   let certain = from;
   let isDamaged = false;
   let mayEnd = !isRoot;
@@ -163,7 +163,7 @@ function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): numbe
     if (isStart) return isField(source, at, lines.end) ? at : line;
     if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
     if (source[at] === SPACE || source[at] === TAB) continue;
-    // Two odd lines in a row are text.
+    // Two consecutive odd lines are text.
     const isOdd = !isField(source, at, lines.end);
     if (isOdd && wasOdd) return line;
     wasOdd = isOdd;

@@ -54,12 +54,12 @@ interface OpenLink {
   hasWords: boolean;
 }
 
-/** Lays out HTML as plain text with blocks, lists and quotes, like html-to-text without word wrap but faster. */
+/** Lays out HTML as plain text with blocks, lists and quotes, like html-to-text without word wrap, but faster. */
 class TextLayout {
   #block = new Block(null, 1, false);
   readonly #links: OpenLink[] = [];
 
-  /** @param keepsLines true if line feeds in a text end lines instead of being white space */
+  /** @param keepsLines true if line feeds in text end lines instead of being white space */
   constructor(private readonly keepsLines: boolean) {}
 
   add(text: string): void {
@@ -220,7 +220,7 @@ const FORMATS = new Map<string, Format>([
   ...each('article aside div footer form header main nav section', block(1, 1)),
   ...each('tr caption dl dt dd center address option optgroup body figure figcaption', block(1, 1)),
   ...each('details summary fieldset legend hgroup noframes', block(1, 1)),
-  // For items outside a list. A list gives its items blocks.
+  // For items outside a list. A list creates blocks for its items.
   ...each('li', block(1, 1)),
   ...each('p h4 h5 h6 table', block(2, 2)),
   ...each('h1 h2 h3', block(3, 2)),
@@ -293,7 +293,7 @@ function roman(number: number): string {
 }
 
 interface WalkLimits {
-  /** Levels of elements. A list item counts as two. */
+  /** Levels of nested elements. A list item counts as two. */
   readonly depth: number;
   /** Elements, texts and comments within one element other than a list. */
   readonly children: number;
@@ -556,7 +556,7 @@ export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits
   return walk.isOver ? null : walk.layout.text();
 }
 
-/** Returns the text of HTML nested to any depth. Its line feeds end lines. */
+/** Returns the text of HTML nested to any depth. Line feeds in it end lines. */
 export function walkFlatHtml(html: string, address: ShownAddress): string {
   const walk = new Walk(address, NO_LIMITS, new TextLayout(true));
   run(walk, html);
@@ -809,7 +809,7 @@ function valueText(name: string, parameters: string, value: string): string {
   return `${person.replaceAll('"', '')} ${shown}`.trim();
 }
 
-/** Removes the commands of text/enriched (RFC 1896). Of consecutive line ends, one is dropped or becomes a blank. */
+/** Removes text/enriched commands (RFC 1896). Drops one of consecutive line ends, or turns it into a blank. */
 function enrichedText(source: string): string {
   return source
     .replace(/\r\n?/g, '\n')
@@ -818,7 +818,7 @@ function enrichedText(source: string): string {
     .replace(/<<|<\/?[a-z][\w-]{0,60}>/gi, (sign) => (sign === '<<' ? '<' : ''));
 }
 
-/** Removes the commands of text/richtext (RFC 1341), except those for line ends and characters. */
+/** Removes text/richtext commands (RFC 1341), except those for line ends and characters. */
 function richText(source: string): string {
   const signs: Readonly<Record<string, string>> = {
     nl: '\n',

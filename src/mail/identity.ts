@@ -197,7 +197,7 @@ export interface AttachmentLine {
   readonly inline: boolean;
 }
 
-/** A line of `search`: the message at its first current place or else its last place, with all its places. */
+/** A line of `search`: the message at its first current place (or else its last one), with all its places. */
 export interface SearchLine extends PlaceLine {
   readonly id: MessageId;
   readonly places: readonly HitPlace[];

@@ -4,8 +4,8 @@ const OPENING = /=\?([^?\s]{1,100})\?([bq])\?/iy;
 const CLOSING = '?=';
 
 /**
- * Decodes the encoded words of a text (RFC 2047). Adjacent words in one charset are decoded together, because programs
- * split characters between words. Invalid words stay unchanged. Linear, and never throws.
+ * Decodes the encoded words in text (RFC 2047). Adjacent words in one charset are decoded together, because programs
+ * split characters between words. Invalid words are left unchanged. Linear, and never throws.
  */
 export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
   if (!text.includes('=?')) return text;

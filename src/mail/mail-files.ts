@@ -18,7 +18,7 @@ export interface MboxRange {
   readonly date: string;
   /** False if the delimiter has no sender, as in mbox files written by Thunderbird. */
   readonly hasSender: boolean;
-  /** A lone CR ends lines only in files of old Macs. Other programs do not quote after one. */
+  /** A lone CR ends lines only in files from old Macs. Other programs do not quote after one. */
   readonly lineEnds: LineEnds;
 }
 
@@ -338,7 +338,7 @@ export function unquoteFromLines(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buff
 
 /** Adds or removes a `>` on the "From " lines of a streamed message. */
 export class FromLineQuoter {
-  /** The end of the last piece, if it may belong to a "From " line: at most a `>` and letters of "From ". */
+  /** The end of the last piece, if it may be part of a "From " line: at most a `>` and letters of "From ". */
   #held = Buffer.alloc(0);
   #atLineStart = true;
 
@@ -468,7 +468,7 @@ export function receivedFromName(name: string): number {
   return seconds === undefined ? Number.NaN : Number(seconds) * 1000;
 }
 
-/** Decodes modified UTF-7 (RFC 3501, 5.1.3), as in the names of Maildir++ folders. Invalid text stays unchanged. */
+/** Decodes modified UTF-7 (RFC 3501, 5.1.3), as in the names of Maildir++ folders. Invalid text is left unchanged. */
 export function decodeModifiedUtf7(name: string): string {
   return name.replace(/&([A-Za-z0-9+,]*)-/g, (whole, encoded: string) => {
     if (encoded === '') return '&';

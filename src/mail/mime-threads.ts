@@ -499,7 +499,7 @@ export interface ReadingOptions {
   /** Defaults to the worker in the installed build. */
   readonly workerFile?: URL;
   readonly spare?: SpareReader;
-  /** Counting remote images takes as long as building a page of the HTML. */
+  /** Counting remote images takes as long as building a page from the HTML. */
   readonly countsRemote?: boolean;
   /** Aborts reading, which then throws the signal's reason. */
   readonly signal?: AbortSignal;

@@ -82,7 +82,7 @@ async function extractJob(
   }
 }
 
-/** Also rejects on exceptions in callbacks, which stream code may throw. */
+/** Also rejects on exceptions that stream code throws in callbacks. */
 function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     process.once('uncaughtException', reject);

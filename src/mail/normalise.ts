@@ -76,7 +76,7 @@ export function bigrams(run: string): string[] {
   return last === undefined ? [] : [...pairs(characters), last];
 }
 
-/** Returns the pieces to look for: the pairs of a run, or its only character. */
+/** Returns the pieces to search for: the pairs of a run, or its only character. */
 function queryBigrams(run: string): string[] {
   const characters = clusters(run);
   return characters.length === 1 ? characters : pairs(characters);
@@ -165,7 +165,7 @@ const RUNS = lazy(() => new RegExp(UNSPACED, 'u'));
 
 /**
  * Words of the index's `meta` column. They serve as filters that never change, are often selective, and stop early
- * within the index. All start with z and have no character that splits words.
+ * within the index. All start with z and contain no character that splits words.
  */
 
 /** On every indexed message, for queries that only exclude. */

@@ -184,7 +184,7 @@ export interface TreeLimits {
   readonly headerBytes: number;
   readonly depth: number;
   readonly parts: number;
-  /** Bytes to keep of a multipart without parts, plus one piece so that the sink sees that there is more. */
+  /** Bytes to keep of a multipart without parts, plus one piece so that the sink notices that there is more. */
   readonly textPartBytes: number;
 }
 
@@ -627,7 +627,7 @@ class Splitter<T> {
     };
   }
 
-  /** The parts of a container follow at its end. */
+  /** The parts found in a container are added at its end. */
   #containerBody(info: LeafInfo, depth: number, to: Body): Body {
     let kept: Buffer[] = [];
     let size = 0;
@@ -842,7 +842,7 @@ export function leafText(info: LeafInfo, content: LeafContent, maxChars: number)
   return text.includes('\r') ? text.replace(/\r+\n?/g, lineEnds) : text;
 }
 
-/** CR LF, CR CR LF and a lone CR each end one line. */
+/** CR LF, CR CR LF and a lone CR each terminate one line. */
 function lineEnds(run: string): string {
   return run.endsWith('\n') ? '\n' : '\n'.repeat(run.length);
 }

@@ -50,7 +50,7 @@ class Bound {
    * Awaits `work` until a limit is exceeded. After that, pdf.js receives nothing more and may wait for ever, so the
    * thread is unusable.
    *
-   * @throws Unreadable `bomb` once a limit is exceeded; errors of `work`
+   * @throws Unreadable `bomb` once a limit is exceeded; errors from `work`
    */
   async within<T>(work: Promise<T>): Promise<T> {
     let result: T;

@@ -30,8 +30,8 @@ export const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
 const MAX_POINTS = 24_000_000;
 
 /**
- * Returns the type of an image that can be displayed, according to its headers. Undefined for another format, and for
- * an image that is truncated, animated or too large.
+ * Returns the type of an image that can be displayed, according to its headers. Undefined for other formats, and for
+ * images that are truncated, animated or too large.
  *
  * @param bytes the whole file
  */
@@ -43,7 +43,7 @@ export function displayableImageType(bytes: Uint8Array): ImageType | undefined {
   return points > 0 && points <= MAX_POINTS ? header.type : undefined;
 }
 
-/** Undefined for another format, and for bytes that end before the dimensions. */
+/** Undefined for other formats, and if the bytes end before the dimensions. */
 export function readImageHeader(bytes: Uint8Array): PictureHeader | undefined {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
@@ -264,7 +264,7 @@ const MAX_DEPTH = 1000;
 
 /**
  * Returns a message's HTML as a harmless standalone page: no scripts, handlers, forms, frames, remote images or styles,
- * and no request until the user follows a link. Inline images (`data:`) are kept and embedded ones are inserted, up to
+ * and no requests until the user follows a link. Inline images (`data:`) are kept and embedded ones are inserted, up to
  * 32 MiB. Other images are replaced by their alternative text, and so are images above 24 megapixels, beyond ten times
  * that per page, or without readable dimensions. HTML deeper than 1,000 levels is shown as text.
  *

@@ -14,7 +14,7 @@ export interface TransferDecoder {
 
 /**
  * Decodes quoted-printable (RFC 2045 section 6.7). Drops trailing blanks and soft line breaks, and keeps invalid
- * escapes. A carriage return ends a line even without a line feed, as in files from other systems. (libqp takes
+ * escapes. A carriage return terminates a line even without a line feed, as in files from other systems. (libqp takes
  * quadratic time for blanks and reads one string.)
  */
 export class QuotedPrintable implements TransferDecoder {
@@ -110,14 +110,14 @@ for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
   BASE64[sign.charCodeAt(0)] = DIGIT;
 for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
 
-/** Bytes of a line that decide what it is. */
+/** Bytes of a line that determine what it is. */
 const LINE_BYTES = 1024;
 const HELD_BYTES = 64 * 1024;
 
 /**
  * Decodes base64 (RFC 2045 section 6.8). Skips invalid characters, but not lines of prose: a line after the padding, or
  * one of words rather than damage, is text that others appended, such as the footer of a mailing list. A body that
- * starts with prose was never encoded and stays unchanged.
+ * starts with prose was never encoded and is left unchanged.
  */
 export class Base64 implements TransferDecoder {
   /** The unfinished last line. */
@@ -166,7 +166,7 @@ export class Base64 implements TransferDecoder {
     return more === undefined ? only : Buffer.concat(this.#out);
   }
 
-  /** Decides by the next line that is not empty. Returns where to continue. */
+  /** Decides based on the next line that is not empty. Returns where to continue. */
   #judge(bytes: Buffer, from: number): number {
     const isPadded = this.#state === 'padded';
     let at = from;
