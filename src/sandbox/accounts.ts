@@ -55,7 +55,7 @@ export class MailboxStatuses {
     }
   }
 
-  /** A mailbox without a record is active and created now. */
+  /** A mailbox without a record is considered active and just created. */
   of(mailbox: Mailbox): Standing {
     const known = this.#byMailbox.get(mailbox.resourceId);
     if (known !== undefined) return known;

@@ -11,7 +11,7 @@ const STARTUP_MS = 60_000;
 const BETWEEN_TRIES_MS = 20;
 /** Characters of the log to include in an error. */
 const SHOWN = 400;
-/** Below Linux's ports for outgoing connections (net.ipv4.ip_local_port_range), so that a port stays free. */
+/** Below Linux's ports for outgoing connections (net.ipv4.ip_local_port_range), so that a port remains free. */
 const LASTING = { from: 20_000, below: 32_000 };
 const run = promisify(execFile);
 

@@ -54,7 +54,7 @@ export class DemoWorker {
     }
   }
 
-  /** Kills it as a power cut would. Resolves when all its output has been read. */
+  /** Kills the worker as a power cut would. Resolves when all its output has been read. */
   async kill(): Promise<void> {
     await killProcess(this.#child);
     await this.#read;

@@ -12,7 +12,7 @@ export interface SourceFacts {
   received(source: number): number;
 }
 
-/** The messages of a folder, in the order of their uids. A new message always has the highest uid. */
+/** A folder's messages, ordered by uid. A new message always has the highest uid. */
 export class Folder {
   #entries: Entry[] = [];
   #nextUid = 1;

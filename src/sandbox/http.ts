@@ -43,7 +43,7 @@ import { readRange } from './seed.ts';
 import type { Mailbox } from './store.ts';
 
 /**
- * Reads a JSON object from a body. An absent body is `{}`, because the API declares bodies as optional.
+ * Reads a JSON object from a request body. An absent body is `{}`, because the API declares bodies as optional.
  *
  * @param ceiling maximum bytes
  * @throws Refusal 422 for a larger body, or for one that is not a JSON object
@@ -194,7 +194,7 @@ function cutBody(
     fault.mode === 'declared' ? { ...headers, 'content-length': body.length } : { ...headers },
   );
   response.flushHeaders();
-  // Sends the written bytes, then FIN, so that the client gets exactly these bytes.
+  // Sends the written bytes, then FIN, so that the client receives exactly these bytes.
   response.write(kept, () => response.socket?.destroySoon());
   return 0;
 }
@@ -547,7 +547,7 @@ function refuseUnreadable(
   envelopeAt: (path: string, refusal: Refusal) => Reply,
 ): void {
   const code = 'code' in error ? error.code : '';
-  // The client has disconnected, or already gets a response.
+  // The client has disconnected, or is already receiving a response.
   if (code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;

@@ -13,7 +13,7 @@ interface Forwarded {
 
 type Forward = ReturnType<typeof openForward>['forward'];
 
-/** A client must hold a response as one JSON text, so larger ones are refused. */
+/** A client must hold a response as one JSON string, so larger ones are refused. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 class AnswerTooLarge extends Error {}
@@ -234,7 +234,7 @@ function toolResult(
   if (status >= 400) return failure(bytes.toString('utf8'));
   if (output !== null) {
     const json = status === 204 ? { data: null } : readJson(contentType, bytes);
-    // This may be a proxy's page or a broken response. Clients that check the output must not get it.
+    // This may be a proxy's page or a broken response. Clients that check the output must not receive it.
     return output.safeParse(json).success ? structured(json) : failure(NOT_AN_ANSWER);
   }
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };

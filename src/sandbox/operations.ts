@@ -356,7 +356,7 @@ const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft
 /** An IMAP atom (RFC 3501, section 9). */
 const KEYWORD = /^[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
-/** System flags get their usual case. @throws Refusal 422 for an invalid flag */
+/** System flags are given their usual case. @throws Refusal 422 for an invalid flag */
 function flagChange(body: {
   readonly addFlags?: readonly string[] | undefined;
   readonly removeFlags?: readonly string[] | undefined;

@@ -44,7 +44,7 @@ type PlatformHandler = (call: PlatformCall) => Reply | Promise<Reply>;
 const MAX_ID = 255;
 
 /**
- * Checks path and query parameters. An empty query value counts as missing.
+ * Checks path and query parameters. An empty query value is treated as missing.
  *
  * @throws Refusal 422 with every invalid parameter
  */

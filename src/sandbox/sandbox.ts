@@ -8,7 +8,7 @@ import { StateFile } from './state-file.ts';
 import { resourceIdOf, Store } from './store.ts';
 import { Deliveries, realTimer, type Timer, Webhooks } from './webhooks.ts';
 
-/** How many refused requests in a row block an address, and for how long. */
+/** How many consecutive refusals block an address, and for how long. */
 export interface RateBlock {
   readonly refusals: number;
   readonly forMs: number;

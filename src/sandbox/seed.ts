@@ -203,7 +203,7 @@ function readMaildir(root: string) {
 }
 
 /**
- * Reads a Maildir folder. Messages are in the order of their file names, which is that of delivery.
+ * Reads a Maildir folder. Messages are ordered by file name, which is the order of delivery.
  *
  * @param path in the mailbox, such as `INBOX.Lists.foo`
  */
@@ -269,7 +269,7 @@ class MboxBlock implements SourceBlock {
 
 /**
  * Fills a mailbox from a path. A directory with `cur/` and `new/` is a Maildir. In any other directory, each regular
- * file that is not hidden is a message, in the order of paths. A file ending in `.mbox` is an mbox, any other file is a
+ * file that is not hidden is a message, ordered by path. A file ending in `.mbox` is an mbox, any other file is a
  * message.
  *
  * @throws MailkeepError `sandbox-seed-unreadable`

@@ -59,7 +59,7 @@ export class StateFile implements Sources {
     return z.array(folderRow).parse(this.#prepared(sql).all());
   }
 
-  /** Yields uid, source and flags (as JSON) in the order of uids. */
+  /** Yields uid, source and flags (as JSON), ordered by uid. */
   *messages(folder: number): Generator<z.output<typeof messageTuple>> {
     const rows = this.#prepared(
       'SELECT uid, source, flags FROM messages WHERE folder = ? ORDER BY uid',

@@ -55,7 +55,7 @@ export class MemoryBlock implements SourceBlock {
 export interface Sources {
   /** @returns the number of the block's first source. The others follow */
   add(block: SourceBlock): number;
-  /** Called when no message uses a source anymore. */
+  /** Called when the last message that used a source is gone. */
   release(source: number): void;
   size(source: number): number;
   /** Milliseconds since the epoch. */

@@ -123,8 +123,8 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_ERROR_CHARACTERS = 1000;
 
 /**
- * POSTs a JSON text once. A failing receiver never makes it reject. Each delivery takes a new connection, since a
- * reused one fails when the receiver restarts. Redirects are not followed, because they would receive the secret.
+ * POSTs JSON once. A failing receiver never makes it reject. Each delivery takes a new connection, since a reused one
+ * fails when the receiver restarts. Redirects are not followed, because they would receive the secret.
  *
  * @param timeoutMs limits the whole exchange
  */
@@ -417,7 +417,7 @@ export class Deliveries {
     while (this.#sending.size > 0) await this.#settled();
   }
 
-  /** Aborts running deliveries. They stay queued for the next start. */
+  /** Aborts running deliveries. They remain queued for the next start. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTimer();
