@@ -88,7 +88,7 @@ abstract class Client {
  * are offsets into a set that may change between requests, so an item may still appear twice or not at all. Only the
  * service's total marks the end: neither a short page nor the requested page size does.
  *
- * @throws origin.paging if pages bring nothing new before the total is reached
+ * @throws origin.paging if pages contain nothing new before the total is reached
  * @throws origin.too-large if the total implies more pages than any real collection has
  */
 export async function* eachPage<T>(

@@ -104,7 +104,7 @@ export type TokenReader = () => string | Promise<string>;
 /** What an Authorization header can carry as a token (RFC 6750, 2.1, slightly extended). */
 const USABLE = /^[\x21-\x7e]+$/;
 
-/** Caches the token until the service refuses it, so that requests do not each read a file or a secret store. */
+/** Caches the token until the service refuses it, so that not every request reads a file or a secret store. */
 export class Credentials {
   #token: string | undefined;
   #reading: Promise<string> | undefined;
@@ -174,7 +174,7 @@ export function countOf(headers: IncomingHttpHeaders, name: string): number | nu
 
 const PAGE_TYPES = new Set(['text/html', 'application/xhtml+xml']);
 
-/** Recognises a web page, such as a portal or a maintenance notice, by its type or else by its first bytes. */
+/** Recognises a web page, such as a portal or a maintenance notice, by its type or, failing that, its first bytes. */
 export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
   if (PAGE_TYPES.has(contentType)) return true;
   if (contentType === 'application/json') return false;
@@ -236,7 +236,7 @@ export const MAX_SOURCE_BYTES = 2 * 1024 * MIB;
 export const MAX_MESSAGE_PAGES = 100_000;
 /** For any other collection: 100,000 webhooks, log entries or folders. */
 export const MAX_PAGES = 1_000;
-/** A collection counts as endless after this many pages in a row without new items. */
+/** A collection is considered endless after this many consecutive pages without new items. */
 export const MAX_IDLE_PAGES = 3;
 /** Limit per token, because each mailbox costs memory and requests in every sync. */
 export const MAX_MAILBOXES = 20_000;
@@ -336,7 +336,7 @@ export class BodyCollector {
     await rm(path, { force: true }).catch(() => {});
   }
 
-  /** Writes the chunks that have arrived until none is left. Reports a failure at once, so that the sender stops. */
+  /** Writes the chunks that have arrived until none is left. Reports a failure immediately, to stop the sender. */
   async #drain(): Promise<void> {
     try {
       this.#file ??= this.#create();

@@ -51,7 +51,7 @@ const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 
 
 /**
  * Returns the error for an unsuccessful response. A web page in place of the error envelope comes from a portal or a
- * proxy, so it must not count as a refused token or a missing mailbox.
+ * proxy, so it must not be taken for a refused token or a missing mailbox.
  */
 function refusalOf(operation: Operation, host: string, reply: Reply, now: number): Error {
   const { status } = reply;
@@ -124,7 +124,7 @@ function originOf(location: string | undefined): string | null {
 export interface RetryPolicy {
   /** All attempts, except those that end with a 429: the limiter spaces those. */
   readonly attempts: number;
-  /** Upper bound of the first random wait. It doubles for each further one. */
+  /** Upper bound for the first random wait. It doubles for each further one. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
   /** Counts from the first failure. A wait that would exceed it does not start. */
@@ -259,7 +259,7 @@ export interface ClientOptions {
   readonly concurrency?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly retries?: Partial<RetryPolicy>;
-  /** Called for every request sent, whatever its outcome. */
+  /** Called for every request sent, regardless of its outcome. */
   readonly onRequest?: (report: RequestReport) => void;
   readonly userAgent?: string;
   /** For tests. */

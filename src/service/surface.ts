@@ -315,7 +315,7 @@ export function problemsByField(
   return fields;
 }
 
-/** Returns a 422 with the problems of each field, by its path in body or query. */
+/** Returns a 422 with each field's problems, by its path in the body or query. */
 export function invalid(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const [first] = Object.entries(fields);
   const message =
@@ -466,7 +466,7 @@ export interface RoutePattern {
   readonly path: string;
 }
 
-/** Splits a request target into its path, which stays percent-encoded, and its query. */
+/** Splits a request target into its path, which remains percent-encoded, and its query. */
 export function splitUrl(url = '/'): { readonly path: string; readonly query: URLSearchParams } {
   const mark = url.indexOf('?');
   return mark < 0

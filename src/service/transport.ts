@@ -23,7 +23,7 @@ import type { Operation } from './wire.ts';
 
 const TLS_REFUSALS = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
-/** If several addresses were tried, returns the code of the first failure. */
+/** If several addresses were tried, returns the first failure's code. */
 function codeOf(error: unknown): string {
   if (error instanceof errors.HTTPParserError) return 'not-http';
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
@@ -61,7 +61,7 @@ export class Transport {
   }
 
   /**
-   * Resolves with the complete response, whatever its status.
+   * Resolves with the complete response, regardless of its status.
    *
    * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's reason
    * when it aborts
@@ -385,7 +385,7 @@ export interface Request {
   readonly signal: AbortSignal | undefined;
 }
 
-/** One complete response, whatever its status. */
+/** One complete response, regardless of its status. */
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;

@@ -82,8 +82,8 @@ export function encodeBody<S extends z.ZodType>(
 }
 
 /**
- * Field types of the wire formats. Responses are decoded leniently: a missing or null field gets its empty value, and
- * unknown fields are kept (`z.looseObject`). Only a wrong type is an error. The *output* of each schema is the full
+ * Field types of the wire formats. Responses are decoded leniently: a missing or null field is given its empty value,
+ * and unknown fields are kept (`z.looseObject`). Only a wrong type is an error. The *output* of each schema is the full
  * record, which a service must send.
  */
 
