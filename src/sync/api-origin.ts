@@ -73,7 +73,7 @@ const MAX_FOLDERS = 20_000;
 const MAX_NAME_CHARS = 16 * 1024 * 1024;
 
 /**
- * Returns the origin of a Mailbox API client. It only reads: it uses six operations and the quota.
+ * Returns the origin of a Mailbox API client. It is read-only: it uses six operations and the quota.
  *
  * @param lane returns the lane for all requests, or undefined to let each request choose its own
  * @param onOrder called with the mail order after every listing of mailboxes

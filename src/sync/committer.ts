@@ -20,7 +20,7 @@ import {
 /** Whichever limit is reached first closes a batch: usually `messages`. `bytes` bounds memory. */
 const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
-/** Commits in progress while the next batch is being collected. */
+/** Maximum commits in progress while the next batch is being collected. */
 const COMMITS_IN_FLIGHT = 1;
 
 type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
@@ -245,7 +245,7 @@ export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
   readonly #changed = new Set<string>();
   readonly #opened = new Set<string>();
-  /** When the deletion guard's holds on each mailbox end, milliseconds since the epoch. */
+  /** When the deletion guard's holds on each mailbox expire, in milliseconds since the epoch. */
   readonly #heldUntil = new Map<string, number>();
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderReconciliation[] = [];
@@ -269,7 +269,7 @@ export class Ledger {
     this.#opened.add(address);
   }
 
-  /** Records when the deletion guard's hold on a mailbox ends. If several folders are held, the latest end applies. */
+  /** Records when the deletion guard's hold on a mailbox expires. If several folders are held, the latest applies. */
   hold(address: string, until: number): void {
     this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }

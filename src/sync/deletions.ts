@@ -42,11 +42,10 @@ export function releaseUnplaced(
 }
 
 /**
- * Requests missing uids individually and returns those that are gone: a page lacked them, *and* they do not answer now.
- * Those that do answer are neither missing nor held.
+ * Requests missing uids individually and returns those that are gone: a page lacked them, *and* requests for them now
+ * find nothing. Those that do answer are neither missing nor held.
  *
- * Both answers may come from one stale search index. If the folder counts more messages than would remain, its listing
- * decides.
+ * One stale search index may explain both. If the folder counts more messages than would remain, its listing decides.
  */
 async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly number[]> {
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
@@ -220,7 +219,7 @@ function endOrHold(
       ctx.committer.addFact({ fact: 'held', ...place, held: true });
     }
   }
-  // Held messages that were not checked in this sync run stay held.
+  // Held messages that were not checked in this sync run remain held.
   ctx.ledger.count(address, 'held', held.size);
   const holdsAny = (hold && ending.length > 0) || held.size > 0;
   if (!holdsAny && since === undefined) return;

@@ -63,7 +63,7 @@ export const syncError = defineErrors({
   },
   held: {
     /**
-     * Too many messages of these mailboxes disappeared at once, so the deletion guard keeps them. A sync run after
+     * Too many messages disappeared from these mailboxes together, so the deletion guard keeps them. A sync run after
      * `until` (ISO 8601, null if unknown) accepts the deletions that remain.
      */
     'sync.held': (f: { held: number; mailboxes: readonly string[]; until: string | null }) => [

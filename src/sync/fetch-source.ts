@@ -180,7 +180,7 @@ export interface FetchFacts {
   readonly messageId: string | null;
   /** False for a web page, such as a portal or a maintenance notice. */
   readonly looksLikeMail: boolean;
-  /** Numbers of CRLF line ends and of lone LFs. */
+  /** Number of CRLF line ends, and of lone LFs. */
   readonly crlf: number;
   readonly bareLf: number;
 }
@@ -278,7 +278,7 @@ function sizeByRule(rule: SizeRule, fetched: FetchFacts): number {
   }
 }
 
-/** How many messages in a row each rule explained on one host. Stored between runs. */
+/** How many consecutive messages each rule explained on one host. Stored between runs. */
 export interface SizeLessons {
   readonly lf: number;
   readonly crlf: number;
@@ -316,7 +316,7 @@ export function trustedRule({ lf, crlf, offset }: SizeLessons): SizeRule | null 
 
 const SIZE_LESSONS = 'size-lessons';
 
-/** Memory scope: how many sources in a row had a Message-ID that differs from their unchanged listing. */
+/** Memory scope: how many consecutive sources had a Message-ID that differs from their unchanged listing. */
 const ODD_IDS = 'odd-ids';
 
 /** Learns how each host's listed sizes differ from those of the sources. */
@@ -355,14 +355,14 @@ export class HostRules {
   }
 }
 
-/** After this many failures in a row, the host is considered failing, rather than single messages. */
+/** After this many consecutive failures, the host is considered failing, rather than single messages. */
 const FAILURES_OF_A_HOST = 20;
 
-/** Counts failed requests in a row, whatever the error. */
+/** Counts consecutive failed requests, regardless of the error. */
 export class FailureCounter {
   #inARow = 0;
 
-  /** @throws the error itself, after too many failures in a row */
+  /** @throws the error itself, after too many consecutive failures */
   failed(error: MailkeepError): void {
     this.#inARow += 1;
     if (this.#inARow >= FAILURES_OF_A_HOST) throw error;

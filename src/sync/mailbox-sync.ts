@@ -106,7 +106,7 @@ function certify(folder: FolderSync): FolderReconciliation {
   };
 }
 
-/** Unequal sums mean that the folder changed during the run. Twice in a row, they mean that something is wrong. */
+/** Unequal sums mean that the folder changed during the run. If it happens twice in a row, something is wrong. */
 function warnIfIncomplete(ctx: SyncContext, folder: FolderSync, times: number): void {
   if (times < 2) return;
   const { total } = folder.evidence;

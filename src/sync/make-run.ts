@@ -71,8 +71,8 @@ const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
 
 /**
  * Seals closed segments, publishes them, deletes the files that they replace, and closes the gaps that a first sync
- * leaves in the catalog. Keeping both versions would double the disk space that a first sync needs, and deleting at
- * once is safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
+ * leaves in the catalog. Keeping both versions would double the disk space that a first sync needs, and immediate
+ * deletion is safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
  *
  * Returns the damage found. A damaged segment is left unchanged.
  */
@@ -103,7 +103,7 @@ export async function tidyArchive(
   return damaged;
 }
 
-/** Options that depend on the purpose of a sync run. The archive and the configuration decide the rest. */
+/** Options that depend on the purpose of a sync run. The archive and the configuration determine the rest. */
 type PassOrder = Omit<
   SyncOptions,
   'order' | 'first' | 'minFreeBytes' | 'startedAtCommit' | 'log' | 'memory' | 'freeBytes' | Given
@@ -114,7 +114,7 @@ type PassOrder = Omit<
   };
 type Given = 'mirror' | 'concurrency' | 'policy';
 
-/** Makes a sync run for the command, the daemon or a comparison with the service. @throws the errors of `runSync` */
+/** Performs a sync run for the command, the daemon or a comparison with the service. @throws the errors of `runSync` */
 export async function runAccounts(
   writer: Writer,
   settings: Settings,
@@ -142,7 +142,7 @@ export async function runAccounts(
 const ATTACHMENTS_MS = 10_000;
 
 /**
- * Makes one manual sync run. When it returns, everything stored is durable, searchable and, if large enough, sealed.
+ * Performs one manual sync run. When it returns, everything stored is durable, searchable and, if large enough, sealed.
  * @throws the errors of `runSync`
  */
 export async function syncAccounts(

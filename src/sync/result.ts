@@ -54,7 +54,7 @@ const folderCertificate = z.object({
   complete: z.boolean(),
 });
 /**
- * Reconciliation of a folder: `originTotal` should equal stored + assumed + quarantined + forgotten. The service does
+ * A folder's reconciliation: `originTotal` should equal stored + assumed + quarantined + forgotten. The service does
  * not count held messages, which are pending deletions. `complete` requires equal sums, no held messages, and a
  * response for every uid.
  */

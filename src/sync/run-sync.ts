@@ -61,8 +61,8 @@ async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]):
   if (order === 'oldest') return;
   const waiting = folders.filter((folder) => !folder.isEmpty);
   if (first === 'recent') await fetchRecent(ctx, waiting);
-  // The daemon interrupts long sync runs, and each one lists pages with a postponed message again: no run would get
-  // far.
+  // The daemon interrupts long sync runs, and each one lists pages with a postponed message again: no run would make
+  // progress.
   if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
 }
 
@@ -119,11 +119,11 @@ const MAILBOXES_TOGETHER = 20;
 const WORTH_A_FORECAST = 200;
 /** How many of the largest mailboxes are asked for their quota (requested daily anyway) to obtain a mean size. */
 const ASKED_MAILBOXES = 5;
-/** How many of the largest folders in the other mailboxes are sampled: their newest page gives the mean size. */
+/** How many of the largest folders in the other mailboxes are sampled: their newest page yields the mean size. */
 const SAMPLED_FOLDERS = 5;
 
 /**
- * Makes one sync run over an account. Each group of mailboxes goes through folders, new mail, backlog, deletions and
+ * Performs one sync run over an account. Each group of mailboxes goes through folders, new mail, backlog, deletions and
  * reconciliations. A failed mailbox or folder is reported and does not stop the rest. A failure that concerns all of
  * them (a refused token, an unreachable host, a full disk) ends the sync run.
  */
@@ -248,7 +248,7 @@ async function askMeanSizes(
   return means;
 }
 
-/** Makes stored messages searchable. The caller owns it. */
+/** Makes stored messages searchable. Owned by the caller. */
 interface Indexing {
   /** Indexes at most `limit` messages, newest first. Resolves with the number left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
@@ -292,8 +292,8 @@ const IDLE_ENOUGH = 0.5;
 const INDEX_ALONGSIDE = 32;
 
 /**
- * Makes one sync run over the accounts. When it returns, everything stored is durable and searchable. The failure of an
- * account becomes part of the result, and the other accounts continue.
+ * Performs one sync run over the accounts. When it returns, everything stored is durable and searchable. The failure of
+ * an account becomes part of the result, and the other accounts continue.
  *
  * @throws MailkeepError of family `disk`, `damage` or `in-use` if the archive cannot be written, and `sync.interrupted`
  * if the signal aborted. What was collected is durable even then.

@@ -215,7 +215,7 @@ const SCOPE = 'proof';
 
 /**
  * Stores a folder's proof, and writes the reconciliation to the log once a day and when the folder becomes complete
- * again. Returns how many sync runs in a row did not add up.
+ * again. Returns how many consecutive sync runs did not add up.
  */
 export function recordProof(
   ctx: SyncContext,

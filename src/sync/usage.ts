@@ -103,7 +103,7 @@ interface Noting {
 
 /**
  * Stores the listed quotas and suspensions of these mailboxes. The two APIs use different ids, so mailboxes are matched
- * by address, and duplicate addresses are ignored. A mailbox missing from a complete listing no longer counts as
+ * by address, and duplicate addresses are ignored. A mailbox missing from a complete listing is no longer considered
  * suspended.
  *
  * @returns the listed usage of each mailbox, by resource id
@@ -127,7 +127,7 @@ export function rememberUsages(
     if (usage === undefined || usage === null) continue;
     said.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
-    // The service's clock may be ahead of ours: that must not make a usage stay valid for longer.
+    // The service's clock may be ahead of ours: that must not extend how long a usage remains valid.
     const reportedAt = Math.min(now, countedAt ?? now);
     if (resources.length > 0 && reportedAt > quotaReportedAt(memory, at)) {
       memory.set(QUOTA, mailboxKey(at), { at: reportedAt, resources });

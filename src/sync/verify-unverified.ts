@@ -20,7 +20,7 @@ const MAX_SET_ASIDE = 1_000;
 
 /**
  * Fetches the sources of unverified messages, oldest first, within the policy's hourly limit. Each source confirms the
- * match, or a fact corrects it. A message that no longer answers, or whose source is incomplete, stays unverified.
+ * match, or a fact corrects it. A message that no longer answers, or whose source is incomplete, remains unverified.
  *
  * @param listed paths of listed folders: a deleted one cannot be requested
  */
@@ -138,7 +138,7 @@ class HourlyBudget {
 const CANARY = 'canary';
 /** The proof is valid for a day, so it costs one request per day and host. */
 const PROOF_HOLDS_MS = 86_400_000;
-/** The owner may have read one message in the same moment. If it happens twice in a row, we did it. */
+/** The owner may have read one message at the same moment. If it happens twice in a row, we did it. */
 const WITNESSES = 2;
 const SEEN = '\\Seen';
 
@@ -157,7 +157,7 @@ export class ReadFlagCheck {
    * Checks a message again after its source was read. This costs a request only if the message is unseen and the host
    * has not passed the check today.
    *
-   * @throws MailkeepError `sync.marks-seen` if two messages in a row turned seen: reading must stop
+   * @throws MailkeepError `sync.marks-seen` if two consecutive messages became seen: reading must stop
    */
   async watch(at: FolderKey, listing: Listing, signal: AbortSignal): Promise<void> {
     if (listing.flags.includes(SEEN) || this.#watching || this.#isProven()) return;

@@ -277,11 +277,11 @@ const MAX_IDLE_STEPS = 60;
 const FEW_STEPS = 20;
 
 /**
- * Walks a range in pages of the host's size, newest first. Such pages never overlap. A page accounts for the uids
- * between its first and its last. The uids between two neighbouring pages are accounted for once the next response
- * shows that nothing was deleted: arrivals only push messages down, so a message can be missed only if the total fell.
- * Then the walk steps back. If a host's pages differ from the size that it reports, its offsets prove nothing, and gaps
- * count only once all messages of its total were seen.
+ * Walks a range in pages of the host's size, newest first. Such pages never overlap. A page accounts for the uids from
+ * its first to its last. The uids between two neighbouring pages are accounted for once the next response shows that
+ * nothing was deleted: arrivals only push messages down, so a message can be missed only if the total fell. Then the
+ * walk steps back. If a host's pages differ from the size that it reports, its offsets prove nothing, and gaps are
+ * accounted for only once all messages in its total have been seen.
  *
  * @param isHonest false if the host returns fewer messages than its reported page size
  * @throws origin.paging if the pages make no progress

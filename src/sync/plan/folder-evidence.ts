@@ -118,7 +118,7 @@ export class FolderEvidence {
   readonly replaced = new Set<number>();
   /** New uids whose message is also open elsewhere in the mailbox: moves or copies. Decided with the deletions. */
   readonly deferred = new Map<number, DeferredListing>();
-  /** Messages to fetch after the others; their pages stay open. */
+  /** Messages to fetch after the others; their pages remain open. */
   readonly postponed: AwaitedListing[] = [];
   /** Uids with a running or waiting fetch: a second response that shows them requests nothing. */
   readonly underWay = new Set<number>();
@@ -164,7 +164,7 @@ export class FolderEvidence {
     return this.highestUid === 0 || covers(uids, { lo: 1, hi: this.highestUid });
   }
 
-  /** Undecided messages that the archive does not count. */
+  /** Number of undecided messages that the archive does not count. */
   get #undecided(): number {
     return this.deferred.size + this.reappeared.size;
   }
@@ -441,8 +441,8 @@ export const SAMPLE_SIZE = 20;
 const DECLARED_AT = 0.8;
 
 /**
- * `same`: nothing contradicts. `replaced`: a single uid shows another message, which is fetched. `new`: the service
- * reassigned the uids. `doubtful`: neither is clear, so the folder is walked first.
+ * `same`: there is no contradiction. `replaced`: a single uid shows another message, which is fetched. `new`: the
+ * service reassigned the uids. `doubtful`: neither is clear, so the folder is walked first.
  */
 type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 

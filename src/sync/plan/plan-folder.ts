@@ -249,7 +249,7 @@ interface KnownUids {
 }
 
 /**
- * Compares one response with the archive. Pure: the caller decides what follows, because a missing place alone proves
+ * Compares one response with the archive. Pure: the caller decides what to do, because a missing place alone proves
  * nothing.
  *
  * @param fingerprint returns the hash over the immutable fields of a listing, as stored with the place
@@ -288,11 +288,11 @@ export interface PageQuestion {
 
 /**
  * Weighs one response. Sorted by uid, it covers the uids from the bound of its request to its last uid, or the whole
- * request if `total` does not exceed its items. A short page alone does not prove an end.
+ * request if `total` does not exceed its items. A short page alone does not prove that the end was reached.
  *
  * Returns `whole`: the response reaches the end of its request. `interval`: the part of the request that it covers, or
  * null if it has no items despite a total. `doubtful`: the page has room to spare although `total` is higher, because
- * of a deletion during the request or an error of the service. The request is then repeated, and a walk never ends on
+ * of a deletion during the request or a service error. In that case, the request is repeated, and a walk never ends on
  * such a page.
  */
 export function evaluatePage(
