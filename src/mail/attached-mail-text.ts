@@ -5,7 +5,7 @@ import { DEFAULT_LIMITS } from './extraction.ts';
 import { isListed, type LeafHandler, type LeafInfo, parseTree } from './part-tree.ts';
 
 /**
- * Adds the text of an attached message: its subject, people and body, the messages attached to it, and its other
+ * Adds an attached message's text: its subject, people and body, the messages attached to it, and its other
  * attachments. Attachments of deeper messages are skipped.
  *
  * @param read adds the text of an attachment

@@ -413,7 +413,7 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
 
 /** 8-bit charsets used in Japanese mail, which often lacks a label. */
 const JAPANESE = ['shiftjis', 'eucjp'];
-/** Minimum number of kana in Japanese text, and their minimum share of its non-ASCII characters. */
+/** Minimum number of kana in Japanese text, and their minimum share of non-ASCII characters. */
 const MIN_KANA = 3;
 const MIN_KANA_SHARE = 0.3;
 

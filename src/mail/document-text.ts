@@ -70,7 +70,7 @@ const WHITE: ReadonlySet<number> = new Set([9, 10, 12, 13]);
 const BYTES_PER_CHAR = 8;
 
 /**
- * Returns the text of an attachment. Its bytes override the label in the mail.
+ * Returns an attachment's text. Its bytes override how the mail labels it.
  *
  * @param form see `AttachmentForm` in extract-message.ts
  */

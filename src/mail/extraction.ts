@@ -217,7 +217,7 @@ export const DEFAULT_LIMITS = {
   htmlChars: 2 * MiB,
   /** HTML tags to lay out, including those of attached messages. Further HTML is flattened. */
   htmlTags: 240_000,
-  /** UTF-16 units of one header field's value. */
+  /** UTF-16 units per header field value. */
   fieldChars: 64 * 1024,
   /** Total UTF-16 units of all address fields of one kind. */
   addressChars: 256 * 1024,

@@ -746,7 +746,7 @@ function tidy(text: string): string {
     .trim();
 }
 
-/** Returns the words of enriched text, RTF, a calendar or an address card, or null for any other text. */
+/** Returns the words in enriched text, RTF, a calendar or an address card, or null for any other text. */
 export function formattedText(text: string, type = ''): string | null {
   if (/^\s{0,99}\{\\rtf/.test(text)) return rtfText(text);
   if (/^\s{0,99}BEGIN:V(?:CALENDAR|CARD|EVENT|TODO)\s/i.test(text)) return propertyText(text);
@@ -763,7 +763,7 @@ const ENCODED = /;(?:encoding=)?(quoted-printable|base64|b)(?:;|$)/i;
 const VALUE_LIMITS = { chars: 256 * 1024, tags: 20_000 };
 
 /**
- * Returns the words of a calendar or address card without property names, or the text itself if it has no properties.
+ * Returns the words in a calendar or address card without property names, or the text itself if it has no properties.
  */
 function propertyText(source: string): string {
   const lines = source

@@ -139,8 +139,8 @@ const PARTS: readonly PartKind[] = [
 const natural = new Intl.Collator('en', { numeric: true });
 
 /**
- * Adds the text of an office document in OOXML (DOCX, XLSX, PPTX) or ODF. Writes nothing, opens no nested zip, and
- * resolves only XML's own entities.
+ * Adds an office document's text: OOXML (DOCX, XLSX, PPTX) or ODF. Writes nothing, opens no nested zip, and resolves
+ * only XML's own entities.
  *
  * @throws Unreadable `bomb`, `encrypted`, `malformed`, `unsupported`
  */

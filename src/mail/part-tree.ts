@@ -184,7 +184,7 @@ export interface TreeLimits {
   readonly headerBytes: number;
   readonly depth: number;
   readonly parts: number;
-  /** Bytes to keep of a multipart without parts, plus one piece so that the sink notices that there is more. */
+  /** Bytes to keep from a multipart without parts, plus one piece so that the sink notices that there is more. */
   readonly textPartBytes: number;
 }
 

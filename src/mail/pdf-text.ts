@@ -160,7 +160,7 @@ export async function loadPdfJs() {
 }
 
 /**
- * Adds the text of a PDF page by page. Renders neither fonts nor images, and has no engine that could run scripts.
+ * Adds a PDF's text page by page. Renders neither fonts nor images, and has no engine that could run scripts.
  *
  * @throws Unreadable `bomb` (the thread is then unusable), `encrypted`, `malformed`
  */
@@ -223,7 +223,7 @@ async function addPages(
   if (read === 0 && failed !== undefined) throw new Unreadable('malformed');
 }
 
-/** Returns the text of a page in pieces, cut soon after `room` UTF-16 units. */
+/** Returns a page's text in pieces, cut soon after `room` UTF-16 units. */
 async function pageText(page: PDFPageProxy, room: number): Promise<readonly string[]> {
   const pieces: string[] = [];
   let length = 0;
