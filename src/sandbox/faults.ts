@@ -109,7 +109,7 @@ export class Faults {
     this.#active.length = 0;
   }
 
-  /** Returns the faults of a request, the oldest rule first. @throws Refusal for a rule of kind `status` */
+  /** Returns a request's faults, the oldest rule first. @throws Refusal for a rule of kind `status` */
   strike(operation: string): StruckFaults {
     if (this.#active.length === 0) return NONE;
     const struck: FaultRule[] = [];
@@ -154,7 +154,7 @@ export function deliver(
 /**
  * Changes a mailbox behind a client's back. Does nothing if the mailbox or folder is missing.
  *
- * @param of mailbox and folder of the request, for faults that name none
+ * @param of mailbox and folder of the request, for faults that do not name any
  */
 export function applyMailboxFault(
   service: ServiceState,
@@ -233,7 +233,7 @@ export class RequestLog {
   }
 
   /**
-   * Counts answered requests, except those to the control endpoint. A status of 0 means that a fault broke the
+   * Counts answered requests, except for those to the control endpoint. A status of 0 means that a fault broke the
    * connection. Outcomes are an operation and a status, such as `getMessageSource 429`.
    */
   counts() {

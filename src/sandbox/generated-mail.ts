@@ -134,7 +134,7 @@ interface HtmlParts {
   readonly links: readonly string[];
 }
 
-/** Returns the same text as HTML, with the redundant markup of typical programs. */
+/** Returns the same text as HTML, with the redundant markup that programs typically add. */
 function asHtml({ charset, blocks, pictureId, links }: HtmlParts): string {
   const body = blocks.map(
     (block) =>
@@ -376,7 +376,7 @@ function quotedPrintable(bytes: Buffer): string {
 
 export interface MailSeed {
   readonly seed: number;
-  /** Seed of the attachments. Mailboxes with the same seed share attachments. */
+  /** Seed for the attachments. Mailboxes with the same seed share attachments. */
   readonly documentSeed: number;
   readonly count: number;
   readonly owner: string;

@@ -106,7 +106,7 @@ function toolRequest(operation: Operation, input: Readonly<Record<string, unknow
   };
 }
 
-/** Strict schemas of tool results for clients that check them. Those of the service's client are too lenient. */
+/** Strict tool result schemas for clients that check them. Those of the service's client are too lenient. */
 
 const time = z.iso.datetime();
 const count = z.int().min(0);

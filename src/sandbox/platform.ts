@@ -86,7 +86,7 @@ function invalidFields(fields: Readonly<Record<string, readonly string[]>>): Ref
   return new Refusal(status, code, Object.values(fields)[0]?.[0] ?? 'Validation failed.', params);
 }
 
-/** This API has no 403: objects of other users do not exist. */
+/** This API has no 403: other users' objects do not exist. */
 function notFound(what: string): Refusal {
   return new Refusal(404, 'ERR_NOT_FOUND', `The ${what} does not exist.`);
 }
@@ -115,7 +115,7 @@ function webhookOf(call: PlatformCall): {
   return { mailbox, webhook };
 }
 
-/** Returns the mailboxes of an order. `mailbox_id` limits them to one, or to none if it is not in the order. */
+/** Returns an order's mailboxes. `mailbox_id` limits them to one, or to none if it is not in the order. */
 function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
   const only = call.query.get('mailbox_id');
   return new Set(

@@ -174,7 +174,7 @@ function openService(
       standings,
       webhooks,
       deliveries,
-      /** Limits the Platform API's test deliveries per webhook. */
+      /** Limits Platform API test deliveries per webhook. */
       webhookTests: new RateWindow(settings.webhookTestsPerMinute),
       settings,
       /** Milliseconds since the epoch. */

@@ -141,7 +141,7 @@ export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Characters of JSON to cache: some 100,000 records. */
+/** Characters of JSON to cache: about 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
 
 /**
@@ -289,7 +289,7 @@ export class Store {
     });
   }
 
-  /** Adds messages of a block in order. @returns the number of the block's first source */
+  /** Adds a block's messages in order. @returns the number of the block's first source */
   place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
     return this.atomically(() => {
       const first = this.sources.add(block);
@@ -338,7 +338,7 @@ export class Store {
     return flags;
   }
 
-  /** Removes a message for good. @returns false if it does not exist */
+  /** Removes a message permanently. @returns false if it does not exist */
   remove(folder: Folder, uid: number): boolean {
     const entry = folder.get(uid);
     if (entry === null) return false;

@@ -118,7 +118,7 @@ interface DeliveryOutcome {
   readonly durationMs: number;
 }
 
-/** Bytes of a response to read. Only its status matters. */
+/** Maximum bytes of a response to read. Only its status matters. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_ERROR_CHARACTERS = 1000;
 
