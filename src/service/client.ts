@@ -84,8 +84,8 @@ abstract class Client {
 }
 
 /**
- * Yields the pages of a collection on demand, one request each, without the items that repeat the previous page. Pages
- * are offsets into a set that may change between requests, so an item may still appear twice or not at all. Only the
+ * Yields a collection's pages on demand, one request each, without the items that repeat the previous page. Pages are
+ * offsets into a set that may change between requests, so an item may still appear twice or not at all. Only the
  * service's total marks the end: neither a short page nor the requested page size does.
  *
  * @throws origin.paging if pages contain nothing new before the total is reached
@@ -257,7 +257,7 @@ export class PlatformClient extends Client {
   }
 }
 
-/** A folder of a mailbox, as the Mailbox API addresses it. */
+/** A folder in a mailbox, as the Mailbox API addresses it. */
 export interface FolderRef {
   readonly mailbox: string;
   /** Full path, not encoded. */

@@ -131,7 +131,7 @@ export const originError = defineErrors({
       `The service's answer to ${f.operation} does not match its description: ${f.path} is ${f.found}, not ${f.expected}.`,
       WRONG_ADDRESS,
     ],
-    /** `limit` is in bytes, or in entries of a listing. */
+    /** `limit` is in bytes, or in listing entries. */
     'origin.too-large': ({
       host,
       operation,

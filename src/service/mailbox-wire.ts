@@ -16,7 +16,7 @@ import {
   uid as uidField,
 } from './wire.ts';
 
-/** Records of the Mailbox API, in camelCase. Every success except 204 wraps a record or a list in `data`. */
+/** Mailbox API records, in camelCase. Every success except 204 wraps a record or a list in `data`. */
 
 const accountRecord = z.looseObject({
   orderResourceId: textOrNull,
@@ -102,7 +102,7 @@ const quotaRecord = z.looseObject({
 export type QuotaRecord = z.output<typeof quotaRecord>;
 
 export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
-/** The only event of the service. */
+/** The service's only event. */
 const WEBHOOK_EVENTS = ['message.received'] as const;
 
 /** Statuses and events may be any text, because a newer service may send others. */

@@ -258,7 +258,7 @@ function* bodyParts(
   if (partStart >= 0 && partStart < end) yield [partStart, end];
 }
 
-/** Returns the bytes of a part without its transfer encoding. An unknown encoding leaves them unchanged. */
+/** Returns a part's bytes without its transfer encoding. An unknown encoding leaves them unchanged. */
 export function decodedBody(source: Buffer, part: Part): Buffer {
   const body = source.subarray(part.start, part.end);
   switch (part.encoding) {

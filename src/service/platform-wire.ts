@@ -23,7 +23,7 @@ import {
   textOrNull,
 } from './wire.ts';
 
-/** Records of the Platform API, in snake_case. Single resources are unwrapped. Collections have `data` and `meta`. */
+/** Platform API records, in snake_case. Single resources are unwrapped. Collections have `data` and `meta`. */
 
 const mailboxReference = z.looseObject({ id: textOrNull, address: text });
 
@@ -96,7 +96,7 @@ export const platformMeta = z.looseObject({
 });
 export type PlatformMeta = z.output<typeof platformMeta>;
 
-/** Every error of the Platform API. Only 422 has `errors`, by field. */
+/** Body of every Platform API error. Only 422 has `errors`, by field. */
 export const platformErrorRecord = z.looseObject({
   message: text,
   correlation_id: textOrNull,
@@ -227,7 +227,7 @@ export function readDelivery(body: unknown): DeliveryHint {
 export type MailboxOperationName = keyof typeof MAILBOX_OPERATIONS;
 export type PlatformOperationName = keyof typeof PLATFORM_OPERATIONS;
 
-/** All operations, in the order of the documentation: the Mailbox API first. */
+/** All operations, in documentation order: the Mailbox API first. */
 export const OPERATIONS: readonly Operation[] = [
   ...Object.values(MAILBOX_OPERATIONS),
   ...Object.values(PLATFORM_OPERATIONS),

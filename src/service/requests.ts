@@ -240,10 +240,10 @@ export const MAX_PAGES = 1_000;
 export const MAX_IDLE_PAGES = 3;
 /** Limit per token, because each mailbox costs memory and requests in every sync. */
 export const MAX_MAILBOXES = 20_000;
-/** Limit of informational responses (1xx) before the final one. */
+/** Maximum informational responses (1xx) before the final one. */
 export const MAX_INFORMATIONAL = 16;
 
-/** Time limits of a response, in milliseconds. */
+/** Time limits for a response, in milliseconds. */
 export interface Timeouts {
   readonly connect: number;
   readonly headers: number;

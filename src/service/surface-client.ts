@@ -86,7 +86,7 @@ function refusalOf(operation: Operation, host: string, reply: Reply, now: number
   return refused('origin.status', facts, PASSING.has(status));
 }
 
-/** Returns the code and the content of an error envelope; an empty code and null for anything else. */
+/** Returns an error envelope's code and content; an empty code and null for anything else. */
 function readEnvelope({ surface }: Operation, bytes: Buffer) {
   const json = readJson(bytes);
   const value = json.ok ? json.value : undefined;
@@ -249,7 +249,7 @@ export interface ClientOptions {
   readonly token: string | TokenReader;
   /** Allows plain http beyond this machine. The token is then sent unencrypted. */
   readonly insecure?: boolean;
-  /** The limiter of the process. By default, the client creates one from the two numbers below. */
+  /** The process's limiter. By default, the client creates one from the two numbers below. */
   readonly limiter?: Limiter;
   /** Identifies the token to the limiter without revealing it. Clients with the same label and host share a gate. */
   readonly label?: string;

@@ -14,7 +14,7 @@ function searchableHeaders(source: Buffer): string {
   return decodeHeader(source.toString('latin1', 0, end).replace(/\r?\n[ \t]+/g, ' ')).toLowerCase();
 }
 
-/** Returns the decoded text parts of a message in lower case, with the tags of HTML. */
+/** Returns a message's decoded text parts in lower case, including HTML tags. */
 function searchableBody(source: Buffer): string {
   return partsOf(source)
     .filter((part) => part.contentType.startsWith('text/'))
@@ -28,7 +28,7 @@ export interface FileRange {
   readonly length: number;
 }
 
-/** Response of an operation, before the sandbox adds faults and latency. */
+/** An operation's response, before the sandbox adds faults and latency. */
 export type Reply =
   | { readonly kind: 'empty'; readonly status: number }
   | {
@@ -84,13 +84,13 @@ export function pageOffset(page: Page): number {
   return (page.page - 1) * page.perPage;
 }
 
-/** The messages of a folder in UID order. */
+/** A folder's messages in UID order. */
 export interface UidOrder<Entry> {
   readonly count: number;
   /** The highest UID, or 0 in an empty folder. */
   readonly lastUid: number;
   countBetween(low: number, high: number): number;
-  /** Returns messages of a UID range in ascending order, after skipping `skip` of them. */
+  /** Returns the messages in a UID range in ascending order, after skipping `skip` of them. */
   between(low: number, high: number, skip: number, limit: number): Entry[];
 }
 
@@ -175,7 +175,7 @@ export function pageOfSorted<Entry extends { readonly uid: number }>(
   return { entries: all.slice(offset, offset + page.perPage), total: all.length };
 }
 
-/** Criteria of a search. All must hold, except that one of the alternative substrings suffices. */
+/** Search criteria. All must hold, except that one of the alternative substrings suffices. */
 export type Criteria = z.output<typeof searchRequest>;
 
 export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
@@ -196,7 +196,7 @@ type Test<T> = (of: T) => boolean;
 const DAY_MS = 86_400_000;
 
 /**
- * Returns a test of the criteria that need no source, or null if there are none. Days are UTC: `since` includes its
+ * Returns a test for the criteria that need no source, or null if there are none. Days are UTC: `since` includes its
  * day, `before` does not. `larger` and `smaller` exclude their size, as in IMAP.
  */
 export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
@@ -219,7 +219,7 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   return all(tests);
 }
 
-/** Returns a test of the criteria that need the source, or null. For the five alternatives, see `searchRequest`. */
+/** Returns a test for the criteria that need the source, or null. For the five alternatives, see `searchRequest`. */
 export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   const { header, text } = criteria;
   const tests: Test<Buffer>[] = [];
@@ -482,7 +482,7 @@ export type RouteMatch<T extends RoutePattern> =
   | { readonly kind: 'unknown' };
 
 /**
- * Finds the route of a method and a path. A literal segment takes precedence over a named one, even if only the named
+ * Finds the route for a method and a path. A literal segment takes precedence over a named one, even if only the named
  * one supports the method: `GET …/messages/search` is a wrong method, not a message called "search".
  */
 export class RouteTable<T extends RoutePattern> {

@@ -27,7 +27,7 @@ export function typeName(value: unknown): string {
   return Array.isArray(value) ? 'array' : typeof value;
 }
 
-/** Returns an own field of an object. Undefined for anything else. */
+/** Returns an object's own property. Undefined for anything else. */
 export function fieldOf(value: unknown, key: PropertyKey): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.getOwnPropertyDescriptor(value, key)?.value;
@@ -82,7 +82,7 @@ export function encodeBody<S extends z.ZodType>(
 }
 
 /**
- * Field types of the wire formats. Responses are decoded leniently: a missing or null field is given its empty value,
+ * Field types in the wire formats. Responses are decoded leniently: a missing or null field is given its empty value,
  * and unknown fields are kept (`z.looseObject`). Only a wrong type is an error. The *output* of each schema is the full
  * record, which a service must send.
  */
@@ -141,7 +141,7 @@ export interface UidRange {
 const HIGHEST_UID = 4_294_967_295;
 const RANGE = /^(\d{1,10}|\*)(?::(\d{1,10}|\*))?$/;
 
-/** Returns the ranges of a set in the order in which they are written. Null if the text is not a set. */
+/** Returns a set's ranges in the order in which they are written. Null if the text is not a set. */
 export function parseUidSet(set: string): readonly UidRange[] | null {
   const ranges: UidRange[] = [];
   for (const part of set.split(',')) {
