@@ -23,7 +23,7 @@ import type { Origin, OriginMailbox } from './ports.ts';
 type ReachableAccount = Pick<AccountSettings, 'name' | 'baseUrl' | 'token' | 'insecure'> &
   Partial<Pick<AccountSettings, 'platform'>>;
 
-/** Both API clients of an account. The caller closes them. */
+/** An account's two API clients. The caller closes them. */
 export interface AccountClients {
   readonly mailbox: MailboxClient;
   /** Null if the configuration has no token for the Platform API. */
@@ -31,8 +31,7 @@ export interface AccountClients {
 }
 
 /**
- * Opens the clients of an account. A client sends each request through the limiter's gate, and retries it if that is
- * safe.
+ * Opens an account's clients. A client sends each request through the limiter's gate, and retries it if that is safe.
  *
  * @param options.token reads the token again for each call
  */
@@ -71,10 +70,10 @@ export function openClients(
 
 const LISTING_MS = 3_600_000;
 
-/** Retry budget while a user waits: reports of the Platform API are optional, and not worth a long wait. */
+/** Retry budget while a user waits: Platform API reports are optional, and not worth a long wait. */
 export const PLATFORM_RETRIES: Partial<RetryPolicy> = { budgetMs: 10_000 };
 
-/** An account of the configuration, connected to its service. */
+/** A configured account, connected to its service. */
 export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
   extends AccountClients {
   readonly settings: A;

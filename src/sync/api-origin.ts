@@ -22,7 +22,7 @@ type PlatformMailbox = Awaited<ReturnType<PlatformClient['listMailboxes']>>['ite
 const BYTES_PER_KILOBYTE = 1024;
 
 /**
- * Lists the mailboxes of an order with their usage, 100 per request.
+ * Lists an order's mailboxes with their usage, 100 per request.
  *
  * @param mostPages if the order has more pages, only the first is read
  * @throws as `PlatformClient`
@@ -73,7 +73,7 @@ const MAX_FOLDERS = 20_000;
 const MAX_NAME_CHARS = 16 * 1024 * 1024;
 
 /**
- * Returns the origin of a Mailbox API client. It is read-only: it uses six operations and the quota.
+ * Returns the origin for a Mailbox API client. It is read-only: it uses six operations and the quota.
  *
  * @param lane returns the lane for all requests, or undefined to let each request choose its own
  * @param onOrder called with the mail order after every listing of mailboxes

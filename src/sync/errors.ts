@@ -1,7 +1,7 @@
 import { defineErrors, shortList } from '../core/errors.ts';
 import { bytes, counted, localTime } from '../core/text.ts';
 
-/** An error of a sync run. */
+/** An error in a sync run. */
 export const syncError = defineErrors({
   interrupted: {
     'sync.interrupted': () => [

@@ -30,7 +30,7 @@ export interface OriginFinding {
 
 interface Examination {
   readonly found: (finding: OriginFinding) => void;
-  /** Called for every completely compared folder, with the number of messages that it lists. */
+  /** Called for each fully compared folder, with the number of messages that it lists. */
   readonly compared: (mailbox: string, folder: string, messages: number) => void;
 }
 

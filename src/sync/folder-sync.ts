@@ -127,7 +127,7 @@ class FetchJob {
     ctx.committer.addFact(fact, this.onSettled);
   }
 
-  /** A failed retry of an incomplete message that the user has acknowledged is not reported. */
+  /** If the user has acknowledged an incomplete message, a failed retry is not reported. */
   #isAcknowledgedRetry(): boolean {
     return this.again && this.ctx.mirror.isAcknowledged(this.folder.at, this.#place);
   }
@@ -476,7 +476,7 @@ export class FetchQueue {
     else this.#waiting.push(fetch);
   }
 
-  /** Resolves when there is room for another fetch: immediately, or when half of the waiting ones have started. */
+  /** Resolves when there is room for another fetch: immediately, or once half of the waiting ones have started. */
   async room(): Promise<void> {
     if (this.#waiting.length < this.ahead) return;
     await new Promise<void>((resolve) => this.#forRoom.push(resolve));

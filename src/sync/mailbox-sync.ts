@@ -125,7 +125,7 @@ function needsAnotherRound(
   return !certificate.complete && folder.evidence.isFirst;
 }
 
-/** Moves the memory of a renamed folder to its new path, except for the scopes that are keyed by place. */
+/** Moves a renamed folder's memory to its new path, except for the scopes that are keyed by place. */
 export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
   const renamed = { ...at, folder: to };
   for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(renamed));
@@ -137,7 +137,7 @@ export function renameFolder(memory: Memory, at: FolderKey, to: string, generati
 type Moved = ScopeOf<'folder' | 'generation'>;
 
 function move(memory: Memory, scope: Moved, from: string, to: string): void {
-  // This also replaces values of an earlier folder with the new name.
+  // This also replaces values from an earlier folder with the new name.
   memory.set(scope, to, memory.get(scope, from) ?? null);
   memory.set(scope, from, null);
 }
@@ -221,7 +221,7 @@ const UNLISTED = 'unlisted';
 
 /** A known folder that the listing of this sync run lacks. */
 interface UnlistedFolder extends DeletionCandidate {
-  /** True if the listing of an earlier sync run lacked it too: the folder is gone. */
+  /** True if an earlier sync run's listing lacked it too: the folder is gone. */
   readonly isGone: boolean;
 }
 
@@ -277,7 +277,7 @@ function noteListing(
 
 /** Memory scope: counts at the last comparison of a folder's flags. */
 const COMPARED = 'flag-counts';
-/** Limit per normal sync run of requests for a folder's older flags. The next full sync reads the rest. */
+/** Maximum requests for a folder's older flags per normal sync run. The next full sync reads the rest. */
 const MAX_REQUESTS = 24;
 /** The listing does not count starred or answered messages. They are compared hourly if flags have changed. */
 const ASK_AGAIN_MS = 3_600_000;

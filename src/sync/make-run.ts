@@ -21,7 +21,7 @@ import { type ProgressListener, type SyncResult, sumOf, totalsOf } from './resul
 import { type AccountToSync, runSync, type SyncOptions } from './run-sync.ts';
 import { type SyncRestrictions, selectMail } from './selection.ts';
 
-/** Extractors of messages and attachments. Each of their threads takes about 100 MB. */
+/** Extractors for messages and attachments. Each of their threads takes about 100 MB. */
 export interface SharedExtractors {
   readonly messages: Extractor;
   readonly attachments: AttachmentExtractor;
@@ -30,8 +30,8 @@ export interface SharedExtractors {
 export type AttachmentReading = ReturnType<typeof attachmentReading>;
 
 /**
- * Reads the text of attachments once all messages are searchable: at the end of a sync run, or while the writer is
- * idle. Its thread starts on demand.
+ * Reads attachment text once all messages are searchable: at the end of a sync run, or while the writer is idle. Its
+ * thread starts on demand.
  *
  * @param shared an extractor that `close` leaves open, because others use it too
  */
@@ -205,7 +205,7 @@ export class RequestMeter {
 export class RequestMeters {
   readonly #open = new Map<string, { readonly meter: RequestMeter; readonly report: () => void }>();
 
-  /** @param perMinute returns the current requests per minute of an account */
+  /** @param perMinute returns an account's current requests per minute */
   constructor(private readonly perMinute: (account: string) => number) {}
 
   /** Counts a request for the sync run that made it, if any. */
@@ -243,7 +243,7 @@ function keyOf(account: string, mailbox: string): string {
 
 export interface ConnectedAccounts {
   readonly accounts: readonly AccountToSync[];
-  /** Requests of all accounts since the start, by operation. */
+  /** Requests from all accounts since the start, by operation. */
   readonly requests: () => Record<string, number>;
 }
 
@@ -351,7 +351,7 @@ export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): 
   };
 }
 
-/** Returns the record of a sync run that failed with an error. */
+/** Returns the record for a sync run that failed with an error. */
 export function recordFailedRun(error: unknown, frame: RunContext, text: string): RunRecord {
   const isOurs = error instanceof MailkeepError;
   if (isOurs && error.family === 'interrupted')

@@ -44,7 +44,7 @@ export function catalogMirror(catalog: WritableCatalog) {
         const range = { folder, generation, from: lo, ...(Number.isFinite(hi) ? { to: hi } : {}) };
         return new Map([...places.open(range)].map((place) => [place.uid, place]));
       }),
-    /** Returns the open place of a uid with its message, or undefined. */
+    /** Returns a uid's open place with its message, or undefined. */
     placed: (at: FolderKey, generation: number, uid: number) =>
       inFolder(at, undefined, (folder) => relinking.placed(folder, generation, uid)),
     /** Returns the fingerprint of a deleted message's place, or undefined. */
@@ -68,7 +68,7 @@ export function catalogMirror(catalog: WritableCatalog) {
     /** True if the user has acknowledged that a message is incomplete. It is still counted, but no longer reported. */
     isAcknowledged: (at: FolderKey, { generation, uid }: Place) =>
       inFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
-    /** Unverified open places of a mailbox from commits up to `before`, oldest first. */
+    /** A mailbox's unverified open places from commits up to `before`, oldest first. */
     assumed: (mailbox: MailboxKey, before: number, limit: number) =>
       places.assumed(mailbox, before, limit),
     /** Uids of the open places that the deletion guard holds, unordered. */

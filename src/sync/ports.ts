@@ -21,7 +21,7 @@ export interface OriginMailbox {
   readonly address: string;
 }
 
-/** The folders of a mailbox as listed, without duplicates. */
+/** A mailbox's folders as listed, without duplicates. */
 export interface FolderListing {
   readonly folders: readonly ListedFolder[];
   /** False if the listing counts more folders than it shows. A folder that it lacks may still exist. */
@@ -49,7 +49,7 @@ export interface QuotaResource {
   readonly limit: number | null;
 }
 
-/** A mailbox in the listing of an order, which may be wrong or outdated. */
+/** A mailbox in an order's listing, which may be wrong or outdated. */
 export interface ListedUsage {
   readonly address: string;
   readonly suspended: boolean;
@@ -98,9 +98,9 @@ export interface Origin {
     signal: AbortSignal,
   ): Promise<OriginPage>;
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
-  /** Usage and limits of a mailbox. Empty if the service has no quotas. */
+  /** A mailbox's usage and limits. Empty if the service has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
-  /** Usage of all mailboxes, 100 per request. Only present with a token for the Platform API. */
+  /** Usage of all mailboxes, 100 per request. Present only if there is a token for the Platform API. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
 }
 

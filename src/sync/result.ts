@@ -60,7 +60,7 @@ const folderCertificate = z.object({
  */
 export type FolderReconciliation = Readonly<z.output<typeof folderCertificate>>;
 
-/** Returns whether a folder is incomplete only because of held messages: a user decision, no fault of the service. */
+/** Returns whether a folder is incomplete only because of held messages: a user decision, not a service fault. */
 export function isHeldOnly(folder: FolderReconciliation): boolean {
   return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
 }
@@ -123,7 +123,7 @@ export function sumOf(certificates: readonly FolderReconciliation[]) {
   };
 }
 
-/** Returns a failure of a whole account, or of the archive if the account's name is empty. */
+/** Returns a failure of an entire account, or of the archive if the account's name is empty. */
 export function accountFailureResult(
   account: string,
   { family, code, facts }: Pick<SyncFailure, 'family' | 'code' | 'facts'>,
@@ -194,5 +194,5 @@ export const syncPlan = z.object({
   requestsPerMinute: count,
   hours: count,
 });
-/** Plan of a sync run and what it costs in requests. Planning fetches and writes no message. */
+/** A sync run's plan and its cost in requests. Planning neither fetches nor writes any message. */
 export type SyncPlan = Readonly<z.output<typeof syncPlan>>;

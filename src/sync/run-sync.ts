@@ -47,14 +47,14 @@ import { canSearch, isRefusal, reconsiderSearch } from './walk.ts';
 const RECENT_MS = 365 * 86_400_000;
 /** A smaller backlog takes two pages, so finding the start of the year is not worth a request. */
 const LARGE_BACKLOG = 2 * PAGE_SIZE;
-/** Nine of ten messages are smaller, and they make up a small part of all bytes. */
+/** Nine of ten messages are smaller, and they make up only a small part of all bytes. */
 const SMALL_BYTES = 100_000;
 /** Maximum postponed listings across all folders: about 30 MB. */
 const MAX_POSTPONED = 20_000;
 
 /**
- * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync has the most useful
- * mail. Only the order changes: the rest of the run does not walk these uids again.
+ * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync already has the most
+ * useful mail. Only the order changes: the rest of the run does not walk these uids again.
  */
 async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const { order, first } = ctx.settings;
@@ -66,7 +66,7 @@ async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]):
   if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
 }
 
-/** Walks each folder down to the start of the last year, for one extra request each. */
+/** Walks each folder down to the start of the last year, at the cost of one extra request per folder. */
 async function fetchRecent(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
   if (large.length < 2) return;

@@ -38,9 +38,9 @@ export function chooseAccounts(
 }
 
 /**
- * Returns the selection of each account, narrowed by `--mailbox` and `--folder`.
+ * Returns each account's selection, narrowed by `--mailbox` and `--folder`.
  *
- * @throws usage-option for a name that the configuration of no chosen account includes
+ * @throws usage-option for a name that no chosen account's configuration includes
  */
 export function selectMail(
   accounts: readonly AccountSettings[],

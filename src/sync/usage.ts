@@ -20,7 +20,7 @@ const QUOTA = 'quota';
 /** Quotas change slowly, so each mailbox is asked once per day. */
 const ASK_AGAIN_MS = 86_400_000;
 
-/** Returns the mean size of a mailbox's messages in bytes, according to its last reported quota. */
+/** Returns the mean message size of a mailbox in bytes, according to its last reported quota. */
 export function recallMeanSize(memory: Memory, at: MailboxKey): number | undefined {
   const known = memory.get(QUOTA, mailboxKey(at));
   const usage = (wanted: string): number =>
@@ -196,7 +196,7 @@ export async function suspensionError(
   return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
 }
 
-/** Memory scope: what the configuration of the last sync run excluded. Never expires. */
+/** Memory scope: what the last sync run's configuration excluded. Never expires. */
 const UNWATCHED = 'unwatched';
 
 type UnwatchedNoting = Pick<SyncContext, 'memory' | 'mirror' | 'origin'>;

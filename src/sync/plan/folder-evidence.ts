@@ -205,7 +205,7 @@ export class FolderEvidence {
     return this.underWay.has(uid) || this.deferred.has(uid);
   }
 
-  /** Returns false for a uid above those of all earlier sync runs. */
+  /** Returns false for a uid above all those from earlier sync runs. */
   mayBeKnown(uid: number): boolean {
     return uid <= this.#mark;
   }
@@ -298,7 +298,7 @@ export class FolderEvidence {
     this.deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
   }
 
-  /** Drops everything undecided, because the responses belong to a new UID epoch of the folder. */
+  /** Drops everything undecided, because the responses belong to a new UID epoch. */
   abandon(): void {
     for (const { ticket } of this.deferred.values()) ticket.settle();
     for (const all of [this.deferred, this.missing, this.contradicted, this.reappeared])
@@ -310,9 +310,9 @@ export class FolderEvidence {
 /** For messages at uids that earlier sync runs covered: no page waits for them. */
 const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };
 
-/** Deletion guard limits, from the `brake` section of the configuration. */
+/** Deletion guard limits, from the configuration's `brake` section. */
 export interface DeletionGuardPolicy {
-  /** The guard holds deletions of more than this share of a folder's or a mailbox's open places. */
+  /** The guard holds deletions that exceed this share of a folder's or a mailbox's open places. */
   readonly maxEndedShare: number;
   /** In folders and mailboxes with fewer open places, shares are ignored. */
   readonly minMessages: number;

@@ -95,7 +95,7 @@ export class Coverage {
     return dirty;
   }
 
-  /** Opens the ticket of a page that covers `interval`. */
+  /** Opens a ticket for a page that covers `interval`. */
   ticket(interval: UidInterval): PageTicket {
     this.walked = addInterval(this.walked, interval);
     let expected = 0;
@@ -142,7 +142,7 @@ interface FolderAhead {
   /** Messages that the service counts in the folder. */
   readonly messages: number;
   readonly known: number;
-  /** Mean size in bytes of the remaining messages, if the service reports it. */
+  /** The remaining messages' mean size in bytes, if the service reports it. */
   readonly meanBytes?: number | undefined;
 }
 
@@ -360,7 +360,7 @@ function firstAtLeast(uids: readonly number[], uid: number): number {
   return lo;
 }
 
-/** Mailboxes per request of the Platform API's listing. */
+/** Mailboxes per request in the Platform API's listing. */
 export const MAILBOXES_PER_REQUEST = 100;
 
 const DAY_MS = 86_400_000;
