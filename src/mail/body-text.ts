@@ -16,7 +16,7 @@ const SIGNS_INSIDE = 3;
 
 /**
  * Returns the words of a text that the other texts lack, each with its neighbours so that phrase searches find them.
- * `isMost` tells whether they are more than half. Ignores case, spacing and line breaks. Linear.
+ * `isMost` tells whether they make up more than half. Ignores case, spacing and line breaks. Linear.
  */
 function newWords(text: string, others: readonly string[]) {
   const known = new Set<number>();

@@ -139,7 +139,7 @@ interface ContainedPart {
   readonly bytes: Buffer;
 }
 
-/** TNEF (MS-OXTNEF): attributes of a message and its attachments, with MAPI properties. */
+/** TNEF (MS-OXTNEF): the attributes of a message and its attachments, including MAPI properties. */
 const SIGNATURE = 0x223e9f78;
 
 const BODY = 0x800c;
@@ -434,7 +434,7 @@ const OCTETS_IN_PIECES = 0x24;
 const EXPLICIT = 0xa0;
 const END_OF_CONTENTS = 0x00;
 
-/** Reads the header of an element. Undefined if there is none or its tag is not supported. */
+/** Reads an element's header. Undefined if there is none or its tag is not supported. */
 function elementAt(bytes: Buffer, at: number): Element | undefined {
   const tag = bytes[at];
   const first = bytes[at + 1];

@@ -182,7 +182,7 @@ export interface ExtractionJob {
 }
 
 export interface Extractor {
-  /** Returns the index entry of a message, `unparsed` if it cannot be parsed. Rejects only after `close`. */
+  /** Returns a message's index entry, `unparsed` if it cannot be parsed. Rejects only after `close`. */
   extract(job: ExtractionJob): Promise<IndexEntry>;
   /** The number of jobs worth having in flight. */
   readonly width: number;

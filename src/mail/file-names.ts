@@ -3,7 +3,7 @@ import { terminalLine } from '../core/terminal-safe.ts';
 const RESERVED =
   /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
 
-/** UTF-16 units of a name to read: more than any system accepts, but cheap to process. */
+/** Maximum UTF-16 units of a name to read: more than any system accepts, but cheap to process. */
 const NAME_LENGTH = 1_024;
 
 /**

@@ -51,8 +51,8 @@ interface Day {
 }
 
 /**
- * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch. Reads the forms of RFC 5322,
- * ctime and ISO 8601, and other unambiguous forms. Unlike `Date.parse`, never depends on the machine's time zone: a
+ * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch. Reads the formats of RFC 5322,
+ * ctime and ISO 8601, and other unambiguous formats. Unlike `Date.parse`, never depends on the machine's time zone: a
  * date without a zone is in UTC, and one without a time means the start of the day.
  *
  * @returns null if there is no plausible time

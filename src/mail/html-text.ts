@@ -204,7 +204,7 @@ function isSpace(unit: number): boolean {
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d && unit !== 0x0b) || unit === 0x200b;
 }
 
-/** How an element affects the text of a page. */
+/** How an element affects a page's text. */
 type Format =
   | { readonly kind: 'inline' | 'apart' | 'link' | 'skip' | 'break' | 'rule' | 'image' }
   | {
@@ -331,7 +331,7 @@ const MAX_IGNORED = 1000;
 class Walk {
   isOver = false;
   wantsAttributes = false;
-  /** True if the text of the top element is literal. */
+  /** True if the top element's text is literal. */
   isRaw = false;
   #top: Frame;
   #elements = 0;
@@ -546,7 +546,7 @@ function quoteLines(text: string): string {
 }
 
 /**
- * Returns the text of HTML, or null if it exceeds the limits. Needs no tree: parser events go straight to the layout.
+ * Returns the text of HTML, or null if it exceeds the limits. Builds no tree: parser events go straight to the layout.
  * The result equals that of html-to-text, hence the same version of the parser; versions differ in which elements they
  * close.
  */
@@ -774,7 +774,7 @@ function propertyText(source: string): string {
   let isZone = false;
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i] ?? '';
-    // The dates of a time zone are only its rules.
+    // Dates in a time zone only describe its rules.
     if (/^(?:begin|end):vtimezone\s*$/i.test(line)) isZone = /^b/i.test(line);
     const property = isZone ? null : PROPERTY.exec(line);
     if (property === null) continue;

@@ -17,7 +17,7 @@ const REPLY = new RegExp(
 const LEADING_BLOB = new RegExp(`^${BLOB}`, 'u');
 const TRAILER = /\s*\(fwd\)$/i;
 const WRAPPED = /^\[fwd:(.*)\]$/i;
-/** UTF-16 units of a subject to parse. */
+/** Maximum UTF-16 units of a subject to parse. */
 const LONGEST = 1_000;
 
 /** Returns a subject on one line without prefixes for reply and forward (RFC 5256, section 2.1). */
@@ -47,7 +47,7 @@ const ANCESTORS = 20;
 /** 48 bits, of which a hash takes 47. */
 const HEX_DIGITS = 12;
 
-/** Returns the thread links of a message as 47-bit hashes. */
+/** Returns a message's thread links as 47-bit hashes. */
 export function threadLinks(headers: {
   readonly messageId: string | null;
   readonly references: readonly string[];

@@ -41,7 +41,7 @@ const FROM = Buffer.from('From ');
 const UTF8_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const NO_BYTES: Buffer = Buffer.alloc(0);
 
-/** Finds the messages of an mbox in one scan, with constant memory. @throws system errors */
+/** Finds the messages in an mbox in one scan, with constant memory. @throws system errors */
 export function* mboxRanges(
   path: FilePath,
   {

@@ -93,7 +93,7 @@ class ExtractorThread {
     );
   }
 
-  /** Sends the first jobs of the queue, at most `share`. Returns how many. */
+  /** Sends the first jobs in the queue, at most `share`. Returns how many were sent. */
   take(queue: readonly PendingJob[], share: number): number {
     const jobs: PendingJob[] = [];
     let bytes = 0;

@@ -177,7 +177,7 @@ export function mailboxToken(id: number): string {
   return `zbox${id}`;
 }
 
-/** Returns the words of a List-Id in order, so that a phrase can match a part of it. */
+/** Returns the words in a List-Id in order, so that a phrase can match a part of it. */
 export function listTokens(listId: string): string[] {
   return (foldWord(listId).match(/[\p{L}\p{N}]+/gu) ?? []).map((word) => `zl${word}`);
 }
@@ -203,8 +203,8 @@ function wordsIn(text: string): readonly string[] {
 }
 
 /**
- * Quotes a word or phrase of a query as an FTS5 string, or returns undefined if it has no indexed words. User text must
- * reach MATCH only this way: the only syntax in a quoted string is doubled quotes.
+ * Quotes a word or phrase from a query as an FTS5 string, or returns undefined if it has no indexed words. User text
+ * must reach MATCH only this way: the only syntax in a quoted string is doubled quotes.
  */
 export function ftsString(text: string, prefix: boolean): string | undefined {
   const words: string[] = [];
@@ -313,9 +313,9 @@ export function unpackText(packed: Buffer | null, file: string): string {
 const KEPT_TEXTS = 256;
 
 /**
- * Unpacks the texts of messages and caches recent ones. Successive searches show many of the same messages, and Node.js
- * takes 12 µs per text to create a zstd context. A replaced or forgotten text is never returned, because packed bytes
- * are compared.
+ * Unpacks message texts and caches recent ones. Successive searches show many of the same messages, and Node.js takes
+ * 12 µs per text to create a zstd context. A replaced or forgotten text is never returned, because packed bytes are
+ * compared.
  */
 export class UnpackedTexts {
   readonly #kept = new Map<number, { readonly packed: Buffer; readonly text: string }>();

@@ -76,7 +76,7 @@ function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): Pa
   const { value, params } = parseHeaderValue(type ?? defaultType(disposed, named.filename));
   const isUntoldInDigest = around.at(-1) === 'digest' && type === undefined;
   const contentType = isUntoldInDigest ? 'message/rfc822' : normaliseType(value);
-  // Raw 8-bit text is UTF-8, or else in the charset of the part.
+  // Raw 8-bit text is UTF-8, or else in the part's charset.
   const readable = (name: string) => rawText(values.get(name) ?? '', params.charset || null);
   const hasName = Boolean(named.filename || params.name);
   const isFlowed = params.format?.toLowerCase().trim() === 'flowed';
@@ -156,7 +156,7 @@ function possibleBoundaries(text: string, type: string): string[] {
 
 export type LimitViolation = 'depth' | 'parts' | 'header';
 
-/** Receives the decoded bytes of a leaf in order. A promise delays the source until it settles. */
+/** Receives a leaf's decoded bytes in order. A promise delays the source until it settles. */
 type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
 
 export interface Leaf<T> {

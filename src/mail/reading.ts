@@ -140,7 +140,7 @@ export interface ExtractWorkerData {
   readonly current: SharedArrayBuffer;
 }
 
-/** The source of a message is in the buffer of its group. */
+/** A message's source is in its group's buffer. */
 export interface GroupedJob {
   readonly seq: number;
   readonly offset: number;
@@ -192,7 +192,7 @@ export type FromReader =
   | { readonly kind: 'next' }
   | { readonly kind: 'message'; readonly message: MessageReading }
   | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
-  /** Bytes of an attachment in order. Two attachments may alternate. The worker waits for `more`. */
+  /** An attachment's bytes, in order. Two attachments may alternate. The worker waits for `more`. */
   | { readonly kind: 'chunk'; readonly number: number; readonly bytes: Uint8Array }
   | { readonly kind: 'complete'; readonly number: number }
   | {

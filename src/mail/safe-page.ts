@@ -25,7 +25,7 @@ interface PictureHeader {
   readonly moves: boolean;
 }
 
-/** Limits of a displayed image: bytes, and pixels per frame. */
+/** Limits for a displayed image: bytes, and pixels per frame. */
 export const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
 const MAX_POINTS = 24_000_000;
 
@@ -390,7 +390,7 @@ const MAX_HOSTS = 200;
 /** Total bytes of all embedded images. */
 const PICTURES_BYTES = 16 * 1024 * 1024;
 
-/** Returns the HTML of a message as one page with its embedded images. The page is null if there is no HTML. */
+/** Returns a message's HTML as one page with its embedded images. The page is null if there is no HTML. */
 export async function safePage(
   source: AsyncIterable<Uint8Array>,
   limits: MimeLimits,
@@ -445,7 +445,7 @@ function keepPictures(take: LeafHandler<LeafContent>): LeafHandler<LeafContent> 
         if (content.size > MAX_IMAGE_BYTES || chunk.length > room) content.cut = true;
         if (content.cut) return undefined;
         room -= chunk.length;
-        // The decoder may reuse the buffer of the chunk.
+        // The decoder may reuse the chunk's buffer.
         content.kept?.push(Buffer.from(chunk));
         content.keptBytes += chunk.length;
         return undefined;

@@ -54,7 +54,7 @@ export class QuotedPrintable implements TransferDecoder {
         while (bytes[next] === CR) next++;
         if (bytes[next] === LF || next === bytes.length) next++;
       }
-      // At the end of the text, an equals sign is a soft line break as well.
+      // At the end of the text, an equals sign is a soft line break too.
       if (next > bytes.length || (next === bytes.length && !isEnd)) break;
       if (isEnd) at = next;
       else if (byte === EQUALS) {
@@ -380,7 +380,7 @@ function endOfLines(bytes: Buffer): number {
   return bytes.length - start > LINE_BYTES ? bytes.length : start;
 }
 
-/** Returns where the line of a byte starts, or -1 if that is too far away. */
+/** Returns where the line containing a byte starts, or -1 if that is too far away. */
 function lineStart(bytes: Buffer, at: number): number {
   const before = Math.max(0, at - LINE_BYTES);
   const near = bytes.subarray(before, at);
