@@ -16,9 +16,9 @@ const target = {
 };
 
 const mailboxChange = {
-  /** Resource id or address. Default: the mailbox of the request. */
+  /** Resource id or address. Default: the request's mailbox. */
   mailbox: z.string().optional(),
-  /** Path. Default: the folder of the request. */
+  /** Path. Default: the request's folder. */
   folder: z.string().optional(),
   ...target,
 };
@@ -154,7 +154,7 @@ export function deliver(
 /**
  * Changes a mailbox behind a client's back. Does nothing if the mailbox or folder is missing.
  *
- * @param of mailbox and folder of the request, for faults that do not name any
+ * @param of the request's mailbox and folder, for faults that do not name any
  */
 export function applyMailboxFault(
   service: ServiceState,

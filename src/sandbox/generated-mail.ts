@@ -514,7 +514,7 @@ const SALT = 20;
 /** Few enough for attachments to repeat. */
 const DOCUMENTS = 400;
 
-/** Returns the source of a message. Depends only on the seed and the index. */
+/** Returns a message's source. Depends only on the seed and the index. */
 export function writeMessage(mail: MailSeed, index: number): Buffer {
   const plan = planMessage(mail, index);
   const random = randomAt(mail.seed, index, SALT);

@@ -351,7 +351,7 @@ export function openMcpService(baseUrl: string, maxBodyBytes: number) {
     { maxRequestBodySize: maxBodyBytes },
   );
   return {
-    /** Handles a request of the streamable HTTP transport. The caller has checked its token. */
+    /** Handles a request over the streamable HTTP transport. The caller has checked its token. */
     fetch: (request: Request): Promise<Response> => handler.fetch(request),
     close: async () => {
       await handler.close();

@@ -416,7 +416,7 @@ export class Store {
     this.#documents.set(kind, documents.set(id, body));
   }
 
-  /** Runs `act` in a transaction of the state file. Memory is not rolled back, so `act` must not fail halfway. */
+  /** Runs `act` in a state file transaction. Memory is not rolled back, so `act` must not fail halfway. */
   atomically<T>(act: () => T): T {
     return this.state === null ? act() : this.state.atomically(act);
   }

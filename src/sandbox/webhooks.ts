@@ -113,7 +113,7 @@ interface DeliveryOutcome {
   /** Null if there was no response. */
   readonly httpStatus: number | null;
   readonly success: boolean;
-  /** Text from the endpoint, or the error of the connection. Never contains the secret. */
+  /** Text from the endpoint, or the connection error. Never contains the secret. */
   readonly error: string | null;
   readonly durationMs: number;
 }
