@@ -36,7 +36,7 @@ export function cookieText(name: string, value: string, secure: boolean, maxAge?
   ].join('; ');
 }
 
-/** Tokens that protect forms against cross-site requests. A new random key is made at each start of the server. */
+/** Tokens that protect forms against cross-site requests. A new random key is created whenever the server starts. */
 export class FormTokens {
   readonly #key = randomBytes(32);
 
@@ -59,7 +59,7 @@ export class FormTokens {
 /** A form cannot set this header; only our own scripts send it. */
 const OWN_HEADER = 'x-mailkeep';
 
-/** Trusts only headers that a page cannot set. Requests that change data must also have our own header. */
+/** Trusts only headers that a page cannot set. Requests that change data must also carry our own header. */
 export function isOwnApiRequest(request: Request, { origin }: RequestOrigin): boolean {
   const { headers, method } = request;
   if (headers.get('sec-fetch-site') !== 'same-origin') return false;
@@ -76,7 +76,7 @@ type RequestSource = 'own' | 'link' | 'foreign';
  */
 export function requestSource({ headers }: Request): RequestSource {
   const site = headers.get('sec-fetch-site') ?? 'none';
-  // A bookmark, a typed address, a link in a terminal or another program of the user.
+  // A bookmark, a typed address, or a link in a terminal or another of the user's programs.
   if (site === 'none' || site === 'same-origin') return 'own';
   const mode = headers.get('sec-fetch-mode');
   const isWindow = mode === 'navigate' && headers.get('sec-fetch-dest') === 'document';
@@ -95,8 +95,8 @@ export function mayBeOwnFormPost({ headers }: Request, { origin }: RequestOrigin
 }
 
 /**
- * Paths open to a session that is limited to mailboxes; all others are refused. Their responses use a limited catalog,
- * or obey `ServedReader.mailboxes`.
+ * Paths open to a session that is limited to certain mailboxes; all others are refused. Their responses use a limited
+ * catalog or respect `ServedReader.mailboxes`.
  */
 const PATHS: readonly RegExp[] = [
   /^\/(?:mail|dashboard|export|you|sign-out|you\/end)?$/,

@@ -8,7 +8,7 @@ const KEY = 'hmac-sha256';
 const USE_RECORD_MS = 60_000;
 const PREFIX = 'mk_';
 
-/** API tokens of an archive. Stores only the HMAC of a secret, under a key of this archive: elsewhere it is useless. */
+/** An archive's API tokens. Stores only the HMAC of a secret, keyed for this archive and useless elsewhere. */
 export class ApiTokens {
   constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>) {}
 

@@ -49,7 +49,7 @@ export function webApp(
   };
 }
 
-/** Refuses a request under a foreign host name (DNS rebinding), without revealing what this server is. */
+/** Refuses a request for an unknown host name (DNS rebinding), without revealing what this server is. */
 export function refuseUnknownHost(status: number): Response {
   return withSecurityHeaders(plain(status));
 }
@@ -77,7 +77,7 @@ function appOf(parts: SignInParts): WebApp {
     const { raw, path } = context.req;
     const isApi = isApiPath(path);
     if (isApi && !isOwnApiRequest(raw, reached)) return apiRefusal('foreign-request', 403);
-    // Other sites may load nothing from here: even a successful load would reveal that the server exists.
+    // Other sites must not load anything from here: even a successful load would reveal that the server exists.
     if (!isApi && raw.method !== 'POST' && requestSource(raw) === 'foreign') return plain(403);
     if (!isApi && raw.method === 'POST' && !mayBeOwnFormPost(raw, reached))
       return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
@@ -85,7 +85,7 @@ function appOf(parts: SignInParts): WebApp {
     return undefined;
   });
   publicRoutes(app, parts);
-  // Everything below needs a session. Without one, every address gives the same answer.
+  // Everything below needs a session. Without one, every address returns the same response.
   app.use(async (context, next) => {
     const session = sessionIn(context, parts);
     const { path } = context.req;
@@ -127,7 +127,7 @@ export function apiRefusal(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
 
-/** Starts a look for new mail, by script or form. It covers all mailboxes: `access.ts` refuses limited sessions. */
+/** Checks for new mail, by script or form. This covers all mailboxes, so `access.ts` refuses limited sessions. */
 function lookRoutes(app: WebApp, parts: ArchiveParts): void {
   const { assets } = parts;
   app.post('/api/look', async (context) => context.json({ data: { looking: await parts.look() } }));
@@ -147,7 +147,7 @@ async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<Servi
   }
 }
 
-/** Maximum bytes of a form with a query: each of its 4,000 characters may need nine. */
+/** Maximum size of a form with a query, in bytes: each of its 4,000 characters may need nine. */
 const MAX_BYTES = 40_000;
 
 function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {

@@ -30,7 +30,7 @@ function row(kind: Row['kind'], insert: string, more: Partial<Row> = {}): Row {
 }
 
 const PEOPLE_MS = 6;
-/** Time limit for counting the messages of people without sums, in milliseconds. */
+/** Time limit for counting messages per person if no sums are stored, in milliseconds. */
 const COUNTING_MS = 12;
 const MAX_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);

@@ -6,19 +6,19 @@ import { rateLimited, statusRefusal } from '../service/surface.ts';
 import type { ServedArchive } from './served-archive.ts';
 import type { ResultOf, SourceJob } from './source-jobs.ts';
 
-/** MiB. Sources are outside V8's heap, but a parsed message takes several times its text. */
+/** MiB. Sources are outside V8's heap, but a parsed message takes several times the size of its text. */
 const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
 export interface ContentJob {
   readonly job: SourceJob;
   readonly dataDir: string;
-  /** Segments may be missing in the directory: a job that needs one fails with `segment-elsewhere`. */
+  /** Segments may be missing from the directory: a job that needs one fails with `segment-elsewhere`. */
   readonly isPartial: boolean;
 }
 
 type Lane = JobPool<ContentJob, unknown>;
 
-/** Runs jobs that read sources, one per thread at a time. A job past its deadline is stopped with its thread. */
+/** Runs jobs that read sources, one at a time per thread. A job past its deadline is stopped along with its thread. */
 export class ContentThreads {
   readonly #turns: Semaphore;
   readonly #all: Lane[] = [];
@@ -37,7 +37,7 @@ export class ContentThreads {
 
   /**
    * @param make called when a thread is free; throws if it is too late
-   * @throws Refusal 502 if the job exceeds the time or memory limit of a thread; what the job throws
+   * @throws Refusal 502 if the job exceeds the time or memory limit of a thread; whatever the job throws
    */
   async run<Job extends SourceJob>(make: () => Job): Promise<ResultOf<Job>> {
     const { dataDir, segments } = this.archive;
@@ -89,7 +89,7 @@ const MAX_SEARCHES = 60;
 export class TokenQueue {
   readonly #lines = new Map<string, ReturnType<typeof newLine>>();
 
-  /** Resolves to the function that ends the turn. @throws Refusal 429 if too many requests wait */
+  /** Resolves to a function that ends the turn. @throws Refusal 429 if too many requests wait */
   async enter(token: string): Promise<() => void> {
     const line = this.#lines.get(token) ?? newLine();
     this.#lines.set(token, line);
@@ -111,8 +111,8 @@ export class TokenQueue {
   }
 
   /**
-   * Runs a search of a request that has a turn. Each token runs one search at a time, in order of arrival. The request
-   * gives up its turn for the search, and then takes the next free one.
+   * Runs a search for a request that holds a turn. Each token runs one search at a time, in order of arrival. The
+   * request gives up its turn for the search, and then takes the next free one.
    *
    * @throws Refusal 429 if too many searches wait
    */

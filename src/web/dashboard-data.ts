@@ -30,7 +30,7 @@ export interface Periods {
 }
 
 const LENGTHS = { '30d': ['day', 30], '90d': ['day', 90], '1y': ['week', 53] } as const;
-/** Maximum periods of a chart: it shows only the latest ones of an older archive. */
+/** Maximum periods in a chart. For an older archive, it shows only the latest ones. */
 const MAX_PERIODS = 1_200;
 
 /** Returns periods up to the one that contains `now`. @param oldest start of the range `all`, ms since the epoch */
@@ -48,7 +48,7 @@ export function periodsOf(
   return { unit: 'month', list: consecutive('month', count, now, zone) };
 }
 
-/** Hours start on UTC hours, so in some zones at half past. The last one contains `now`. */
+/** Hours are aligned with UTC, so in some zones they start at half past. The last one contains `now`. */
 export function lastHours(count: number, now: number, zone: string | undefined): Periods {
   const hour = 3_600_000;
   const end = Math.floor(now / hour) * hour + hour;
@@ -92,7 +92,7 @@ function consecutive(
   });
 }
 
-/** Returns a term for messages received in a period: by day in the zone of queries (this machine's), else by moment. */
+/** Returns a term for messages received in a period: by day in the query zone (this machine's), otherwise by moment. */
 export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
   const days = daysText(from, to);
   return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;
@@ -102,7 +102,7 @@ export function observedTerm(
   operator: 'added' | 'deleted',
   { from, to }: Pick<Period, 'from' | 'to'>,
 ): string {
-  // A range includes the second of its end.
+  // A range includes its last second.
   const value = daysText(from, to) ?? `${momentText(from)}..${momentText(to - 1_000)}`;
   return `${operator}:${value}`;
 }

@@ -45,11 +45,11 @@ const HOURS = 48;
 const MAX_PROOFS = 2_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Maximum age of a recent verification: a day, plus the time that it takes. */
+/** Maximum age of a recent verification: a day, plus the time it takes. */
 const RECENT_MS = 26 * HOUR_MS;
 
 interface DashboardView {
-  /** Null: each chart shows a suitable range. */
+  /** If null, each chart shows a suitable range. */
   readonly range: Range | null;
   /** IANA name; undefined for this machine's zone. */
   readonly zone: string | undefined;
@@ -59,7 +59,7 @@ interface DashboardView {
   readonly whole: FolderSums;
 }
 
-/** Returns the numbers of a dashboard, with queries that find what they count. Times are ms since the epoch. */
+/** Returns the numbers for a dashboard, with queries that find what they count. Times are ms since the epoch. */
 export function dashboardData(
   archive: ServedReader,
   state: StateFile | undefined,
@@ -90,7 +90,7 @@ export function dashboardData(
       kept,
       gigabytes: {
         ...gigabytes,
-        // One sample per day. Disk use covers all mailboxes, so a limited view has none.
+        // One sample per day. Disk use covers all mailboxes, so a limited view omits it.
         disk: isWhole ? diskSamples(state, periods) : [],
         diskNow: isWhole ? diskBytes(archive) : null,
       },
@@ -243,8 +243,8 @@ function hoursOfWeek(
 }
 
 /**
- * Returns a function from a time to a zone's offset from UTC, in milliseconds. A look-up takes microseconds, so it is
- * made at the ends of a UTC day, and within the day only if they differ.
+ * Returns a function from a time to a zone's offset from UTC, in milliseconds. A lookup takes microseconds, so it is
+ * done at both ends of a UTC day, and within the day only if these differ.
  */
 function offsets(zone: string | undefined): (time: number) => number {
   const known = new Map<number, number>();
@@ -312,13 +312,13 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   return {
     unit,
     since,
-    /** Requests per minute that all gates together may make; null if unknown. */
+    /** Total requests per minute that all gates may make; null if unknown. */
     perMinute:
       budgets.length === 0 ? null : budgets.reduce((sum, { perMinute }) => sum + perMinute, 0),
     periods: list.map((period, at) => {
       const { requests, refused, failed } = counts[at] ?? { requests: 0, refused: 0, failed: 0 };
       const isKnown = since !== null && period.to > since;
-      // Null without a record. `refused`: rate limit (429). `failed`: any other failure.
+      // Null if there is no record. `refused`: rate limit (429). `failed`: any other failure.
       return { ...period, requests: isKnown ? requests : null, refused, failed };
     }),
     gates: gates
@@ -461,7 +461,7 @@ function closing(
     mailboxes: keys.size,
     folders: folders.length,
     incomplete: watched.filter(({ complete }) => complete === false).length,
-    /** When the least recently compared folder was compared; null if one never was, or there is none. */
+    /** When the least recently compared folder was compared; null if there is none, or one has never been compared. */
     comparedAt: watched.length === 0 || oldest === 0 ? null : oldest,
   };
 }
@@ -492,7 +492,7 @@ function changes(
   return {
     unit,
     periods: list,
-    // Null if not counted: before the first commit, or beyond what one chart reads.
+    // Null if not counted: before the first commit, or beyond what a single chart reads.
     stored: known('stored'),
     ended: known('ended'),
     found: list.map(changed),
@@ -519,7 +519,7 @@ function proofs(folders: readonly FolderProof[], several: boolean, { narrow }: D
     .slice(0, MAX_PROOFS);
 }
 
-/** Each content counts once. */
+/** Identical content is counted once. */
 function types({ catalog }: ServedReader, { filter, narrow }: DashboardView): StoredBytes[] | null {
   const counted = catalog.charts.types(filter);
   if (counted === undefined) return null;

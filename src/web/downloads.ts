@@ -5,10 +5,10 @@ import { openAttachments } from '../mail/reading.ts';
 import { dayName } from './dashboard-data.ts';
 import type { ReadingFor } from './served-archive.ts';
 
-/** Maximum bytes of a query or a subject in a file name. The rest of the name is never cut. */
+/** Maximum bytes of a query or subject in a file name. The rest of the name is never truncated. */
 const MAX_BYTES = 120;
 
-/** Returns an unsafe file name, such as `mailkeep from ada 2026-11-25 commit 12.zip`. @param now ms since the epoch */
+/** Returns a raw file name, such as `mailkeep from ada 2026-11-25 commit 12.zip`. @param now ms since the epoch */
 export function exportName(
   query: string,
   { now, commit, format }: { now: number; commit: number; format: string },
@@ -23,14 +23,15 @@ export function attachmentsName(query: string, now: number): string {
 }
 
 /**
- * The name is unsafe, and the same on every machine: its day is in UTC, as in exported folders. @param date in ISO 8601
+ * Returns a raw file name, the same on every machine because its day is in UTC, as in exported folders.
+ * @param date in ISO 8601
  */
 export function messageName(subject: string | null, date: string | null): string {
   const day = date === null ? '' : ` ${date.slice(0, date.indexOf('T'))}`;
   return `${readable(subject ?? '') || 'no subject'}${day}.eml`;
 }
 
-/** Turns slashes and colons into blanks: otherwise the text before a slash would be taken for directories. */
+/** Replaces slashes and colons with spaces. Otherwise, text before a slash would be taken for directories. */
 function readable(text: string): string {
   // Composed first, so that making the name safe later cannot lengthen it beyond the cut.
   const words = text
@@ -48,11 +49,11 @@ export interface Download {
   readonly fallback: string;
   readonly size: number | null;
   readonly bytes: AsyncIterator<Uint8Array>;
-  /** Stops the source of the bytes, even before the first one was requested. */
+  /** Stops the source of the bytes, even before the first one has been requested. */
   stop(): Promise<unknown>;
 }
 
-/** Returns the exact source of a message. The response breaks off if its hash is wrong. */
+/** Returns the exact source of a message. The response is cut short if the hash is wrong. */
 export function sourceDownload(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   id: MessageId,

@@ -2,7 +2,7 @@ import type { ServedArchive } from './served-archive.ts';
 import type { Session, Sessions } from './sessions.ts';
 
 interface Reached {
-  /** For a browser limited to mailboxes, the number of the last commit with a fact about them. */
+  /** For a browser limited to certain mailboxes, the number of the last commit with a fact about them. */
   readonly commit: number;
   readonly isIndexed: boolean;
 }
@@ -31,7 +31,7 @@ const HEARTBEAT_MS = 20_000;
 const RETRY_MS = 5_000;
 const MAX_OF_SESSION = 8;
 const MAX_STREAMS = 64;
-/** Maximum events that a browser has not read. Beyond it, the browser is gone or asleep. */
+/** Maximum unread events per browser. A browser with more is gone or asleep. */
 const MAX_UNREAD = 16;
 
 const encoder = new TextEncoder();
@@ -73,7 +73,7 @@ export class EventStreams {
   tick(): void {
     if (this.#streams.size === 0) return;
     try {
-      // Streams with the same limit share one look-up.
+      // Streams with the same limit share one lookup.
       const known = new Map<string, Reached>();
       for (const stream of this.#streams) {
         const limit = JSON.stringify(stream.listener.mailboxes);
@@ -88,7 +88,7 @@ export class EventStreams {
     }
   }
 
-  /** Ends all streams, so that a closing server need not wait for them. */
+  /** Closes all streams, so that the server can shut down without waiting for them. */
   close(): void {
     this.#isClosed = true;
     this.#endAll();

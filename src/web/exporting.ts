@@ -19,7 +19,7 @@ import { admitAtMost, downloadResponse, sendDownload } from './send-download.ts'
 import type { ServedReader } from './served-archive.ts';
 import { parseQueryText } from './understood-query.ts';
 
-/** MiB. Choosing places and compressing take little; sources are outside V8's heap. */
+/** MiB. Choosing places and compressing take little memory, and sources are outside V8's heap. */
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
 
 /**
@@ -96,7 +96,7 @@ export function exportOffer(
   });
 }
 
-/** A lower bound without bytes, if counting was given up. */
+/** A lower bound, without bytes, if counting was abandoned. */
 export type ExportOffer = ReturnType<typeof exportOffer>;
 
 export function downloadFormat(text: string | undefined): DownloadFormat | undefined {

@@ -43,7 +43,7 @@ import { addTerm, findTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
 
-/** Maximum bytes of a message's attachments in memory. A larger message is read again for each attachment. */
+/** Maximum bytes of a message's attachments kept in memory. A larger message is read again for each attachment. */
 const MAX_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
@@ -59,7 +59,7 @@ export function zipAttachments(
   if (files.length === 0 || exceedsDownloadLimit(files)) return undefined;
   const bytes = zipOfFiles(zipped(reader, files, how));
   return {
-    // A slash must not make a path.
+    // A slash must not create a path.
     name: called.trim() === '' ? null : `${called.replaceAll(/[/\\]/g, ' ')}.zip`,
     fallback: 'attachments.zip',
     size: null,
@@ -138,7 +138,7 @@ async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how:
 }
 
 const TILES = 60;
-/** Time limits for the tiles of a page and for their texts, in milliseconds; the rest is left out. */
+/** Time limits for a page's tiles and for their texts, in milliseconds. Whatever is left is omitted. */
 const WALKING_MS = 400;
 const TEXTS_MS = 150;
 const COUNTING_MS = 150;
@@ -187,7 +187,7 @@ async function fileDetail(
     number,
     isCutOff,
     isPicture: isPicture(found),
-    /** When the first message with it was received, in milliseconds since the epoch. */
+    /** When the first message with this attachment was received, in milliseconds since the epoch. */
     first,
     holders: newest,
     text: textOf(catalog, found, request.node),
@@ -293,7 +293,7 @@ export class FilesMessagesCounts {
     const { text, isOfGroup } = queryFor(query, listed);
     const request = understand(text);
     if (request === null) return null;
-    // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
+    // Keyed by the parsed query, not its text: words such as `yesterday` mean a different day tomorrow.
     const name = JSON.stringify([request.node, request.asOf]);
     let found = this.#counts.find(catalog.version(), name);
     if (found === undefined) {
@@ -318,7 +318,7 @@ function queryFor(
     findTerm(query, filter) !== undefined ||
     (ofGroup === null && findTerm(query, ATTACHED) !== undefined);
   const text = isFiltered ? query : addTerm(query, filter);
-  // Some groups cannot be written in a query: then the messages have attachments of any type.
+  // If a group cannot be expressed in a query, the messages may have attachments of any type.
   return { text, isOfGroup: group === null || ofGroup !== null };
 }
 
@@ -339,7 +339,7 @@ function listedFiles(
   return next !== null || exceedsDownloadLimit(listed) ? undefined : listed;
 }
 
-/** Maximum attachments read at a time, each in its own thread. Messages that users open have their own limit. */
+/** Maximum attachments read concurrently, each in its own thread. Messages that users open have their own limit. */
 const READINGS = 2;
 const readings = new Semaphore(READINGS);
 const FINDING_MS = 400;
@@ -427,7 +427,7 @@ export class FilesPages {
   #list({ catalog }: ServedReader, request: FilesRequest, after: FilePosition | undefined) {
     return catalog.snapshot(() => {
       const { group = '', inlinePictures = false, asOf = null, node } = request;
-      // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
+      // Keyed by the parsed query, not its text: words such as `yesterday` mean a different day tomorrow.
       const name = JSON.stringify([group, inlinePictures, asOf, node]);
       let sums = this.#sums.find(catalog.version(), name);
       if (sums === undefined) {

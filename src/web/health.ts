@@ -65,7 +65,7 @@ function folderPages(
   const all = mailboxes.flatMap((mailbox) =>
     mailbox.folders.map((folder) => ({ mailbox, folder })),
   );
-  // Sorting by age may mix folders of different mailboxes.
+  // Sorting by age may mix folders from different mailboxes.
   const ordered =
     sort === 'name'
       ? all
@@ -178,9 +178,9 @@ const LANES = [
 export type Lane = (typeof LANES)[number][0];
 
 export const DAY_MS = 86_400_000;
-/** Runs that start within one column share one mark: no screen shows more. */
+/** Runs that start within one column share one mark, because no screen can show more. */
 const COLUMN_MS = DAY_MS / 480;
-/** Maximum runs of the last 24 hours to read: ten times those of a five-minute schedule. */
+/** Maximum runs to read from the last 24 hours: ten times as many as on a five-minute schedule. */
 const MAX_RECENT = 3_000;
 const ROWS = 50;
 
@@ -401,7 +401,7 @@ function withKnown<T>(reader: ServedReader, now: number, act: (known: Known) => 
 /** Times are milliseconds since the epoch. A limited view shows nothing about the whole archive. */
 export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
   readonly look: ServiceCheck | null;
-  /** Whether a daemon runs for the archive; null in a limited view. */
+  /** Whether a daemon is running for the archive; null in a limited view. */
   readonly hasDaemon: boolean | null;
 };
 
@@ -431,7 +431,7 @@ export type HealthTab = (typeof HEALTH_TABS)[number];
 
 export interface Linked {
   readonly count: number;
-  /** Null if no query can describe them, or there was no time to count them. */
+  /** Null if no query can describe them, or time ran out before they were counted. */
   readonly query: string | null;
 }
 
@@ -443,7 +443,7 @@ function linkedNumbers(
   accounts: ArchiveParts['accounts'],
 ) {
   const hasTime = deadline(COUNTING_MS);
-  /** `linked` is null for an invalid query, or without time to count. */
+  /** `linked` is null for an invalid query, or if there was no time to count. */
   const linked = (query: string): { linked: Linked | null; problem: string | null } => {
     const { request, problem } = parseQueryText(query, reader, now, accounts);
     if (request === null) return { linked: null, problem: problem.message };

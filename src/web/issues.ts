@@ -20,7 +20,7 @@ import type { FolderTag } from './side-tree.ts';
 export interface ShownIssue extends Pick<Issue, 'level'> {
   readonly title: string;
   readonly text: string;
-  /** Suggested command, without the program's name; null if only time helps. */
+  /** Suggested command, without the program's name; null if only waiting helps. */
   readonly command: string | null;
   readonly link: { readonly href: string; readonly text: string } | null;
 }
@@ -111,7 +111,7 @@ function issueText(issue: Issue, now: number): IssueText {
 
 function damageText({ found, findings }: VerificationStatus): IssueText {
   const isOnlyIndex = found === findings.length && findings.every(concernsCatalogOnly);
-  // Findings of one kind have the same text without names.
+  // Findings of one kind have the same text, which contains no names.
   const texts = [...new Set(findings.map(({ text }) => text))].slice(0, 3).join('; ');
   const rest = isOnlyIndex ? ' No mail is lost: a rebuild makes a new index from the log.' : '';
   return [
@@ -181,7 +181,7 @@ function mailboxText(issue: Extract<Issue, { readonly mailbox: object }>): Issue
 export interface ArchiveState {
   /** `bad`: damage. `warn`: other issues. */
   readonly level: 'bad' | 'warn' | 'fine';
-  /** When the least recently compared folder was compared; null if one never was, or none is watched. */
+  /** When the least recently compared folder was compared; null if none is watched, or one has never been compared. */
   readonly provenAt: number | null;
   /** Folders are compared with a service; false if all mail came from files. */
   readonly isMirror: boolean;
@@ -189,7 +189,7 @@ export interface ArchiveState {
   readonly silentSince: number | null;
   /** Progress of the first sync; null once every folder has been compared. */
   readonly first: FirstSync | null;
-  /** The reader may see all mailboxes. Only then may it make the daemon look for mail, and save searches. */
+  /** Whether the reader may see all mailboxes. Only then may it have the daemon check for mail, or save searches. */
   readonly whole: boolean;
   readonly now: number;
 }
@@ -226,7 +226,7 @@ export function summariseState(known: Known): ArchiveState {
 }
 
 function firstSyncOf({ hasState, runs, whole, status }: Known, watched: readonly MailboxStatus[]) {
-  // A completed run has compared all folders of its time; a folder added later does not make it a first sync.
+  // A completed run has compared all folders that existed then. Adding a folder later does not make this a first sync.
   if (!hasState || !whole || runs.some(({ sum }) => sum !== null)) return null;
   const folders = watched.flatMap((mailbox) =>
     mailbox.folders.filter(({ unwatched }) => !unwatched),
@@ -262,7 +262,7 @@ export function folderTags({
   return tags;
 }
 
-/** Sums of the folders at any commit. */
+/** Folder sums at any commit. */
 export type FolderSums = ReturnType<typeof sumAtService>;
 
 export interface ServiceSum extends Readonly<FolderSums> {
@@ -272,7 +272,7 @@ export interface ServiceSum extends Readonly<FolderSums> {
   readonly equation: Equation;
 }
 
-/** Time limit of each past number, in milliseconds. */
+/** Time limit for each past count, in milliseconds. */
 const PAST_MS = 200;
 
 /**
@@ -389,7 +389,7 @@ export function statusFor(reader: ServedReader, state: StateFile | undefined): A
   if (ours === null) return status;
   return {
     ...status,
-    // The state also knows mailboxes that the archive does not have yet.
+    // The state may also contain mailboxes that are not in the archive yet.
     mailboxes: status.mailboxes.filter(({ host, resourceId }) =>
       ours.includes(mailboxKey({ host, mailbox: resourceId })),
     ),

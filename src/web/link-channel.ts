@@ -17,18 +17,18 @@ export const linkAnswer = z.object({ signInUrl: z.string() });
 const LINK_PATH = '/link';
 
 const MAX_BYTES = 1024 * 1024;
-/** Timeout of a request, in milliseconds: a server answers at once or not at all. */
+/** Request timeout, in milliseconds: a server answers immediately or not at all. */
 const ASK_MS = 5_000;
 const SUFFIX = '.web.sock';
 /** The process id may have ten digits. */
 const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
 
-/** Codes if no server is listening: it was killed, or is just exiting. */
+/** Error codes if no server is listening, because it was killed or is exiting. */
 const NOT_LISTENING = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Listens on a socket in a directory of this user, since the archive may be read-only. @throws daemon-socket-folder */
+/** Listens on a socket in the user's own directory, since the archive may be read-only. @throws daemon-socket-folder */
 export async function openLinkChannel(options: {
   readonly dataDir: string;
   readonly env: Environment;

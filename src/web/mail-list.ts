@@ -12,7 +12,7 @@ export interface ListPlace {
   readonly docid: number;
 }
 
-/** A position between messages, where a list ran out of time. It is not an id, which would name a message. */
+/** A position between messages where a listing ran out of time. Not an id, because that would identify a message. */
 const POSITION = /^@(\d{1,15})$/;
 const TIME = /^\d{4}-\d\d-\d\dT/;
 
@@ -51,7 +51,7 @@ function other(sort: ListSort): ListSort {
   return sort === 'newest' ? 'oldest' : 'newest';
 }
 
-/** Rows per page: they fill a tall window. More would delay the first paint; a script fetches the rest. */
+/** Rows per page, enough to fill a tall window. More would delay the first paint; a script fetches the rest. */
 const ROWS = 30;
 const COUNTING_MS = 150;
 /** Time limit for listing rows, in milliseconds. A short page that can be continued is better than a long wait. */
@@ -62,7 +62,7 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, e
 export interface NoResults {
   readonly notes: readonly string[];
   readonly without: OtherQuery | null;
-  /** A prefix such as `invoice*` for `invoices`, and the query with it. */
+  /** A prefix such as `invoice*` for `invoices`, and the query that contains it. */
   readonly beginning: OtherQuery | null;
 }
 
@@ -81,7 +81,7 @@ export interface MailList {
   readonly hits: readonly ListHit[];
   /** Null while unknown. */
   readonly all: HitCount | null;
-  /** How many of all are deleted at the service; null if not counted to the end. */
+  /** How many of all were deleted at the service; null if the count was not completed. */
   readonly ended: number | null;
   /** `after=` value to continue: an id, or a position where time ran out. Null on the last page. */
   readonly next: string | null;
@@ -234,7 +234,7 @@ export function storedAfterText(moment: number): string {
   return `added:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}..`;
 }
 
-/** A bar of the list's timeline. In the past, it may have only messages that arrived since. */
+/** A bar of the list's timeline. When the past is shown, it may contain only messages that arrived since. */
 export interface ListBar extends TimelineBar {
   readonly later?: number;
 }

@@ -70,12 +70,12 @@ import { type ReadingFor, type ServedReader, yieldBetween } from './served-archi
 import { FolderTrees } from './side-tree.ts';
 import { type ParsedQuery, parseQueryText, plainRequest, textPieces } from './understood-query.ts';
 
-/** Maximum attachments of a message whose texts are searched; each may have 256 Ki characters. */
+/** Maximum number of a message's attachments whose text is searched; each may have 256 Ki characters. */
 const MAX_TEXTS = 16;
 const COUNTING_MS = 150;
 
 /**
- * Returns data about the attachments that the message itself does not have. @param request null for an invalid query
+ * Returns attachment data that the message itself does not contain. @param request null for an invalid query
  */
 function attachmentNotes(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -140,7 +140,7 @@ function nearTo(
 
 const TRYING_MS = 100;
 const MAX_TERMS = 12;
-/** Maximum letters to cut off a word: a plural or tense ending. */
+/** Maximum letters to remove from the end of a word: a plural or tense ending. */
 const MAX_ENDING = 3;
 /** Minimum letters of a prefix: shorter ones match almost anything. */
 const MIN_BEGINNING = 4;
@@ -149,8 +149,8 @@ const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'fil
 type Attempt = (query: string) => HitCount | null;
 
 /**
- * Suggests a query if one finds nothing: without one term, or with the prefix of a word. If removing any of several
- * terms helps, the one that leaves the fewest results is closest to the intent.
+ * Suggests another query if one finds nothing: one term is removed, or a word is replaced by a prefix. If removing any
+ * of several terms helps, the one that leaves the fewest results is closest to the intent.
  */
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -237,7 +237,7 @@ async function sourceWindow(
     size,
     text,
     find: found === null ? null : { ...found, text: find, matches: matchRanges(text, find) },
-    // The same letters as in `text`, unless the source has half a character there.
+    // The same letters as in `text`, unless the source contains a partial character there.
     current: at === null ? null : bytes.subarray(0, at - start).toString('utf8').length,
   };
 }
@@ -355,7 +355,7 @@ export class MessageReading {
   }
 }
 
-/** Facts of a message whose hash is correct. `onlyHtml`: the text comes from the HTML. */
+/** Facts about a message whose hash is correct. `onlyHtml`: the text comes from the HTML. */
 function factsOf(reading: NonNullable<VerifiedRead['reading']>) {
   const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
   const hasHtml = html !== null;
@@ -365,7 +365,7 @@ function factsOf(reading: NonNullable<VerifiedRead['reading']>) {
 
 export type MessageFacts = ReturnType<typeof factsOf>;
 
-/** Returns a message's HTML as a page for a frame; null without HTML, or if it exceeds the limits. */
+/** Returns a message's HTML as a page for a frame; null if it has no HTML or exceeds the limits. */
 export async function framedOrNull(reader: ServedReader, id: MessageId, how: ReadingFor) {
   try {
     return await readings.run(
@@ -395,7 +395,7 @@ export class MailPages {
   ) {}
 
   async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
-    // A user who lists messages is about to open one.
+    // A user who lists messages will probably open one soon.
     this.parts.archive.spare.prepare();
     const asked = this.asked(reader, parameter);
     const sort = sortOf(parameter);
@@ -465,7 +465,7 @@ export class MailPages {
       : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
   }
 
-  /** @param token form token for the request to look for mail; shown only to users who may make it */
+  /** @param token form token for requesting a check for new mail; shown only to users who may make it */
   health(
     reader: ServedReader,
     tab: HealthTab,
@@ -474,7 +474,7 @@ export class MailPages {
   ): Answered {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
     const frame = this.frame(reader, { query: '', asOf: null, problem: null }, known);
-    // If a daemon cannot be known, as in a fleet, the page neither mentions it nor offers to look.
+    // If a daemon cannot be detected, as in a fleet, the page neither mentions one nor offers to check for mail.
     const mayLook = content.whole && hasDaemon !== null;
     const look = mayLook ? { token, said: parseServiceCheckResult(parameter('look')) } : null;
     return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };

@@ -28,7 +28,7 @@ const NOT_ONE_FILE =
   'There is nothing to save, or more than one file takes: at most 500 attachments, and 500 MB.';
 const BUSY = 'Other attachments are being saved. Try again when that has ended.';
 
-/** Serves the pages of the archive, as documents and as data, from its state at the time of the request. */
+/** Serves the archive's pages, as documents and as data, from its state at the time of the request. */
 export function mailRoutes(
   app: WebApp,
   parts: ArchiveParts,

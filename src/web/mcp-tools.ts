@@ -19,7 +19,7 @@ import { parseQueryText, textPieces } from './understood-query.ts';
 const OPEN = '⟦';
 const CLOSE = '⟧';
 
-/** Marks text written by senders of mail with a random marker per answer, unknown when the mail was written. */
+/** Encloses text written by mail senders in a marker that is random per answer, so that they cannot know it. */
 export class Fence {
   readonly #marker: string;
 
@@ -76,7 +76,7 @@ export interface ToolContext extends ReadingFor {
   readonly accounts: AccountsOf;
 }
 
-/** The schemas type a tool's arguments and answer. `run` throws a `ToolRefusal` if there is no answer. */
+/** The schemas determine the types of a tool's arguments and answer. `run` throws a `ToolRefusal` if there is none. */
 function tool<I extends z.ZodRawShape, O extends z.ZodRawShape>(definition: {
   readonly name: string;
   readonly title: string;
@@ -509,7 +509,7 @@ function idOf(typed: string, { reader }: ToolContext): string {
   throw notFoundRefusal(typed);
 }
 
-/** Gives the same sentence for a message that never existed, was removed, or is outside the reader's mailboxes. */
+/** Returns the same sentence for a message that never existed, was removed, or is outside the reader's mailboxes. */
 export function notFoundRefusal(typed: string): ToolRefusal {
   return new ToolRefusal(`The archive has no message ${typed}.`);
 }
@@ -643,7 +643,7 @@ function fileOf(id: string, number: number, asking: ToolContext) {
   const { files } = catalog.files.page(all, () => true);
   const own = files.find((file) => file.number === number);
   if (own !== undefined) return own;
-  // The list contains each content once.
+  // The list contains identical content only once.
   const docid = catalog.messages.docidOf(id) ?? -1;
   const same = catalog.files.ofMessage(request, docid, () => true);
   const hash = same.find((file) => file.number === number)?.hash;

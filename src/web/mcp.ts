@@ -184,8 +184,8 @@ export class McpSurface {
 }
 
 /**
- * Reads the body before the SDK does, which would answer a hundred messages of an array at once, in one turn. The
- * protocol has no batches since 2025-06-18.
+ * Reads the body before the SDK can, because the SDK would answer all messages in an array concurrently, in one turn.
+ * The protocol has no batches since 2025-06-18.
  *
  * @throws Refusal for an array, and for a body that is too large or incomplete
  */

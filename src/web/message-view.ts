@@ -30,7 +30,7 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
  * Returns null if the archive did not have the message then.
  *
  * @param asOf milliseconds since the epoch; null for now
- * @param asked the request of the query box; null if it has no words to search mail for
+ * @param asked the request from the query box; null if it has no words to search mail for
  */
 export function readConversation(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -67,7 +67,7 @@ export function readConversation(
   return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
-/** Returns a message by itself: it is not indexed yet, or lies beyond the shown part of its conversation. */
+/** Returns a message by itself: because it is not indexed yet, or lies beyond the shown part of its conversation. */
 function singleMessage(
   catalog: Reader['catalog'],
   id: MessageId,
@@ -129,7 +129,7 @@ export async function readVerified(
   }
 }
 
-/** Maximum hops of a message: real mail has about ten. */
+/** Maximum hops per message; real mail has about ten. */
 const MAX_HOPS = 100;
 /** Characters read from the start of a line, and for the date at its end: real lines have about 300. */
 const MAX_CHARS = 4_000;
@@ -221,7 +221,7 @@ const MAX_SOURCE = 24 * 1024 * 1024;
 type ContentRead =
   | { readonly state: 'whole'; readonly bytes: Buffer }
   | { readonly state: 'damaged'; readonly message: string; readonly hint: string | null }
-  /** The bytes have another hash: the message ends within the attachment, or its parsing has changed. */
+  /** The bytes have a different hash: the message ends within the attachment, or its parsing has changed. */
   | { readonly state: 'other' }
   /** Too large for a page, in an unparseable message, or purged after the catalog was read. */
   | { readonly state: 'large' | 'unreadable' | 'purged' };
@@ -418,7 +418,7 @@ export class SourceFinder {
 
 export type FoundInSource = ReturnType<SourceFinder['found']>;
 
-/** Converts ASCII letters to lower case; others are unknown, since the bytes may have any charset. */
+/** Converts ASCII letters to lower case; others are unknown, since the bytes may be in any charset. */
 function lower(bytes: Buffer): Buffer {
   const out = Buffer.from(bytes);
   for (let i = 0; i < out.length; i += 1) {

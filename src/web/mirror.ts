@@ -145,7 +145,7 @@ function fromCatalog(place: OriginPlace): Unchanging {
   };
 }
 
-/** Imported mail may have no date, although a service always shows one. */
+/** Imported mail may have no date, although a service always returns one. */
 function isoAt({ docid }: OriginPlace): string | null {
   return hasDate(docid) ? new Date(receivedAt(docid)).toISOString() : null;
 }
@@ -155,7 +155,7 @@ const MAX_MESSAGES = 1_000_000;
 /** Cost of an empty folder, in messages: each folder is cached once per requested moment. */
 const FOLDER_COST = 20;
 const MAX_LISTS = 200;
-/** Characters of cached records: about 20,000 records. */
+/** Total characters in cached records, which allows about 20,000 records. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 /** Commits whose parsed facts are cached. The messages of one page mostly arrived together. */
 const MAX_COMMITS = 16;
@@ -188,7 +188,7 @@ export class MirrorView {
     const records: FolderRecord[] = [];
     for (const folder of this.archive.catalog.origin.folders(mailbox, moment)) {
       records.push(recordOf(folder, this.#counts(folder, moment)));
-      // Counting as of a moment reads all uids of a folder, so let other requests run between folders.
+      // Counting as of a moment reads all uids in a folder, so let other requests run between folders.
       if (moment !== null) await nextTurn();
     }
     records.sort(byFolderPath);
@@ -208,7 +208,7 @@ export class MirrorView {
     return this.#uids.keep(key, uids);
   }
 
-  /** Returns undefined if the message has gone since its uid was read. */
+  /** Returns undefined if the message has been removed since its uid was read. */
   json(mailbox: MirroredMailbox, folder: OriginFolder, entry: MirrorEntry): string | undefined {
     const { uid, row } = entry;
     let record = this.#records.find(this.#reached, row);
@@ -217,7 +217,7 @@ export class MirrorView {
       if (place === undefined) return undefined;
       const { extra, date, ...listing } = this.listing(mailbox, place);
       const received = date === '' ? isoAt(place) : date;
-      // Unknown fields of the wire come first, so that the fields we parsed take precedence.
+      // Unknown wire fields come first, so that parsed fields take precedence.
       const fields = JSON.stringify({ ...extra, date: received, ...listing });
       record = this.#records.keep(row, fields.slice(1, -1));
     }
@@ -226,7 +226,7 @@ export class MirrorView {
     return `{"uid":${uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(flags)},"unseen":${unseen},${record}}`;
   }
 
-  /** Returns undefined if the message has gone since its uid was read. */
+  /** Returns undefined if the message has been removed since its uid was read. */
   place({ id, generation }: OriginFolder, { row, uid }: MirrorEntry): OriginPlace | undefined {
     const place = this.archive.catalog.origin.place(row);
     const isIt = place?.folder === id && place.generation === generation && place.uid === uid;
@@ -245,7 +245,7 @@ export class MirrorView {
     );
     const path = this.archive.catalog.origin.pathAt(place.folder, place.commit);
     const there = found.find((fact) => 'folder' in fact && fact.folder === path);
-    // A folder renamed in the same commit has another path in its facts. Uids of two folders may coincide.
+    // A folder renamed in the same commit has another path in its facts. Two folders may use the same uids.
     const fact = there ?? (found.length === 1 ? found[0] : undefined);
     if (fact === undefined || !('listing' in fact)) return fromCatalog(place);
     const { uid: _uid, flags: _flags, ...listing } = fact.listing;
@@ -329,7 +329,7 @@ function momentOf(raw: string | null, commitAt: (time: number) => number | undef
 
 type InFolder = ReturnType<typeof folderOf>;
 
-/** A missing mailbox and one outside the token's scope give the same error. */
+/** A missing mailbox and one outside the token's scope cause the same error. */
 function mailboxOf(call: MirrorCall): MirroredMailbox {
   const { mailboxResourceId = '' } = call.params;
   const mailbox = call.mailboxes.find(({ resourceId }) => resourceId === mailboxResourceId);
@@ -473,7 +473,7 @@ function tooLong(): Refusal {
   return new Refusal(502, 'ERR_SEARCH_TOO_LONG', 'The search took longer than a minute');
 }
 
-/** Leaves out messages that have gone since, so a page may be short; `total` still counts them. */
+/** Leaves out messages that have since been removed, so a page may be short; `total` still counts them. */
 function listed(
   { view }: MirrorCall,
   { mailbox, folder }: InFolder,
@@ -566,7 +566,7 @@ interface StreamReply {
 }
 
 /**
- * A large reply keeps its turn until it is sent: a slow client cannot pile up replies in memory.
+ * A large reply keeps its turn until it is sent: slow clients cannot make replies pile up in memory.
  *
  * @param check throws if no more of the reply may be sent
  */
@@ -763,7 +763,7 @@ export class MirrorSurface {
         alone: (act) => this.#turns.alone(token.id, act),
         isGone: () => request.signal.aborted,
       });
-      // The request may have waited or searched for a while, in which the token may have been revoked.
+      // The request may have waited or searched for a while, during which the token may have been revoked.
       authorize();
       return sending(reply, authorize, done);
     } catch (error) {

@@ -168,7 +168,7 @@ export function removeTerm(query: string, { start, end }: Span): string {
   if (left.trim() === '') return right.replace(/^\s/, '');
   if (right === '') return left.replace(/\s$/, '');
   if (/^\s/.test(right)) return left + (/\s$/.test(left) ? right.slice(1) : right);
-  // A word and a quoted text that only the removed term kept apart.
+  // A word and a quoted phrase that only the removed term kept apart.
   return left + (/\s$/.test(left) ? '' : ' ') + right;
 }
 
@@ -199,18 +199,18 @@ export function mailboxText(
   return ids.length === 1 ? ids.join('') : `(${ids.join(' OR ')})`;
 }
 
-/** Adds a term, or removes it if it is there; the rest stays as typed. */
+/** Adds a term, or removes it if present; the rest is kept as typed. */
 export function toggleTerm(query: string, text: string): string {
   const term = findTerm(query, text);
   return term === undefined ? addTerm(query, text) : removeTerm(query, term);
 }
 
-/** Returns the `asof:…` term of a query as typed, or an empty text. */
+/** Returns the `asof:…` term of a query as typed, or an empty string. */
 export function asOfTermText(query: string): string {
   return termsOf(query).terms.find(({ operator }) => operator === 'asof')?.text ?? '';
 }
 
-/** Changes the moment of a query; the rest stays as typed. @param moment milliseconds since the epoch; null for now */
+/** Changes a query's moment; the rest is kept as typed. @param moment milliseconds since the epoch; null for now */
 export function withAsOf(query: string, moment: number | null): string {
   const old = asOfTermText(query);
   const without = old === '' ? query : toggleTerm(query, old);

@@ -16,14 +16,14 @@ import type { Session, Sessions, SignInCodes } from './sessions.ts';
 export interface ArchiveParts {
   readonly archive: ServedArchive;
   readonly assets: Assets;
-  /** Tells whether a browser is still signed in, while a response is sent. */
+  /** Tells whether a browser is still signed in while a response is being sent. */
   readonly sessions: Pick<Sessions, 'isOpen'>;
   readonly forms: FormTokens;
   readonly events: EventStreams;
   readonly accounts: AccountsOf;
-  /** Makes the archive's daemon look for new mail; resolves to whether there is a daemon. */
+  /** Makes the archive's daemon check for new mail; resolves to whether there is a daemon. */
   readonly look: () => Promise<boolean>;
-  /** Returns whether a daemon runs for the archive; null if there cannot be one. */
+  /** Returns whether a daemon is running for the archive; null if there cannot be one. */
   readonly hasDaemon: () => Promise<boolean | null>;
   readonly policy: () => ArchivePolicy | null;
   readonly now: () => number;
@@ -50,7 +50,7 @@ export interface SignInParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'no
 export interface RequestFacts {
   Bindings: {
     reached: RequestOrigin;
-    /** Breaks the connection, for a response that fails after its start was sent. */
+    /** Drops the connection, for a response that fails after it has begun. */
     breakOff: () => void;
     session?: Session;
   };
@@ -80,7 +80,7 @@ export function withReader<T>(
   return archive.use(context.get('session').mailboxes, act);
 }
 
-/** Renders a page in the browser's theme. Renews the theme's cookie, because Safari limits a script's to seven days. */
+/** Renders a page in the browser's theme. Renews the theme cookie, because Safari limits a script's to seven days. */
 export function page(
   context: RequestContext,
   content: VNode,
@@ -152,7 +152,7 @@ export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>) {
   };
 }
 
-/** Maximum bytes of a form with two short fields. */
+/** Maximum size of a form with two short fields, in bytes. */
 const MAX_BYTES = 4_096;
 
 export async function formBody(

@@ -6,7 +6,7 @@ import type { ServedReader } from './served-archive.ts';
 
 type SendingParts = Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>;
 
-/** Limits concurrent callers. The returned function returns a function to leave, or null if all places are taken. */
+/** Limits concurrent callers. The returned function returns a release function, or null if all places are taken. */
 export function admitAtMost(most: number): () => (() => void) | null {
   const inside = new Set<() => void>();
   return () => {
@@ -18,7 +18,7 @@ export function admitAtMost(most: number): () => (() => void) | null {
 }
 
 /**
- * Finds and sends a download, and keeps the archive open until its last byte was sent.
+ * Finds and sends a download, and keeps the archive open until its last byte has been sent.
  *
  * @param ended called when the download has ended, or there is none
  * @param missing text of the 404 if `find` finds nothing, instead of the page for unknown addresses
@@ -54,7 +54,7 @@ export async function sendDownload(
   return missing === undefined ? context.notFound() : context.text(missing, 404);
 }
 
-/** Reads the first bytes, so that unreadable data gives an error page rather than a response that breaks off. */
+/** Reads the first bytes, so that unreadable data causes an error page rather than a truncated response. */
 async function withFirstBytes(download: Download): Promise<Download> {
   const { bytes } = download;
   let first: IteratorResult<Uint8Array> | null = await bytes.next();
@@ -71,7 +71,7 @@ async function withFirstBytes(download: Download): Promise<Download> {
 }
 
 /**
- * Returns a response that a browser can only save. It breaks off when the session ends, or the bytes cannot be read.
+ * Returns a response that a browser can only save. It is cut short if the session ends or the bytes cannot be read.
  */
 export function downloadResponse(
   context: RequestContext,

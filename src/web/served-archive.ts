@@ -15,13 +15,13 @@ import { readSavedSearches, type SavedSearch } from '../catalog/saved-searches.t
 import { mailboxKey } from '../core/state.ts';
 import { SpareReader } from '../mail/mime-threads.ts';
 
-/** SQLite's own 16 MB make no page or search over a million messages faster: the system's cache answers them. */
+/** SQLite's default of 16 MB makes no page or search over a million messages faster: the system's cache suffices. */
 const OPEN = { cacheKib: 4_096 };
 
 export interface ServedReader extends Reader {
   /**
    * Keys of the mailboxes that the browser may read; null for all. The catalog hides all others, but other data, such
-   * as `state.sqlite` or the log, must be left out or limited.
+   * as `state.sqlite` or the log, must be omitted or limited.
    */
   readonly mailboxes: readonly string[] | null;
 }
@@ -39,7 +39,7 @@ export class ServedArchive {
   #current: Opened | undefined;
   readonly spare = new SpareReader();
 
-  /** @param segments store of segments missing in the directory; without it, none are missing */
+  /** @param segments store of segments missing from the directory; without it, none are missing */
   constructor(
     readonly dataDir: string,
     readonly segments?: SegmentStore,
@@ -72,7 +72,7 @@ export class ServedArchive {
   } {
     const opened = this.#opened();
     const logChangedAt = changedAt(logFolder(this.dataDir));
-    // A purge replaces segments. What it removed stays on the disk while the old ones are open.
+    // A purge replaces segments. Removed data remains on disk as long as the old ones are open.
     if (logChangedAt !== opened.logChangedAt) opened.reader.refresh();
     opened.logChangedAt = logChangedAt;
     opened.users += 1;
@@ -119,7 +119,7 @@ export class ServedArchive {
   }
 }
 
-/** The catalog answers as if the archive had only these mailboxes; null sets no limit. */
+/** The catalog answers as if the archive contained only these mailboxes; null sets no limit. */
 export function limitReader(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
   if (mailboxes === null) return { ...reader, mailboxes };
   const known = reader.catalog.folders.mailboxes();

@@ -21,8 +21,8 @@ export interface Session extends WebSession {
 }
 
 /**
- * Stores sessions in the archive's state. Changes that cannot be written, as on a full disk, stay in memory until a
- * later change succeeds, so that ended sessions stay ended while the server runs.
+ * Stores sessions in the archive's state. Changes that cannot be written, as on a full disk, are kept in memory until a
+ * later change succeeds, so that ended sessions remain ended while the server runs.
  */
 export class SessionStore {
   readonly #unwritten = new Map<string, WebSession | undefined>();
@@ -46,7 +46,7 @@ export class SessionStore {
   set(key: string, session: WebSession | undefined): void {
     this.#unwritten.set(key, session);
     if (this.#write(key)) for (const waiting of this.#unwritten.keys()) this.#write(waiting);
-    // Only its last use has changed: kept here, it would hide that another process ends it.
+    // Only its last use has changed. If kept here, it would hide that another process has ended the session.
     else if (session && this.state?.get(SCOPE, key)) this.#unwritten.delete(key);
   }
 
@@ -186,13 +186,13 @@ export function openSessions(dataDir: string) {
   return {
     store: new SessionStore(writable),
     state,
-    /** False if the state is not writable: then a restart signs everyone out. */
+    /** False if the state is not writable, in which case a restart signs everyone out. */
     areKept: writable !== null,
     close: () => state?.close(),
   };
 }
 
-/** Returns undefined on failure. An unreadable state is left alone: only a command that writes may put it aside. */
+/** Returns undefined on failure. An unreadable state is left alone: only a command that writes may set it aside. */
 export function writableState(dataDir: string): StateFile | undefined {
   const known = openExistingState(dataDir);
   if (known !== undefined || hasState(dataDir)) return known;

@@ -9,7 +9,7 @@ import { type ServedReader, searchesFor, VersionCache } from './served-archive.t
 import { plainRequest } from './understood-query.ts';
 
 /**
- * Returns display names by path: without the `INBOX` that some servers put before all folders, and with slashes.
+ * Returns display names by path: with slashes, and without the `INBOX` that some servers prepend to all folders.
  * Folders that would share a name keep their paths.
  */
 export function folderLabels(
@@ -72,7 +72,7 @@ export interface FolderTree {
   readonly mailboxes: readonly MailboxTree[];
 }
 
-/** Time limit for all counts of a tree, in milliseconds. The rest is left out, and counted for the next page. */
+/** Time limit for all counts in a tree, in milliseconds. The rest is omitted, and counted for the next page. */
 const COUNTING_MS = 300;
 
 const MAX_COUNTS = 20_000;
@@ -188,7 +188,7 @@ export class FolderTrees {
     request: CountRequest,
   ): number | null {
     const { catalog, version, mayContinue } = counting;
-    // A relative moment, such as asof:3d, is another one on each page.
+    // A relative moment, such as asof:3d, means a different time on each page.
     const key = keyOf(query, request.asOf);
     const known = this.#counts.find(version, key);
     if (known !== undefined) return known;

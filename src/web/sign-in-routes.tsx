@@ -22,7 +22,7 @@ const ID_LENGTH = 24;
 /** An asset's name changes with its content, so a year is safe. */
 const FOR_EVER = 'public, max-age=31536000, immutable';
 
-/** Adds routes that need no sign-in and show nothing of the archive: assets, sign-in, and links out of messages. */
+/** Adds routes that need no sign-in and reveal nothing about the archive: assets, sign-in, and links in messages. */
 export function publicRoutes(app: WebApp, parts: SignInParts): void {
   const { assets, codes, sessions, forms, now } = parts;
   assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);

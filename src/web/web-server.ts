@@ -45,7 +45,7 @@ export interface WebServer {
   close(): Promise<void>;
 }
 
-/** Milliseconds. Exceeds the parser's time limit for a message, after which a page with the rest still follows. */
+/** Milliseconds. Exceeds the parser's time limit for a message, after which the page is still sent with the rest. */
 const IDLE_MS = 90_000;
 /**
  * Of 256 connections. All clients share one address, this machine's or the proxy's: a hundred API clients must not lose

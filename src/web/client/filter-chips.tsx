@@ -18,7 +18,7 @@ import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
 import { useViewer } from './viewer.ts';
 
-/** A map, because the user types the keys and every object has a property `constructor`. */
+/** Not a plain object, because users type the keys, and every object has a `constructor` property. */
 const NAMES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     in: 'In',
@@ -156,7 +156,7 @@ function fits({ operator, value, negated }: Term, slot: Slot): boolean {
   return !negated && value !== null && operator !== null && OPERATORS[slot].includes(operator);
 }
 
-/** Returns whether a term is a filter, unlike a word: brackets, NEAR and saved searches are. */
+/** Returns whether a term is a filter rather than a plain word. Brackets, NEAR and saved searches are filters. */
 function hasChip({ operator, value, text }: Term): boolean {
   return operator !== null || value === null || /^-?@[\p{L}\p{N}][\p{L}\p{N}_-]*$/u.test(text);
 }
@@ -167,7 +167,7 @@ export function withSlot(query: string, slot: Slot, text: string | null): string
   return text === null ? removeTerm(query, term) : replaceTerm(query, term, text);
 }
 
-/** Limits a query to a folder or mailbox. @param entry the query of its link in the sidebar; empty for everything */
+/** Limits a query to a folder or mailbox. @param entry the query of its sidebar link; empty for everything */
 export function withFolder(query: string, entry: string): string {
   const { slots } = findChips(entry);
   return (['mailbox', 'in'] as const).reduce(
@@ -343,13 +343,13 @@ export function LiveChips({ frame }: { frame: Frame }) {
   );
 }
 
-/** A row of chips. In one column there is little room, so active chips come first, visually and for Tab. */
+/** A row of chips. A single column has little room, so active chips come first, both visually and in the tab order. */
 function Strip({ children }: { children: ComponentChildren }) {
   const isNarrow = useOneColumn();
   const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
   const isOn = ({ props }: VNode<object>): boolean => 'isOn' in props && props.isOn === true;
   const [on, off] = [chips.filter(isOn), chips.filter((chip) => !isOn(chip))];
-  // A chip that moves would lose the focus; one that disappears passes it to the first chip. A focus on the body is
+  // A chip would lose the focus by moving, and one that disappears passes it to the first chip. Focus on the body is
   // left alone, since moving it would force a layout.
   const { activeElement: held, body } = document;
   useLayoutEffect(() => {
@@ -419,7 +419,7 @@ function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
     const open = menu.current;
     if (!isOpen || open === null) return;
     enter(open);
-    // Some menus load their code, and with it their rows, only now.
+    // Some menus load their code, and therefore their rows, only now.
     const later = new MutationObserver(() => enter(open));
     later.observe(open, { childList: true, subtree: true });
     return () => later.disconnect();

@@ -3,8 +3,8 @@ import { counted } from '../../core/text.ts';
 import type { Page } from '../pages/page.ts';
 
 /**
- * Restores the focus when its element is no longer shown: to an opened message, and to its row once it is closed. A
- * focus on a visible element is left alone.
+ * Moves the focus when its element is no longer shown: to an opened message, or to the message's row once it is closed.
+ * Focus on a visible element is left alone.
  */
 export function useFocusReturn(page: Page): void {
   const message = page.kind === 'mail' || page.kind === 'message' ? page.message : null;
@@ -25,14 +25,14 @@ function closeOverlays(): void {
   for (const toggle of open) toggle.checked = false;
 }
 
-/** Closes the drawer after one of its links was followed, and focuses the page. */
+/** Closes the drawer after one of its links has been followed, and focuses the page. */
 export function leaveDrawer(): void {
   if (document.querySelector('#drawer:checked') === null) return;
   closeOverlays();
   document.getElementById('results')?.focus({ preventScroll: true });
 }
 
-/** Moves the focus to the results, repeatedly until the answer has arrived, which may replace them. */
+/** Focuses the results, and again until the response has arrived, because it may replace them. */
 export function focusResults(): void {
   document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of')?.focus();
   if (document.body.ariaBusy === 'true') requestAnimationFrame(focusResults);
@@ -76,7 +76,7 @@ export function goToRegion(step: 1 | -1): boolean {
     const target = within.find(isShown);
     return target instanceof HTMLElement ? [{ region, target }] : [];
   });
-  // The timeline is inside the column of the list, and comes after it.
+  // The timeline is inside the list's column, and comes after the list.
   const here = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
   const next = here < 0 ? (step > 0 ? 0 : -1) : (here + step) % shown.length;
   const to = shown.at(next);
@@ -88,7 +88,7 @@ function isShown(element: Element): boolean {
   return element.checkVisibility({ visibilityProperty: true });
 }
 
-/** Returns the text that a screen reader announces; empty for none. */
+/** Returns the text for screen readers to announce; empty if there is none. */
 export function announcedResults(page: Page): string {
   if (page.kind !== 'mail') return '';
   const { frame, list } = page;
@@ -105,7 +105,7 @@ export function announcedResults(page: Page): string {
   return ended > 0 ? `${found}, ${counted(ended, 'deleted message')}.` : `${found}.`;
 }
 
-/** List and message share one column; narrow.css has the same width. */
+/** Up to this width, list and message share one column. Must match narrow.css. */
 export const ONE_COLUMN = '(max-width: 900px)';
 
 export function useOneColumn(): boolean {

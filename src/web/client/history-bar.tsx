@@ -26,7 +26,7 @@ export function momentAt(share: number, { from, to }: TrackRange): number {
   return Math.round(from + clamp(share) * (to - from));
 }
 
-/** Returns the end of the column at a fraction of the track, when everything that its bar counts has happened. */
+/** Returns when the column at a fraction of the track ends: everything that its bar counts has happened by then. */
 export function momentAfter(share: number, changes: Changes): number {
   const { length } = changes.columns;
   return momentAt(Math.ceil(share * length) / length, changes);
@@ -50,7 +50,7 @@ export function columnPath(
     .join('');
 }
 
-/** Rounds a moment to the second that a search for the previous or next change starts from. */
+/** Rounds a moment to the second from which to search for the previous or next change. */
 function searchBound(moment: number, direction: 'previous' | 'next'): number {
   return direction === 'next' ? wholeSecond(moment) : Math.floor(moment / 1000) * 1000;
 }
@@ -95,7 +95,7 @@ interface TrackProps {
 /** Heights of the arrivals above the line and the deletions below it. */
 const ABOVE = 34;
 const BELOW = 12;
-/** As many dates as fit below a narrow track. */
+/** Maximum number of dates that fit below a narrow track. */
 const DATES = 3;
 
 function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
@@ -213,10 +213,10 @@ export function LiveHistoryBar({ frame }: { frame: Frame }) {
   }, [past?.asOf, viewer]);
   const isNow = past === null && moving === null;
   const moment = moving ?? past?.asOf ?? opened.current;
-  // The moment last chosen by a key, which may not be drawn yet.
+  // The moment last chosen with a key. It may not have been drawn yet.
   const at = useRef(moment);
   at.current = moment;
-  // Waits `atRest` milliseconds for another move before the request.
+  // Waits `atRest` milliseconds for another move before sending the request.
   const goTo = (to: number, atRest = 0): void => {
     const isPast = to < opened.current;
     clearTimeout(rest.current);

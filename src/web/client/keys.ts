@@ -1,6 +1,6 @@
 interface Binding<A> {
   readonly action: A;
-  /** `KeyboardEvent.key` after its modifiers. A space separates the keys of a sequence. */
+  /** `KeyboardEvent.key`, preceded by its modifiers. A space separates the keys of a sequence. */
   readonly keys: readonly string[];
   readonly label: string;
 }
@@ -72,7 +72,7 @@ export interface KeyContext {
   /** First key of an unfinished sequence, such as `g`; empty if there is none. */
   readonly begun: string;
   readonly inField: boolean;
-  /** Whether single letters and signs are shortcuts. */
+  /** Whether single letters and punctuation marks are shortcuts. */
   readonly letters: boolean;
 }
 
@@ -122,7 +122,7 @@ const SHOWN: Readonly<Record<string, string>> = {
   Escape: 'Esc',
 };
 
-/** Returns the key caps in the map: `Ctrl` and `K` for `Ctrl+k`. */
+/** Returns the key caps to show in the map of keys: `Ctrl` and `K` for `Ctrl+k`. */
 export function keyCaps(keys: string): readonly string[] {
   const isHeld = keys.includes('+') && keys !== '+';
   return keys

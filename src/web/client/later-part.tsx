@@ -42,8 +42,8 @@ async function addLaterStyles(): Promise<void> {
 }
 
 /**
- * Returns a component from the code outside the first script. The code is loaded when the component is first shown,
- * which renders nothing until then. A failed load is repeated when it is next shown.
+ * Returns a component from the code outside the first script. The code is loaded when the component is first shown, and
+ * nothing is rendered until it arrives. A failed load is retried the next time the component is shown.
  */
 export function laterPart<Props extends object>(
   pick: (code: LaterCode) => ComponentType<Props>,
@@ -77,7 +77,7 @@ function inOwnZone(time: HTMLTimeElement): void {
   const ms = Date.parse(time.dateTime);
   const clock = time.querySelector('.clock');
   if (Number.isNaN(ms) || time.firstChild === null) return;
-  // An elapsed time is the same in every zone. Its title has the moment.
+  // An elapsed time is the same in every zone. Its title shows the exact time.
   if (time.title !== '') {
     time.title = new Date(ms).toLocaleString('en-GB');
     return;
@@ -121,7 +121,7 @@ function Kept() {
 /** Delay before new results are announced. Milliseconds. */
 const REST_MS = 500;
 
-/** The only live region: it announces results and errors once typing rests. */
+/** The only live region: it announces results and errors once the user stops typing. */
 export function LiveResults({ page }: { page: Page }) {
   const [spoken, setSpoken] = useState('');
   const now = announcedResults(page);

@@ -66,7 +66,7 @@ export function LiveConversation({ message }: ConversationProps) {
     if (!open.has(id)) {
       unfold(id).then(
         (isOpen) => isOpen && focusSoon(() => document.getElementById(`m-${id.slice(0, 16)}`)),
-        // The page of the message shows why it cannot be loaded.
+        // The message's page shows why it cannot be loaded.
         () => viewer.go(messageAddress(place, id, 'thread')),
       );
       return;
@@ -77,12 +77,12 @@ export function LiveConversation({ message }: ConversationProps) {
   return <Thread message={message} open={open} toggle={toggle} />;
 }
 
-/** Waits for the next frame, when the element that had the focus is gone. */
+/** Waits for the next frame, by which time the element that had the focus is gone. */
 function focusSoon(find: () => HTMLElement | null): void {
   requestAnimationFrame(() => find()?.focus({ preventScroll: true }));
 }
 
-/** With more folders, a field narrows the list. */
+/** If there are more folders than this, a field is shown to narrow the list. */
 const MANY = 12;
 
 export function FolderMenu({
@@ -92,7 +92,7 @@ export function FolderMenu({
 }: {
   tree: FolderTree;
   chosen: Term | undefined;
-  /** Takes the query of the link in the sidebar. */
+  /** Takes the query of the sidebar link. */
   choose: (entry: string) => void;
 }) {
   const [wanted, setWanted] = useState('');

@@ -4,9 +4,9 @@ import type { ListProps } from '../pages/mail-page.tsx';
 import type { RowsAnswer } from './viewer.ts';
 
 const PAGE_ROWS = 100;
-/** Rows that are enough to fill the view. */
+/** Number of rows that is enough to fill the view. */
 const GLANCE_ROWS = 40;
-/** Maximum requests for a page that find no row before time runs out. */
+/** Maximum requests for a page if each runs out of time before it finds a row. */
 const TRIES = 20;
 
 export type Place =
@@ -22,7 +22,7 @@ export type ListQuery = Pick<ListProps, 'query' | 'sort'>;
 type Position = Readonly<Record<'before' | 'all', HitCount>>;
 type SpineAnswer = (ListTimeline & { readonly problem: null }) | { readonly problem: object };
 
-/** Resolves to undefined if there is no answer, which the viewer reports. */
+/** Resolves to undefined if there is no response. The viewer reports this. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
 
 export class RowSource {
@@ -31,7 +31,7 @@ export class RowSource {
     private readonly ask: Ask,
   ) {}
 
-  /** @param isGlance whether a few rows are enough @returns undefined without an answer */
+  /** @param isGlance whether a few rows are enough @returns undefined if there is no response */
   async page(place: Place, signal: AbortSignal, isGlance = false): Promise<ListPage | undefined> {
     const { sort } = this.of;
     const limit = isGlance ? GLANCE_ROWS : PAGE_ROWS;
@@ -50,7 +50,7 @@ export class RowSource {
     return found ?? undefined;
   }
 
-  /** @returns null if the list is empty, undefined without an answer */
+  /** @returns null if the list is empty, undefined if there is no response */
   async newest(signal: AbortSignal): Promise<string | null | undefined> {
     const answer = await this.#rows('newest', { kind: 'first' }, 1, signal);
     return answer && (answer.hits[0]?.line.id ?? null);
@@ -205,9 +205,8 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
 }
 
 /**
- * Positions of rows. Rows are numbered on an endless line: the list starts at row 0, and newly loaded rows never change
- * the numbers. The scroller holds a range of that line around the view, because browsers limit the height of an
- * element.
+ * Row positions. Rows are numbered on an endless line: the list starts at row 0, and newly loaded rows never change the
+ * numbers. The scroller holds a range of that line around the view, because browsers limit the height of an element.
  */
 
 /** Rows from `low` (included) to `high` (excluded). */
@@ -222,13 +221,13 @@ interface Edges {
   readonly end: number | null;
 }
 
-/** Maximum rows in the document at a time. */
+/** Maximum rows in the document at any time. */
 export const MAX_ROWS = 60;
 /** Maximum rows in the scroller on each side of its anchor. */
 export const REACH = 2_000;
 /** Browsers limit elements to 17 to 33 million pixels. */
 export const MAX_PIXELS = 8_000_000;
-/** If fewer rows remain before an end that the list goes beyond, the scroller is centred once it rests. */
+/** If fewer rows remain before an end of the scroller and the list continues beyond it, it is centred once at rest. */
 const NEAR = REACH / 2;
 /** Rows rendered before and after the visible ones. */
 const SPARE = 6;
@@ -251,7 +250,7 @@ export function shouldCentre(shown: RowRange, runway: RowRange, { start, end }: 
   return isNearTop || isNearEnd || isBeyond;
 }
 
-/** Increases the height of rows if a tall window would otherwise show more than `MAX_ROWS`. */
+/** Increases the row height if a tall window would otherwise show more than `MAX_ROWS`. */
 export function rowHeightFor(wanted: number, viewport: number): number {
   // One row may be cut off at the top and one at the bottom.
   return Math.max(1, wanted, Math.ceil(viewport / (MAX_ROWS - 2)));
@@ -313,7 +312,7 @@ export class ListModel {
   readonly #growing = new Set<'after' | 'before'>();
   #wanted: Sought | undefined;
   #isSeeking = false;
-  /** Another position is about to follow, so rows around the view are not fetched. */
+  /** True while another position is about to follow. Rows around the view are not fetched then. */
   #isGlance = false;
   #listeners = new Set<() => void>();
   /** While this timer runs, another query may follow, so only rows in view are fetched. */
@@ -410,7 +409,7 @@ export class ListModel {
   }
 
   /**
-   * Shows the list from another place. Of several requested meanwhile, only the last follows.
+   * Shows the list from another place. If several are requested in the meantime, only the last one is shown.
    *
    * @param isGlance whether another place is about to follow, as while the timeline is dragged
    */

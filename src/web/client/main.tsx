@@ -29,7 +29,7 @@ import {
   type ViewerState,
 } from './viewer.ts';
 
-/** How often the archive's state is refreshed, since a sync run without news makes no commit. Milliseconds. */
+/** How often the archive's state is refreshed, since a sync run that finds nothing makes no commit. Milliseconds. */
 const STATE_MS = 60_000;
 
 const OpenBand = laterPart((code) => code.OpenBand);
@@ -105,7 +105,7 @@ function ProblemStrip({ lost }: Pick<ViewerState, 'lost'>) {
   );
 }
 
-/** How long a button confirms a copy. Milliseconds. */
+/** How long a button shows that copying succeeded. Milliseconds. */
 const CONFIRMED_MS = 2_000;
 
 function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
@@ -140,9 +140,9 @@ function takeOver(root: HTMLElement, page: Page): void {
   document.addEventListener('click', storeFolding);
   document.addEventListener('submit', (event) => sendInPlace(event, viewer));
   listenToKeys();
-  // The text behind a picture replaces one that the server does not show.
+  // If the server does not show a picture, the text behind it appears instead.
   document.addEventListener('error', hidePicture, { capture: true });
-  // The server's page stays until the script can render the same.
+  // The server's page remains until the script can render the same content.
   void loadLater(page).then(() => {
     if (page.kind === 'still') keepContent(root);
     root.replaceChildren();

@@ -31,7 +31,7 @@ import { writePreference as prefer, readPreference as preferred } from './prefer
 import { stepBars, TimelineBarStrip, useTimeline } from './timeline.tsx';
 import { useViewer, useViewerState, type Viewer } from './viewer.ts';
 
-/** Height of rows: one line, two, or three with matches. */
+/** Row heights: one line, two, or three with matches. */
 const DENSITIES = ['compact', 'standard', 'roomy'] as const;
 type Density = (typeof DENSITIES)[number];
 
@@ -104,13 +104,13 @@ interface RowsViewProps {
   readonly onRest: (visible: RowRange) => void;
 }
 
-/** A scroll is at rest after this time without movement. Milliseconds. */
+/** Scrolling counts as finished after this long without movement. Milliseconds. */
 const ROWS_REST_MS = 300;
 const NONE: RowRange = { low: 0, high: 0 };
 
 /**
- * Shows the rows in view, of a list of any length. A scroll reads its position once per frame. Sizes come from an
- * observer, so that nothing else forces a layout.
+ * Shows the visible rows of a list, whatever its length. While scrolling, the position is read once per frame. Sizes
+ * come from an observer, so that nothing else forces a layout.
  */
 class RowsView extends Component<RowsViewProps> {
   readonly #scroller = createRef<HTMLDivElement>();
@@ -119,7 +119,7 @@ class RowsView extends Component<RowsViewProps> {
   #model: ListModel | undefined;
   #leave: (() => void) | undefined;
   #rest: number | undefined;
-  /** The scroll has come to rest, which is not reported yet. */
+  /** Scrolling has stopped, but this has not been reported yet. */
   #isResting = false;
   /** Pixels. */
   #top = 0;
@@ -338,7 +338,7 @@ type NewMail = Awaited<ReturnType<RowSource['newerThan']>>;
 /** While a key is held down, a message opens only after this pause. Milliseconds. */
 const KEY_REST_MS = 120;
 
-/** Opens the messages of a list. The reading pane follows a selection by keys. */
+/** Opens the messages of a list. The reading pane follows a selection made with the keyboard. */
 class FollowingPane {
   #opened: string | undefined;
   #moved = -Infinity;
@@ -371,7 +371,7 @@ class FollowingPane {
     }
     const here = this.#place();
     this.#timer = window.setTimeout(() => {
-      // The user may have gone elsewhere since.
+      // The user may have navigated elsewhere since.
       if (this.#place() === here) this.open(id, address, isOpen);
     }, KEY_REST_MS);
   }
@@ -427,7 +427,7 @@ export function MessageList(props: ListProps) {
   const viewer = useViewer();
   const { page, busy, news } = useViewerState();
   const { hits } = list;
-  // A new answer makes a new list. A query with an error has no answer, so the last good list and its query stay.
+  // Each response creates a list. A query with an error has none, so the last good list and its query are kept.
   const listed = useMemo(() => createList(props, viewer), [hits]);
   const { of, source, model, stretch } = listed;
   const view = useRef<RowsView>(null);

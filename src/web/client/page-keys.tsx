@@ -245,7 +245,7 @@ function stepThrough(step: 1 | -1): boolean {
 }
 
 function copyLink(viewer: Viewer): boolean {
-  // The button confirms the copy.
+  // The button shows that copying succeeded.
   const button = [...document.querySelectorAll<HTMLElement>('.copy-link')].find((one) =>
     one.checkVisibility(),
   );

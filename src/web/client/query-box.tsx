@@ -17,7 +17,7 @@ interface Typed {
   readonly caret: number;
 }
 
-/** Inserts a completion, with a blank after a complete term. */
+/** Inserts a completion, followed by a space if the term is complete. */
 export function insertCompletion({ text }: Typed, { from, to, insert }: CompletionRow): Typed {
   const before = text.slice(0, from) + insert;
   const behind = text.slice(to);
@@ -39,7 +39,7 @@ export function completionRest({ text, caret }: Typed, row: CompletionRow | unde
 
 type Rows = readonly CompletionRow[];
 
-/** `isCurrent` is false while the rows belong to an earlier text; `active` is chosen by the arrow keys, -1 for none. */
+/** `isCurrent` is false while the rows belong to earlier text; `active` is set by the arrow keys, -1 if none is. */
 function useCompletions({ text, caret }: Typed) {
   const [answer, setAnswer] = useState<{ readonly asked: Typed; readonly rows: Rows } | null>(null);
   const [active, setActive] = useState(-1);
@@ -140,7 +140,7 @@ interface Highlight extends Span {
   readonly wrong: boolean;
 }
 
-/** Cuts a query into parts of one colour each. */
+/** Splits a query into parts that each have a single colour. */
 export function highlightQuery(query: string, wrong: Span | null): Highlight[] {
   const edges = new Set([0, query.length]);
   const tinted = tokenize(query).tokens.filter((token) => tokenTint(token) !== 'text');
@@ -179,7 +179,7 @@ interface HighlightProps {
   readonly field: RefObject<HTMLInputElement | null>;
 }
 
-/** The query in colour, behind a plain field with transparent text. */
+/** The coloured query, behind a plain field with transparent text. */
 function HighlightedQuery({ text, wrong, ghost, field }: HighlightProps) {
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
@@ -228,7 +228,7 @@ export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here
   );
 }
 
-/** Caret in a query box that the page of another kind has just replaced. */
+/** Caret position in the query box that was just replaced because another kind of page opened. */
 let left: number | null = null;
 
 function Box({ frame, here }: { frame: Frame; here: Here }) {

@@ -151,7 +151,7 @@ const BRACKET_PX = 8;
 const WHEEL_PX = 60;
 const PAGE_BARS = 12;
 
-/** The scrollbar of the list. It shows when messages were received, and which are in view. */
+/** The list's scrollbar. It shows when messages were received, and which are in view. */
 export function TimelineBarStrip(props: SpineProps) {
   const { scale, stretch, onSeek } = props;
   const root = useRef<HTMLDivElement>(null);
@@ -292,7 +292,7 @@ function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
 
 /**
  * The bars and their labels, which change only with the query or the height. A bar's length is the square root of its
- * number, so that a month with few messages stays visible next to one with thousands.
+ * message count, so that a month with few messages stays visible next to one with thousands.
  */
 function Bars({ scale, height }: { scale: TimelineScale; height: number }) {
   return useMemo(() => {
@@ -336,7 +336,7 @@ function Bars({ scale, height }: { scale: TimelineScale; height: number }) {
   }, [scale, height]);
 }
 
-/** Delay before a timeline is requested, which can take the server long. Milliseconds. */
+/** Delay before a timeline is requested, which the server may take long to compute. Milliseconds. */
 const REST_MS = 150;
 
 /** Returns the timeline of a list, or the previous one while it loads; null if there is none. */

@@ -9,8 +9,8 @@ import type { QueryProblem } from '../understood-query.ts';
 type Task = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Runs one task at a time. Of the tasks that arrive meanwhile, only the last runs next. Answers therefore never arrive
- * out of order, and outdated tasks are skipped.
+ * Runs one task at a time. If several arrive in the meantime, only the last one runs next. Responses therefore never
+ * arrive out of order, and outdated tasks are skipped.
  */
 export class LatestTask {
   #current: AbortController | undefined;
@@ -52,7 +52,7 @@ export class LatestTask {
   }
 }
 
-/** What an address makes it load. `close` loads nothing. */
+/** What to load when the address changes. `close` loads nothing. */
 type Step = 'page' | 'list' | 'message' | 'close';
 
 /** Paths that the script shows without loading a document. */
@@ -82,7 +82,7 @@ function listParameters(address: URL): string {
 export class RequestRefused extends Error {
   override readonly name = 'Refused';
 
-  /** @param status HTTP status; null without an answer */
+  /** @param status HTTP status; null if there was no response */
   constructor(
     readonly status: number | null,
     options?: ErrorOptions,
@@ -98,7 +98,7 @@ export class RequestRefused extends Error {
  * Fetches data from the server.
  *
  * @param address path below `/api/`, with parameters
- * @throws Refused; the signal's reason if it aborted the request
+ * @throws RequestRefused; the signal's reason if it aborted the request
  */
 export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
   return fetchData(address, { signal: signal ?? null });
@@ -129,7 +129,7 @@ interface Lost {
   readonly retryAt: number;
 }
 
-/** An unreachable server is asked again after 1, 2, 4 and at most 30 seconds. */
+/** An unreachable server is retried after 1, 2, 4, … seconds, at most this. */
 const MAX_WAIT_MS = 30_000;
 
 export interface ViewerState {
@@ -319,7 +319,7 @@ export class Viewer {
 
   #show(to: URL, { whole = false } = {}): void {
     const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page);
-    // The page of the past may not even have loaded.
+    // The page for the past moment may not even have loaded.
     if (isPast(this.#address) && !isPast(to)) this.#change({ isTimeOpen: false });
     this.#address = to;
     this.#leaveMessage();
@@ -376,7 +376,7 @@ export class Viewer {
     try {
       await load();
     } catch {
-      // After an update of the server, its scripts have other names.
+      // After a server update, its scripts have different names.
       if (!signal.aborted) location.assign(to);
       return false;
     }
@@ -483,7 +483,7 @@ export class Viewer {
   #waitForServer(): void {
     const now = Date.now();
     let { lost } = this.#shown;
-    // Failures before the next try count as one.
+    // Failures before the next retry count as one.
     if (lost === null || now >= lost.retryAt) {
       const wait = Math.min(MAX_WAIT_MS, 1_000 * 2 ** this.#failed);
       this.#failed += 1;

@@ -65,8 +65,8 @@ interface Framed {
 type PlotProps = Framed & { readonly marks: readonly Mark[] };
 
 /**
- * The frame of a chart. The plot grows with the window while text keeps its size: its content is placed at fractions of
- * the width, and paths go into `Stretched`. Screen readers skip it, since a table next to it has the same numbers.
+ * A chart's frame. The plot grows with the window while text keeps its size: its content is placed at fractions of the
+ * width, and paths go into `Stretched`. Screen readers skip it, since a table next to it shows the same numbers.
  */
 function Plot({ height, marks, labels, children, ...more }: RenderableProps<PlotProps>) {
   // To a tenth of a pixel.
@@ -127,7 +127,7 @@ interface Linked {
   readonly href: string | null;
 }
 
-/** A shape with a link. The keyboard skips it, since the table has the same links. */
+/** A shape with a link. It is not in the tab order, since the table contains the same links. */
 function BarLink({ href, title, children }: RenderableProps<Linked>) {
   const content = (
     <>
@@ -591,7 +591,7 @@ export function Heat({ rows, columns, counts, titleOf }: HeatProps) {
   );
 }
 
-/** Returns an opacity at which even small values differ visibly from none. */
+/** Returns an opacity at which even small values differ visibly from zero. */
 function shade(share: number): number {
   return share === 0 ? 0.05 : Math.round((0.16 + 0.84 * share ** 0.8) * 100) / 100;
 }

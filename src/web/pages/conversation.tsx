@@ -53,7 +53,7 @@ export function shownName(filename: string | null): string {
   return plainLine(filename ?? '') || '(no name)';
 }
 
-/** Returns a file extension in capitals; empty without a short, plain one. */
+/** Returns a file extension in capitals; empty if it has no short, plain one. */
 export function extension(filename: string | null): string {
   const [, end = ''] = /\.([A-Za-z0-9]{1,5})$/.exec(plainLine(filename ?? '')) ?? [];
   return end.toUpperCase();
@@ -346,7 +346,7 @@ export interface ConversationProps {
 
 interface ThreadProps extends ConversationProps {
   readonly open: ReadonlyMap<string, OpenMessage>;
-  /** Folds or unfolds a message in place; null without a script. */
+  /** Folds or unfolds a message in place; null if there is no script. */
   readonly toggle: ((id: string) => void) | null;
 }
 
@@ -519,7 +519,7 @@ function Message({ hit, open, message, fold }: MessageProps) {
 
 type Line = SearchHit['line'];
 
-/** Says between which two checks the service deleted a message, and how long after it arrived. */
+/** States between which two checks the service deleted a message, and how long after its arrival. */
 export function DeletedNote({ line, open }: { line: Line; open: OpenMessage }) {
   const { endedAt, date } = line;
   const { damage, lastSeen } = open;

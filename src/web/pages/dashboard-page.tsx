@@ -57,7 +57,7 @@ function sum(values: readonly (number | null)[]): number {
   return values.reduce<number>((total, value) => total + (value ?? 0), 0);
 }
 
-/** As many labels as fit below a narrow chart: long ones have a year or an hour. */
+/** Maximum labels that fit below a narrow chart. Long ones include a year or an hour. */
 const [MAX_LONG_LABELS, MAX_LABELS] = [3, 4];
 
 function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[] {
@@ -97,7 +97,7 @@ function KeptPanel({ data, zone }: PanelProps<'kept'>) {
     href: found(series.query),
   }));
   const columns = [...all, total];
-  // The table of an old archive would be mostly empty periods.
+  // For an old archive, the table would consist mostly of empty periods.
   const rows = periods.flatMap(({ label, term }, at) => {
     const cells = columns.map(
       ({ counts, query }) => [count(counts[at] ?? 0), found(combineTerms(query, term))] as const,
@@ -490,7 +490,7 @@ function RequestsPanel({ data, zone }: PanelProps<'requests'>) {
   ) as [number, number, number];
   const budget = perMinute === null ? null : perMinute * 60 * UNIT_HOURS[unit];
   const most = Math.max(0, ...periods.map((period) => period.requests ?? 0));
-  // A budget far above the usage would flatten the bars, so a sentence gives it instead.
+  // A budget far above the usage would flatten the bars, so a sentence states it instead.
   const isNear = budget !== null && budget <= most * 12;
   const used =
     budget === null

@@ -112,7 +112,7 @@ export function Fact({ name, children }: RenderableProps<{ name: string }>) {
   );
 }
 
-/** A link without an address is left out. */
+/** A link is omitted if it has no address. */
 type PageLink = readonly [href: string | null, text: ComponentChildren, rel?: 'prev' | 'next'];
 
 interface PageNavProps {
@@ -147,12 +147,12 @@ export function PageNav({
   );
 }
 
-/** The sum of a folder or a run, worded as on the command line. */
+/** A folder's or run's sum, worded as on the command line. */
 export function SumText({ originTotal, ...sums }: ConsistencySums & { originTotal: number }) {
   return <span>{consistencyText(sums, originTotal)}</span>;
 }
 
-/** `head` is the column with the names of the rows; other kinds are classes of the cells. */
+/** `head` is the column that names the rows; other kinds are CSS classes for the cells. */
 type Column<T> = readonly [
   name: string,
   cell: (row: T) => ComponentChildren,

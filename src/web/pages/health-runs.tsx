@@ -15,7 +15,7 @@ const LANE_NAMES: Readonly<Record<Lane, string>> = {
 
 /** Size of a lane before it is stretched to the width of the page. */
 const [WIDTH, HEIGHT] = [1_440, 24];
-/** Even a run of one second is visible. */
+/** Keeps even a one-second run visible. */
 const NARROWEST = 2;
 const HOURS = [0, 3, 6, 9, 12, 15, 18, 21, 24];
 
@@ -112,7 +112,7 @@ const KINDS: Readonly<Record<string, string>> = {
   index: 'text, sealing',
 };
 
-/** Results of the kinds of run that count no messages. */
+/** Results for kinds of runs that do not count messages. */
 const CLOSINGS: Readonly<Record<string, string>> = {
   index: 'attachments read, log sealed',
   copy: 'brought up to date',
@@ -124,7 +124,7 @@ export function durationText({ startedAt, endedAt }: StoredRun): string {
   return span(Math.max(0, endedAt - startedAt));
 }
 
-/** A 0 is blank unless the run is a sync run. */
+/** A 0 is shown as blank unless the run is a sync run. */
 function number({ messages, kind }: StoredRun, of: number) {
   const isPass = messages === null && !Object.hasOwn(CLOSINGS, kind);
   return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);

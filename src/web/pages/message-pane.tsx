@@ -287,13 +287,13 @@ function Hops({ hops }: Pick<ContentOf<'headers'>, 'hops'>) {
   );
 }
 
-/** Returns the delay of a hop, which is negative if the clocks of two servers disagree. */
+/** Describes a hop's delay, which is negative if the clocks of two servers disagree. */
 function delayText(ms: number): string {
   if (ms < 0) return `clock ${span(-ms)} behind`;
   return ms < 1_000 ? 'at once' : `after ${span(ms)}`;
 }
 
-/** An event of a message, or the moment that the page shows. */
+/** An event in a message's history, or the moment that the page shows. */
 interface HistoryStep {
   /** Milliseconds since the epoch; null if unknown. */
   readonly ms: number | null;

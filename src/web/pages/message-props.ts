@@ -14,7 +14,7 @@ export type View = (typeof VIEWS)[number];
 
 export const MAX_OF_THREAD = 200;
 
-/** Maximum messages to unfold, in addition to the opened one, because the query finds them. */
+/** Maximum messages to unfold because the query finds them, in addition to the opened one. */
 export const MAX_UNFOLDED = 3;
 
 export interface OpenMessage {
@@ -148,7 +148,7 @@ export interface Conversation {
   readonly found: readonly string[];
 }
 
-/** Bytes of a source on one page. */
+/** Source bytes per page. */
 export const WINDOW_BYTES = 256 * 1024;
 
 /** Part of a source, decoded as UTF-8. `from`, `length` and the total `size` are bytes. */
@@ -157,7 +157,7 @@ export interface SourceText {
   readonly length: number;
   readonly size: number;
   readonly text: string;
-  /** Results of a search in the whole source, with the matches in `text`; null without a search. */
+  /** Results of a search in the whole source, with the matches in `text`; null if there was no search. */
   readonly find:
     | (FoundInSource & { readonly text: string; readonly matches: readonly Range[] })
     | null;
@@ -168,6 +168,6 @@ export interface SourceText {
 export interface TextPiece {
   readonly kind: 'text' | 'quote' | 'signature';
   readonly lines: readonly string[];
-  /** Positions in the lines as joined by line feeds. */
+  /** Positions in the lines joined by line feeds. */
   readonly matches: readonly Range[];
 }

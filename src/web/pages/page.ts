@@ -71,7 +71,7 @@ export type Page = { readonly frame: Frame } & (
       /** Null for an invalid query. */
       readonly offer: ExportOffer | null;
       readonly format: DownloadFormat;
-      /** Code of the reason for which the last attempt was refused. */
+      /** Code for why the last attempt was refused. */
       readonly refused: string | null;
     }
   | {
@@ -81,7 +81,7 @@ export type Page = { readonly frame: Frame } & (
       /** Null for all. */
       readonly group: FileGroup | null;
       readonly inlinePictures: boolean;
-      /** The query that finds the messages with these attachments; null without a list. */
+      /** The query that finds the messages with these attachments; null if there is no list. */
       readonly messages: FilesMessages | null;
       readonly after: string | undefined;
       /** SHA-256 of the chosen attachment, in hexadecimal. */
@@ -99,10 +99,10 @@ export type Page = { readonly frame: Frame } & (
     }
 );
 
-/** The link of the sidebar that a page belongs to. */
+/** The sidebar link that a page belongs to. */
 export type Here = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
 
-/** Pages other than the list of mail. Their code loads when the first of them is opened. */
+/** Pages other than the mail list. Their code loads when the first of them is opened. */
 export type LaterPage = Exclude<Page, { readonly kind: 'mail' }>;
 
 export type PageOf<K extends Page['kind']> = Extract<Page, { readonly kind: K }>;

@@ -247,7 +247,7 @@ function ago(ms: number): string {
 interface ShellProps {
   readonly frame: Frame;
   readonly here: Here;
-  /** The page has no pane for a message. */
+  /** Whether the page has no message pane. */
   readonly isList?: boolean;
   readonly children: ComponentChildren;
 }
@@ -255,7 +255,7 @@ interface ShellProps {
 export function Shell({ frame, here, isList = false, children }: ShellProps) {
   const { query, tree, past, closing, issues } = frame;
   const { QueryBox, AfterBar, TimeBand } = useParts();
-  // Most elements are in the sidebar, and few keys change it.
+  // Most elements are in the sidebar, and few keystrokes change it.
   const side = useMemo(
     () => <Side tree={tree} query={query} here={here} issues={issues} />,
     [tree, query, here, issues],
@@ -382,7 +382,7 @@ const AGO = [
   [365, 'a year ago'],
 ] as const;
 
-/** The history bar. Without a script it moves by days. */
+/** The history bar. If there is no script, it moves in steps of a day. */
 export function HistoryBar({ frame }: { frame: Frame }) {
   const { past, query, state } = frame;
   const then = (moment: number | null): string =>
