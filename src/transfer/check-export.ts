@@ -25,7 +25,7 @@ import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 /**
  * A difference between an export and its manifest. `missing`, `changed`: a message or file is missing, or its bytes
- * differ. `unlisted`: the manifest does not list the file, which was added by hand or left by an interrupted export.
+ * differ. `unlisted`: the manifest does not list the file, which was added manually or left by an interrupted export.
  * `unfinished`: run the interrupted export again to finish it. `manifest`: the manifest is missing or was modified.
  * `unreadable`: the file is not a zip.
  */
@@ -80,7 +80,7 @@ class Check {
   #head: ManifestHead | null = null;
   /** `bytes` counts message sources, `lacking` the messages that the manifest lists as missing. */
   readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
-  /** Prefixes of path hashes in hex, because whole paths would need several times the memory. */
+  /** Prefixes of path hashes in hex, because whole paths would take several times as much memory. */
   readonly #listed = new Set<string>();
 
   constructor(private readonly options: CheckOptions) {
@@ -186,7 +186,7 @@ class Check {
     return there === undefined ? null : hashFile(this.#files, there).sha256;
   }
 
-  /** Finds a Maildir message whose flags a mail program changed, which renames the file. */
+  /** Finds a Maildir message whose file was renamed because a mail program changed its flags. */
   #remarked(absolute: string): string | undefined {
     if (this.#head?.format !== 'maildir') return undefined;
     const folder = path.dirname(absolute);
@@ -211,7 +211,7 @@ class Check {
       const at = relative === '' ? name : `${relative}/${name}`;
       if (lstatSync(path.join(folder, name)).isDirectory()) this.#unlisted(at);
       else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#listed.has(mark(at))) {
-        // Hidden files belong to the system or a mail program. The next export removes unfinished ones.
+        // Hidden files belong to the system or a mail program. The next export removes unfinished files.
         if (name.startsWith('.') && temporaryOwner(name) === undefined) continue;
         this.#report({ kind: 'unlisted', path: at });
       }

@@ -52,7 +52,7 @@ export const restoreError = defineErrors({
       `The certificate of ${host} cannot be trusted: ${reasonText(reason)}. No password was sent.`,
       'Name the host as in its certificate. For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
     ],
-    /** The server answered NO or BAD and stored nothing. `response` is its response code (RFC 5530). */
+    /** The server responded with NO or BAD and stored nothing. `response` is its response code (RFC 5530). */
     'restore-refused': (f: { command: string; response: string | null; text: string }) =>
       `The server refused ${f.command}${f.response === null ? '' : ` (${f.response})`}: ${terminalLine(f.text)}.`,
     /** `waitMs` is null if the server does not say how long to wait. */

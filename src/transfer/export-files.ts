@@ -14,7 +14,7 @@ import { errnoOf } from '../core/errors.ts';
 import { exportError } from './errors.ts';
 
 export interface ExportFiles extends FileLayer {
-  /** Follows links. `other` is a pipe, socket or device, which may never end. */
+  /** Follows links. `other` is a pipe, socket or device, from which reading may never end. */
   kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
   isLink(path: string): boolean;
   /** @param time milliseconds since the epoch */
@@ -35,7 +35,7 @@ export const realExportFiles: ExportFiles = {
   },
 };
 
-/** Lists the folders to sync after creating this one, so that it survives a power cut. */
+/** Lists the folders to sync after creating this one, so that it survives a power failure. */
 export function missingParents(files: ExportFiles, folder: string): string[] {
   const above: string[] = [];
   for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
@@ -201,7 +201,7 @@ export class ExportFolder {
   }
 
   /**
-   * Writes a file, or leaves none if there is an error.
+   * Writes a file, or leaves none behind on error.
    *
    * @param temporaryIn the folder for the unfinished file; default: the file's own
    * @throws export-disk-full, export-write-failed; errors of `fill`

@@ -36,9 +36,9 @@ const insidePath = text.refine((path) =>
 
 interface ManifestSelection {
   readonly query: string | null;
-  /** Number of ids, if messages were selected by id. */
+  /** The number of ids, if messages were selected by id. */
   readonly ids?: number;
-  /** One name as text, several as a list; null for all. */
+  /** A single name as a string, several as an array; null for all. */
   readonly mailbox: string | readonly string[] | null;
   readonly folder: string | readonly string[] | null;
   readonly deleted: boolean;
@@ -56,7 +56,7 @@ const headShape = z.object({
   selection: z.custom<ManifestSelection>(isObject),
 });
 
-/** Describes an export. It has no time or machine data, so the same state gives the same bytes. */
+/** Describes an export. It contains no time or machine data, so the same state always produces the same bytes. */
 export type ManifestHead = Readonly<z.infer<typeof headShape>>;
 
 const fileShape = z.object({ path: insidePath, sha256, size: count });
@@ -78,7 +78,7 @@ const inMboxShape = z.object({
   length: count,
   /** Length of the header lines added before the source, such as Status. */
   added: count,
-  /** True if the source has no final line end, so one was added. */
+  /** True if a line end was added because the source does not end in one. */
   lineEndAdded: z.boolean(),
 });
 
@@ -270,7 +270,7 @@ export type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
 
 /** An archive and a selection of its messages. */
 export interface ExportOrigin {
-  /** Passes on the folders and the selected places, all from one state of the archive. */
+  /** Passes the folders and the selected places to `taker`, all from one state of the archive. */
   select(taker: SelectionTaker): Promise<Selected>;
   readonly sources: SourceReader;
   history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
@@ -292,7 +292,7 @@ export function archiveOrigin({ catalog, sources, selection }: ExportArchive): E
   };
 }
 
-/** A set in a temporary database, because a query may match more docids than fit in memory. */
+/** A set kept in a temporary database, because a query may match more docids than fit in memory. */
 export class DocidSet {
   readonly #db = scratchDatabase('CREATE TABLE docids (docid INTEGER PRIMARY KEY); BEGIN');
   readonly #has = this.#db.prepare<[number]>('SELECT 1 FROM docids WHERE docid = ?');
@@ -321,7 +321,7 @@ export class DocidSet {
 
 type Archive = Pick<ExportArchive, 'catalog' | 'selection'>;
 
-/** Messages that match the query, and messages that are in no folder any more. */
+/** Messages that match the query, and messages that are no longer in any folder. */
 type DocidSets = Readonly<Record<'found' | 'gone', DocidSet>>;
 
 function readSelection(

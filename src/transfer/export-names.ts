@@ -61,7 +61,7 @@ class NameSpace {
   readonly #given = new Map<string, string>();
   readonly #taken = new Set<string>();
 
-  /** @param origin what the name stands for; it always gets the same name */
+  /** @param origin identifies what the name stands for, which always gets the same name */
   name(origin: string, name: string): string {
     const known = this.#given.get(origin);
     if (known !== undefined) return known;
@@ -82,7 +82,7 @@ export interface NamedFolder extends MailboxKey {
   readonly namesake?: number;
 }
 
-/** Deeper levels are joined into one, so that every system can open the path. */
+/** Levels deeper than this are joined into one, so that every system can open the path. */
 const MAX_LEVELS = 8;
 const MAILDIR_BYTES = 200;
 
@@ -104,7 +104,7 @@ export class FolderPaths {
       const name = maildirName(folder);
       return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, originOf(folder), name)}`;
     }
-    // With another delimiter, mail programs show the path as one name.
+    // With any other delimiter, mail programs show the path as a single name.
     const levels = folder.delimiter === '/' ? folder.path.split('/') : [folder.path];
     const shown =
       levels.length <= MAX_LEVELS

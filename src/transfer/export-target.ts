@@ -53,7 +53,7 @@ const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bi
 /**
  * Inspects the target folder without changing it.
  *
- * @throws export-target-foreign if it contains anything else; export-write-failed if it cannot be read
+ * @throws export-target-foreign if it contains anything but an export; export-write-failed if it cannot be read
  */
 async function inspectFolder(files: ExportFiles, folder: string) {
   return await writing(folder, async () => {
@@ -150,10 +150,10 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
   return linesOf(filePieces(files, file));
 }
 
-/** Files written concurrently. A disk syncs several as fast as one. */
+/** Files written concurrently. A disk syncs several as quickly as one. */
 const WIDTH = 8;
 
-/** Writes a file for each message (.eml, Maildir), whose modification time is the received date. */
+/** Writes a file for each message (.eml, Maildir), with the received date as its modification time. */
 class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;
@@ -222,7 +222,7 @@ class FileWriter implements FormatWriter {
     if (resumed) for (const one of folders) await folder.sweep(one);
   }
 
-  /** Returns whether the file exists and is intact. Renames a file that an earlier export named differently. */
+  /** Returns whether the file exists and is intact. Renames it if an earlier export gave it another name. */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
     if (folder.hash(path) === line.id) return true;
@@ -547,8 +547,8 @@ const WRITTEN = 3;
 
 /**
  * A zip writer whose time and memory per entry are constant. yazl walks all its entries whenever one is added or
- * finished, and keeps the source of each. This class leaves it only the pending entries and keeps the directory records
- * of the others.
+ * finished, and holds on to each source. This class leaves only the pending entries to yazl, and keeps just the
+ * directory records of the others.
  */
 export class LongZip extends ZipFile {
   declare private entries: Entry[];
@@ -582,7 +582,7 @@ export class LongZip extends ZipFile {
 const PAGE_BYTES = 1024 * 1024;
 
 /**
- * Keeps directory records, which have about a hundred bytes. Small buffers would each keep an 8 KiB pool page alive.
+ * Stores directory records of about a hundred bytes each. Small buffers would each keep an 8 KiB pool page alive.
  */
 class Records {
   #page = Buffer.alloc(0);
@@ -599,7 +599,7 @@ class Records {
   }
 }
 
-/** The range of DOS times, without a day at each end for time zones. */
+/** The range of DOS times, less a day at each end to allow for time zones. */
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 

@@ -18,7 +18,7 @@ import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 import { fileLines, manifestEvents } from './export-target.ts';
 import { runExport } from './run-export.ts';
 
-/** With these errors the archive is read-only, so the test runs in the temporary folder. */
+/** These errors mean that the archive is read-only, so the test runs in the temporary folder instead. */
 const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
 
 const PREFIX = 'mailkeep-';
@@ -28,7 +28,7 @@ const OWNER = /^drill-(\d+)-(?:([0-9a-f]{8})-)?/;
 
 /**
  * Creates a folder that only its owner can read, in the archive or, if that is read-only, in the temporary folder.
- * Removes the folders of killed tests from both, because they contain plain mail.
+ * Removes folders left by killed tests from both, because they contain unencrypted mail.
  *
  * @param temporary the system's folder for temporary files
  * @throws system errors of writing
@@ -47,7 +47,7 @@ export function createWorkFolder(dir: string, temporary: string): string {
   }
 }
 
-/** Ignores an unreadable folder, because creating the work folder reports a real problem. */
+/** Ignores an unreadable folder: if there is a real problem, creating the work folder reports it. */
 function sweepTemporary(temporary: string): void {
   try {
     sweep(temporary, PREFIX);
@@ -129,7 +129,7 @@ function field(name: string, value: string): string {
   return `${name}: ${value.replace(/\s+/g, ' ').trim()}`;
 }
 
-/** Picks a uniform random sample of the stored messages, or all if there are at most `wanted`. */
+/** Picks a uniform random sample of the stored messages, or all of them if there are no more than `wanted`. */
 export function pickSample(
   segments: readonly StoredSegment[],
   messagesIn: (segment: number, from: number) => readonly StoredMessage[],
@@ -178,7 +178,7 @@ export function seededRandom(seed: number): () => number {
 export interface ExportTestFinding {
   readonly kind: 'lost' | 'unlisted' | 'bytes' | 'headers' | 'manifest';
   readonly id: MessageId | null;
-  /** In the export; null if the message was not exported. */
+  /** Path in the export; null if the message was not exported. */
   readonly path: string | null;
 }
 
@@ -211,7 +211,7 @@ export async function testExport(options: ExportTestOptions) {
   const folder = createWorkFolder(dir, tmpdir());
   try {
     const run = new Drill(options, new Set(ids));
-    // An export has either current or deleted messages, so test both.
+    // An export contains either current or deleted messages, so test both.
     await run.exportTo(path.join(folder, 'present'), false);
     await run.exportTo(path.join(folder, 'ended'), true);
     signal.throwIfAborted();
@@ -239,7 +239,7 @@ class Drill {
   result() {
     const unlisted = [...this.#unmet].map((id) => ({ kind: 'unlisted', id, path: null }) as const);
     return {
-      /** Files exported and read back, one for each place of a message, and their bytes. */
+      /** Number of files that were exported and read back, one for each place of a message, and their bytes. */
       files: this.#files,
       bytes: this.#bytes,
       /** Messages whose header two parsers have read. The others have malformed header lines. */

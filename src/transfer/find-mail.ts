@@ -62,7 +62,7 @@ function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   return keywords;
 }
 
-/** Reads lines such as `unseen: 3 5-7`. An unreadable or oversized file counts as empty. */
+/** Reads lines such as `unseen: 3 5-7`. An unreadable or oversized file is treated as empty. */
 function sequencesIn(file: FilePath) {
   const sequences = new Map<string, [number, number][]>();
   for (const line of textOf(file).split('\n')) {
@@ -147,7 +147,7 @@ interface Spot {
  * by name, so it is stable.
  *
  * Mail goes to the folder that its path below `given` names, without the extensions of Apple Mail and Thunderbird.
- * Files directly in `given` go to INBOX. An mbox is a folder of its own. If a folder has an export's manifest, files
+ * Mail directly in `given` goes to INBOX. Each mbox is a separate folder. If a folder has an export's manifest, files
  * below it get their location in the export.
  *
  * @param below name of `given` in the archive; INBOX if empty
@@ -259,7 +259,7 @@ function* reportingErrors(found: Found): Found {
   }
 }
 
-/** Names the folder for a Maildir or Maildir++ folder: below INBOX, or below the Maildir's own name. */
+/** Returns the archive's folder for a Maildir or Maildir++ folder: below INBOX, or below the Maildir's own name. */
 function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | 'delimiter'> {
   const root = folderName(decodeModifiedUtf7(below));
   if (root === 'INBOX') return { folder: `INBOX${decodeModifiedUtf7(name)}`, delimiter: '.' };
@@ -268,8 +268,8 @@ function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | '
 }
 
 /**
- * Returns the subfolders that contain a Maildir's mail. The format of an export decides, because its folders may be
- * called `cur`.
+ * Returns the subfolders that contain a Maildir's mail. In an export, its format decides, because folders may be called
+ * `cur`.
  */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: ExportLocation | null) {
   const there = (part: string): boolean =>
@@ -323,7 +323,7 @@ function deeper(inExport: ExportLocation | null, name: string): ExportLocation |
   return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
 }
 
-/** Parent levels to search for a manifest. Exports are less deep. */
+/** Parent levels to search for a manifest. Exports are never this deep. */
 const MAX_LEVELS = 16;
 
 /** Locates a path in an export if a parent folder has a manifest. */
@@ -386,7 +386,7 @@ function isEmlx(name: string): boolean {
   return /\.emlx$/i.test(name);
 }
 
-/** Goes by the name or the first line, because many programs name mboxes without an extension. */
+/** Judges by the name or the first line, because many programs name mboxes without an extension. */
 function isMbox(start: Buffer, name: string): boolean {
   return /\.mbox$/i.test(name) || (!isEml(name) && startsLikeMbox(start));
 }
@@ -457,7 +457,7 @@ export interface ZipBudget {
   entries: number;
 }
 
-/** Mail compresses to a twentieth at best. */
+/** At best, mail compresses to a twentieth of its size. */
 const MAX_RATIO = 200;
 const SMALL_BYTES = 64 * 1024 * 1024;
 const MAX_ENTRIES = 2_000_000;
@@ -541,7 +541,7 @@ function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProbl
     levels.length <= MAX_ZIP_LEVELS &&
     levels.every((level) => !level.includes('\0') && Buffer.byteLength(level) <= MAX_NAME_BYTES);
   if (!isName) return 'zip-name';
-  // The upper half has the Unix file type.
+  // The upper half contains the Unix file type.
   const mode = (entry.externalFileAttributes >>> 16) & 0o170000;
   if (mode !== 0 && mode !== 0o100000) return 'zip-link';
   if (entry.isEncrypted()) return 'zip-encrypted';

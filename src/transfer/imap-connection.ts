@@ -63,7 +63,7 @@ interface WriteSocket {
   off(event: 'close', listener: () => void): unknown;
 }
 
-/** imapflow sends literals of up to 4,096 bytes without waiting for a continuation request, so use one byte more. */
+/** imapflow sends literals of up to 4,096 bytes without waiting for a continuation request, so this is longer. */
 const STAND_IN = Buffer.alloc(4097);
 const ANNOUNCED = `{${STAND_IN.length}}\r\n`;
 const CRLF = Buffer.from('\r\n');
@@ -116,7 +116,7 @@ class StreamedLiteral {
     let given = 0;
     try {
       for await (const piece of this.pieces()) {
-        // A message that grew must not be cut at the announced size, because the server would accept it as complete.
+        // A message that has grown must not be truncated to the announced size: the server would accept it as complete.
         if (last !== undefined && given <= this.size) await written(socket, last);
         last = piece;
         given += piece.length;
@@ -326,7 +326,7 @@ function imapDate(date: Date): string {
 export type Credential = { readonly password: string } | { readonly accessToken: string };
 
 const MAX_WORDS = 300;
-/** Milliseconds without data. Storing a large message takes time. */
+/** Timeout in milliseconds without data. Storing a large message takes time. */
 const SILENCE = 300_000;
 const CONNECT = 30_000;
 const PIECE = 1024 * 1024;
@@ -362,7 +362,7 @@ export async function connectImap(
     maxLineLength: MAX_LINE,
     maxResponseSize: MAX_LITERAL + MAX_LINE,
   });
-  // The command in progress fails as well, and reports it.
+  // The command in progress also fails, and reports the error.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -414,7 +414,7 @@ class ImapConnection {
     const folders = await this.#ask('LIST', () => this.client.list());
     return folders.map(({ path, specialUse, specialUseSource, subscribed, flags }) => ({
       path,
-      /** `\Sent` and so on, if the server reports it. */
+      /** A special use such as `\Sent`, if the server reports one. */
       specialUse:
         specialUse !== undefined && (specialUseSource === 'extension' || specialUse === '\\Inbox')
           ? specialUse
@@ -498,7 +498,7 @@ class ImapConnection {
       yield { uid, size, flags, date: new Date(internalDate ?? Number.NaN).getTime() };
   }
 
-  /** Yields the bytes of a message in the selected folder; nothing if it does not exist. */
+  /** Yields the bytes of a message in the selected folder, or nothing if it does not exist. */
   async *pieces(uid: number): AsyncIterable<Buffer> {
     for (let start = 0; ; ) {
       const query = { source: { start, maxLength: PIECE } };
@@ -555,7 +555,7 @@ const NEVER_SENT: ReadonlySet<string> = new Set([
 ]);
 /** Response codes that mean "try again later" (RFC 5530; THROTTLED and OVERLOADED are not standard). */
 const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED', 'OVERLOADED']);
-/** Some servers say it only in the text: Gmail sends the code OVERQUOTA. */
+/** Some servers say so only in the text: Gmail sends the code OVERQUOTA. */
 const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
 function commandError(command: string, error: unknown, host: string): MailkeepError {

@@ -71,7 +71,7 @@ export class ExportIndex {
       );
       const mailbox = mailboxOf(entry);
       if (this.#mailboxes.has(mailbox)) continue;
-      // Another mailbox may have had the same address before.
+      // Another mailbox may previously have had the same address.
       const times = (labels.get(entry.mailbox) ?? 0) + 1;
       labels.set(entry.mailbox, times);
       this.#mailboxes.set(mailbox, numbered(entry.mailbox, times));
@@ -109,7 +109,7 @@ export class ExportIndex {
   /** Yields the paths at or below `below` whose messages were not found; an empty path means all. */
   *unmet(below: string): Generator<string> {
     const key = keyOf(below);
-    // Look up ranges of keys, so that the cost depends on the part only. A user may list a thousand files.
+    // Look up ranges of keys, so that the cost depends only on this part. A user may list a thousand files.
     const all = key === '';
     if (!all) yield* this.#unmet('key = ?', key);
     yield* this.#unmet('key >= ? AND key < ?', all ? '' : `${key}/`, all ? LAST : `${key}0`);
@@ -120,7 +120,7 @@ export class ExportIndex {
     for (const { path } of this.#db.iterate<{ path: string }>(sql, ...keys)) yield path;
   }
 
-  /** If the export has several mailboxes, each gets a parent folder named after its address. */
+  /** If the export contains several mailboxes, each gets a parent folder named after its address. */
   folderOf(entry: ManifestEntry): TargetFolder {
     const own = numbered(entry.folder, (entry.namesake ?? 0) + 1);
     const delimiter = delimiterOf(entry) ?? (own.includes('/') ? '/' : '.');

@@ -35,7 +35,7 @@ export interface PlannedPlace {
   readonly before: string | null;
 }
 
-/** `earlier` means that an earlier export wrote it and this run does not. */
+/** `earlier` means that an earlier export wrote it and this run leaves it alone. */
 type Outcome = 'due' | 'done' | 'earlier' | 'failed';
 
 const PAGE = 500;
@@ -313,7 +313,7 @@ export async function planPlaces(
     plan.order();
     return {
       ...{ ...selected, plan, ...counts, failures },
-      /** Places that only an earlier export has. */
+      /** Places that exist only in an earlier export. */
       kept: earlier - known,
     };
   } catch (error) {
@@ -383,11 +383,11 @@ export interface WritingOptions {
   readonly sidecar: boolean;
   /** Only for mbox: writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
   readonly statusHeaders: boolean;
-  /** Stops between two messages. Finished files stay. */
+  /** Stops between two messages. Finished files are kept. */
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ExportProgress) => void;
   readonly files?: ExportFiles;
-  /** In the names of unfinished files. */
+  /** Used in the names of unfinished files. */
   readonly pid?: number;
   readonly platform?: NodeJS.Platform;
 }
@@ -468,7 +468,7 @@ export function unreadableReason(error: unknown): 'damaged' | 'purged' | undefin
   return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
 }
 
-/** A segment stored elsewhere can be streamed, but not read at once. */
+/** A segment stored elsewhere can be streamed, but not read in one piece. */
 async function wholeOf(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
   try {
     return await reader.readMessage(id, size);

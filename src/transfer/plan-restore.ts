@@ -7,7 +7,7 @@ import type { Alteration } from './restore-comparison.ts';
 import type { RestoreJournal } from './restore-journal.ts';
 import type { RestoreSelection, SelectableCatalog, SourceFolder } from './restore-selection.ts';
 
-/** Why a message is not restored. The first three reasons are about the archive, the others about the server. */
+/** Why a message is not restored. The first three reasons concern the archive, the others the server. */
 export type RefusalReason =
   | 'quarantined'
   | 'damaged'
@@ -313,7 +313,7 @@ export interface RestoreOptions {
   readonly jobs: number;
   readonly catalog: SelectableCatalog;
   readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;
-  /** Undefined for a dry run, if there is none. */
+  /** Undefined for a dry run if no journal exists. */
   readonly journal: RestoreJournal | undefined;
   readonly signal: AbortSignal;
   readonly now: () => number;

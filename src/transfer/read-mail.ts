@@ -38,13 +38,13 @@ const CLOCK_SLACK_MS = 86_400_000;
 
 /** Milliseconds since the epoch; null if unknown. */
 interface PlaceDates {
-  /** According to the mailbox. */
+  /** The received date according to the mailbox. */
   readonly received: number | null;
   readonly copied?: number | null;
 }
 
 /**
- * Returns the listing that a service would show for a source, as far as its header tells. Never throws on malformed
+ * Returns the listing that a service would show for a source, as far as its header allows. Never throws on malformed
  * mail. The date is empty if neither the mailbox nor the header has a usable one.
  *
  * @param head the source, or its start

@@ -201,7 +201,7 @@ class Side {
   }
 }
 
-/** Servers change dates outside this range: Dovecot turns 1901 into 2037, Cyrus turns 1970-01-01 into the present. */
+/** Servers alter dates outside this range: Dovecot turns 1901 into 2037, Cyrus turns 1970-01-01 into the present. */
 const FIRST_DATE = Date.UTC(1970, 0, 2);
 const LAST_DATE = Date.UTC(2038, 0, 18);
 
@@ -267,8 +267,8 @@ interface SizeLimits {
 type SizeRefusal = 'append-limit' | 'quota';
 
 /**
- * Predicts why the server will refuse each message, or null. A message that would exceed the quota is skipped, so
- * smaller ones after it may still fit.
+ * Predicts why the server will refuse each message, or null. Messages that would exceed the quota are skipped, so
+ * smaller ones after them may still fit.
  *
  * @param sizes bytes as sent, in sending order
  */
@@ -304,8 +304,8 @@ interface Group {
 }
 
 /**
- * Returns the messages whose bytes must be compared. Message-ID and size identify the others. Bytes are needed if a
- * wanted message has no Message-ID, or shares it and the size with a different message.
+ * Returns the messages whose bytes must be compared. The others are identified by Message-ID and size. Bytes are needed
+ * if a wanted message has no Message-ID, or shares it and the size with a different message.
  */
 export function uidsToRead(
   wanted: readonly WantedMessage[],
@@ -372,7 +372,7 @@ function isAmbiguous({ wanted: positions, ids }: Group, wanted: readonly WantedM
 }
 
 /**
- * Milliseconds to wait before checking a folder, because the server may still execute an APPEND whose response was
+ * Milliseconds to wait before checking a folder, because the server may still be executing an APPEND whose response was
  * lost.
  */
 const UNKNOWN_FOR = 10_000;
@@ -470,7 +470,7 @@ function possibleMatches({ wanted, found }: Unsettled): PlannedMessage[] {
   });
 }
 
-/** Messages on the server that are read to find one archived message. */
+/** Maximum messages to read from the server in order to find one archived message. */
 const MAX_READ = 5;
 
 async function settleChanged(

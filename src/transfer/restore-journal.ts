@@ -76,8 +76,8 @@ export interface Rate {
 }
 
 /**
- * Records what restores have sent, in a database that may have other tables. A power cut may lose the last entries;
- * their messages are then matched by content.
+ * Records what restores have sent, in a database that may have other tables. A power failure may lose the last entries,
+ * whose messages are then matched by content.
  */
 export class RestoreJournal {
   readonly #db: Statements;
@@ -133,7 +133,7 @@ export class RestoreJournal {
     this.#db.run('UPDATE restores SET refused = ? WHERE number = ?', characters, number);
   }
 
-  /** Completes a plan and removes its entries. The same command then starts a new plan. */
+  /** Completes a plan and removes its entries, so that the same command starts a new plan. */
   finish({ number }: JournaledPlan, at: number): void {
     this.database.transaction(() => {
       this.#db.run('UPDATE restores SET finished_at = ? WHERE number = ?', at, number);
@@ -245,7 +245,7 @@ export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
     else if (!existsSync(path)) openState(dataDir).close();
     const database = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT });
     database.pragma('journal_mode = WAL');
-    // Entries lost in a power cut are found in the folder instead.
+    // Messages whose entries a power failure lost are found in the folder instead.
     database.pragma('synchronous = NORMAL');
     // A read-only file system fails only at the first write.
     database.exec('BEGIN IMMEDIATE; ROLLBACK');
@@ -272,7 +272,7 @@ export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | u
   }
 }
 
-/** Failures in a row that end a run, after about four minutes of pauses. */
+/** Consecutive failures after which a run gives up, with about four minutes of pauses. */
 const MAX_FAILURES = 8;
 const FIRST_PAUSE = 1_000;
 const MAX_PAUSE = 60_000;
@@ -299,7 +299,7 @@ export class Line {
   }
 
   /**
-   * Waits after a failure, longer each time in a row, and reconnects if the connection broke.
+   * Waits after a failure, longer after each consecutive one, and reconnects if the connection broke.
    *
    * @throws restore-gave-up after too many failures
    */

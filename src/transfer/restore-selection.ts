@@ -23,7 +23,7 @@ interface EndedPlace {
 
 /**
  * Yields one place for each message and mailbox: where the message last was, if it is no longer in that mailbox. If
- * places ended together, the first one counts.
+ * several places ended together, the first one is used.
  *
  * @param ended the places of a message must be adjacent
  * @param isCurrent whether the message is still in this mailbox
@@ -48,7 +48,7 @@ export function* lastPlaces<Place extends EndedPlace>(
 }
 
 export interface RestoreSelection {
-  /** `text` is the user's input. */
+  /** `text` is what the user entered. */
   readonly query: {
     readonly text: string;
     readonly node: SearchNode;
@@ -60,7 +60,7 @@ export interface RestoreSelection {
   readonly folders: readonly string[];
   readonly asOf: number | null;
   readonly asOfText: string | null;
-  /** Selects messages that are no longer in their mailbox, each from its last place there. */
+  /** Selects messages that are no longer in their mailbox, each in its last place there. */
   readonly deleted: boolean;
 }
 
@@ -82,7 +82,7 @@ export function addSelection(
         const { text: _, ...asked } = query;
         found.add(catalog.foundDocids({ ...asked, ...momentOf(selection) }));
       }
-      // Empty folders are restored too.
+      // Empty folders are also restored.
       if (query === null && !deleted)
         for (const folder of existingFolders(catalog, selection)) plan.addFolder(folder);
       const places = deleted ? deletedPlaces(catalog, selection) : placesOf(catalog, selection);
@@ -233,7 +233,7 @@ export interface SourceFolder {
 export interface NameRules {
   /** Empty if the server has no hierarchy. */
   readonly delimiter: string;
-  /** Of the personal namespace: `INBOX.` or empty. */
+  /** Prefix of the personal namespace: `INBOX.` or empty. */
   readonly prefix: string;
   /** Characters that the server does not accept in names, in addition to its delimiter. */
   readonly refused: string;
@@ -248,7 +248,7 @@ export type Layout =
 interface Place {
   readonly path: string;
   readonly replaced: boolean;
-  /** True if a number was added because another folder has the name. */
+  /** True if a number was added because the name was taken by another folder. */
   readonly numbered: boolean;
 }
 
@@ -276,7 +276,7 @@ export function targetFolders(
     const byLevel = new Map<string, typeof items>();
     for (const item of inside) {
       let key = item.levels[depth] ?? '';
-      // Folders with the same path get a place each.
+      // Folders with the same path each get their own place.
       while (isHere(item) && byLevel.get(key)?.some(isHere) === true) key += '\0';
       byLevel.set(key, byLevel.get(key) ?? []);
       byLevel.get(key)?.push(item);
@@ -371,7 +371,7 @@ function freePlace(
   };
 }
 
-/** Returns equal keys for paths that IMAP treats as one folder: only INBOX ignores case. */
+/** Returns the same key for all paths that IMAP treats as one folder. Only INBOX ignores case. */
 function pathKey(path: string, { delimiter }: NameRules): string {
   const end = delimiter === '' ? -1 : path.indexOf(delimiter);
   const first = end < 0 ? path : path.slice(0, end);

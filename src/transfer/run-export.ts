@@ -127,7 +127,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       places,
       ...{ exported, bytes },
       skipped: skipped + there,
-      /** In earlier exports to this target, outside the selection. */
+      /** Places from earlier exports to this target that are outside the selection. */
       kept: kept - replaced,
       ...{ quarantined, damaged, purged },
       failures: [...planned.failures, ...run.failures].slice(0, MAX_FAILURES),
@@ -234,7 +234,7 @@ export interface ExportSink {
 }
 
 export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'signal'> {
-  /** A zip is like that of the `export` command. An mbox contains the messages of all folders. */
+  /** A zip is the same as the `export` command's. An mbox contains the messages from all folders. */
   readonly format: 'zip' | 'mbox';
 }
 
@@ -251,7 +251,7 @@ export async function streamExport(
   const whole: WritingOptions = {
     signal,
     to: `mailkeep.${format}`,
-    // An mbox has no paths inside, so a zip's will do.
+    // An mbox contains no paths, so those of a zip will do.
     format: 'zip',
     incremental: false,
     sidecar: false,

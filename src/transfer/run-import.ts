@@ -31,7 +31,7 @@ import {
 import { type ExportIndex, Manifests, type TargetFolder } from './import-manifests.ts';
 import { type FailureReason, type FoundMail, listingOf, MailReader } from './read-mail.ts';
 
-/** A null log means a dry run, a null catalog that there is no archive yet. */
+/** A null log means a dry run; a null catalog means that there is no archive yet. */
 type Target =
   | { readonly log: LogWriter; readonly catalog: WritableCatalog }
   | { readonly log: null; readonly catalog: Catalog | null };
@@ -56,9 +56,9 @@ const MAX_DOUBTS = 1000;
 const MAX_PASSED_OVER = 10_000;
 
 /**
- * Imports mail from files, bit for bit, to a mailbox of its own. Skips messages that their folder has or ever had, so
- * repeating an interrupted import continues it. Reports unreadable messages and imports the others. Uses the metadata
- * in an export's manifest if the bytes match.
+ * Imports mail from files, bit for bit, into a separate mailbox. Skips messages that are or ever were in their folder,
+ * so repeating an interrupted import continues it. Reports unreadable messages and imports the others. Uses the
+ * metadata in an export's manifest if the bytes match.
  *
  * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a given path, import-name-taken;
  * errors of the log's writer and the fold
@@ -75,7 +75,7 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const manifests = new Manifests();
   try {
     const paths = options.paths.flatMap(possiblePaths);
-    // Check all paths before writing, so that a mistyped path is an error and not an empty import.
+    // Check all paths before writing, so that a mistyped path is an error rather than an empty import.
     for (const given of paths) {
       const first = findMail(given).next();
       if (first.done !== true && first.value.kind === 'zip') await manifests.zip(given);
@@ -109,7 +109,7 @@ class Import {
   readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
     files: 0,
-    /** Messages that were found: added to a folder, known to all their folders, or deliberately forgotten. */
+    /** Messages that were found: added to a folder, already known in all their folders, or deliberately forgotten. */
     ...{ messages: 0, added: 0 },
     /** Places of added messages (one for each Gmail label), and bytes of their sources. */
     ...{ places: 0, bytes: 0 },
@@ -155,7 +155,7 @@ class Import {
     }
     await this.#committer?.flush();
     return {
-      /** In a dry run, the other values show what an import would do. */
+      /** In a dry run, the other values describe what an import would do. */
       dryRun: this.#committer === null,
       mailbox: name,
       resourceId: this.key.mailbox,
@@ -248,7 +248,7 @@ class Import {
       }
     } catch (error) {
       const reason = errnoOf(error);
-      // Errors of the archive end the import. Errors of a file end only that file.
+      // Archive errors abort the import. File errors affect only that file.
       if (reason === undefined || error instanceof MailkeepError) throw error;
       this.#failed(at, reason);
     }
@@ -363,7 +363,7 @@ export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
 }
 
 /**
- * Imports mail as a separate mailbox and indexes it for search. Mail imported before an abort stays.
+ * Imports mail as a separate mailbox and indexes it for search. Mail imported before an abort is kept.
  *
  * @throws errors of `openWriter` and `runImport`
  */
@@ -417,7 +417,7 @@ export async function previewImport(
 }
 
 /**
- * Records an import before it writes anything, so that a killed import can be undone too.
+ * Records an import before it writes anything, so that even a killed import can be undone.
  *
  * @returns a function that completes the record and returns the number for undoing; null if nothing was added
  */

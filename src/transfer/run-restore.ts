@@ -187,7 +187,7 @@ interface ReadyMessage extends ReadMessage {
   readonly form: SentForm;
 }
 
-/** Bytes in a batch, which is read while the previous batch is sent. A larger message is sent alone. */
+/** Bytes per batch. Each batch is read while the previous one is being sent. A larger message is sent alone. */
 const MAX_TOGETHER = 512 * 1024;
 
 function* batchesOf(
@@ -256,13 +256,13 @@ function classifyRefusal({ response, text }: Refused): RefusalReason {
   if (response !== null && TOO_LARGE.has(response)) return 'append-limit';
   if (response !== null && NO_FOLDER.has(response)) return 'folder';
   if (/permission denied|read-?only/i.test(text)) return 'folder';
-  // LIMIT does not say which limit, but the text does.
+  // LIMIT does not specify which limit, but the text does.
   const isOfSize =
     /too (?:big|large)/i.test(text) || (response === 'LIMIT' && /siz|larg/i.test(text));
   return isOfSize ? 'append-limit' : 'server';
 }
 
-/** A message that breaks the connection this often counts as refused, so that the others can be sent. */
+/** A message that breaks the connection this many times is treated as refused, so that the others can be sent. */
 const MAX_BREAKS = 3;
 
 interface SharedRun extends Pick<RestoreOptions, 'now' | 'sleep' | 'signal'> {
@@ -335,7 +335,7 @@ class FolderRun {
     for (const batch of batchesOf(plan.due(this.folder), most)) {
       const size = bytesOf(batch);
       const reading = size > MAX_TOGETHER ? undefined : this.#read(batch);
-      // The error is handled when awaited. Until then, it must not count as unhandled.
+      // The error is handled when awaited. Until then, it must not be treated as unhandled.
       reading?.catch(() => {});
       await sending;
       if (this.#isRefused || signal.aborted) return;
@@ -371,7 +371,7 @@ class FolderRun {
     for (const { form } of ready) onSettled(form.size);
   }
 
-  /** @param breaks number of times that each message has broken the connection */
+  /** @param breaks how many times each message has broken the connection */
   async #sendEach(ready: readonly ReadyMessage[], breaks = 0): Promise<void> {
     const { plan, quota } = this.shared;
     for (const one of ready) {
@@ -601,7 +601,7 @@ function nameFolders({ folders, layout, connection, listed }: Naming, refused: s
   );
 }
 
-/** Response codes that have nothing to do with the characters in a name. */
+/** Response codes that are unrelated to the characters in a name. */
 const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT', 'READ-ONLY']);
 
 /**
@@ -615,7 +615,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
   const made = new Set<string>();
   let { refused } = plan;
   let targets = nameFolders(naming, refused);
-  /** Creates a folder if it is missing. Returns null, or why the server refused it. */
+  /** Creates a folder if it is missing. Returns the reason if the server refuses it, otherwise null. */
   const make = async (path: string) => {
     const known = there.get(path);
     if (known?.selectable === true) {
@@ -681,7 +681,7 @@ const MAX_NAMED = 10_000;
 /**
  * Restores messages from an archive to mailboxes on an IMAP server: plans the folders, sends the missing messages and
  * verifies them. The journal and the server's content show which messages have arrived, so the same options continue an
- * interrupted run. Only folders that already contain messages need memory for each message.
+ * interrupted run. Memory per message is needed only for folders that already contain messages.
  *
  * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
  * nothing was sent
@@ -959,7 +959,7 @@ class Restore {
         to: target?.path ?? null,
         /** Whether characters were replaced, or a number was added because the name was taken. */
         ...{ replaced: target?.replaced ?? false, numbered: target?.numbered ?? false },
-        /** Messages that this plan appended to a folder that was then deleted and created again. */
+        /** Messages that this plan appended to a folder that was later deleted and recreated. */
         remade: this.#remade.get(folder) ?? 0,
         ...of,
       };
@@ -1000,7 +1000,7 @@ function sumOf<T>(values: readonly T[], part: (value: T) => number): number {
   return values.reduce((sum, value) => sum + part(value), 0);
 }
 
-/** Identifies a command in the journal by its selection and destination. */
+/** Returns the key that identifies a command in the journal: its selection and destination. */
 function selectionKey({ selection, destination }: RestoreOptions): string {
   const { query, mailboxes, folders, asOfText, deleted } = selection;
   const places = [[...mailboxes].sort(), [...folders].sort()];
