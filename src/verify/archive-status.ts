@@ -52,7 +52,7 @@ export function archiveStatus(
     attachments: catalog.attachments.counts(),
     verification: verificationStatus(recallVerification(state)),
     budget: budgets(state),
-    /** All messages in synced mailboxes, counted once per folder, as at the end of a sync. */
+    /** All messages in synced mailboxes, counted once per folder, as reported at the end of a sync. */
     sum: addSums(
       mailboxes
         .filter((mailbox) => !isImported(mailbox))
@@ -113,10 +113,10 @@ function mailboxStatus(
     ended: sum('ended'),
     quarantined: sum('quarantined'),
     held: sum('held'),
-    /** The oldest among its watched folders; null if one was never compared. */
+    /** The oldest among its watched folders; null if one has never been compared. */
     provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
     complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
-    /** The oldest among its folders with a reconciliation. */
+    /** The oldest time among the folders that have a reconciliation. */
     certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
     quota: recallQuota(state, mailbox),
     /** According to the Platform API. */
@@ -130,7 +130,7 @@ function oldest(times: readonly (string | null)[]): string | null {
   return times.map((time) => time ?? '').sort()[0] || null;
 }
 
-/** Returns the quotas queried last, at most a day ago; null if never queried, empty if there are none. */
+/** Returns the most recently queried quotas, at most a day old; null if never queried, empty if there are none. */
 export function recallQuota(
   state: Pick<StateFile, 'get'> | undefined,
   mailbox: MailboxKey,
@@ -146,7 +146,7 @@ function budgets(state: StateFile | undefined) {
     return [
       {
         gate: key.slice('gate '.length),
-        /** Requests per minute. Null before the first refusal, when the configured rate applies. */
+        /** Requests per minute. Null until the first refusal; until then, the configured rate applies. */
         learnedPerMinute: learned,
         /** Null if the service does not announce a rate. */
         announcedPerMinute: announced,
@@ -206,7 +206,7 @@ export function archiveFacts(
         ...mailbox,
         provenAt: millisOf(mailbox.provenAt),
         certifiedAt: millisOf(mailbox.certifiedAt),
-        /** Used share of its fullest quota, from 0 to 1. */
+        /** Share of its fullest quota that is used, from 0 to 1. */
         full: highestUsage(quota?.resources ?? [])?.share ?? null,
         suspended: suspendedSince !== null,
       };
@@ -220,7 +220,7 @@ function millisOf(iso: string | null): number | null {
   return iso === null ? null : Date.parse(iso);
 }
 
-/** Configuration that read-only commands need. */
+/** The configuration that read-only commands need. */
 export interface ArchivePolicy {
   readonly retention: RetentionSettings;
   /** How old a deletion must be before another comparison may confirm it to the deletion guard. */
@@ -254,14 +254,14 @@ export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: State
       unwatched:
         isExcludedMailbox(state, { host, mailbox }) ||
         isExcludedFolder(state, { host, mailbox, folder }),
-      /** Milliseconds since the epoch, from the state or else the last reconciliation. */
+      /** Milliseconds since the epoch, from the state or, failing that, the last reconciliation. */
       at: at ?? null,
       complete: proof?.complete ?? null,
     };
   });
 }
 
-/** Returns incomplete messages, and their total number. Times are in milliseconds since the epoch. */
+/** Returns incomplete messages and their total number. Times are in milliseconds since the epoch. */
 export function quarantinedMessages(
   { catalog }: Pick<Reader, 'catalog'>,
   state: Pick<StateFile, 'get'> | undefined,
@@ -281,7 +281,7 @@ export function quarantinedMessages(
   return { all: open.length, messages };
 }
 
-/** Returns when the deletion guard started to hold a folder, in milliseconds since the epoch. */
+/** Returns when the deletion guard began to hold a folder, in milliseconds since the epoch. */
 export function heldSince(state: Pick<StateFile, 'get'> | undefined, at: FolderKey): number | null {
   return state?.get('held', folderKey(at))?.since ?? null;
 }

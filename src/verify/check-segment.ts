@@ -98,7 +98,7 @@ class MessageCheck {
     return outcomes;
   }
 
-  /** Discards the outcomes since the last call, because no commit made them part of the archive. */
+  /** Discards the outcomes since the last call, because no commit has made them part of the archive. */
   drop(): void {
     this.#outcomes = [];
     this.count = this.#before.count;
@@ -133,7 +133,7 @@ function blobBytesOf(part: Part): number {
   return part[0] === 'blob' ? part[1] : part[3];
 }
 
-/** Sources up to this size are assembled and hashed at once, which costs less than piece by piece. */
+/** Sources up to this size are assembled and hashed in one go, which costs less than piece by piece. */
 const PUT_TOGETHER_BYTES = 4 * 1024 * 1024;
 /** Reused, because allocating costs as much as encoding. */
 let together: Buffer | undefined;
@@ -217,14 +217,14 @@ export class RecentBlobs {
   }
 }
 
-/** Records that complete a batch: enough for a transaction of the fold, which runs concurrently. */
+/** Records per batch: enough for one transaction of the fold, which runs concurrently. */
 const RECORDS = 1_000;
-/** Characters that complete a batch, because strings have a maximum length. */
+/** Maximum characters per batch, because strings have a maximum length. */
 const CHARACTERS = 8 * 1024 * 1024;
 
 /**
  * Reads a whole segment file and checks its headers and CRCs. `full` also checks every SHA-256, the footer, and every
- * message whose bytes are here or in `blobs`. `settling` leaves out data that the catalog already has.
+ * message whose bytes are here or in `blobs`. `settling` omits data that the catalog already contains.
  */
 export function* checkSegment(
   files: FileLayer,
@@ -496,7 +496,7 @@ class BatchSettling {
       case 'blob': {
         const position = { segment: this.segment, ordinal, offset };
         const state = this.rows.blob(value.hash, value.size, position);
-        // A blob replaced by a later record has no row. If that record is missing, the catalog has a surplus row.
+        // A blob replaced by a later record has no row here. If that record is missing, the catalog has a surplus row.
         if (state === 'settled') this.blobs += 1;
         else if (state === undefined) this.#left.push({ value, ordinal, offset });
         return;
@@ -566,7 +566,7 @@ export interface SegmentJob {
   readonly dir: string;
   readonly segment: number;
   readonly generation?: number;
-  /** True for the last segment, where data after the last commit is unfinished work and not damage. */
+  /** True for the last segment, where data after the last commit is unfinished work rather than damage. */
   readonly last: boolean;
   /** The highest commit known to a catalog or checkpoint. Up to it, any error is damage. */
   readonly seen: number;
@@ -595,7 +595,7 @@ interface FileToProve extends SegmentFile {
 }
 
 export type SegmentReport =
-  /** Comes first, if the file can be opened. */
+  /** Reported first, if the file can be opened. */
   | {
       readonly what: 'begin';
       readonly archiveId: string;
@@ -620,7 +620,7 @@ export type SegmentReport =
       readonly message: MessageId;
       readonly blobs: readonly BlobHash[];
     }
-  /** Comes last, if the file can be opened. */
+  /** Reported last, if the file can be opened. */
   | {
       readonly what: 'end';
       readonly after: ChainState;
@@ -631,7 +631,7 @@ export type SegmentReport =
       readonly settled: SettledCounts;
     };
 
-/** More threads would wait for the disk, and each keeps a segment's results in memory. */
+/** Additional threads would only wait for the disk, and each keeps a segment's results in memory. */
 const MAX_THREADS = 4;
 
 /** One for the catalog file, one for the first segment. */
@@ -648,7 +648,7 @@ export function threadedChecker() {
     width,
     check(job: SegmentJob): AsyncIterable<SegmentReport> {
       const reports = new Readable({ objectMode: true, read() {} });
-      // The consumer receives the error. Until then, it must not count as unhandled.
+      // The consumer receives the error. Until then, it must not be treated as unhandled.
       reports.on('error', () => undefined);
       pool
         .run({ what: 'segment', job }, (report) => reports.push(report))

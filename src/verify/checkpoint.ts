@@ -33,7 +33,7 @@ export interface Checkpoint extends LogHead {
   readonly signature: string;
 }
 
-/** Returns a new key (PKCS #8, PEM), for a file of mode 0600. */
+/** Returns a new key (PKCS #8, PEM), for a file with mode 0600. */
 export function newSigningKey(): string {
   const { privateKey } = generateKeyPairSync('ed25519');
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();

@@ -10,7 +10,7 @@ import {
 
 const SCOPE = 'copy-target';
 
-/** An incomplete copy is stale after this many intervals since it was last complete. */
+/** An incomplete copy is stale once this many intervals have passed since it was last complete. */
 const STALE_INTERVALS = 3;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
@@ -70,14 +70,14 @@ interface CopyProblem {
   readonly message: string;
 }
 
-/** Up to this many damaged objects are uploaded individually; a copy with more is refreshed. */
+/** Up to this many damaged objects are uploaded individually; a copy with more is refreshed as a whole. */
 const MAX_NAMES = 10_000;
 /** Objects needed to open, describe and locate a copy. */
 const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
 
 /**
- * Records a verification of a copy. Damaged data stays known until everything was read and found intact, or was
- * replaced: a sample of other segments proves nothing about it. The small objects are always compared.
+ * Records a verification of a copy. Damage is remembered until everything has been read and found intact, or replaced:
+ * a sample of other segments proves nothing about it. The small objects are always compared.
  */
 export function recordCopyCheck(
   state: Memory,
@@ -99,8 +99,8 @@ export function recordCopyCheck(
 }
 
 /**
- * Records damage that a copy run found at its target. Repaired damage is shown until the next check, unless it was
- * shown before.
+ * Records damage that a copy run found at its target. Repaired damage is shown until the next check, unless it has been
+ * shown already.
  *
  * @param replaced objects known to be damaged, which the copy no longer needs
  */
@@ -121,7 +121,7 @@ export function recordCopyRepair(
   });
 }
 
-/** Returns a copy's damaged objects that were not replaced yet. */
+/** Returns a copy's damaged objects that have not been replaced yet. */
 export function damagedObjects(state: Pick<StateFile, 'get'>, to: string): ReadonlySet<string> {
   return new Set(recallCopy(state, to).damage?.names);
 }
@@ -138,7 +138,7 @@ function damageOf<M extends object>(
 }
 
 /**
- * Records the copies in the daemon's configuration, and returns those no longer in it: they keep their last state.
+ * Records the copies in the daemon's configuration, and returns those no longer in it, which keep their last state.
  *
  * @param plans the maximum interval between two copies, in milliseconds, by address
  */
@@ -203,7 +203,7 @@ export function copyStatus(copy: CopyFacts, now: number) {
   const damage = copyDamage(copy);
   return {
     to,
-    /** Null if only `copy init` or nothing was run. */
+    /** Null if nothing has been run, or only `copy init`. */
     encrypted: made?.encrypted ?? null,
     /** Time of the last update, and the commit it reached; null before the first copy. */
     copiedAt: isoOf(made?.at),
@@ -223,7 +223,7 @@ export function copyStatus(copy: CopyFacts, now: number) {
             code: failed.code,
             message: failed.text,
           },
-    /** The last verification; null for never. */
+    /** The last verification; null if there was none. */
     verified:
       checked === null
         ? null

@@ -61,7 +61,7 @@ export const verifyError = defineErrors({
     ],
   },
   disk: {
-    /** A verification stopped before it had read everything. */
+    /** A verification that stopped before it had read everything. */
     'verification-not-made': ({ reason }: { reason: string }) => [
       `The archive could not be verified: ${reasonText(reason)}.`,
       'Run "mailkeep verify" to see why.',
@@ -97,7 +97,7 @@ export const retentionError = defineErrors({
       `Nothing was removed: a hold of the configuration (${hold}) keeps ${counted(messages, 'message')} of it.`,
       'If the hold no longer applies, remove it from retention.hold in the configuration.',
     ],
-    /** The daemon cannot finish a `forget`, because it has the catalog open that must be rebuilt. */
+    /** The daemon cannot finish a `forget`, because it holds open the catalog that must be rebuilt. */
     'forget-unfinished': () => [
       '"mailkeep forget" was interrupted, and its messages are not removed yet. Nothing is pruned before that is finished.',
       'Stop the daemon and run "mailkeep prune --apply", which finishes it.',

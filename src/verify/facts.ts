@@ -45,7 +45,7 @@ export interface RunReport {
   /** `interrupted`: stopped on request; the run shows nothing about the archive's condition. */
   readonly outcome: 'done' | 'failed' | 'interrupted';
   readonly failures: readonly RunFailure[];
-  /** Scope of the run: account names and mailbox addresses. Those without a failure are healthy. */
+  /** The run's scope: account names and mailbox addresses. Those without a failure are healthy. */
   readonly accounts: readonly string[];
   readonly mailboxes: readonly string[];
   /** The copy's address, for a copy run. */
@@ -101,15 +101,15 @@ export class DaemonState {
   }
 }
 
-/** Returns liveness: the process responds. Damage is only reported, because a restart does not repair it. */
+/** Returns liveness: the process responds. Damage does not affect it, because a restart would not repair it. */
 export function liveness(state: DaemonState, known: KnownCondition, now: number) {
   return { ok: state.phase !== 'failed', ...common(state, known, now) };
 }
 
 /**
  * Returns readiness: started and not stopping. With a maximum age it also requires, like `status --max-age`, that every
- * mailbox was compared within that time. No copy may be stale and no damage known. An archive without mailboxes is
- * stale.
+ * mailbox was compared within that time, that no copy is stale and that no damage is known. An archive without
+ * mailboxes is stale.
  */
 export function readiness(
   state: DaemonState,

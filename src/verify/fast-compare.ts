@@ -117,7 +117,7 @@ export function openCheckedCatalog(dir: string, findings: Findings) {
 
 /**
  * Looks up the messages of findings in the catalog. If the catalog fails, `trouble` keeps the error for the verdict,
- * and later findings have no names.
+ * and later findings are left without names.
  */
 export class FindingLookup implements AffectedMessages {
   trouble: CatalogFailure | undefined;
@@ -166,7 +166,7 @@ export function catalogFailure(error: unknown): CatalogFailure {
 /**
  * How far a segment's messages have been verified. All records below the ordinal `covered` were verified, last at `at`.
  * `next` is the next ordinal in the current round, 0 between rounds. `end` follows the last message at that time; it is
- * 0 if an earlier version did not record it.
+ * 0 if it was not recorded by an earlier version.
  */
 export type SegmentVerification = Readonly<ScopeValue<'verified'>>;
 
@@ -238,7 +238,7 @@ export async function verifySample(options: {
   return {
     checked,
     of,
-    /** The oldest verification of any message; null if some were never verified. */
+    /** The oldest verification of any message; null if some have never been verified. */
     oldest: times.length === 0 || oldest === 0 ? null : oldest,
     found: findings.count,
     findings: findings.kept,

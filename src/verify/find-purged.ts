@@ -84,7 +84,7 @@ function visit(record: Parameters<typeof interpretRecord>[0]): VisitResult<Walke
   return { value: { kind: 'message', id, blobs: parts.flatMap(blobsOf) } };
 }
 
-/** The facts about one place in log order. A uid may have had several messages, one after another. */
+/** The facts about one place in log order. A uid may have belonged to several messages, one after another. */
 class PlaceStory {
   /** Facts about one message, until the next message appears. */
   readonly #episodes: {
@@ -157,7 +157,7 @@ class PlaceStory {
 }
 
 /**
- * Tracks which folder a path means at each point in the log. Facts use the path at their time, and a rename moves a
+ * Tracks which folder a path refers to at each point in the log. Facts use the path at their time, and a rename moves a
  * folder's places to another path.
  *
  * A key depends only on the renames before it, so both readings of the log give the same keys even if they look at
@@ -165,7 +165,7 @@ class PlaceStory {
  */
 export class FolderIdentities {
   readonly #renamed = new Map<string, string>();
-  /** Counts renames away from a path, because the next folder with that path is a new one. */
+  /** Counts how often the folder at a path was renamed, because the next folder with that path is a new one. */
   readonly #left = new Map<string, number>();
 
   /** Applies a fact. Call it for every fact, in log order. */
@@ -203,7 +203,7 @@ interface PurgeTargets {
 interface Shared {
   readonly message: MessageId;
   readonly blob: BlobHash;
-  /** Null if the blob is only kept for an incomplete message. */
+  /** Null if the blob is kept only for an incomplete message. */
   readonly with: MessageId | null;
 }
 

@@ -5,11 +5,11 @@ import type { ArchiveStatus, FolderStatus, MailboxStatus } from './archive-statu
 import type { CopyStatus } from './copy-facts.ts';
 import type { VerificationStatus } from './verification.ts';
 
-/** A folder counts as late if its last comparison is older: a day, plus the time of a nightly run. */
+/** A folder is late if its last comparison is older than this: a day, plus the time a nightly run takes. */
 export const LATE_HOURS = 26;
 export const LATE_MS = LATE_HOURS * 3_600_000;
 
-/** Percentage of its quota from which a mailbox counts as full. */
+/** Percentage of its quota at which a mailbox is reported as full. */
 const FULL_PERCENT = 95;
 
 /** A condition of an archive that needs attention. `bad`: damage, or protection that no longer works. */
@@ -95,7 +95,7 @@ function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
   const late = watched.filter(
     ({ provenAt }) => provenAt !== null && now - Date.parse(provenAt) > LATE_MS,
   );
-  // A folder with pending deletions has more than the service, and has its own issue.
+  // A folder with pending deletions has more than the service, and is reported separately.
   const incomplete = watched.filter(
     ({ complete, held: pending }) => complete === false && pending === 0,
   );
@@ -132,13 +132,13 @@ function failedRuns(runs: readonly StoredRun[]): Issue[] {
     .map((run) => ({ level: 'warn', kind: 'run-failed', run }));
 }
 
-/** The daemon counts as silent after this many times its usual interval, but not before this time in milliseconds. */
+/** The daemon is considered silent after this many of its usual intervals, but not before this many milliseconds. */
 const MISSED_RUNS = 3;
 const SILENT_MS = 900_000;
 
 /**
  * Returns when a silent daemon last made a sync run, and its usual interval. The interval comes from its past
- * runs, without contacting it. Returns null if no run is overdue, or there were none.
+ * runs, without contacting it. Returns null if no run is overdue, or none was ever made.
  *
  * @param runs latest runs, newest first
  */
@@ -179,7 +179,7 @@ export function isWatched(mailbox: Watching): boolean {
   return !isImported(mailbox) && !mailbox.unwatched;
 }
 
-/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` as a count; a null limit means none. */
+/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` as a count; the limit is null if there is none. */
 export interface QuotaUse {
   readonly name: string;
   readonly usage: number;
@@ -203,7 +203,7 @@ export function highestUsage(quotas: readonly QuotaUse[]): Fullness | null {
   return fullest;
 }
 
-/** Returns a share in whole percent, rounded down: nearly full must not show as full. */
+/** Returns a share in whole percent, rounded down, so that nearly full is not shown as full. */
 export function roundedPercent(share: number): number {
   return Math.floor(share * 100);
 }

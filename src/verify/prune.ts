@@ -20,7 +20,7 @@ import type { MessageId } from '../core/types.ts';
 import { retentionError } from './errors.ts';
 import type { PurgeSearch } from './find-purged.ts';
 
-/** In whole days; null keeps mail for ever. */
+/** In whole days; null keeps mail forever. */
 export type Policy = Omit<RetentionSettings, 'hold'>;
 
 /** Where a deleted message was. Times are milliseconds since the epoch. */
@@ -28,7 +28,7 @@ export interface DeletedPlace
   extends Pick<PastPlace, 'folderId' | 'mailbox' | 'address' | 'folder' | 'isNameable'> {
   readonly isDrafts: boolean;
   readonly endedAt: number;
-  /** Since when the latest reconciliation proves that the service does not have it; null without proof. */
+  /** When the latest reconciliation proved that the service no longer has it; null if there is no proof. */
   readonly confirmedAt: number | null;
   /** The mailbox is in its account's latest listing. */
   readonly isReachable: boolean;
@@ -40,7 +40,7 @@ export interface Candidate {
 }
 
 export type PruneReason = 'ended' | 'draft' | 'rule';
-/** If several reasons apply, the one to resolve first. */
+/** If several reasons apply, this is the one to resolve first. */
 export type KeepReason =
   | 'hold'
   | 'no-rule'
@@ -125,7 +125,7 @@ function keep(reason: KeepReason): Verdict {
 }
 
 const CLOCK_SLACK_MS = 5 * 60_000;
-/** After this long without a commit, the clock is probably wrong. If it is right, a sync must run first. */
+/** If there has been no commit for this long, the clock is probably wrong. If it is right, a sync must run first. */
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
 
 /** Compares a clock with the time of the last commit; undefined if it is plausible. */
@@ -261,8 +261,8 @@ export interface PurgePlaces {
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
- * Writes the purge journal, then records the removal in the log with one commit. After that it is decided, and
- * `compactPurged` must be called until it returns.
+ * Writes the purge journal, then records the removal in the log with one commit. From then on, the purge is decided,
+ * and `compactPurged` must be called until it returns.
  *
  * @param facts one per message, without the survey's blobs
  * @param survey must be newer than the last commit
@@ -334,7 +334,7 @@ export interface Compacted {
   readonly bytesAfter: number;
 }
 
-/** Segments to rewrite before their old files are removed. The disk needs space for them. */
+/** Segments to rewrite before their old files are removed. The disk needs space for both versions. */
 const DROP_EVERY = 4;
 
 interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {

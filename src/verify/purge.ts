@@ -189,7 +189,7 @@ export function preparePrune(
   });
 }
 
-/** Any doubt about a hold is an error, because a misunderstood hold would protect nothing. */
+/** Any doubt about a hold is an error, because a misinterpreted hold would protect nothing. */
 function heldByQueries(
   context: PlanningContext,
   catalog: Catalog,
@@ -261,7 +261,7 @@ export async function finishPurge(
   return { ...compacted, closed: true };
 }
 
-/** Builds a new catalog file, so that no page contains forgotten data. Removes old files that repairs set aside. */
+/** Builds a new catalog file, so that no page retains forgotten data. Removes files that repairs set aside. */
 async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
   await rebuildWithExtractors({ dir, signal });
   for (const name of readdirSync(dir)) {
@@ -273,7 +273,7 @@ async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
 /** Rewrites segments that use another codec, in order, one at a time. */
 export class Compaction {
   readonly #damaged: MailkeepError[] = [];
-  /** Segments before this one are done. Newer ones are sealed with this process's codec. */
+  /** Segments before this one are done. Newer ones will be sealed with this process's codec. */
   #next = 1;
 
   constructor(private readonly writer: Writer) {}
@@ -282,7 +282,7 @@ export class Compaction {
    * Rewrites the next segment, if any.
    *
    * @param leastFree bytes that must stay free while both files exist; otherwise nothing is done
-   * @returns all damage found since the start, and whether unexamined segments are left
+   * @returns all damage found since the start, and whether any segments remain unexamined
    */
   async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
@@ -339,7 +339,7 @@ export function planCompaction(dir: string, codec: ArchiveCodec) {
  * @param store all its segments are fetched first, and each is published once rewritten
  * @throws archive-in-use, network-file-system: nothing was changed
  * @throws errors of fetching and publishing a segment
- * @throws disk-full and other write errors: rewritten segments stay, and the next run continues
+ * @throws disk-full and other write errors: rewritten segments are kept, and the next run continues
  */
 export async function compactArchive(
   { environment, signal }: Pick<EngineContext, 'environment' | 'signal'>,
@@ -408,7 +408,7 @@ type ImportRun = ReturnType<typeof listImportRuns>[number];
 
 /**
  * Returns the imports that can be undone, newest first. `run` is an import's first commit, `commits` are the first and
- * last. A killed import ends where the next one starts.
+ * last. A killed import extends to the start of the next one.
  */
 export function listImportRuns(state: Pick<StateFile, 'runs'> | undefined) {
   const kept = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];

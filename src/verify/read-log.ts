@@ -192,7 +192,7 @@ class Reading {
   #settled: SettledCounts = { messages: 0, blobs: 0 };
   readonly #vouched: Set<ConfirmedCommit>;
   readonly #diverged: ConfirmedCommit[] = [];
-  /** Undefined at the start and after a lost segment, when any header is accepted. */
+  /** Undefined at the start and after a lost segment. Any header is accepted then. */
   #chain: ChainState | undefined;
   #previous = 0;
   #segment = 0;
@@ -247,7 +247,7 @@ class Reading {
     }
   }
 
-  /** Checks replaced generations. They are part of the log, so their damage counts too. */
+  /** Checks replaced generations. They are part of the log, so damage to them is reported as well. */
   async spares(checker: SegmentChecker, segment: number, listing: SegmentListing): Promise<void> {
     for (const generation of listing.get(segment) ?? []) {
       if (generation === this.#generation || this.#generation === 0) continue;
@@ -277,7 +277,7 @@ class Reading {
     }
   }
 
-  /** Called before the segment's batches, because batches after a gap must be folded differently. */
+  /** Called before the segment's batches, because batches that follow a gap must be folded differently. */
   #begin({ before, generation, archiveId }: Extract<SegmentReport, { what: 'begin' }>): void {
     this.#generation = generation;
     const expected =
@@ -313,7 +313,7 @@ class Reading {
 
 /**
  * Finds blobs by their positions in an archive's catalog. Positions are only hints, and the bytes must match the hash.
- * A caller that finds nothing waits until the log shows the position.
+ * If nothing is found, the caller waits until the position turns up in the log.
  */
 export class CatalogBlobs {
   #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;

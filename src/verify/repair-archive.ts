@@ -63,7 +63,7 @@ interface MendLogOptions {
   readonly damaged: readonly number[];
   /** The last commit known to a catalog or checkpoint. */
   readonly expected: ExpectedCommit | undefined;
-  /** The log ends before that commit, so search the copies for the rest. */
+  /** True if the log ends before that commit, so that the copies must be searched for the rest. */
   readonly endsEarly?: boolean;
   /** In hex, if known. Files of other archives are ignored. */
   readonly archiveId?: string | undefined;
@@ -385,7 +385,7 @@ async function openCopies(files: FileLayer, copies: readonly string[]) {
 
 /**
  * Determines the archive's id from local evidence: segment headers, its own checkpoints, or a copy that contains the
- * catalog's last commit. A copy proves nothing by itself, because it may be of another archive.
+ * catalog's last commit. A copy proves nothing by itself, because it may belong to another archive.
  *
  * @returns the id in hex; undefined without evidence and without copies
  * @throws `repair-archive-unknown` without evidence, `repair-other-archive` for a copy of another archive: nothing was
@@ -412,7 +412,7 @@ function archiveIdOf(
   return known;
 }
 
-/** Returns the id in most log files, because a single file may have been misplaced. */
+/** Returns the id that most log files contain, because a single file may have been misplaced. */
 function idOfSegments(files: FileLayer, dir: string): string | undefined {
   const votes = new Map<string, number>();
   for (const { header } of openedIn(files, dir)) {
@@ -431,7 +431,7 @@ function idOfCheckpoints(dir: string): string | undefined {
 const MAX_CHECKPOINTS = 1000;
 
 /**
- * Yields the checkpoints that this archive's own key has signed, newest names first.
+ * Yields the checkpoints signed by this archive's own key, in reverse order of their names.
  *
  * @param dir the archive
  * @param folder the archive or a copy
@@ -493,7 +493,7 @@ function idByCommit(
 interface ProofOptions
   extends Pick<MendLogOptions, 'dir' | 'files' | 'copies' | 'expected' | 'archiveId'> {
   readonly segments: ReadonlySet<number>;
-  /** From manifests in copies that a key of this archive has signed. */
+  /** From manifests in copies that were signed by a key of this archive. */
   readonly vouched: readonly ChainState[];
   readonly trustsCopies: boolean;
 }
@@ -505,7 +505,7 @@ interface UnprovenCopy {
 }
 
 interface Proof {
-  /** Returns whether a record was deliberately forgotten. Data that was stored again later is mail. */
+  /** Returns whether a record was deliberately forgotten. Data that was later stored again is mail. */
   readonly isForgotten: ForgottenCheck;
   readonly believed: FileTrust;
   readonly unproven: readonly UnprovenCopy[];
@@ -586,7 +586,7 @@ class KnownCommits {
   }
 }
 
-/** Messages and blobs that were deliberately forgotten, with the last commit to which that applies. */
+/** Messages and blobs that were deliberately forgotten, each with the last commit to which this applies. */
 class Purges {
   readonly #until = new Map<string, number>();
 
@@ -616,7 +616,7 @@ class Purges {
   };
 }
 
-/** Yields the readable batches. There are none if FORMAT is damaged, but purge marks are known without it. */
+/** Yields the readable batches. There are none if FORMAT is damaged, but purge marks can be read without it. */
 async function* batchesIn(
   files: FileLayer,
   dir: string,
@@ -636,7 +636,7 @@ interface RepairOptions {
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
   readonly copies: readonly string[];
-  /** From manifests in copies that a key of this archive has signed. */
+  /** From manifests in copies that were signed by a key of this archive. */
   readonly vouched?: readonly ChainState[];
   readonly trustsCopies?: boolean;
   readonly fetchAgain?: FetchAgain | undefined;
@@ -654,7 +654,7 @@ const BATCH_MESSAGES = 128;
  * nothing. The caller rebuilds the catalog.
  *
  * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
- * @throws `disk-full` and other write errors: finished repairs are complete, and it can be repeated
+ * @throws `disk-full` and other write errors: finished repairs are complete, and the call can be repeated
  */
 export async function repairArchive(options: RepairOptions) {
   const { dir, files = realFiles, checker, signal } = options;
@@ -684,7 +684,7 @@ export async function repairArchive(options: RepairOptions) {
   const done = {
     ...{ before, mended, ...skipped },
     restored: [] as Restored[],
-    /** Recorded as missing unless a copy or segment was skipped. The next repair searches for them again. */
+    /** Recorded as missing, unless a copy or segment was skipped. The next repair searches for them again. */
     missing: [] as Wanted[],
     /** Copies with commits after the last known one, which were not used. */
     unproven: proof?.unproven ?? [],
@@ -897,7 +897,7 @@ async function mendAll(
   }
 }
 
-/** Rebuilds a catalog that differs from the log. Keeps the old one if the log lost facts. */
+/** Rebuilds a catalog that differs from the log. Keeps the old one if the log has lost facts. */
 async function mendCatalog(
   { signal, report }: EngineContext,
   dir: string,

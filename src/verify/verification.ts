@@ -16,7 +16,7 @@ const DRILL = 'drill';
 
 const MAX_KEPT = 100;
 
-/** Another run may end and write just before this one writes its earlier result. */
+/** Another run may finish and write its result just before this one writes an earlier one. */
 const SET_BACK_MS = 60_000;
 
 export type FoundFinding = KnownFinding & Partial<Pick<StoredFinding, 'commit' | 'segment'>>;
@@ -26,7 +26,7 @@ interface DamageOutcome {
   readonly endedAt: number;
   readonly found: number;
   readonly findings: readonly FoundFinding[];
-  /** Returns whether the run read the subject of a known finding again. Only such findings can be cleared. */
+  /** Returns whether the run reread the subject of a known finding. Only such findings can be cleared. */
   readonly covers: (finding: StoredFinding) => boolean;
 }
 
@@ -40,7 +40,7 @@ type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
 /**
  * Records a verification. Damage that it did not cover stays known, because a sample or quick run proves nothing about
- * other bytes. Of concurrent verifications, the last one started is shown.
+ * other bytes. If verifications ran concurrently, the one that started last is shown.
  */
 export function recordVerification(state: Memory, outcome: VerificationOutcome): void {
   state.together(() => {
@@ -57,8 +57,8 @@ export function recordVerification(state: Memory, outcome: VerificationOutcome):
 }
 
 /**
- * Records damage found by other work, such as a catalog rebuild. The time and coverage of the last verification stay
- * unchanged.
+ * Records damage found by other work, such as a catalog rebuild. Does not change the time and coverage of the last
+ * verification.
  *
  * @param mode shown if nothing was verified before
  */
@@ -174,7 +174,7 @@ function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): Store
   ].slice(0, MAX_KEPT);
   const totals = countByKind(kept);
   for (const what of new Set([...counted.keys(), ...news.keys()])) {
-    // Counted findings may be the same again, so adding them would count them on every run.
+    // Findings known only by number may be the same ones, so adding them would count them again on every run.
     raise(totals, what, Math.max(counted.get(what) ?? 0, news.get(what) ?? 0));
   }
   const total = [...totals.values()].reduce((sum, count) => sum + count, 0);
@@ -199,7 +199,7 @@ function raise(counts: Map<string, number>, what: string, by: number): void {
   counts.set(what, (counts.get(what) ?? 0) + by);
 }
 
-/** Returns the findings that were not known before. Several may look alike; as many as are known count as the same. */
+/** Returns the findings that were not known before. If several look alike, as many as were known are excluded. */
 function newAmong(
   findings: readonly FoundFinding[],
   known: readonly KnownFinding[],
@@ -233,7 +233,7 @@ export function verificationStatus(last: VerificationFacts | null) {
     damagedSince: damage === null ? null : new Date(damage.since).toISOString(),
     found: damage?.found ?? 0,
     findings: damage?.findings ?? [],
-    /** The last export test: its start, the sample and the total number. */
+    /** The last export test: its start, the sample size and the total number. */
     drill: drill === null ? null : { ...drill, at: new Date(drill.at).toISOString() },
   };
 }

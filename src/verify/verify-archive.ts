@@ -44,7 +44,7 @@ type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
 
 /**
  * Returns the catalog state with which to settle messages; see `Settling`. If another process writes, threads see
- * different states. The version then differs at the end, and nothing settled counts.
+ * different states. In that case, the version differs at the end, and everything settled is disregarded.
  *
  * @returns `upTo`: messages from later commits are not settled
  */
@@ -229,7 +229,7 @@ class Verifying {
   readonly #witness: FindingLookup | undefined;
   #unread: string | null;
   #acrossGap = false;
-  /** The catalog has all rows, although `implied` has only the unsettled ones. */
+  /** The catalog contains all rows, although `implied` contains only the unsettled ones. */
   #agreed = false;
   #frozen = false;
 
@@ -248,12 +248,12 @@ class Verifying {
   async run(signal: AbortSignal): Promise<Verification> {
     const { dir, checker, full, progress } = this.options;
     const { catalog } = this.grown;
-    // Request this first. It takes as long as a segment and would otherwise finish last, on one thread.
+    // Request this first. It takes as long as a segment, and would otherwise finish last on a single thread.
     const structure =
       full && catalog !== undefined
         ? checker.structure(dir)
         : Promise.resolve<readonly string[]>([]);
-    // The error is handled when awaited. Until then, it must not count as unhandled.
+    // The error is handled when awaited. Until then, it must not be treated as unhandled.
     structure.catch(() => undefined);
     const fastComparison = full ? settlingState(this.grown) : undefined;
     const contradicting =
@@ -292,7 +292,7 @@ class Verifying {
       const messages = this.findings.keeps ? messagesInDamage(this.#concerns(), damage) : [];
       this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
     }
-    // Threads rebuild while this one compares. Their findings come first.
+    // Other threads rebuild while this one compares. Their findings come first.
     const rebuilding = this.#rebuildDeferred(signal);
     rebuilding.catch(() => undefined);
     const rows = new Findings();
@@ -443,8 +443,8 @@ class Verifying {
   }
 
   /**
-   * Returns the catalog's state. Damage to the file outranks differing rows. Called last, because name lookups may find
-   * more.
+   * Returns the catalog's state. Damage to the file outranks differing rows. Called last, because name lookups may
+   * reveal more damage.
    */
   async #judged(
     compared: CatalogState,

@@ -73,8 +73,8 @@ function withState(state: StateFile, act: (state: StateFile) => void): void {
 }
 
 /**
- * A copied or unpacked archive has no state until the first write. Only the archive's writer sets a damaged state
- * aside, because it may contain data that cannot be obtained again.
+ * A copied or unpacked archive has no state until something is first written to it. Only the archive's writer sets a
+ * damaged state aside, because it may contain data that cannot be obtained again.
  */
 function stateToWrite(
   dataDir: string,
@@ -272,7 +272,7 @@ function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
   return new Set(ids ?? []);
 }
 
-/** Records that a complete run without findings verified every segment. Samples continue from there. */
+/** Records that a complete run without findings has verified every segment. Samples continue from there. */
 export function recordCheckup(context: EngineContext, dataDir: string, at: number): void {
   writeStateOrWarn(context, dataDir, 'segments', (state) => {
     const catalog = openComparedCatalog(dataDir);
