@@ -10,9 +10,9 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 
-/** Delays before retrying a refused token: long enough not to get blocked. A changed file is noticed at once. */
+/** Delays before retrying a refused token: long enough not to get blocked. A changed file is noticed immediately. */
 const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
-/** Delays before retrying after a lost network, which is usually back soon. */
+/** Delays before retrying after the network was lost; it is usually back soon. */
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
 interface Waiting {
@@ -27,7 +27,7 @@ export function accountFailure(result: SyncResult): AccountFailure | undefined {
 
 /**
  * Returns how long to wait after a failure. The delay doubles, and up to half of it is random (`random` is from 0 to
- * 1), so that many daemons do not return at once.
+ * 1), so that many daemons do not all return at the same time.
  */
 function waitAfter(
   failure: Pick<AccountFailure, 'code' | 'family'>,
@@ -45,7 +45,7 @@ function waitAfter(
   return { trouble: { state, code: failure.code, since, retryAt }, tries };
 }
 
-/** Returns true for a disk error that may be temporary. If the end of the log may not be durable, it is final. */
+/** Returns true for a disk error that may be temporary, except one after which the log's end may not be durable. */
 export function isTemporaryDiskError(error: unknown): error is MailkeepError {
   return (
     error instanceof MailkeepError &&
@@ -72,7 +72,7 @@ interface Account {
   waiting: Waiting | undefined;
   tokenMark: string | null;
   probing: boolean;
-  /** Scheduled runs that have not finished: the next run of the same kind is skipped. */
+  /** Scheduled runs that have not finished. Until they do, further runs of the same kind are skipped. */
   readonly open: Set<RunKind>;
   mailboxes: readonly WatchedMailbox[];
   round: Round | undefined;
@@ -119,7 +119,7 @@ export class Accounts {
 
   failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
-    // Concurrent syncs fail after the first one, which does not count as another try.
+    // Concurrent syncs fail after the first one, which must not be treated as another attempt.
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
     account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;
@@ -135,7 +135,7 @@ export class Accounts {
     this.observer({ event: 'account-recovered', account: name, afterMs });
   }
 
-  /** Returns accounts to retry now: they are due, or their token has changed. Returns each once until `probed`. */
+  /** Returns accounts to retry now: they are due, or their token has changed. Each is returned once until `probed`. */
   due(tokenMark: (account: string) => string | null): string[] {
     const now = this.clock.now();
     const names: string[] = [];

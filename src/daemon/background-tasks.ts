@@ -55,7 +55,7 @@ interface ChildEnded {
   readonly error: { readonly code: string; readonly message: string } | undefined;
 }
 
-/** Runs a command of this program, plus `--json`, as a process with low priority. The signal ends the process. */
+/** Runs one of this program's commands with `--json`, as a process with low priority. The signal terminates it. */
 async function runChild(
   { program, env, variables = [] }: ChildOptions,
   args: readonly string[],
@@ -94,7 +94,7 @@ function lowerPriority(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW);
   } catch (error) {
-    // The process has just ended, or the system denies it.
+    // The process has just exited, or the system does not allow this.
     if (errnoOf(error) === undefined && !(error instanceof Error && 'info' in error)) throw error;
   }
 }
@@ -105,9 +105,9 @@ function lastJson(output: string): unknown {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** How many times of a cron expression are compared to find the longest interval. */
+/** How many occurrences of a cron expression are compared to find the longest interval. */
 const COMPARED = 10;
-/** Delay after a failure. It doubles with each further failure. */
+/** Delay after a failure. It doubles with each additional failure. */
 const FIRST_RETRY_MS = 60_000;
 const MAX_RETRY_MS = 3_600_000;
 const MAX_DOUBLINGS = 6;
@@ -163,7 +163,7 @@ export function checkDueAt(
   return times.next(Math.min(checked?.fullAt ?? plan?.since ?? now, now));
 }
 
-/** Returns whether an up-to-date copy must run to extend those of its locks that have passed half their period. */
+/** Returns whether an up-to-date copy must run anyway, to extend locks that are past half their period. */
 export function needsLockExtension(lockDays: number | null, madeAt: number, now: number): boolean {
   return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
 }
@@ -173,7 +173,7 @@ const LOOK_MS = 30_000;
 /** Pause after a failure outside the copy, such as an unwritable state, or after a verification that could not run. */
 const PAUSE_MS = 3_600_000;
 
-/** Settings for S3, as in docs/offsite.md. Only these child processes get them. */
+/** Settings for S3, as described in docs/offsite.md. Only these child processes receive them. */
 const VARIABLES = [
   'AWS_ACCESS_KEY_ID',
   'AWS_SECRET_ACCESS_KEY',
@@ -227,7 +227,7 @@ interface Planned {
   readonly copy: CopySettings;
   readonly times: CopyTimes;
   readonly full: CopyTimes | null;
-  /** When to try again, at the earliest, after an unexpected failure. */
+  /** The earliest time for another attempt after an unexpected failure. */
   pausedUntil: number;
   checkPausedUntil: number;
 }
@@ -251,7 +251,7 @@ export class ScheduledCopies {
     this.#child = { program, env, variables: VARIABLES };
   }
 
-  /** Sets the copies of a configuration. A copy that is already running is finished. */
+  /** Sets the copies of a configuration. A copy that is already running is allowed to finish. */
   configure(copies: readonly CopySettings[], timezone: string): void {
     const { clock, state, onDropped } = this.#options;
     const now = clock.now();
@@ -276,7 +276,7 @@ export class ScheduledCopies {
     if (event === 'pass-finished') this.#look();
   }
 
-  /** Aborts the running work. An interrupted copy stays as it was. */
+  /** Aborts the work in progress. An interrupted copy remains as it was. */
   async close(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
@@ -401,7 +401,7 @@ export class ScheduledCopies {
     onRun(copyReport('copy-check', to, startedAt, at, failure));
   }
 
-  /** Returns an error if a readable copy's folder is missing: its disk is not mounted, and ours would fill up. */
+  /** Returns an error if a readable copy's folder is missing: its disk is not mounted, so ours would fill up. */
   #isGone(to: string): ChildEnded | undefined {
     const { made } = recallCopy(this.#options.state, to);
     const isFolder = made !== null && !made.encrypted;
@@ -455,8 +455,8 @@ interface ChoreOptions {
 }
 
 /**
- * Returns the scheduled pruning task. It removes the same mail as `mailkeep prune --apply`, exclusively, using the
- * daemon's open archive. Failures are logged and reported, not thrown.
+ * Returns the scheduled pruning task. It removes the same mail as `mailkeep prune --apply`, using the daemon's open
+ * archive, with exclusive access. Failures are logged and reported, not thrown.
  *
  * @param retention returns the current settings, which a reload changes
  */
@@ -493,8 +493,8 @@ export function scheduledPruning(
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       failure = error;
-      // The next pruning, scheduled or manual, finishes one that is already decided. Only the code is logged, because a
-      // hold's query may contain people's names.
+      // The next pruning, scheduled or manual, finishes one that is already decided. Only the error code is logged,
+      // because a hold's query may contain people's names.
       const { code, family } = error;
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });

@@ -46,7 +46,7 @@ export const changeMessage = z.object({
   uid: z.int().min(1).optional(),
 });
 
-/** The response to `sync` has any number of progress lines, and then one other line. */
+/** The response to `sync` consists of any number of progress lines, followed by one other line. */
 export const answerLine = z.union([
   z.object({ progress: syncProgress }),
   z.object({ result: syncResult }),
@@ -62,14 +62,14 @@ function errorLine(error: unknown): AnswerLine {
   return { error: { family, code, facts } };
 }
 
-/** Enough, because requests contain only names. */
+/** This is plenty, because requests contain only names. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /**
  * Serves the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
  * owner may connect. If a client disconnects, its work continues.
  *
- * @param link returns a sign-in link to the web interface, or null if that is not served
+ * @param link returns a sign-in link to the web interface, or null if it is not served
  */
 export async function startControlServer(
   place: ControlSocketPath,
@@ -161,7 +161,7 @@ async function sync(
   const narrowing = { ...message, account: message.account };
   let release = () => {};
   const ended = new Promise<AnswerLine>((resolve) => {
-    // Waits a turn, because the sync may just have ended with a more specific result.
+    // Waits one turn, because the sync may just have finished with a more specific result.
     const stopped = (): void => resolve(errorLine(daemonError('daemon-stopped', {})));
     release = onAbort(ending, () => setImmediate(stopped));
   });
@@ -173,7 +173,7 @@ async function sync(
           if (!response.destroyed && !response.writableNeedDrain) write({ progress });
         })
         .done.then((result) => ({ result }));
-  // Writing to a disconnected client is harmless, and the wait ends with the sync.
+  // Writing to a disconnected client is harmless, and the wait is over when the sync finishes.
   const line = await Promise.race([work.catch(errorLine), ended]);
   release();
   write(line);
@@ -196,11 +196,11 @@ async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T
 
 const STATUS_MS = 2_000;
 
-/** A line may be long, because a sync result lists every folder. */
+/** Lines may be long, because a sync result lists every folder. */
 const LINE_BYTES = 64 * 1024 * 1024;
 const LF = 10;
 
-/** No process listens on the socket, because the daemon was killed or is about to end. */
+/** Nothing is listening on the socket, because the daemon was killed or is about to exit. */
 const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 /** Returns the daemon's status, or null if none responds. */
@@ -220,8 +220,8 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
  * Requests a sync or a plan from the daemon. Aborting the signal disconnects, but the daemon continues.
  *
  * @returns null if no daemon responds
- * @throws the daemon's own errors; `daemon-stopped` if it has ended; `daemon-version` if it runs another version of the
- * program
+ * @throws the daemon's own errors; `daemon-stopped` if it has exited; `daemon-version` if it runs another version of
+ * the program
  */
 export async function askSync(
   socket: string,

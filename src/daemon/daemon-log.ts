@@ -34,8 +34,8 @@ export async function openDaemonLog(
 const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name', 'msg']);
 
 /**
- * Returns a log record as a readable line: the message and its facts, without zeros. Removes terminal control
- * characters, because facts may come from the service.
+ * Returns a log record as a readable line: the message and its facts, omitting zeros. Removes terminal control
+ * characters, because facts may originate from the service.
  */
 export function prettyLine(line: Readonly<Record<string, unknown>>): string {
   const facts = Object.entries(line).flatMap(([name, value]) => {
@@ -161,7 +161,7 @@ function numbersOf(result: SyncResult) {
   };
 }
 
-/** Configuration errors are logged in full, because they name fields of a file and contain no secret values. */
+/** Configuration errors are logged in full, because they name fields in a file and contain no secret values. */
 function errorFacts(error: unknown): object {
   if (error instanceof MailkeepError) {
     const { code, family } = error;

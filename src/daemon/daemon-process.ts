@@ -31,7 +31,7 @@ import { SyncRuns, taskReport } from './runs.ts';
 import { recordStart, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
-/** A closing terminal sends SIGHUP before it disappears. Interval and number of checks whether it has. */
+/** A closing terminal sends SIGHUP before it disappears. How often, and how many times, to check whether it has. */
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
@@ -77,7 +77,7 @@ function watchTerminal(gone: () => void): void {
   timer.unref();
 }
 
-/** A shorter tidying round found nothing to do. */
+/** A tidying round shorter than this found nothing to do. */
 const WORTH_NOTING_MS = 100;
 
 /** Records the daemon's runs in the archive's state, for the web interface. */
@@ -135,8 +135,8 @@ export class RunRecorder {
 export type OnStop = (stop: () => unknown) => void;
 
 /**
- * Calls `act`, and then stops everything that it started, in reverse order, even if it failed. A failing stop does not
- * prevent the others.
+ * Calls `act`, and afterwards stops everything that it started, in reverse order, even if it failed. A failing stop
+ * does not prevent the others.
  *
  * @throws the error of `act`, otherwise the first error of a stop
  */
@@ -152,7 +152,7 @@ export async function withCleanup<T>(act: (onStop: OnStop) => Promise<T>): Promi
   return result.value;
 }
 
-/** Reports damage found while sealing only once, although every round finds it. A round without damage clears it. */
+/** Reports damage found while sealing only once, although every round finds it. A round that finds none clears it. */
 function watchSealing(options: {
   readonly now: () => number;
   readonly log: DaemonLog;
@@ -194,8 +194,8 @@ interface Parts {
 }
 
 /**
- * Runs `mailkeep daemon`, which keeps an archive up to date until the signal. If a step of the start fails, everything
- * that was started is stopped.
+ * Runs `mailkeep daemon`, which keeps an archive up to date until the signal. If a startup step fails, everything
+ * already started is stopped.
  *
  * @throws archive-in-use if another daemon or a writing command has the archive; cannot-listen
  */

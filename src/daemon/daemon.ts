@@ -20,10 +20,10 @@ import {
 import { Run, type SyncRunner } from './runs.ts';
 import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
 
-/** Delays between searches for an announced message that has not appeared. About a minute in total. */
+/** Delays between searches for an announced message that has not appeared. They add up to about a minute. */
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 
-/** Maximum number of awaited messages per mailbox. Notifications may be fake, so further ones only start a sync. */
+/** Maximum awaited messages per mailbox. Notifications may be forged, so any beyond this only start a sync. */
 const MAX_AWAITED = 1_000;
 
 function hintedMailbox(
@@ -51,8 +51,8 @@ export class AwaitedMessages {
   }
 
   /**
-   * Called after a sync. Drops messages that arrived or were awaited for too long, and returns how many were given up,
-   * and the milliseconds until the next search (null if nothing is awaited).
+   * Called after a sync. Drops messages that have arrived or were awaited for too long. Returns how many were given up
+   * on, and the milliseconds until the next search (null if nothing is awaited).
    */
   settle(
     mailbox: WatchedMailbox,
@@ -79,7 +79,7 @@ export class AwaitedMessages {
   }
 }
 
-/** A shared/exclusive lock. A waiting exclusive holder precedes shared ones that come later. */
+/** A shared/exclusive lock. A waiting exclusive holder takes precedence over later shared ones. */
 class SharedTurn {
   readonly #sharing = new Set<Promise<unknown>>();
   #alone: Promise<void> | undefined;
@@ -111,7 +111,7 @@ class SharedTurn {
   }
 }
 
-/** Segments are sealed when the daemon is idle, and at least this often. */
+/** Segments are sealed whenever the daemon is idle, and at least this often. */
 const TIDY_EVERY_MS = 600_000;
 
 /** Timers fire late after a suspend, but never early, so the clock is checked this often. */
@@ -131,14 +131,14 @@ export interface DaemonOptions {
   readonly clock: DaemonClock;
   readonly timetable: Timetable;
   readonly begun: (name: Scheduled, at: number) => void;
-  /** Scheduled work other than syncs. Each task reports its result itself. */
+  /** Scheduled work other than syncs. Each task reports its own result. */
   readonly chores: {
     verify(signal: AbortSignal): Promise<void>;
     prune(signal: AbortSignal): Promise<void>;
   };
   readonly observer: Observer;
   readonly random: () => number;
-  /** Called if the archive cannot continue, or after an internal error: the process must end. */
+  /** Called if the archive cannot continue, or after an internal error: the process must exit. */
   readonly onFatal: (error: unknown) => void;
 }
 
@@ -162,7 +162,7 @@ export class Daemon {
   #cancelWake: (() => void) | undefined;
   readonly #jumps: ClockJumps;
   #diskWaits = false;
-  /** True if data was added since the last tidying round, or if that round left work. */
+  /** True if data has been added since the last tidying round, or if that round left work. */
   #untidy = true;
   #isTidying = false;
   #tidiedAt: number;
@@ -206,7 +206,7 @@ export class Daemon {
     await Promise.all([...this.#errands, this.#chores]);
   }
 
-  /** Applies another configuration between two syncs. If `change` throws, the old sync settings stay. */
+  /** Applies another configuration between two syncs. If `change` throws, the old sync settings remain in effect. */
   async reload(
     accounts: readonly string[],
     timetable: Timetable,
@@ -229,7 +229,7 @@ export class Daemon {
     this.#wake();
   }
 
-  /** Syncs the requested mailboxes, starting after this call. The run's promise resolves at the end. */
+  /** Syncs the requested mailboxes, starting after this call. The run's promise resolves when it is complete. */
   sync(request: SyncRequest, progress: ProgressListener): Run {
     const { full, acceptEndings, folders, account, mailboxes } = request;
     const chosen = this.#chosen(account);
@@ -253,7 +253,7 @@ export class Daemon {
     return this.options.runner.plan(chosen, narrowing, full, signal);
   }
 
-  /** Syncs a mailbox at once. While that sync waits, further notifications are merged into it. */
+  /** Syncs a mailbox immediately. While that sync is waiting, further notifications are merged into it. */
   hint(hint: ChangeNotice): void {
     const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
     if (mailbox === undefined) {
@@ -266,7 +266,7 @@ export class Daemon {
     if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
   }
 
-  /** Syncs mailboxes before other scheduled ones, but after notifications and requests: this is only a guess. */
+  /** Syncs mailboxes before other scheduled ones, but after notifications and requests, as this is only a guess. */
   checkSooner(account: string, mailboxes: readonly string[]): void {
     if (!this.#accounts.isOpen(account)) return;
     const known = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
@@ -350,7 +350,7 @@ export class Daemon {
     this.#accounts.retryNow();
   }
 
-  /** Starts a scheduled run over an account's mailboxes, unless the last one is unfinished or the account waits. */
+  /** Starts a scheduled run over an account's mailboxes, unless the last is unfinished or the account is waiting. */
   async #round(kind: 'sync' | 'sweep', account: string, aim: SyncScope): Promise<void> {
     if (kind === 'sweep') this.#accounts.oweSweep(account);
     if (!this.#accounts.isOpen(account)) return;
@@ -470,7 +470,7 @@ export class Daemon {
       onFatal(error);
       return;
     }
-    // Concurrent syncs fail because of the same disk.
+    // Concurrent syncs fail because they use the same disk.
     if (paused === undefined) return;
     this.#diskWaits = true;
     const retryAt = clock.now() + DISK_WAIT_MS;
@@ -486,7 +486,7 @@ export class Daemon {
     );
   }
 
-  /** Starts a tidying round, unless one is running or nothing was added since the last one. */
+  /** Starts a tidying round, unless one is running or nothing has been added since the last one. */
   #tidy(): void {
     if (this.#stopping.signal.aborted || !this.#untidy || this.#isTidying) return;
     this.#untidy = false;
@@ -538,7 +538,7 @@ export class Daemon {
     return run;
   }
 
-  /** Tracks background work. Its failure is the daemon's. */
+  /** Tracks background work. If it fails, the daemon fails. */
   #errand(work: Promise<void>): void {
     const errand = work.catch((error: unknown) => {
       if (!this.#stopping.signal.aborted) this.#failed(error);

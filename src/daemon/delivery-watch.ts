@@ -6,7 +6,7 @@ import type { DeliveryLogRecord } from '../service/platform-wire.ts';
 export type LogMemory = Pick<StateFile, 'get' | 'set'>;
 
 const SCOPE = 'delivery-log';
-/** Limit of entries per account, which take about 100 kB. */
+/** Maximum entries per account, which take about 100 kB. */
 const MOST = 500;
 
 /** Returns an account's recorded webhook deliveries, newest first. */
@@ -43,8 +43,8 @@ function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
 }
 
 /**
- * Returns the number of attempts of a delivery log entry. The service counts retries without the first attempt, and has
- * no "pending" state. A delivery without success, retries and duration was never attempted.
+ * Returns the number of attempts made for a delivery log entry. The service does not count the first attempt as a
+ * retry, and has no "pending" state. A delivery with no success, retries or duration was never attempted.
  */
 export function countAttempts({
   is_successful: isSuccessful,
@@ -82,7 +82,7 @@ export interface WebhookFinding {
   readonly webhook: OwnWebhook;
   /** `off`: paused or disabled. */
   readonly state: 'well' | 'missing' | 'off' | 'failing';
-  /** As spelled by the service. Null if it does not know the webhook. */
+  /** As spelled by the service. Null if the webhook is unknown to it. */
   readonly status: string | null;
   readonly failures: number;
   readonly lastSuccessAt: number | null;
@@ -90,7 +90,7 @@ export interface WebhookFinding {
 
 /** Older failures say nothing about the present. */
 const RECENT_MS = 24 * 3_600_000;
-/** This many deliveries in a row that needed retries are no coincidence. */
+/** This many consecutive deliveries that needed retries are no coincidence. */
 const MANY = 3;
 
 export function judgeWebhooks(
@@ -136,7 +136,7 @@ const WEBHOOKS_A_PAGE = 100;
 const GOOD_MS_A_PAGE = 14 * 60_000;
 const MAX_GOOD_MS = 56 * 60_000;
 
-/** The service's webhooks of an order. A single page is requested each time, but several pages only once per hour. */
+/** The service's list of an order's webhooks. A single page is requested each time, several only once per hour. */
 export class WebhookListing {
   #known: { readonly at: number; readonly listed: readonly ListedWebhook[] } | undefined;
 
@@ -179,7 +179,7 @@ function isGood(
   return isFresh && own.every((id) => active.has(id));
 }
 
-/** Number of entries to request if none is known. Takes two requests. */
+/** Number of entries to request if none are known. Takes two requests. */
 const FIRST_ENTRIES = 200;
 /** Maximum number of entries to request to catch up with the log. Takes ten requests. */
 const MAX_ENTRIES = 1_000;
@@ -188,7 +188,7 @@ const OPEN_MS = 24 * 3_600_000;
 
 /**
  * Checks over the Platform API whether an account's webhooks exist, are active and deliver, and records its delivery
- * log. Costs about two requests if nothing happened, and none without webhooks of ours.
+ * log. Costs about two requests if nothing happened, and none if we have no webhooks.
  *
  * @throws errors of `PlatformClient`
  */
@@ -199,7 +199,7 @@ export async function watchDeliveries(options: {
   readonly own: readonly OwnWebhook[];
   readonly listing?: WebhookListing;
   readonly memory: LogMemory;
-  /** Called with deliveries that are new in the log: mail arrived, even if no webhook reached us. */
+  /** Called with deliveries that are new in the log. They show that mail arrived even if no webhook reached us. */
   readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
   readonly now: () => number;
   readonly signal: AbortSignal;
@@ -245,14 +245,14 @@ export async function fetchDeliveries(
       logged.push(entry);
     }
     if (read >= most) break;
-    // The order of entries is not documented, so it counts only if it was observed.
+    // The order of entries is not documented, so it is relied on only if it was observed.
     const isLevel = newestFirst && (logged.at(-1)?.at ?? Number.POSITIVE_INFINITY) < levelAt;
     if (read % ENTRIES_A_PAGE === 0 && isLevel) break;
   }
   return logged;
 }
 
-/** Returns the time before which all entries are known and final, milliseconds since the epoch. */
+/** Returns the time before which all entries are known and final, in milliseconds since the epoch. */
 function levelWith(before: readonly LoggedDelivery[], now: number): number {
   const open = before.filter(
     ({ at, success, attempts, mostAttempts }) =>
@@ -291,16 +291,16 @@ interface ListedHook extends ListedWebhook {
   readonly mailbox: string;
 }
 
-/** The step that gives a mailbox one working webhook of ours at an address. */
+/** The step needed for a mailbox to have exactly one working webhook of ours at an address. */
 export type WebhookStep<Hook extends ListedHook> = {
   readonly mailbox: PlannedMailbox;
-  /** Ids of our webhooks at that address that the service no longer has. */
+  /** Ids of our webhooks for that address that no longer exist at the service. */
   readonly missing: readonly string[];
 } & ({ readonly act: 'keep' | 'resume'; readonly hook: Hook } | { readonly act: 'create' });
 
 /**
- * Plans one webhook per mailbox at one address. Only webhooks whose secrets are stored here are ours, because the
- * deliveries of others would be refused. Pure.
+ * Plans one webhook per mailbox, all with the same address. Only webhooks whose secrets are stored here are ours,
+ * because the deliveries of others would be refused. Pure.
  *
  * @param own webhooks created here for the account of these mailboxes
  */

@@ -5,7 +5,7 @@ import type { DaemonOptions } from './daemon.ts';
 import type { RunKind, SyncScope, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
 
-/** From the most to the least urgent. A sync of a higher rank that takes long becomes backlog. */
+/** From the most to the least urgent. A long-running sync of a higher rank becomes backlog. */
 const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
 export interface Task {
@@ -119,7 +119,7 @@ const REPORT_EVERY_MS = 30_000;
 
 interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
   readonly isOpen: (account: string) => boolean;
-  /** Called when a sync has ended, with or without failures of the service. */
+  /** Called when a sync has finished, with or without service failures. */
   readonly onPassed: (task: Task, kind: RunKind, result: SyncResult) => void;
   readonly onFailed: (error: unknown) => void;
   readonly onIdle: () => void;
@@ -142,7 +142,7 @@ export class Dispatcher {
 
   constructor(private readonly options: DispatcherOptions) {}
 
-  /** Queues a sync, or joins a waiting one with the same aim. The run counts it until it ends. */
+  /** Queues a sync, or joins a waiting one with the same aim. The run counts it until it finishes. */
   add(mailbox: WatchedMailbox, rank: RunKind, aim: SyncScope, run: Run | undefined): void {
     const same = this.#waiting.find(
       (task) => mailboxKey(task.mailbox) === mailboxKey(mailbox) && sameAim(task.aim, aim),
@@ -156,7 +156,7 @@ export class Dispatcher {
     }
   }
 
-  /** Queues syncs before all others of their rank, in the given order. Moves those that already wait. */
+  /** Queues syncs before all others of their rank, in the given order. Moves those already waiting. */
   addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: SyncScope, run: Run): void {
     for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
     const turns = new Map(mailboxes.map((mailbox, turn) => [mailboxKey(mailbox), turn]));
@@ -192,7 +192,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends the runs that wait for an account's syncs, with the failure. The syncs stay in the queue. */
+  /** Ends the runs waiting for an account's syncs, reporting the failure. The syncs remain in the queue. */
   fail(account: string, result: SyncResult): void {
     const failures = result.failures.filter(({ mailbox }) => mailbox === null);
     for (const task of this.#waiting) {
@@ -200,7 +200,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends all runs that wait for an account's syncs, even running ones, with the failure. The syncs follow later. */
+  /** Ends all runs waiting for an account's syncs, even running ones, reporting the failure. The syncs follow later. */
   abandon(account: string, failures: readonly SyncFailure[]): void {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);
@@ -236,7 +236,7 @@ export class Dispatcher {
     }));
   }
 
-  /** Interrupts all syncs, requeues them, and resolves when they end. Nothing starts until every pause is resumed. */
+  /** Interrupts and requeues all syncs. Resolves once they have stopped. None starts until every pause is resumed. */
   async pause(): Promise<void> {
     this.#paused += 1;
     this.#cancelTimer?.();
@@ -250,7 +250,7 @@ export class Dispatcher {
     this.weigh();
   }
 
-  /** Interrupts all syncs for good. Waiting runs never end: their callers learn of it in another way. */
+  /** Interrupts all syncs for good. Waiting runs never finish: their callers find out in another way. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.pause();

@@ -61,7 +61,7 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
   const socket = env.NOTIFY_SOCKET ?? '';
   let timer: NodeJS.Timeout | undefined;
   let last: Promise<void> = Promise.resolve();
-  /** True while a watchdog message waits to be sent, so that no second one is queued. */
+  /** True while a watchdog message is waiting to be sent, so that a second one is not queued. */
   let isPingWaiting = false;
   const send = (args: readonly string[], before: () => void = () => {}): void => {
     if (socket === '') return;
@@ -101,7 +101,7 @@ function notify(
   socket: string,
   path = '/usr/bin:/bin',
 ): Promise<string | null> {
-  // The child gets nothing else from our environment.
+  // The child receives nothing else from our environment.
   const env = { NOTIFY_SOCKET: socket, PATH: path };
   const killed = { timeout: TIMEOUT_MS, killSignal: 'SIGKILL' } as const;
   const child = spawn('systemd-notify', [...args], { env, stdio: 'ignore', ...killed });
@@ -179,11 +179,11 @@ interface UsageWatchOptions extends WatchTiming {
   readonly now: () => number;
 }
 
-/** Interval of checks whether a listing is due. A check costs no request. */
+/** How often to check whether a listing is due. A check costs no request. */
 const CHECK_MS = 60_000;
-/** Minimum interval of early listings, which unreachable mailboxes cause. */
+/** Minimum interval between early listings, which are caused by unreachable mailboxes. */
 const OUT_OF_TURN_MS = 1_800_000;
-/** Limit of early syncs per listing, so that a listing that is always wrong does not use up the budget. */
+/** Maximum early syncs per listing, so that a consistently wrong listing does not use up the budget. */
 const MAX_SOONER = 100;
 
 const REFUSED: ReadonlySet<string> = new Set([
@@ -339,7 +339,7 @@ const MAX_PENDING = 1_000;
  * depends on this: scheduled syncs find unannounced mail.
  */
 export class WebhookWatch extends PeriodicWatch {
-  /** The last report by webhook, or by account if the check failed. */
+  /** The last report for each webhook, or for each account whose check failed. */
   readonly #said = new Map<string, string>();
   readonly #listings = new Map<string, WebhookListing>();
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
@@ -426,7 +426,7 @@ export class WebhookWatch extends PeriodicWatch {
       const address = mailbox.toLowerCase();
       latest.set(address, Math.max(at, latest.get(address) ?? 0));
     }
-    // Least recently compared first, so that a log that is always wrong does not delay others.
+    // Least recently compared first, so that a consistently wrong log does not delay the others.
     const missed = listing.mailboxes
       .filter(({ address }) => latest.has(address.toLowerCase()))
       .filter(({ address }) => selects(settings.mailboxes, address))
@@ -472,14 +472,14 @@ const EVERYTHING = {
   acceptEndings: false,
 };
 
-/** The archive's facts cost several queries per folder, and each metric of a scrape asks for them. */
+/** The archive's facts cost several queries per folder, and every metric in a scrape asks for them. */
 const FACTS_MS = 5_000;
 
 export type Integrations = Awaited<ReturnType<typeof openIntegrations>>;
 
 /**
  * Opens the configured integrations: health and metrics, webhooks, the web interface and the service manager. `onStop`
- * receives a function that stops each of them.
+ * receives a function to stop each one.
  *
  * @throws cannot-listen
  */
@@ -627,7 +627,7 @@ export async function openIntegrations(options: {
       webhooks?.look();
       usages?.look();
     },
-    /** Returns a sign-in link to the web interface, or null if that is not served. */
+    /** Returns a sign-in link to the web interface, or null if it is not served. */
     link: (mailboxes: readonly string[] | null) => web?.link(mailboxes) ?? null,
     failed(error: unknown) {
       state.enter('failed');

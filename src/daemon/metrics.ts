@@ -30,7 +30,7 @@ export async function startHealthServer({
 }: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
   readonly state: DaemonState;
   readonly facts: () => ArchiveFacts;
-  /** Returns known damage and copies. Cheaper than `facts`, because supervisors query every few seconds. */
+  /** Returns known damage and copies. Cheaper than `facts`, because supervisors query it every few seconds. */
   readonly known: () => KnownCondition;
   readonly now: () => number;
 }): Promise<HealthServer> {
@@ -120,7 +120,7 @@ export function labelled<Label extends string>(
 
 type Row<Of> = readonly [name: string, help: string, read: (of: Of) => number | null];
 
-/** Metrics of the whole archive. Those of verification are absent before the first one. */
+/** Metrics for the whole archive. Those about verification are absent until the first one. */
 const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   ['messages', 'Distinct messages in the archive', ({ messages }) => messages],
   ['message_bytes', 'Bytes of their raw sources', ({ messageBytes }) => messageBytes],
@@ -318,8 +318,8 @@ export class RunMetrics {
 }
 
 /**
- * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and the addresses of
- * copies. Only one metric has mail addresses, and only on request.
+ * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and copies' addresses.
+ * Only one metric contains mail addresses, and only on request.
  */
 export class Metrics extends RunMetrics {
   readonly #addresses = new Registry();
@@ -331,7 +331,7 @@ export class Metrics extends RunMetrics {
   }: {
     readonly version: string;
     readonly now: () => number;
-    /** Called for each metric of a scrape, so it should cache what is expensive. */
+    /** Called for each metric in a scrape, so it should cache anything expensive. */
     readonly facts: () => ArchiveFacts;
   }) {
     super(version);

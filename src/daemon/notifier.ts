@@ -16,7 +16,7 @@ const troubleSchema = z.object({
   subject: z.object({
     kind: z.enum(SUBJECT_KINDS),
     name: z.string(),
-    /** Distinguishes subjects that share a name, now or later. By default the name. */
+    /** Distinguishes subjects that share a name, now or later. Defaults to the name. */
     id: z.string().optional(),
   }),
   failure: z.object({ family, code: z.string(), message: z.string() }),
@@ -24,9 +24,9 @@ const troubleSchema = z.object({
   seenAt: z.number(),
   /** When it recovered. Null while it fails. */
   wellSince: z.number().nullable(),
-  /** When the failure was last reported. Null before that, and once its recovery has been reported. */
+  /** When the failure was last reported. Null until then, and again once its recovery has been reported. */
   toldAt: z.number().nullable(),
-  /** Family of the reported failure. By default that of `failure`. */
+  /** Family of the reported failure. Defaults to that of `failure`. */
   toldAs: family.optional(),
   /** True if a recovery was reported within the last hour: the next one must last before it is reported. */
   flapping: z.boolean(),
@@ -49,7 +49,7 @@ export interface Observation {
 }
 
 /**
- * Returns what a run shows about its subjects: nothing if interrupted, and nothing of unreached accounts' mailboxes.
+ * Returns what a run shows about its subjects: nothing if interrupted, or about unreached accounts' mailboxes.
  */
 export function observationsFromRun(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
@@ -175,10 +175,10 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Mail subjects, chats and SMS cut longer lines anyway. */
+/** Mail subjects, chats and SMS truncate longer lines anyway. */
 const MAX_CHARACTERS = 300;
 
-/** Returns a notification in one line. Null is a heartbeat. */
+/** Returns a notification as a single line. Null means a heartbeat. */
 function noticeSummary(notice: Notice | null): string {
   if (notice === null) return 'mailkeep: all is well';
   const { still } = notice;
@@ -230,13 +230,13 @@ export interface Notice {
 const PATIENCE_MS = 15 * 60_000;
 /** If a problem returned within this time, it must be gone for as long before its recovery is reported. */
 const FLAPPING_MS = 60 * 60_000;
-/** Minimum interval between notifications. What happens in the meantime is reported together. */
+/** Minimum interval between notifications. Anything that happens in the meantime is reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
 /** How long to keep subjects that are no longer observed, such as removed mailboxes. */
 const FORGET_MS = 30 * REMIND_MS;
 
-/** Failures on which a user must act. Damage is the gravest. */
+/** Failures that require the user to act. Damage is the gravest. */
 const GRAVITY: Readonly<Partial<Record<ErrorFamily, number>>> = {
   ...{ auth: 1, config: 1, usage: 1, disk: 1, held: 1 },
   damage: 2,
@@ -273,7 +273,7 @@ function failed(
   if (known.wellSince !== null && known.toldAt === null) {
     return { ...begun, flapping: known.flapping };
   }
-  // During a network loss, a refused token stays refused. Reporting it again later would be a repetition.
+  // A refused token is still refused while the network is down. Reporting it again later would only repeat the report.
   const isMilder =
     known.wellSince === null && gravityOf(failure.family) < gravityOf(known.failure.family);
   return {
@@ -321,7 +321,7 @@ function isRipe(
 ): boolean {
   const gravity = gravityOf(failure.family);
   if (wellSince !== null) return false;
-  // The failure may have become one on which a user must act.
+  // The failure may have become one that requires the user to act.
   if (toldAt !== null) return gravity > gravityOf(toldAs ?? failure.family);
   return gravity > 0 || now - since >= PATIENCE_MS;
 }
@@ -357,7 +357,7 @@ export function hasNoFailures({ troubles }: ReportedState): boolean {
   );
 }
 
-/** Parses a channel's stored reports. If the format differs, there are none: at worst, a report is repeated. */
+/** Parses a channel's stored reports. If the format differs, it returns none: at worst, a report is repeated. */
 export function readReported(value: unknown): ReportedState {
   return reportedSchema.safeParse(value).data ?? NO_REPORTS;
 }
@@ -422,14 +422,14 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    // It has just ended.
+    // It has just exited.
     if (errnoOf(error) !== 'ESRCH') throw error;
   }
 }
 
 /**
- * POSTs a notification as JSON. In the URL, `{code}` becomes 0 or 1 and `{status}` becomes `up` or `down`, as heartbeat
- * services expect.
+ * POSTs a notification as JSON. In the URL, `{code}` is replaced by 0 or 1 and `{status}` by `up` or `down`, as
+ * heartbeat services expect.
  *
  * @param url a secret: anyone who has it can send as us
  */
@@ -451,7 +451,7 @@ async function postMessage(
   try {
     const response = await fetch(filled, {
       method: 'POST',
-      // Redirects are not followed: only the configuration decides the target, and a POST may become a GET.
+      // Redirects are not followed: only the configuration determines the target, and a POST might become a GET.
       redirect: 'manual',
       headers: { 'content-type': 'application/json', 'user-agent': `mailkeep/${message.version}` },
       body: JSON.stringify(message),
@@ -477,7 +477,7 @@ function connectionCode(error: unknown): string {
   return typeof code === 'string' ? code : 'no answer';
 }
 
-/** Stores the reports of each channel, across restarts. */
+/** Stores each channel's reports across restarts. */
 export interface NotifyMemory {
   get(scope: 'notify', channel: string): unknown;
   set(scope: 'notify', channel: string, value: unknown): void;
@@ -505,7 +505,7 @@ type Send = (message: NotificationMessage) => Promise<Outcome>;
 
 const SCOPE = 'notify';
 const TIMEOUT_MS = 30_000;
-/** Minimum interval of heartbeats, because a burst of mail causes many runs. */
+/** Minimum interval between heartbeats, because a burst of mail causes many runs. */
 const ALIVE_EVERY_MS = 60_000;
 
 /** Returns the configured channels. `send` never throws. */
@@ -527,7 +527,7 @@ export function openChannels(
 }
 
 /**
- * Notifies the operator of failures and recoveries over each configured channel. Observations are recorded at once.
+ * Notifies the operator of failures and recoveries over each configured channel. Observations are recorded immediately.
  * Sending happens in the background, one notification at a time.
  */
 export class Notifier {

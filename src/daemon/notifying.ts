@@ -30,7 +30,7 @@ import {
 import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { failureOf, syncRunReport } from './runs.ts';
 
-/** Hysteresis in percentage points, so that a mailbox near the threshold is reported only once. */
+/** Hysteresis in percentage points, so that a mailbox close to the threshold is reported only once. */
 const POINTS_BELOW = 2;
 
 type MailboxQuota = ReturnType<typeof storedQuotas>[number];
@@ -54,7 +54,7 @@ export function storedQuotas(
   });
 }
 
-/** @param others mailboxes with the same address: at other services, or earlier ones at this service */
+/** @param others mailboxes with the same address, either at other services or earlier ones at this service */
 function distinctName(
   { host, mailbox, address }: MailboxKey & { readonly address: string },
   others: readonly MailboxKey[],
@@ -75,7 +75,7 @@ export function quotaObservations(
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
       return [{ subject, failure: null }];
     }
-    // Between the two, the last result holds.
+    // Between the two, the last result still applies.
     if (percent < warnPercent) return [];
     const error = daemonError('mailbox-nearly-full', {
       address: name,
@@ -129,7 +129,7 @@ const TICK_MS = 60_000;
 /** All syncs use one archive, so a failed write has the same subject in every run. */
 const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 
-/** Damage counts as a failure of verification, even if something else found it. */
+/** Damage is treated as a failure of verification, even if it was found by something else. */
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
@@ -153,7 +153,7 @@ interface NotifyingOptions {
 export class Notifying {
   readonly #options: NotifyingOptions;
   #settings: Settings['notify'];
-  /** Why each account waits. Runs do not decide this, because they may end long before or after a change. */
+  /** Why each account is waiting. Not taken from runs, because they may finish long before or after a change. */
   readonly #waiting = new Map<string, Failure>();
   readonly #quotaAt = new Map<string, string>();
   #cancelTick: () => void = () => {};
@@ -176,7 +176,7 @@ export class Notifying {
     this.#cancelTick = this.#options.clock.after(TICK_MS, () => this.#tick());
   }
 
-  /** Observes all lasting conditions, so that a newly opened channel gets them too. */
+  /** Observes all lasting conditions, so that they also reach a newly opened channel. */
   #look(): void {
     const accounts = this.#options.accounts();
     for (const name of this.#waiting.keys()) {
@@ -208,8 +208,8 @@ export class Notifying {
   }
 
   /**
-   * Returns what the end of a run shows. Mailboxes were observed when their syncs ended, and accounts when they
-   * stopped, because the run may be older than both.
+   * Returns what a finished run shows. Mailboxes were already observed when their syncs finished, and accounts when
+   * they stopped, because the run may be older than both.
    */
   #seenBy(report: RunReport): Observation[] {
     const isOfPasses = report.accounts.length > 0;
@@ -229,7 +229,7 @@ export class Notifying {
     });
   }
 
-  /** Observes only quotas that changed since the last check, because the service is asked about once per day. */
+  /** Observes only quotas that have changed since the last check, because the service is asked about once per day. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
     const fresh = quotas().filter(
@@ -239,7 +239,7 @@ export class Notifying {
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 
-  /** Copies become stale without any run. */
+  /** A copy may become stale even if nothing runs. */
   #observeCopies(): void {
     this.#notifier.observe(copyObservations(this.#options.copies()));
   }

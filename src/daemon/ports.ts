@@ -26,7 +26,7 @@ export interface SyncRequest {
   readonly aim: SyncScope;
   /** When work on this aim started, milliseconds since the epoch. An interrupted full sync continues from there. */
   readonly begunAt: number;
-  /** A user waits for the sync, so it does not save requests. */
+  /** A user is waiting for the sync, so it does not try to save requests. */
   readonly byHand: boolean;
   /** Returns the lane of the next request. Undefined leaves the choice to the request. */
   readonly lane: () => Lane | undefined;
@@ -108,7 +108,7 @@ export type DaemonEvent =
 
 export type Observer = (event: DaemonEvent) => void;
 
-/** Tells that a mailbox has changed. Comes from a webhook, a user or another program. */
+/** Announces that a mailbox has changed. Comes from a webhook, a user or another program. */
 export interface ChangeNotice {
   readonly resourceId?: string | undefined;
   readonly address?: string | undefined;
@@ -117,7 +117,7 @@ export interface ChangeNotice {
   readonly uid?: number | undefined;
 }
 
-/** Aim of scheduled runs, notifications and probes: new mail, and changes that show without a full comparison. */
+/** Aim of scheduled runs, notifications and probes: new mail, and changes visible without a full comparison. */
 export const QUICK_SYNC: SyncScope = { full: false, acceptEndings: false, folders: [] };
 export const FULL_SYNC: SyncScope = { full: true, acceptEndings: false, folders: [] };
 

@@ -54,7 +54,7 @@ class KnownSecrets implements Secrets<KnownWebhook> {
     return found;
   }
 
-  /** Reloads the webhooks. Afterwards, everything is known that was stored before the call. */
+  /** Reloads the webhooks. Afterwards, everything that was stored before the call is known. */
   learn(): Promise<void> {
     if (this.#reading === null) {
       this.#reading = this.#load().finally(() => {
@@ -99,7 +99,7 @@ export interface Secrets<Sender extends { readonly id: string }> {
   match(secret: string): Sender | undefined;
   /** Loads the secrets, or only candidates for the given one. @throws MailkeepError if they cannot be read */
   learn(secret: string | null): Promise<void>;
-  /** True if unauthenticated clients may trigger `learn` without limit. */
+  /** True if unauthenticated clients may trigger `learn` any number of times. */
   readonly learnsCheaply: boolean;
 }
 
@@ -107,7 +107,7 @@ type RefusalReason = 'path' | 'method' | 'secret' | 'rate' | 'too-large' | 'brok
 
 const EVERY_MS = 60_000;
 
-/** Limits reports of refused requests to one per minute, with their number, because anyone can send such requests. */
+/** Reports refused requests at most once per minute, with their number, because anyone can send such requests. */
 class RefusalTally {
   readonly #since = new Map<RefusalReason, { at: number; times: number }>();
 
@@ -127,7 +127,7 @@ interface Rate {
   readonly perSecond: number;
 }
 
-/** A token bucket. If the clock is set back, it refills nothing. */
+/** A token bucket. It is not refilled if the clock is set back. */
 class TokenBucket {
   #tokens: number;
   #at: number;
@@ -211,7 +211,7 @@ class Reception<Sender extends { readonly id: string }> {
   async answer(request: Request): Promise<Response> {
     const path = new URL(request.url).pathname;
     const secret = bearerOf(request.headers.get('authorization'));
-    // Other requests are answered without loading secrets, and do not use up the limit of possible deliveries.
+    // Other requests are answered without loading secrets, and do not use up the limit for possible deliveries.
     if (request.method === 'POST' && secret !== null && !this.#explains(path, secret)) {
       const refused = await this.#unexplained(path, secret);
       if (refused !== undefined) return refused;
@@ -222,7 +222,7 @@ class Reception<Sender extends { readonly id: string }> {
     return sender === undefined ? this.#refuse('secret') : this.#take(request, sender);
   }
 
-  /** Loads all secrets, or candidates for the given one. Returns false on failure. Known ones stay. */
+  /** Loads all secrets, or candidates for the given one. Returns false on failure, and then keeps the known ones. */
   async learn(secret: string | null): Promise<boolean> {
     const { now, log } = this.ports;
     this.#learntAt = now();
@@ -248,7 +248,7 @@ class Reception<Sender extends { readonly id: string }> {
       const waitMs = this.#strangers.take(ports.now());
       return waitMs > 0 ? this.#refuse('rate', waitMs) : undefined;
     }
-    // Loading is expensive, so unauthenticated clients may trigger it only at a limited rate.
+    // Loading is expensive, so unauthenticated clients can trigger it only at a limited rate.
     const waitMs = this.#strangers.take(ports.now());
     const age = ports.now() - this.#learntAt;
     // A negative age means that the clock was set back.
@@ -397,7 +397,7 @@ function hintOf(
   return {
     /** The webhook that the delivery's secret identifies, and its mailbox. */
     ...{ webhookId: id, account, host, resourceId: mailboxId, address },
-    /** Where the message is, according to the delivery. Null if that is missing, or about another mailbox. */
+    /** The message's folder according to the delivery. Null if missing, or about another mailbox. */
     folder: own ? delivery.folder : null,
     uid: own ? delivery.uid : null,
     receivedAt,

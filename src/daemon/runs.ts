@@ -55,7 +55,7 @@ import {
   type WatchedMailbox,
 } from './ports.ts';
 
-/** A scheduled sync reuses results up to 55 minutes old. With the wait for the next sync, that makes an hour. */
+/** A scheduled sync reuses results up to 55 minutes old. Adding the wait for the next sync makes it an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
 /** Messages matched without download that are verified per hour and account. */
 const VERIFY_PER_HOUR = 20;
@@ -68,7 +68,7 @@ interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly settings: Settings;
-  /** Threads that others use too, and that stay when the syncs end. By default, the syncs have their own. */
+  /** Threads shared with others, which outlive the syncs. By default, the syncs have their own. */
   readonly extractors?: SharedExtractors;
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;
@@ -123,7 +123,7 @@ export class SyncRuns {
     return this.#settings;
   }
 
-  /** Applies another configuration while no sync is running. If it throws, the old one stays. */
+  /** Applies another configuration while no sync is running. If it throws, the old one remains in effect. */
   async configure(settings: Settings): Promise<void> {
     const old = this.#origins;
     // The state passes the limiter's learned rates to its successor.
@@ -140,7 +140,7 @@ export class SyncRuns {
     await Promise.all([isShared ? undefined : this.#extractor.close(), this.#attachments.close()]);
   }
 
-  /** Returns an account's mailboxes. Asks the service if `fresh`, or if the last result is an hour old. */
+  /** Returns an account's mailboxes. Asks the service if `fresh` is set or the last result is an hour old. */
   async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<MailboxSurvey> {
     const account = this.#origins.get(name);
     // A reload has just removed the account.
@@ -160,7 +160,7 @@ export class SyncRuns {
           const whole = { mailboxes: true, folders: true };
           recordExcludedMailboxes(noting, listed, { ...wanted, whole });
         }
-        // Syncing none of the mailboxes records which earlier ones are gone.
+        // A sync of no mailboxes records which earlier ones are gone.
         const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
         return account.listing === before
           ? emptyResult(0)
@@ -279,7 +279,7 @@ export class SyncRuns {
     return isMore;
   }
 
-  /** Replaces a failed committer, which cannot recover. Other syncs fetch the messages that it had collected again. */
+  /** Replaces a failed committer, which cannot recover. Other syncs refetch the messages that it had collected. */
   recover(): void {
     this.#committer = this.#newCommitter();
   }
@@ -390,7 +390,7 @@ export class Run {
     this.#results.push(whole.length === 0 ? result : { ...result, failures });
   }
 
-  /** Adds a failure that ended several syncs. It is reported once. */
+  /** Adds a failure that ended several syncs. It is reported only once. */
   fail(failures: readonly SyncFailure[]): void {
     for (const failure of failures) {
       const known = this.#failures.some(
@@ -400,7 +400,7 @@ export class Run {
     }
   }
 
-  /** Counts a finished sync. The last one ends the run. */
+  /** Counts a finished sync. The last one completes the run. */
   end(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
@@ -418,7 +418,7 @@ export type SyncRunner = Pick<
   'survey' | 'pass' | 'plan' | 'has' | 'tidy' | 'recover' | 'tokenMark'
 >;
 
-/** Merges the results of syncs. Those for the same mailbox become one, with the latest proofs. */
+/** Merges sync results. Those for the same mailbox become one, with the latest proofs. */
 export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {
   const mailboxes = new Map<string, MailboxResult>();
   const certificates = new Map<string, SyncResult['certificates'][number]>();
@@ -470,7 +470,7 @@ function mergeMailboxes(before: MailboxResult, after: MailboxResult): MailboxRes
   };
 }
 
-/** Returns the result of an interrupted sync: its durable messages and bytes. */
+/** Returns an interrupted sync's result: its durable messages and bytes. */
 export function partialResult(
   { address }: { readonly address: string },
   { messages: added, bytes }: { readonly messages: number; readonly bytes: number },
@@ -490,7 +490,7 @@ export interface EventLog {
 
 const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
 
-/** Fields that are removed in case a secret enters a line by mistake. */
+/** Fields that are redacted in case a secret ends up in a line by mistake. */
 const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
   name,
   `*.${name}`,

@@ -6,7 +6,7 @@ import type { DaemonClock } from './ports.ts';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
-/** Time zone offsets are multiples of this, so they shift the minute of the hour only by such steps. */
+/** Time zone offsets are multiples of this, so they shift the minute of the hour only in such steps. */
 const ZONE_STEP_MINUTES = 15;
 /** Four years and a day, which always include a 29 February. */
 const FARTHEST_MS = (4 * 366 + 1) * DAY;
@@ -107,10 +107,10 @@ interface Row {
   dueAt: number | null;
 }
 
-/** If the clock is this much behind the last check, it counts as set back. */
+/** If the clock is this far behind the last check, it was set back. */
 const SET_BACK_MS = 60_000;
 
-/** Determines which tasks are due. Whatever was missed (suspend, clock change, downtime) is due once. Pure. */
+/** Determines which tasks are due. Anything missed (suspend, clock change, downtime) is due once. Pure. */
 export class Timetable {
   readonly #rows = new Map<Scheduled, Row>();
   #seenAt: number;
@@ -142,7 +142,7 @@ export class Timetable {
     return names;
   }
 
-  /** Returns the last start, or that of the daemon if the task never ran. */
+  /** Returns the task's last start, or the daemon's if the task never ran. */
   lastAt(name: Scheduled): number | null {
     return this.#rows.get(name)?.lastAt ?? null;
   }
@@ -178,7 +178,7 @@ const BEGUN = 'schedule';
 
 type Memory = Pick<StateFile, 'get' | 'set'>;
 
-/** Returns a configuration's timetable, continued from the archive's state. @param names the tasks to include */
+/** Returns a configuration's timetable, resumed from the archive's state. @param names the tasks to include */
 export function rememberedTimetable(
   { schedule }: Pick<Settings, 'schedule'>,
   memory: Memory,
