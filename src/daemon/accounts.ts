@@ -20,7 +20,7 @@ interface Waiting {
   readonly tries: number;
 }
 
-/** Returns the failure, if any, that ended a sync for the whole account. Such a failure has no mailbox. */
+/** Returns the failure, if any, that ended a sync for the whole account. Such a failure names no mailbox. */
 export function accountFailure(result: SyncResult): AccountFailure | undefined {
   return result.failures.find(({ mailbox }) => mailbox === null);
 }

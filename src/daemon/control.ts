@@ -55,7 +55,7 @@ export const answerLine = z.union([
 ]);
 type AnswerLine = z.output<typeof answerLine>;
 
-/** Returns an error as a line for the socket. The details of internal errors stay in the daemon's log. */
+/** Returns an error as a line for the socket. Details of internal errors are kept in the daemon's log. */
 function errorLine(error: unknown): AnswerLine {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   const { family, code, facts } = known;

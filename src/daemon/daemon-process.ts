@@ -197,7 +197,7 @@ interface Parts {
  * Runs `mailkeep daemon`, which keeps an archive up to date until the signal. If a startup step fails, everything
  * already started is stopped.
  *
- * @throws archive-in-use if another daemon or a writing command has the archive; cannot-listen
+ * @throws archive-in-use if another daemon or a writing command has it open; cannot-listen
  */
 export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
   const settings = loadSettings(context);

@@ -102,7 +102,7 @@ export function judgeWebhooks(
   const byId = new Map(listed.map((webhook) => [webhook.id, webhook]));
   return own.map((webhook) => {
     const there = byId.get(webhook.id);
-    // The log has no ids, so webhooks are matched by mailbox and address.
+    // The log contains no ids, so webhooks are matched by mailbox and address.
     const entries = log
       .filter(({ mailbox, url, at, attempts }) => {
         // A delivery that was never attempted has not failed.
@@ -132,7 +132,7 @@ function stateOf(there: ListedWebhook | undefined, failing: boolean): WebhookFin
 }
 
 const WEBHOOKS_A_PAGE = 100;
-/** How long a listing stays valid, per page. At most an hour in total. */
+/** How long a listing remains valid, per page, up to an hour in total. */
 const GOOD_MS_A_PAGE = 14 * 60_000;
 const MAX_GOOD_MS = 56 * 60_000;
 

@@ -47,8 +47,8 @@ export function taskClass({ task, startedAt }: RunningTask, monotonic: number): 
 }
 
 /**
- * Returns which syncs to start and which to interrupt. Each mailbox has one sync at a time. An interrupted sync resumes
- * later, after those that took precedence.
+ * Returns which syncs to start and which to interrupt. Each mailbox is synced by only one sync at a time. An
+ * interrupted sync resumes later, after those that took precedence.
  */
 export function decide(
   waiting: readonly Task[],

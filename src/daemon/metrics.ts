@@ -60,7 +60,7 @@ interface HealthAnswer {
   readonly ok: boolean;
 }
 
-/** Serves the monitoring endpoints with the given answers. @throws cannot-listen */
+/** Serves the monitoring endpoints with these answers. @throws cannot-listen */
 export async function serveHealth(options: HealthAnswers): Promise<HealthServer> {
   const { listen, hosts, metrics, onError, limits = {} } = options;
   const clients = { kind: 'programs', names: hosts } as const;
@@ -220,7 +220,7 @@ type CountedRequest = Pick<RequestReport, 'operation' | 'status' | 'ms'> & {
   readonly surface: string;
 };
 
-/** From one second for a sync to a day for a first sync. */
+/** From one second (for a sync) to a day (for a first sync). */
 const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 

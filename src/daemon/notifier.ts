@@ -553,7 +553,7 @@ export class Notifier {
     for (const channel of this.#channels) channel.observe(observations);
   }
 
-  /** Records that a failure with this code is over. A subject with another failure stays unchanged. */
+  /** Records that a failure with this code is over. A subject with a different failure is left unchanged. */
   settle(subject: Subject, code: string): void {
     for (const channel of this.#channels) channel.settle(subject, code);
   }
@@ -563,7 +563,7 @@ export class Notifier {
     for (const channel of this.#channels) channel.drop(isGone);
   }
 
-  /** Sends notifications that have become due. To be called about every minute. */
+  /** Sends notifications that have become due. Call it about once a minute. */
   tick(): void {
     this.observe([]);
   }

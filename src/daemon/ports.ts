@@ -36,7 +36,7 @@ export interface SyncRequest {
 
 export interface MailboxSurvey {
   readonly mailboxes: readonly WatchedMailbox[];
-  /** Results for mailboxes that the account has lost. If the whole account failed, the failure has no mailbox. */
+  /** Results for mailboxes that the account has lost. If the whole account failed, the failure names no mailbox. */
   readonly result: SyncResult;
 }
 

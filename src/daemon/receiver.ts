@@ -22,7 +22,7 @@ const PLAIN_PATHS = ['/', '/webhook'];
 class KnownSecrets implements Secrets<KnownWebhook> {
   readonly learnsCheaply = false;
   readonly #morePaths: readonly string[];
-  /** Secrets are compared by keyed hashes, which all have the same length and leak nothing through timing. */
+  /** Secrets are compared by keyed hashes, which are all of the same length and leak nothing through timing. */
   readonly #key = randomBytes(32);
   #entries: readonly Entry[] = [];
   #paths: ReadonlySet<string> = new Set(PLAIN_PATHS);
@@ -311,7 +311,7 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
   }
 }
 
-/** RFC 6750: the scheme in any case, spaces, and a token without spaces. */
+/** RFC 6750: the scheme in any case, spaces, and a token that contains none. */
 function bearerOf(authorization: string | null): string | null {
   return /^bearer +([^\s]+)$/i.exec(authorization ?? '')?.[1] ?? null;
 }

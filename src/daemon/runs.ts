@@ -248,7 +248,7 @@ export class SyncRuns {
     });
   }
 
-  /** Returns whether the archive has, or had, this message in the mailbox's INBOX. */
+  /** Returns whether the archive contains, or ever contained, this message in the mailbox's INBOX. */
   has({ host, resourceId }: WatchedMailbox, uid: number): boolean {
     const at = { host, mailbox: resourceId, folder: 'INBOX' };
     const generation = this.#mirror.folder(at)?.generation;

@@ -157,7 +157,7 @@ export type ManifestEvent =
 export class ManifestDamaged extends Error {}
 
 /**
- * Reads a manifest line by line. The last line has the hash, so nothing is trustworthy until the end.
+ * Reads a manifest line by line. The last line contains the hash, so nothing is trustworthy until the end.
  *
  * @throws ManifestDamaged
  */
@@ -213,7 +213,7 @@ export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox
   readonly history: readonly Omit<HistoryLine, 'id'>[];
 }
 
-/** @param history all events of the message; those after the commit `exported` are left out */
+/** @param history all events of the message; those after the commit `exported` are omitted */
 export function sidecarOf(
   { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
   history: readonly HistoryLine[],

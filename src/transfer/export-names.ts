@@ -19,7 +19,7 @@ export interface NamedMessage extends Pick<PlaceLine, 'uid' | 'date' | 'from' | 
 /**
  * Names a message's file without extension: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`. The time is UTC and 12
  * is the uid (`12g2` in a folder's second UID epoch). The name depends only on the place, so every export uses the same
- * one. Names in a folder differ, even ignoring case. At most 190 bytes.
+ * one. Names in a folder differ, even ignoring case. They are at most 190 bytes long.
  */
 export function messageName({ id, generation, uid, date, from, subject }: NamedMessage): string {
   const moment = date === null ? 'undated' : date.slice(0, 16).replace('T', ' ').replace(':', '');

@@ -108,7 +108,7 @@ export interface MailFile {
   readonly keywords?: ReadonlyMap<string, string>;
 }
 
-/** A zip file, which is an export if it has a manifest. Otherwise, its files are imported like those in a folder. */
+/** A zip file, which is an export if it contains a manifest. If not, its files are imported like those in a folder. */
 export interface ZipFile {
   readonly path: FilePath;
   readonly kind: 'zip';
@@ -147,8 +147,8 @@ interface Spot {
  * by name, so it is stable.
  *
  * Mail goes to the folder that its path below `given` names, without the extensions of Apple Mail and Thunderbird.
- * Mail directly in `given` goes to INBOX. Each mbox is a separate folder. If a folder has an export's manifest, files
- * below it get their location in the export.
+ * Mail directly in `given` goes to INBOX. Each mbox is a separate folder. If a folder contains an export's manifest,
+ * files below it get their location in the export.
  *
  * @param below name of `given` in the archive; INBOX if empty
  * @throws import-unreadable, import-no-mail for the path itself; unreadable entries below it are yielded as such
@@ -326,7 +326,7 @@ function deeper(inExport: ExportLocation | null, name: string): ExportLocation |
 /** Parent levels to search for a manifest. Exports are never this deep. */
 const MAX_LEVELS = 16;
 
-/** Locates a path in an export if a parent folder has a manifest. */
+/** Locates a path in an export if a parent folder contains a manifest. */
 export function enclosingExport(given: FilePath): ExportLocation | null {
   // All names in our exports are UTF-8.
   if (typeof given !== 'string') return null;

@@ -175,9 +175,9 @@ interface Internals {
 
 /**
  * Makes imapflow send commands faster and with less memory. MULTIAPPEND (RFC 3502) stores several messages with one
- * APPEND, all or none. LITERAL+ (RFC 7888) sends literals without waiting. Large messages are sent in pieces. On its
- * own, imapflow copies each message three times, sends one message per command and waits a round trip for each literal
- * over 4,096 bytes.
+ * APPEND, all or none. LITERAL+ (RFC 7888) sends literals without waiting. Large messages are sent in pieces. By
+ * itself, imapflow copies each message three times, sends one message per command and waits a round trip for each
+ * literal over 4,096 bytes.
  */
 class Commands {
   readonly mostAtOnce: number;
@@ -395,7 +395,7 @@ class ImapConnection {
   readonly prefix: string;
   /** Maximum message size in bytes; null if the server does not announce one. */
   readonly appendLimit: number | null;
-  /** Messages per command; 1 without MULTIAPPEND. */
+  /** Messages per command; 1 if MULTIAPPEND is not supported. */
   readonly mostAtOnce: number;
 
   constructor(

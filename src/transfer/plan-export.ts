@@ -140,7 +140,7 @@ export class ExportPlan {
     return { places: row?.places ?? 0, bytes: row?.bytes ?? 0 };
   }
 
-  /** Yields all places in order. The caller may settle places meanwhile. */
+  /** Yields all places in order. The caller may settle places while iterating. */
   *places(): Generator<{
     readonly rank: number;
     readonly outcome: Outcome;
@@ -230,7 +230,7 @@ function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
   return JSON.stringify([mailbox, folder, namesake, generation, uid]);
 }
 
-/** The manifest has `namesake` only if folders have the same path. */
+/** The manifest contains `namesake` only if several folders have the same path. */
 function namesakeField({ namesake }: { readonly namesake: number }) {
   return namesake === 0 ? {} : { namesake };
 }
@@ -438,8 +438,8 @@ export interface Expected {
 }
 
 /**
- * Opens a message's source. `provenFirst` is for targets that cannot be undone: all bytes are hashed before the first
- * one is returned. Otherwise the end of a large source may still throw.
+ * Opens a message's source. `provenFirst` is for targets where nothing can be undone: all bytes are hashed before the
+ * first one is returned. Otherwise the end of a large source may still throw.
  *
  * @throws bytes-unknown, bytes-purged, message-damaged, blob-damaged
  */

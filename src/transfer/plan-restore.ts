@@ -115,7 +115,7 @@ export class RestorePlan {
     return this.#folders;
   }
 
-  /** Yields messages in order. The caller may settle messages meanwhile. */
+  /** Yields messages in order. The caller may settle messages while iterating. */
   *due(folder: number): Generator<PlannedMessage, void, undefined> {
     for (const row of this.#page(folder, "outcome = 'due'")) yield plannedOf(row);
   }

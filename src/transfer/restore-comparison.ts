@@ -111,7 +111,7 @@ function plainMessageId(text: string | null): string | null {
   return plain === '' ? null : plain;
 }
 
-/** Returns whether a server may have changed a message from one size to the other by adding or removing CR bytes. */
+/** Returns whether a server could have changed a message's size in this way by adding or removing CR bytes. */
 export function isSimilarSize(sent: number, there: number): boolean {
   return Math.abs(sent - there) * 10 <= sent;
 }

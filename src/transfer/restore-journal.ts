@@ -16,7 +16,7 @@ const FILE_MODE = 0o600;
 /**
  * Locks a restore until the returned function is called or the process ends. Two processes with one plan would both
  * find the same messages missing and send them twice. The lock is an exclusive transaction on a SQLite file next to the
- * journal, so the archive's own lock stays free.
+ * journal, so the archive's own lock remains free.
  *
  * @throws restore-running, restore-journal-unwritable
  */

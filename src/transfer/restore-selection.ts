@@ -257,8 +257,8 @@ export interface TargetFolder extends Place {
 }
 
 /**
- * Assigns each folder a unique path on the server, even if names are equal. A valid name has priority over one that had
- * to be changed. Keeps the order.
+ * Assigns each folder a unique path on the server, even if names are equal. A valid name takes priority over one that
+ * had to be changed. The order is preserved.
  */
 export function targetFolders(
   sources: readonly SourceFolder[],

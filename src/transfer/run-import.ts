@@ -327,7 +327,7 @@ class Import {
       const met = boxes.some((box) => box.host === key.host && box.mailbox === key.mailbox);
       if (!met) this.#committer?.addFact({ fact: 'mailbox', ...this.key, address: name });
     }
-    // An earlier import without the manifest did not know the special use.
+    // An earlier import that lacked the manifest did not know the special use.
     if (seen === undefined || (specialUse !== null && seen.specialUse !== specialUse)) {
       this.#committer?.addFact({
         fact: 'folder',
@@ -397,7 +397,7 @@ export async function importMail(
 /**
  * Returns what an import would do, without writing to the archive. Unpacks zip files in the system's temporary folder.
  *
- * @param isCompared false counts all mail as new, whatever the archive contains
+ * @param isCompared if false, all mail is treated as new, whatever the archive contains
  * @throws errors of `openReaderAt` if there is an archive, and of `runImport`
  */
 export async function previewImport(

@@ -64,7 +64,7 @@ export function archiveStatus(
 }
 
 function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefined) {
-  // Query all folders at once. A query per mailbox would take quadratic time.
+  // Query all folders at once. One query per mailbox would take quadratic time.
   const folders = new Map<string, KnownFolder[]>();
   for (const folder of catalog.folders.all()) {
     const key = mailboxKey(folder);
@@ -178,7 +178,7 @@ function folderStatus(
     provenAt: proof?.at ?? null,
     complete: proof?.complete ?? null,
     flagsAt: proof?.flagsAt ?? null,
-    /** The last reconciliation in the log, which has at most one per day. */
+    /** The last reconciliation in the log, which contains at most one per day. */
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
   };
 }
@@ -186,7 +186,7 @@ function folderStatus(
 export type ArchiveFacts = ReturnType<typeof archiveFacts>;
 export type MailboxFacts = ArchiveFacts['mailboxes'][number];
 
-/** Returns the data of `status` for monitoring, with times in milliseconds. Runs several queries per folder. */
+/** Returns the `status` data for monitoring, with times in milliseconds. Runs several queries per folder. */
 export function archiveFacts(
   archive: Pick<Reader, 'catalog' | 'dataDir'>,
   state: StateFile | undefined,

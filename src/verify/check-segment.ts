@@ -425,8 +425,8 @@ type PlacedMessage = LocatedValue<Extract<FoldInput, { kind: 'message' }>>;
 
 /**
  * Compares messages and blobs with the catalog as their records are read. Most messages arrived once and never changed,
- * so the catalog has matching rows. Comparing them here, on several threads, costs a fraction of folding them first.
- * All others are returned for folding.
+ * so the catalog has matching rows. Comparing them here, on several threads, costs a fraction of what folding them
+ * would. All others are returned for folding.
  *
  * The caller must ensure that the records it folds do not concern a settled message; see `ImpliedCatalog.agrees`.
  */

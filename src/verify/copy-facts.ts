@@ -240,7 +240,7 @@ export function copyStatus(copy: CopyFacts, now: number) {
   };
 }
 
-/** Returns all known damage of a copy, with the description of one finding. */
+/** Returns all known damage to a copy, with a description of one finding. */
 export function copyDamage({ damage, unkept = null }: KnownCopy): Omit<CopyDamage, 'names'> | null {
   if (damage === null || unkept === null) return damage ?? unkept;
   const since = Math.min(damage.since, unkept.since);

@@ -160,7 +160,7 @@ class PlaceStory {
  * Tracks which folder a path refers to at each point in the log. Facts use the path at their time, and a rename moves a
  * folder's places to another path.
  *
- * A key depends only on the renames before it, so both readings of the log give the same keys even if they look at
+ * A key depends only on the renames before it, so both passes over the log yield the same keys even if they look at
  * different places.
  */
 export class FolderIdentities {

@@ -152,8 +152,8 @@ function silentSince(runs: readonly StoredRun[], now: number) {
 }
 
 /**
- * Returns the mailboxes without a complete comparison since `since` (milliseconds since the epoch). Leaves out imported
- * mailboxes, which have no service, and excluded ones, which are not synced.
+ * Returns the mailboxes that have not been completely compared since `since` (milliseconds since the epoch). Leaves out
+ * imported mailboxes, which have no service, and excluded ones, which are not synced.
  *
  * @param mailboxes `provenAt` in milliseconds or ISO 8601
  */

@@ -293,8 +293,8 @@ export async function journalPurge(
 }
 
 /**
- * Returns the purge that is decided but unfinished, with the number of messages to remove. A fact about parts of
- * mailboxes does not count as a message. Drops a purge that was journaled but never decided.
+ * Returns the purge that is decided but unfinished, with the number of messages to remove. Facts about parts of
+ * mailboxes are not counted as messages. Drops a purge that was journaled but never decided.
  */
 export async function pendingPurge(
   files: FileLayer,
@@ -345,9 +345,9 @@ interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
 }
 
 /**
- * Rewrites every segment with data of a decided purge, and removes the old files. It starts with the last segment, so
+ * Rewrites every segment with data from a decided purge, and removes the old files. It starts with the last segment, so
  * that no fact outlives the facts it depends on and the log always implies the same catalog. The catalog must first
- * reach the purge's commit durably, because a power cut must not restore an older one.
+ * reach the purge's commit durably, because a power failure must not bring back an older one.
  *
  * @throws `disk-full` and other write errors, `log-damaged`, `purge-interrupted`: the same call resumes
  */
@@ -395,7 +395,7 @@ export async function removeSetAsideFiles(files: FileLayer, dir: string): Promis
   await convertSyncErrors(folder, () => files.syncFolder(folder));
 }
 
-/** Removes replaced files without a grace period. */
+/** Removes replaced files immediately, without a grace period. */
 async function dropReplaced(
   files: FileLayer,
   dir: string,

@@ -281,7 +281,7 @@ export class Compaction {
   /**
    * Rewrites the next segment, if any.
    *
-   * @param leastFree bytes that must stay free while both files exist; otherwise nothing is done
+   * @param leastFree bytes that must remain free while both files exist; otherwise nothing is done
    * @returns all damage found since the start, and whether any segments remain unexamined
    */
   async step(leastFree: number, signal: AbortSignal) {

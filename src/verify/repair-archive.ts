@@ -67,7 +67,7 @@ interface MendLogOptions {
   readonly endsEarly?: boolean;
   /** In hex, if known. Files of other archives are ignored. */
   readonly archiveId?: string | undefined;
-  /** Undefined without copies. */
+  /** Undefined if there are no copies. */
   readonly proof?: Proof | undefined;
 }
 
@@ -387,9 +387,9 @@ async function openCopies(files: FileLayer, copies: readonly string[]) {
  * Determines the archive's id from local evidence: segment headers, its own checkpoints, or a copy that contains the
  * catalog's last commit. A copy proves nothing by itself, because it may belong to another archive.
  *
- * @returns the id in hex; undefined without evidence and without copies
- * @throws `repair-archive-unknown` without evidence, `repair-other-archive` for a copy of another archive: nothing was
- * changed
+ * @returns the id in hex; undefined if there is neither evidence nor a copy
+ * @throws `repair-archive-unknown` if there is no evidence, `repair-other-archive` for a copy of another archive:
+ * nothing was changed
  */
 function archiveIdOf(
   files: FileLayer,
@@ -784,7 +784,7 @@ async function append(
 
 /**
  * Fetches sources from the configured mailboxes, using the places in the catalog. Without a configuration it fetches
- * nothing. If a service does not respond, that is reported and the message counts as not found.
+ * nothing. If a service does not respond, this is reported and the message is treated as not found.
  */
 function fetchingAgain(
   context: EngineContext,

@@ -39,8 +39,8 @@ export interface VerificationOutcome extends DamageOutcome {
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
 /**
- * Records a verification. Damage that it did not cover stays known, because a sample or quick run proves nothing about
- * other bytes. If verifications ran concurrently, the one that started last is shown.
+ * Records a verification. Damage that it did not cover is still remembered, because a sample or quick run proves
+ * nothing about other bytes. If verifications ran concurrently, the one that started last is shown.
  */
 export function recordVerification(state: Memory, outcome: VerificationOutcome): void {
   state.together(() => {
@@ -132,7 +132,7 @@ function write(
 }
 
 /**
- * Returns whether a time is not after a run's start. A time long after its end was written before the clock was
+ * Returns whether a time precedes or equals a run's start. A time long after its end was written before the clock was
  * changed.
  */
 function isReplaced(
@@ -157,7 +157,7 @@ function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): Store
   );
   const added = newAmong(findings, kept);
   const news = countByKind(added);
-  // Findings that are not listed have the kind of the last listed one.
+  // Unlisted findings are of the same kind as the last listed one.
   raise(news, findings.at(-1)?.what ?? 'log', found - findings.length);
   const keys = new Set(findings.map(keyOf));
   const all = [

@@ -74,7 +74,7 @@ function withState(state: StateFile, act: (state: StateFile) => void): void {
 
 /**
  * A copied or unpacked archive has no state until something is first written to it. Only the archive's writer sets a
- * damaged state aside, because it may contain data that cannot be obtained again.
+ * damaged state aside, because it may contain data that cannot be recovered.
  */
 function stateToWrite(
   dataDir: string,
@@ -215,7 +215,7 @@ const SCOPE = 'verified';
 /**
  * Verifies some messages, least recently verified first, and records the progress.
  *
- * @returns `at`: start time, milliseconds since the epoch; `remembered`: whether the archive's state has the result
+ * @returns `at`: start time, milliseconds since the epoch; `remembered`: whether the state contains the result
  */
 export async function verifySampleOf(context: EngineContext, dataDir: string, size: SampleSize) {
   const { now, signal } = context;

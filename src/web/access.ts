@@ -15,7 +15,7 @@ export function cookieNames(port: number, secure: boolean): CookieNames {
     : { session: `mailkeep-${port}`, form: `mailkeep-form-${port}`, secure };
 }
 
-/** Returns undefined if the header has no cookie of this name, or several. */
+/** Returns undefined unless the header contains exactly one cookie with this name. */
 export function cookieValue(header: string | null, name: string): string | undefined {
   const values = (header ?? '').split(';').flatMap((pair) => {
     const at = pair.indexOf('=');
@@ -72,7 +72,8 @@ export function isOwnApiRequest(request: Request, { origin }: RequestOrigin): bo
 type RequestSource = 'own' | 'link' | 'foreign';
 
 /**
- * Another port of this machine is foreign, although its requests carry our cookies. Programs do not send the header.
+ * Another port of this machine is foreign, although its requests carry our cookies. Other programs do not send the
+ * header.
  */
 export function requestSource({ headers }: Request): RequestSource {
   const site = headers.get('sec-fetch-site') ?? 'none';

@@ -54,7 +54,7 @@ export function refuseUnknownHost(status: number): Response {
   return withSecurityHeaders(plain(status));
 }
 
-/** The Mailbox API has its own rules: tokens instead of cookies, and no `Origin` required. */
+/** The Mailbox API has its own rules: it uses tokens rather than cookies, and does not require `Origin`. */
 export function isMailboxApiPath(pathname: string): boolean {
   return pathname.startsWith('/api/v1/');
 }
@@ -122,7 +122,7 @@ export function fallbackRoutes(
   });
 }
 
-/** The response has only the code, because the pages have the text. */
+/** The response contains only the code, because the pages contain the text. */
 export function apiRefusal(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }

@@ -44,7 +44,7 @@ export class ContentThreads {
     const isPartial = segments !== undefined;
     const run = () => this.#turns.run(() => this.#run(() => ({ job: make(), dataDir, isPartial })));
     const result = isPartial ? await withFetching(segments, run) : await run();
-    // The result has the job's kind.
+    // The kind of the result is that of the job.
     return result as ResultOf<Job>;
   }
 

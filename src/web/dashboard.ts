@@ -409,7 +409,7 @@ const PACKED = [
   'application/zip',
 ];
 
-/** Groups of attachment types. `image` has all its subtypes. The term is given if the types alone are not enough. */
+/** Groups of attachment types. `image` includes all its subtypes. A term is added if the types alone are not enough. */
 const GROUPS: readonly (readonly [name: string, types: readonly string[], term?: string])[] = [
   ['PDF', ['application/pdf']],
   ['Pictures', ['image']],

@@ -202,7 +202,7 @@ export function encodePosition(
   { positions }: Pick<Catalog, 'positions'>,
   { docid, number }: FilePosition,
 ): string {
-  // More attachments of the message at the docid may follow: `oldest` gives the rank of that message itself.
+  // The message at the docid may have more attachments: `oldest` is the rank of that message itself.
   return positionText({ docid: positions.shown(docid, 'oldest'), number });
 }
 
@@ -283,7 +283,7 @@ const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 export class FilesMessagesCounts {
   readonly #counts = new VersionCache<string, HitCount>(MAX_COUNTS);
 
-  /** Returns the query for the messages that have the listed attachments, and its count; null for an invalid query. */
+  /** Returns the query for the messages with the listed attachments, and their count; null for an invalid query. */
   of(
     { catalog }: Pick<Reader, 'catalog'>,
     query: string,

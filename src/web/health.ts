@@ -411,7 +411,7 @@ interface ServiceCheck {
 }
 
 const LOOK_ANSWERS = ['asked', 'nobody', 'version'] as const;
-/** `nobody`: no daemon answers. `version`: the daemon has another version of the program. */
+/** `nobody`: no daemon responds. `version`: the daemon runs another version of the program. */
 export type ServiceCheckResult = (typeof LOOK_ANSWERS)[number];
 
 export function parseServiceCheckResult(typed: string | undefined): ServiceCheckResult | null {

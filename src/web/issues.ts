@@ -195,7 +195,7 @@ export interface ArchiveState {
 }
 
 interface Known {
-  /** Whether `state.sqlite` exists: without it, comparisons are unknown. */
+  /** Whether `state.sqlite` exists; if not, comparisons are unknown. */
   readonly hasState: boolean;
   readonly status: ArchiveStatus;
   readonly issues: readonly Issue[];
@@ -353,7 +353,7 @@ export class ServiceSums {
   }
 }
 
-/** Messages known at a time, deleted by then, and stored since; null if there was no time to count. */
+/** Messages known at some time, deleted by then, and stored since; null if there was no time to count. */
 export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;

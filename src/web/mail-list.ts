@@ -42,7 +42,7 @@ export function listPlace(
   return undefined;
 }
 
-/** Returns the `after=` value to continue after a docid; in the other order, it is the `before=` value. */
+/** Returns the `after=` value to continue after a docid; in the opposite order, it is the `before=` value. */
 function positionOf({ catalog }: Pick<Reader, 'catalog'>, docid: number, sort: ListSort): string {
   return `@${catalog.positions.shown(docid, sort)}`;
 }

@@ -274,12 +274,12 @@ export class MessageReading {
     this.#sought = request === null ? [] : soughtPhrases(request.node);
   }
 
-  /** The query, if it has words. Other terms, such as a folder, would unfold a whole conversation. */
+  /** The query, if it contains words. Other terms, such as a folder, would unfold a whole conversation. */
   get asked(): CountRequest | null {
     return this.#sought.length === 0 ? null : this.request;
   }
 
-  /** Reads a message for the requested view. With `part`, a script loads the other messages of the conversation. */
+  /** Reads a message for the requested view. With `part`, a script loads the conversation's other messages. */
   async message(
     id: MessageId,
     { found }: Conversation,

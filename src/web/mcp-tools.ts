@@ -185,7 +185,7 @@ function addressText({ name, address }: { name: string; address: string }) {
   return cut(name === '' ? address : `${name} <${address}>`);
 }
 
-/** Special uses (RFC 6154) of folders that answers leave out. */
+/** Special uses (RFC 6154) of folders that answers omit. */
 const EXCLUDED_USES: ReadonlySet<string | null> = new Set(['\\Junk', '\\Trash']);
 
 /** Excludes Junk and Trash, unless `everywhere` is set or the query names a folder. @throws ToolRefusal */

@@ -98,7 +98,7 @@ function textContent(text: string): CallToolResult['content'] {
   return [{ type: 'text', text }];
 }
 
-/** Returns a sentence without archive content or paths; the operator gets the full error. */
+/** Returns a sentence that contains no archive content or paths; the operator gets the full error. */
 function sentenceFor(error: unknown, onError: (error: unknown) => void): string {
   if (error instanceof ToolRefusal) return error.message;
   onError(error);
@@ -185,7 +185,7 @@ export class McpSurface {
 
 /**
  * Reads the body before the SDK can, because the SDK would answer all messages in an array concurrently, in one turn.
- * The protocol has no batches since 2025-06-18.
+ * The protocol has had no batches since 2025-06-18.
  *
  * @throws Refusal for an array, and for a body that is too large or incomplete
  */

@@ -136,7 +136,7 @@ const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
 const NAME_CHARS = 200;
 
-/** Returns the servers that a message passed through, first hop first: each adds its line above the others. */
+/** Returns the servers that a message passed through, first hop first: each adds its line above earlier ones. */
 export function readHops(fields: readonly { readonly name: string; readonly value: string }[]) {
   const lines = fields.filter(({ name }) => name.toLowerCase() === 'received').slice(0, MAX_HOPS);
   let before: number | null = null;
@@ -175,7 +175,7 @@ function hopOf(value: string) {
     }
   }
   const end = value.lastIndexOf(';');
-  /** Milliseconds since the epoch; null without a plausible time. */
+  /** Milliseconds since the epoch; null if there is no plausible time. */
   const time = end < 0 ? null : parseHeaderDate(value.slice(end + 1).slice(0, DATE_CHARS));
   return { ...found, time };
 }
@@ -275,7 +275,7 @@ function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Bu
 
 const FAILURES = ['encrypted', 'malformed', 'too-large', 'unsupported', 'damaged'] as const;
 
-/** Why no text is shown: `picture` and `archive` follow from the kind, the others from reading the content. */
+/** Why no text is shown: `picture` and `archive` depend on the kind, all others on reading the content. */
 export type NoTextReason =
   | 'picture'
   | 'archive'

@@ -164,8 +164,8 @@ type OpenArchive = Pick<Reader, 'catalog' | 'sources'>;
 type Moment = number | null;
 
 /**
- * Answers the Mailbox API from an open archive, as the origin showed the messages. Caches answers until the next
- * commit, which may reuse rows and forget messages.
+ * Answers Mailbox API requests from an open archive, presenting messages as the origin did. Caches answers until the
+ * next commit, which may reuse rows and forget messages.
  */
 export class MirrorView {
   readonly #uids = new VersionCache<string, FolderUids>(
@@ -233,7 +233,7 @@ export class MirrorView {
     return isIt ? place : undefined;
   }
 
-  /** Returns the origin's listing of a message, or the catalog's data if the log no longer has the facts. */
+  /** Returns the origin's listing of a message, or the catalog's data if the log no longer contains the facts. */
   listing(mailbox: MirroredMailbox, place: OriginPlace): Unchanging {
     const found = this.#factsOf(place.commit).filter(
       (fact) =>
@@ -245,7 +245,7 @@ export class MirrorView {
     );
     const path = this.archive.catalog.origin.pathAt(place.folder, place.commit);
     const there = found.find((fact) => 'folder' in fact && fact.folder === path);
-    // A folder renamed in the same commit has another path in its facts. Two folders may use the same uids.
+    // If a folder was renamed in the same commit, its facts contain another path. Two folders may use the same uids.
     const fact = there ?? (found.length === 1 ? found[0] : undefined);
     if (fact === undefined || !('listing' in fact)) return fromCatalog(place);
     const { uid: _uid, flags: _flags, ...listing } = fact.listing;
@@ -268,7 +268,7 @@ export class MirrorView {
     try {
       return this.#facts.keep(commit, this.archive.sources().factsOf(commit));
     } catch (error) {
-      // Damage in one part of the log must not hide the other messages of a page. Verification reports it.
+      // Damage in one part of the log must not hide the page's other messages. Verification reports it.
       if (error instanceof MailkeepError && error.family === 'damage')
         return this.#facts.keep(commit, []);
       throw error;

@@ -7,7 +7,7 @@ export interface Term extends Span {
   readonly negated: boolean;
   /** The operator before the value, in lower case and without aliases; null for text. */
   readonly operator: string | null;
-  /** The value without its quotation marks; null for brackets and for terms that NEAR joins. */
+  /** The value without its quotation marks; null for brackets and for terms joined by NEAR. */
   readonly value: string | null;
 }
 
@@ -215,12 +215,12 @@ export function withAsOf(query: string, moment: number | null): string {
   const old = asOfTermText(query);
   const without = old === '' ? query : toggleTerm(query, old);
   if (moment === null) return without;
-  // Whole seconds in UTC: queries have no finer moments, and their zone may not be the reader's.
+  // Whole seconds in UTC, because queries cannot express finer moments, and their zone may not be the reader's.
   const word = `asof:${new Date(moment).toISOString().replace(/\.\d+Z$/, 'Z')}`;
   return addTerm(without, word);
 }
 
-/** Returns the moment that a query means for a time: the end of its second. */
+/** Returns what a time means in a query: the end of its second. */
 export function wholeSecond(time: number): number {
   return Math.floor(time / 1000) * 1000 + 999;
 }

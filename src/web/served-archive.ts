@@ -39,7 +39,7 @@ export class ServedArchive {
   #current: Opened | undefined;
   readonly spare = new SpareReader();
 
-  /** @param segments store of segments missing from the directory; without it, none are missing */
+  /** @param segments store of segments missing from the directory; if absent, none are missing */
   constructor(
     readonly dataDir: string,
     readonly segments?: SegmentStore,
@@ -49,7 +49,7 @@ export class ServedArchive {
    * Runs `act`, again from the start if a segment has to be fetched first.
    *
    * @param mailboxes keys of the mailboxes that may be read; null for all
-   * @throws what `openReaderAt` throws, and what `act` throws
+   * @throws errors of `openReaderAt` and of `act`
    */
   async use<T>(
     mailboxes: readonly string[] | null,

@@ -49,7 +49,7 @@ export function publicRoutes(app: WebApp, parts: SignInParts): void {
       return enterPage(context, 'stale-form');
     const grant = codes.redeem(fields.get('code') ?? '', now());
     if (grant === null) return enterPage(context, 'wrong-code');
-    // Ends the browser's previous session: only the user who typed the code has the new one.
+    // Ends the browser's previous session: only the user who typed the code gets the new one.
     const before = cookieValue(header, session);
     const old = before === undefined ? undefined : sessions.find(before, now());
     if (old !== undefined) sessions.end(old.key);

@@ -83,7 +83,7 @@ export function operatorRows(typed: string): SuggestedRow[] {
 
 /** The word being typed in a query. Positions are UTF-16 code units. */
 export interface TypedWord {
-  /** `from` of `from:anna`, in lower case; null without an operator. */
+  /** `from` of `from:anna`, in lower case; null if there is no operator. */
   readonly operator: string | null;
   readonly typed: string;
   readonly from: number;

@@ -72,7 +72,7 @@ function problemOf(text: string, error: MailkeepError): QueryProblem {
   return { message, hint, stretch, suggestion: { text: shown, query } };
 }
 
-/** Positions are valid only without saved searches. Otherwise, a name is located if it occurs exactly once. */
+/** Positions are valid only if no saved search is used. Otherwise, a name is located if it occurs exactly once. */
 function stretchOf(text: string, found: unknown, position: unknown): QueryProblem['stretch'] {
   if (typeof found !== 'string' || found === '') return null;
   if (typeof position === 'number')

@@ -104,7 +104,7 @@ interface RowsViewProps {
   readonly onRest: (visible: RowRange) => void;
 }
 
-/** Scrolling counts as finished after this long without movement. Milliseconds. */
+/** Scrolling is considered finished after this long without movement. Milliseconds. */
 const ROWS_REST_MS = 300;
 const NONE: RowRange = { low: 0, high: 0 };
 
@@ -376,7 +376,7 @@ class FollowingPane {
     }, KEY_REST_MS);
   }
 
-  /** The address without the top row of the list, which changes while scrolling. */
+  /** The address without the list's top row, which changes while scrolling. */
   #place(): string {
     const place = new URL(this.viewer.address);
     place.searchParams.delete('at');

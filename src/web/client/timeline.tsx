@@ -292,7 +292,7 @@ function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
 
 /**
  * The bars and their labels, which change only with the query or the height. A bar's length is the square root of its
- * message count, so that a month with few messages stays visible next to one with thousands.
+ * message count, so that a month with few messages remains visible next to one with thousands.
  */
 function Bars({ scale, height }: { scale: TimelineScale; height: number }) {
   return useMemo(() => {

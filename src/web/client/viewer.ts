@@ -483,7 +483,7 @@ export class Viewer {
   #waitForServer(): void {
     const now = Date.now();
     let { lost } = this.#shown;
-    // Failures before the next retry count as one.
+    // Failures before the next retry are counted as one.
     if (lost === null || now >= lost.retryAt) {
       const wait = Math.min(MAX_WAIT_MS, 1_000 * 2 ** this.#failed);
       this.#failed += 1;

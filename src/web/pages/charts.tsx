@@ -56,7 +56,7 @@ export interface Mark {
 }
 
 interface Framed {
-  /** Height of the plot without its labels, in pixels. */
+  /** Height of the plot in pixels, excluding its labels. */
   readonly height: number;
   readonly labels: readonly Mark[];
   readonly class?: string | undefined;
@@ -512,7 +512,7 @@ export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
 const NAME = 14;
 const BETWEEN = 18;
 
-/** Puts each name above its line, or below it if another line is close above, without overlap. */
+/** Puts each name above its line, or below it if another line is close above, so that names never overlap. */
 function separate<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
   let last = Number.NEGATIVE_INFINITY;
   return lines

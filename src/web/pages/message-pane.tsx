@@ -217,7 +217,7 @@ function Remote({ remote }: Pick<ContentOf<'html'>, 'remote'>) {
   );
 }
 
-/** A header of one MiB can have a hundred thousand fields. */
+/** A header of one MiB can contain a hundred thousand fields. */
 const MAX_FIELDS = 1_000;
 
 function Headers({ fields, hops }: ContentOf<'headers'>) {

@@ -86,7 +86,7 @@ export type Page = { readonly frame: Frame } & (
       readonly after: string | undefined;
       /** SHA-256 of the chosen attachment, in hexadecimal. */
       readonly chosen: string | null;
-      /** Null if no attachment is chosen, or no message has it. */
+      /** Null if no attachment is chosen, or no message contains it. */
       readonly detail: FileDetail | null;
       readonly pending: number;
     }
@@ -127,7 +127,7 @@ export interface PageParts {
   readonly AfterBar?: ComponentType;
   readonly List: ComponentType<ListProps>;
   readonly Conversation: ComponentType<ConversationProps>;
-  /** Renders nothing without a script. */
+  /** Renders nothing if there is no script. */
   readonly Copy: ComponentType<CopyProps>;
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
   /** Whether the user has unfolded a mailbox of the sidebar; null if the user has never changed it. */

@@ -394,7 +394,7 @@ export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
 /**
  * The parser waits for styles in the body, but not for those in the head. The browser therefore paints the bar as soon
  * as it has the styles of the head, before it parses the rest. It also never lays out the rest without styles, as it
- * otherwise does if an event reaches the window first.
+ * would otherwise do if an event reached the window first.
  */
 function WaitingLink({ assets }: Plain) {
   return <link rel="stylesheet" href={assets.address('without-script.css')} />;

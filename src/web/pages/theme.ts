@@ -1,7 +1,7 @@
 import { createContext } from 'preact';
 
 /**
- * Cookie with the theme chosen in a browser. The server applies it to the document, so that no script has to run before
+ * Cookie for the theme chosen in a browser. The server applies it to the document, so that no script has to run before
  * the first paint. It is not bound to a port: servers on one machine share the theme.
  */
 export const THEME_COOKIE = 'mailkeep-theme';
