@@ -251,7 +251,7 @@ export class ScheduledCopies {
     this.#child = { program, env, variables: VARIABLES };
   }
 
-  /** Sets the copies of a configuration. A copy that is already running is allowed to finish. */
+  /** Sets the copies from a configuration. A copy that is already running is allowed to finish. */
   configure(copies: readonly CopySettings[], timezone: string): void {
     const { clock, state, onDropped } = this.#options;
     const now = clock.now();

@@ -540,7 +540,7 @@ export class Notifier {
     );
   }
 
-  /** Records the result of a run. A successful run that reached an account sends a heartbeat to the URL. */
+  /** Records a run's result. A successful run that reached an account sends a heartbeat to the URL. */
   onRun(report: RunReport, observations = observationsFromRun(report)): void {
     this.observe(observations);
     const well = report.outcome === 'done' && report.failures.length === 0;

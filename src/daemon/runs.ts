@@ -570,7 +570,7 @@ export function failureOf(error: MailkeepError): Failure {
   return { family, code, message: describeError(error).message };
 }
 
-/** Returns the result of a run of syncs, for metrics and notifications. */
+/** Returns the report on a run of syncs, for metrics and notifications. */
 export function syncRunReport(
   { mailboxes, failures, requests }: SyncResult,
   run: Pick<RunReport, 'kind' | 'accounts' | 'startedAt' | 'endedAt'>,

@@ -213,7 +213,7 @@ export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox
   readonly history: readonly Omit<HistoryLine, 'id'>[];
 }
 
-/** @param history all events of the message; those after the commit `exported` are omitted */
+/** @param history all events in the message's history; those after the commit `exported` are omitted */
 export function sidecarOf(
   { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
   history: readonly HistoryLine[],

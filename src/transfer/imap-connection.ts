@@ -244,7 +244,7 @@ class Commands {
     }
   }
 
-  /** Drops the parts of a refused command, so that a later continuation request does not send them. */
+  /** Drops a refused command's parts, so that a later continuation request does not cause them to be sent. */
   #forgetLiterals(): void {
     this.#inner.commandParts = [];
   }

@@ -378,7 +378,7 @@ export interface WritingOptions {
   /** Absolute path of a zip file or, for other formats, a folder. */
   readonly to: string;
   readonly format: ExportFormat;
-  /** Keeps the messages of the last export to this target. */
+  /** Keeps the messages from the last export to this target. */
   readonly incremental: boolean;
   readonly sidecar: boolean;
   /** Only for mbox: writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */

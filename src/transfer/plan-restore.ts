@@ -64,7 +64,7 @@ const COLUMNS =
 /** Appended by this run, or by an earlier one according to the journal. */
 const OURS = 'uid IS NOT NULL AND ours = 1';
 
-/** The messages of a restore. They are kept in a temporary database, because there may be more than fit in memory. */
+/** The messages to restore. They are kept in a temporary database, because there may be more than fit in memory. */
 export class RestorePlan {
   readonly #db = new Statements(
     scratchDatabase(`

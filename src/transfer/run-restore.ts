@@ -287,7 +287,7 @@ interface SentMessage {
 
 const MAX_UNASKED = 1024 * 1024;
 
-/** Sends the due messages of one folder in order, then verifies the folder. */
+/** Sends one folder's due messages in order, then verifies the folder. */
 class FolderRun {
   #opened:
     | { readonly connection: RestoreConnection; readonly selected: SelectedFolder }

@@ -35,7 +35,7 @@ export interface RunFailure {
   readonly message: string;
 }
 
-/** The result of a daemon run: sync, full sync, verification or another background task. */
+/** The result of a daemon run: sync, full sync, verification or other background task. */
 export interface RunReport {
   /** `sync`, `sweep`, `verify` and so on. */
   readonly kind: string;

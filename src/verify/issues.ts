@@ -124,7 +124,7 @@ function failedRuns(runs: readonly StoredRun[]): Issue[] {
     const isLater = run.account === null ? last.size > 0 : last.has(run.account);
     if (!isLater) last.set(run.account, run);
   }
-  // Findings of a verification are a separate issue.
+  // Findings from a verification are a separate issue.
   return [...last.values()]
     .filter(({ outcome, kind, troubles }) => {
       return outcome === 'failed' && kind !== 'verify' && troubles.length > 0;

@@ -72,8 +72,7 @@ export function isOwnApiRequest(request: Request, { origin }: RequestOrigin): bo
 type RequestSource = 'own' | 'link' | 'foreign';
 
 /**
- * Another port of this machine is foreign, although its requests carry our cookies. Other programs do not send the
- * header.
+ * Another port of this machine is foreign, although its requests carry our cookies. Programs do not send the header.
  */
 export function requestSource({ headers }: Request): RequestSource {
   const site = headers.get('sec-fetch-site') ?? 'none';

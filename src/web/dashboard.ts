@@ -54,7 +54,7 @@ interface DashboardView {
   /** IANA name; undefined for this machine's zone. */
   readonly zone: string | undefined;
   readonly filter: ChartFilter;
-  /** Returns a query for the shown part of the archive, limited by more terms. */
+  /** Returns a query for the shown part of the archive, narrowed by additional terms. */
   readonly narrow: (...terms: readonly string[]) => string;
   readonly whole: FolderSums;
 }

@@ -164,7 +164,7 @@ function pageRoute(
   );
 }
 
-/** A script loads the other messages of a conversation after the opened one. */
+/** A script loads a conversation's other messages after the opened one. */
 function asPart(parameter: Parameter): Parameter {
   return (name) => (name === 'part' ? '1' : parameter(name));
 }

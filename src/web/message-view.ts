@@ -67,7 +67,7 @@ export function readConversation(
   return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
-/** Returns a message by itself: because it is not indexed yet, or lies beyond the shown part of its conversation. */
+/** Returns a message on its own, because it is not indexed yet or lies beyond the shown part of its conversation. */
 function singleMessage(
   catalog: Reader['catalog'],
   id: MessageId,

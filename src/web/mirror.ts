@@ -157,7 +157,7 @@ const FOLDER_COST = 20;
 const MAX_LISTS = 200;
 /** Total characters in cached records, which allows about 20,000 records. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
-/** Commits whose parsed facts are cached. The messages of one page mostly arrived together. */
+/** Commits whose parsed facts are cached. The messages on one page mostly arrived together. */
 const MAX_COMMITS = 16;
 
 type OpenArchive = Pick<Reader, 'catalog' | 'sources'>;

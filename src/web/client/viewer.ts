@@ -162,7 +162,7 @@ const PAUSE_MS = 1_000;
 const REST_MS = 150;
 const KEPT = ['sort', 'type'];
 
-/** Shows the page of the current address, and navigates. Only the address decides what is shown. */
+/** Shows the page for the current address, and navigates. The address alone determines what is shown. */
 export class Viewer {
   #shown: ViewerState;
   #address: URL;

@@ -154,7 +154,7 @@ export function ShortHash({ hash }: { hash: string }) {
   );
 }
 
-/** Shown only if the bytes were read for this page and match their hash. Unfolds to the folders of the message. */
+/** Shown only if the bytes were read for this page and match their hash. Unfolds to show the message's folders. */
 export function Proof({ open: { id, commit }, hit }: { open: OpenMessage; hit: SearchHit }) {
   const { firstSeen, places } = hit.line;
   return (

@@ -121,7 +121,7 @@ interface PageNavProps {
   readonly forward: readonly PageLink[];
 }
 
-/** Links to the adjacent pages of a list. */
+/** Links to a list's adjacent pages. */
 export function PageNav({
   label = 'Pages',
   back,

@@ -59,7 +59,7 @@ export interface DashboardContent {
 /** Pages whose content only the server renders. The script takes over the frame around it. */
 export type StillKind = 'health' | 'dashboard' | 'export';
 
-/** A page of the archive as plain data, which both the server and the browser render. */
+/** An archive page as plain data, which both the server and the browser render. */
 export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'mail' } & MailContent)
   | { readonly kind: 'message'; readonly message: MessageContent }
