@@ -76,7 +76,7 @@ interface MendOptions {
 }
 
 /**
- * Writes the next generation of a damaged segment from whatever is left of it. Takes each batch from any file that has
+ * Writes the next generation of a damaged segment from what is left of it. Takes each batch from any file that has
  * it intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged remain purged. The
  * new file is renamed once it has been read back and its chain proves every record. Uses zstd only if FORMAT already
  * allows it.

@@ -189,7 +189,6 @@ function personRow(by: PeopleDimension, { address, messages, last }: Counted): S
   };
 }
 
-/** Years in the reader's time zone. */
 export interface Years {
   readonly first: number;
   readonly last: number;

@@ -214,7 +214,6 @@ export interface CatalogTables {
   thread_members: {
     docid: number;
     thread: number;
-    /** Hash of its Message-ID. */
     node: number;
     /** Hash of its base subject. Null if that is empty. */
     subject: number | null;
@@ -275,11 +274,9 @@ export interface CatalogTables {
   };
   correspondents: {
     address_id: number;
-    /** See `ROLE` in people.ts. */
     role: number;
     /** The docid's year, in UTC. */
     year: number;
-    /** As in `message_people`. */
     mailboxes: string;
     messages: number;
     last_docid: number;
@@ -300,7 +297,6 @@ export interface CatalogTables {
   };
 }
 
-/** The service's listing of a message. */
 interface Listed {
   size: number;
   date: number | null;

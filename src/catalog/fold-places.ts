@@ -582,7 +582,6 @@ export class FoldPlaceSets {
     this.#count(set, utcDayOf(docid), -1, size);
   }
 
-  /** Folder numbers may be reused. */
   foldersRemoved(): void {
     this.#mailboxes.clear();
     this.#single.clear();

@@ -289,11 +289,9 @@ export interface OpenPlace {
   readonly uid: number;
   readonly docid: number;
   readonly flags: FlagSet;
-  /** See `mail/identity.ts`. */
   readonly fingerprint: string;
   readonly assumed: boolean;
   readonly held: boolean;
-  /** The commit that set these flags. */
   readonly since: number;
 }
 

@@ -33,7 +33,6 @@ export interface Writer {
   /** Rewrites segments on a thread that starts on demand, even after being closed. */
   readonly sealer: Sealer;
   readonly segments: SegmentStore;
-  /** By default, a file next to the log. */
   readonly purges?: PurgeJournal;
   /** Directory for large sources before they are in the log. */
   readonly spoolDir: string;

@@ -22,7 +22,6 @@ export interface OriginUids {
   readonly uids: Float64Array;
   /** Row numbers: that of a place, or minus that of an incomplete message. */
   readonly rows: Float64Array;
-  /** Numbers for `PlaceQueries.flags`. */
   readonly flagSets: Uint32Array;
   readonly unread: number;
 }
@@ -34,7 +33,6 @@ export interface OriginPlace {
   readonly folder: number;
   readonly generation: number;
   readonly uid: number;
-  /** The commit of its arrival. */
   readonly commit: number;
   readonly docid: number;
   readonly size: number;

@@ -4,7 +4,6 @@ import type { Connection } from './database.ts';
 import { deleteBy, insertInto, type Row, selectBy, updateBy, upsert } from './query.ts';
 import { numberList } from './sql.ts';
 
-/** Values of `correspondents.role`. */
 export const ROLE = { sender: 0, recipient: 1 } as const;
 
 const KEY = 'address_id, role, year, mailboxes';

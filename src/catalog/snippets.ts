@@ -249,7 +249,6 @@ function kindOf(code: number): 'part' | 'sign' | undefined {
   return isDivider(code) ? 'sign' : undefined;
 }
 
-/** ª ² ³ µ ¹ º ¼ ½ ¾ */
 const LATIN_1_PARTS = [0xaa, 0xb2, 0xb3, 0xb5, 0xb9, 0xba, 0xbc, 0xbd, 0xbe];
 
 function matchEnd(

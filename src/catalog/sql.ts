@@ -174,14 +174,12 @@ export class FlagSets {
   }
 }
 
-/** The columns of a listing. */
 export const ENVELOPE = 'date, subject, sender_name, sender_address, message_id';
 export type Envelope = Pick<
   Row<'messages'>,
   'date' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
 >;
 
-/** The key of a place's rows. */
 export const UID = 'folder_id, generation, uid';
 export type Uid = Pick<Row<'places'>, 'folder_id' | 'generation' | 'uid'>;
 

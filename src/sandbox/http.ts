@@ -307,7 +307,6 @@ export class MailboxSurface extends ApiSurface implements Surface {
     });
   }
 
-  /** Synchronous if the operation is. */
   #answer(
     request: IncomingMessage,
     operation: Operation,

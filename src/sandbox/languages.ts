@@ -212,7 +212,6 @@ const chinese: Language = {
   wrote: '写道',
 };
 
-/** Mostly English, as in a mixed office. */
 export const LANGUAGES: readonly [Language, ...Language[]] = [
   english,
   english,

@@ -231,7 +231,6 @@ function compareAge(a: Delivery, b: Delivery): number {
   return b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
 }
 
-/** Doubles with each failed attempt. */
 function backoff(attempts: number, firstMs: number, longestMs: number): number {
   return Math.min(longestMs, firstMs * 2 ** Math.min(attempts - 1, 30));
 }

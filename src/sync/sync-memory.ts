@@ -158,14 +158,14 @@ export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
   });
 }
 
-/** Memory scope: when the deletion guard began holding a folder's messages. */
+/** Memory scope: when the deletion guard started holding a folder's messages. */
 const HELD = 'held';
 /** Memory scope: how often an incomplete message has been retried, and the time of the last retry. */
 const TRIES = 'quarantine-tries';
 const FIRST_WAIT_MS = 10 * 60_000;
 const MAX_WAIT_MS = 86_400_000;
 
-/** Returns when the deletion guard began holding a folder's messages, in milliseconds since the epoch. */
+/** Returns when the deletion guard started holding a folder's messages, in milliseconds since the epoch. */
 export function heldSince(ctx: SyncContext, at: FolderKey): number | undefined {
   return ctx.memory.get(HELD, folderKey(at))?.since;
 }

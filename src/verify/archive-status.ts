@@ -281,7 +281,7 @@ export function quarantinedMessages(
   return { all: open.length, messages };
 }
 
-/** Returns when the deletion guard began to hold a folder, in milliseconds since the epoch. */
+/** Returns when the deletion guard started to hold a folder, in milliseconds since the epoch. */
 export function heldSince(state: Pick<StateFile, 'get'> | undefined, at: FolderKey): number | null {
   return state?.get('held', folderKey(at))?.since ?? null;
 }

@@ -138,7 +138,7 @@ async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how:
 }
 
 const TILES = 60;
-/** Time limits for a page's tiles and for their texts, in milliseconds. Whatever is left is omitted. */
+/** Time limits for a page's tiles and for their texts, in milliseconds. The rest is omitted. */
 const WALKING_MS = 400;
 const TEXTS_MS = 150;
 const COUNTING_MS = 150;

@@ -262,7 +262,6 @@ export function folderTags({
   return tags;
 }
 
-/** Folder sums at any commit. */
 export type FolderSums = ReturnType<typeof sumAtService>;
 
 export interface ServiceSum extends Readonly<FolderSums> {

@@ -3,7 +3,6 @@ import { type Token, tokenize } from '../catalog/query-lexer.ts';
 
 export interface Term extends Span {
   readonly text: string;
-  /** Excluded by `-` or NOT. */
   readonly negated: boolean;
   /** The operator before the value, in lower case and without aliases; null for text. */
   readonly operator: string | null;

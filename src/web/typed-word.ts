@@ -88,11 +88,9 @@ export interface TypedWord {
   readonly typed: string;
   readonly from: number;
   readonly to: number;
-  /** Whether a minus or NOT precedes it. */
   readonly excluded: boolean;
 }
 
-/** Same as in the query lexer. */
 const BREAK = /[\s(){}]/u;
 const OPENING = /["“„”]/u;
 const CLOSING: Readonly<Record<string, RegExp>> = { '"': /"/u, '“': /["”]/u, '„': /["“”]/u };

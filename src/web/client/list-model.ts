@@ -125,7 +125,6 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
   #start: number | null;
   #end: number | null;
 
-  /** Numbers the first row 0. */
   constructor(page: RowPage<T>) {
     this.#rows = [...page.rows];
     this.#previous = page.previous;

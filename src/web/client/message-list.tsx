@@ -94,7 +94,6 @@ interface RowsViewProps {
   readonly model: ListModel;
   readonly density: Density;
   readonly selected: string | null;
-  /** The rows belong to an earlier request. */
   readonly isOld: boolean;
   readonly hrefOf: (id: string) => string;
   readonly onOpen: (id: string) => void;
