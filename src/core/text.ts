@@ -1,3 +1,4 @@
+import type { FolderSums } from './types.ts';
 /** Returns `1,234,567`. */
 export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
@@ -81,15 +82,6 @@ export function twoDigits(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-/** Messages of one or more folders by their state in the archive, counted once per folder. */
-export interface ConsistencySums {
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
-}
-
 const TERMS = [
   ['stored', 'stored'],
   ['assumed', 'not yet verified'],
@@ -104,7 +96,7 @@ export type Equation = ReturnType<typeof consistencyEquation>;
  * Pending deletions are separate, because the service does not count them.
  * @param atService the service's count; defaults to the sum
  */
-export function consistencyEquation(sums: ConsistencySums, atService?: number) {
+export function consistencyEquation(sums: FolderSums, atService?: number) {
   const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
   return {
     atService: atService ?? accounted,
@@ -120,7 +112,7 @@ export function consistencyEquation(sums: ConsistencySums, atService?: number) {
 }
 
 /** Returns `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
-export function consistencyText(sums: ConsistencySums, atService?: number): string {
+export function consistencyText(sums: FolderSums, atService?: number): string {
   const { atService: total, terms, isEqual, pending } = consistencyEquation(sums, atService);
   const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
   const apart = pending > 0 ? `; ${pendingText(pending)}` : '';

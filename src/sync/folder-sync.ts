@@ -2,8 +2,11 @@ import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../archive/format.ts';
 import type { MailkeepError } from '../core/errors.ts';
 import {
+  countAccountedFor,
+  countMissing,
   type FlagSet,
   type FolderKey,
+  type FolderSums,
   flagSet,
   type ListedFolder,
   type Listing,
@@ -12,13 +15,7 @@ import {
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
 import { type FetchVerdict, fetchVerified } from './fetch-source.ts';
-import {
-  ALL_UIDS,
-  countAccountedFor,
-  countMissing,
-  FolderEvidence,
-  type FolderSums,
-} from './plan/folder-evidence.ts';
+import { ALL_UIDS, FolderEvidence } from './plan/folder-evidence.ts';
 import {
   bisect,
   findGaps,

@@ -7,6 +7,7 @@ import {
   scopesOf,
 } from '../core/state.ts';
 import type { CountedFlag, FolderKey, ListedFolder, Listing, MailboxKey } from '../core/types.ts';
+import { countOpenPlaces } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import {
   type DeletionCandidate,
@@ -19,7 +20,7 @@ import {
 import { syncError } from './errors.ts';
 import { FolderSync } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';
-import { countOpenPlaces, SAMPLE_SIZE } from './plan/folder-evidence.ts';
+import { SAMPLE_SIZE } from './plan/folder-evidence.ts';
 import { bisect, PAGE_SIZE, type UidInterval } from './plan/plan-folder.ts';
 import {
   concernsOnly,

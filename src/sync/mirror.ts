@@ -8,7 +8,7 @@ import type {
   MessageId,
   Place,
 } from '../core/types.ts';
-import { NO_PLACES } from './plan/folder-evidence.ts';
+import { NO_PLACES } from '../core/types.ts';
 import type { UidInterval } from './plan/plan-folder.ts';
 
 type OpenPlace =

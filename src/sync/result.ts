@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ERROR_FAMILIES, type ErrorFamily, type Facts } from '../core/errors.ts';
-import { addSums, differsOnlyByHeld } from './plan/folder-evidence.ts';
+import { addSums, differsOnlyByHeld } from '../core/types.ts';
 import { folderPlanShape, forecastShape } from './plan/plan-folder.ts';
 
 /** These shapes also check what the daemon sends on its control socket, because responses are not trusted. */

@@ -1,13 +1,13 @@
 import { performance } from 'node:perf_hooks';
 import { linkedController } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
+import { countAccountedFor } from '../core/types.ts';
 import { Committer, type CommitterDeps, Ledger } from './committer.ts';
 import { syncError } from './errors.ts';
 import { FailureCounter, HostRules } from './fetch-source.ts';
 import { FetchQueue, type FolderSync } from './folder-sync.ts';
 import { finishMailbox, type MailboxSync, openMailbox, readNewestPages } from './mailbox-sync.ts';
 import type { Mirror } from './mirror.ts';
-import { countAccountedFor } from './plan/folder-evidence.ts';
 import { forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
 import {
   type BacklogPriority,

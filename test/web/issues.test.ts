@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { addSums } from '../../src/sync/plan/folder-evidence.ts';
+import { addSums } from '../../src/core/types.ts';
 import type { ArchiveStatus, FolderStatus } from '../../src/verify/archive-status.ts';
 import { listIssues } from '../../src/verify/issues.ts';
 import { showIssue } from '../../src/web/issues.ts';

@@ -1,4 +1,12 @@
-import { type FlagSet, type Listing, type Place, sameFlags } from '../../core/types.ts';
+import {
+  countAccountedFor,
+  expectedAtOrigin,
+  type FlagSet,
+  type FolderSums,
+  type Listing,
+  type Place,
+  sameFlags,
+} from '../../core/types.ts';
 import {
   type AwaitedListing,
   addInterval,
@@ -12,69 +20,6 @@ import {
   type UidInterval,
   type UidIntervals,
 } from './plan-folder.ts';
-
-/**
- * The number of places in a folder by their state in the archive. Each place is counted once. The sums add up if stored
- * + assumed + quarantined + forgotten equals the service's total, which does not include held ones.
- */
-export interface FolderSums {
-  /** Open places whose bytes were fetched and hashed. */
-  readonly stored: number;
-  /** Open places matched without download to the bytes of another place, not yet verified. */
-  readonly assumed: number;
-  /** Places whose source was rejected or refused. */
-  readonly quarantined: number;
-  /** Open places that the deletion guard keeps although the service lacks them. */
-  readonly held: number;
-  /** Places where the service still shows a message that was forgotten here. */
-  readonly forgotten: number;
-}
-
-export const NO_PLACES: FolderSums = {
-  stored: 0,
-  assumed: 0,
-  quarantined: 0,
-  held: 0,
-  forgotten: 0,
-};
-
-/** Returns how many places the archive accounts for: the sum of all five. */
-export function countAccountedFor(sums: FolderSums): number {
-  return expectedAtOrigin(sums) + sums.held;
-}
-
-/** Returns how many places the service should count: all but the held ones, which it no longer has. */
-export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: FolderSums): number {
-  return stored + assumed + quarantined + forgotten;
-}
-
-/** Returns how many places are open: they have a message, and it is not deleted at the service. */
-export function countOpenPlaces({ stored, assumed, held }: FolderSums): number {
-  return stored + assumed + held;
-}
-
-/** Returns how many of the service's messages the archive does not account for, at least 0. */
-export function countMissing(originTotal: number, sums: FolderSums): number {
-  return Math.max(0, originTotal - countAccountedFor(sums));
-}
-
-/** Returns whether everything adds up except for held places, which await the deletion guard's decision. */
-export function differsOnlyByHeld(originTotal: number, sums: FolderSums): boolean {
-  return sums.held > 0 && expectedAtOrigin(sums) === originTotal;
-}
-
-export function addSums(folders: readonly FolderSums[]): FolderSums {
-  return folders.reduce<FolderSums>(
-    (total, sums) => ({
-      stored: total.stored + sums.stored,
-      assumed: total.assumed + sums.assumed,
-      quarantined: total.quarantined + sums.quarantined,
-      held: total.held + sums.held,
-      forgotten: total.forgotten + sums.forgotten,
-    }),
-    NO_PLACES,
-  );
-}
 
 /** Every uid that a folder has or will have. */
 export const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };

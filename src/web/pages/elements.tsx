@@ -1,7 +1,8 @@
 import type { ComponentChildren, RenderableProps, VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { type ConsistencySums, clockText, consistencyText, dayText } from '../../core/text.ts';
+import { clockText, consistencyText, dayText } from '../../core/text.ts';
+import type { FolderSums } from '../../core/types.ts';
 import { pageAddress } from '../query-text.ts';
 
 /** Drawn with a stroke of 1.4 units in a square of 16. */
@@ -148,7 +149,7 @@ export function PageNav({
 }
 
 /** A folder's or run's sum, worded as on the command line. */
-export function SumText({ originTotal, ...sums }: ConsistencySums & { originTotal: number }) {
+export function SumText({ originTotal, ...sums }: FolderSums & { originTotal: number }) {
   return <span>{consistencyText(sums, originTotal)}</span>;
 }
 

@@ -1,9 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  type EarlierEvidence,
-  FolderEvidence,
-  NO_PLACES,
-} from '../../../src/sync/plan/folder-evidence.ts';
+import { NO_PLACES } from '../../../src/core/types.ts';
+import { type EarlierEvidence, FolderEvidence } from '../../../src/sync/plan/folder-evidence.ts';
 import type { UidInterval } from '../../../src/sync/plan/plan-folder.ts';
 import { listing } from '../../catalog/history.ts';
 

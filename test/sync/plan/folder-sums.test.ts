@@ -9,7 +9,7 @@ import {
   expectedAtOrigin,
   type FolderSums,
   NO_PLACES,
-} from '../../../src/sync/plan/folder-evidence.ts';
+} from '../../../src/core/types.ts';
 
 // Powers of two: every sum names the parts it was made of.
 const sums: FolderSums = { stored: 1, assumed: 2, quarantined: 4, held: 8, forgotten: 16 };
