@@ -30,7 +30,7 @@ const DROP_ADDRESS = deleteBy('addresses', 'id');
 const WITH_TOKEN = `SELECT rowid AS docid FROM msg_fts
   WHERE msg_fts MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC`;
 
-export interface People {
+interface People {
   readonly docid: number;
   /** Numbers of its present and past mailboxes, ascending. */
   readonly mailboxes: readonly number[];

@@ -153,3 +153,10 @@ export function addSums(folders: readonly FolderSums[]): FolderSums {
     NO_PLACES,
   );
 }
+
+/** Returns whether a folder is incomplete only because of held messages: a user decision, not a service fault. */
+export function isHeldOnly(
+  folder: FolderSums & { readonly complete: boolean; readonly originTotal: number },
+): boolean {
+  return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
+}

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ERROR_FAMILIES, type ErrorFamily, type Facts } from '../core/errors.ts';
-import { addSums, differsOnlyByHeld } from '../core/types.ts';
-import { folderPlanShape, forecastShape } from './plan/plan-folder.ts';
+import { addSums } from '../core/types.ts';
+import { PLAN_ACTIONS, PLAN_REASONS } from './plan/plan-folder.ts';
 
 /** These shapes also check what the daemon sends on its control socket, because responses are not trusted. */
 const count = z.number();
@@ -59,11 +59,6 @@ const folderCertificate = z.object({
  * response for every uid.
  */
 export type FolderReconciliation = Readonly<z.output<typeof folderCertificate>>;
-
-/** Returns whether a folder is incomplete only because of held messages: a user decision, not a service fault. */
-export function isHeldOnly(folder: FolderReconciliation): boolean {
-  return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
-}
 
 const excludedFolder = z.object({ mailbox: name, folder: name });
 /** A folder that the configuration excludes. It is not synced, and nothing in it is treated as deleted. */
@@ -143,9 +138,20 @@ export function totalsOf<F extends Counted>(mailboxes: readonly MailboxResult[],
   >;
 }
 
+const forecast = z.object({
+  ...counts('mailboxes', 'folders', 'messages', 'bytes', 'requests', 'requestsPerMinute', 'hours'),
+});
+
+const folderPlan = z.object({
+  folder: name,
+  action: z.enum(PLAN_ACTIONS),
+  reason: z.enum(PLAN_REASONS),
+  ...counts('messages', 'requests'),
+});
+
 export const syncProgress = z.discriminatedUnion('event', [
   /** Reported before anything is fetched, if more than a few new messages remain. */
-  z.object({ event: z.literal('forecast'), account: name, forecast: forecastShape }),
+  z.object({ event: z.literal('forecast'), account: name, forecast }),
   /** `messages` remain in this mailbox, according to the folder listing. */
   z.object({
     event: z.literal('mailbox-started'),
@@ -183,7 +189,7 @@ export const syncPlan = z.object({
     z.object({
       account: name,
       address: name,
-      folders: list(folderPlanShape),
+      folders: list(folderPlan),
       excluded: list(name),
     }),
   ),

@@ -12,6 +12,7 @@ import {
   type StoredMailbox,
 } from '../core/state.ts';
 import type { FolderKey, ListedFolder, MailboxKey, Place } from '../core/types.ts';
+import { isHeldOnly } from '../core/types.ts';
 import { syncError } from './errors.ts';
 import type { FolderSync } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';
@@ -22,7 +23,7 @@ import {
   type UidIntervals,
 } from './plan/plan-folder.ts';
 import { isRecent, type Memory, type OriginMailbox, type SyncContext } from './ports.ts';
-import { type FolderReconciliation, isHeldOnly } from './result.ts';
+import type { FolderReconciliation } from './result.ts';
 import { forgetSuspension } from './usage.ts';
 
 /** Memory scope: the covered uid intervals, by folder and UID epoch. */

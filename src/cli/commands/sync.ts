@@ -11,6 +11,7 @@ import { combineExitCodes, describeFacts, EXIT, type ExitCode } from '../../core
 import type { KnownDamage } from '../../core/state.ts';
 import { shellWord } from '../../core/terminal-safe.ts';
 import { bytes, consistencyText, count, counted, pendingText, span } from '../../core/text.ts';
+import { isHeldOnly } from '../../core/types.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
 import {
   type ConnectedAccounts,
@@ -24,7 +25,6 @@ import { catalogMirror } from '../../sync/mirror.ts';
 import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
 import {
   type FolderReconciliation,
-  isHeldOnly,
   type SyncPlan,
   type SyncResult,
   sumOf,

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import {
   type FlagSet,
   flagSet,
@@ -122,21 +121,8 @@ export class Coverage {
   }
 }
 
-export const forecastShape = z.object({
-  mailboxes: z.number(),
-  folders: z.number(),
-  messages: z.number(),
-  /** 0 if neither a quota nor the listings show the sizes of most messages. */
-  bytes: z.number(),
-  /** One per message, one per page of 100, and the folder listings. */
-  requests: z.number(),
-  /** The current rate. */
-  requestsPerMinute: z.number(),
-  /** At the current rate. The service may be slower. */
-  hours: z.number(),
-});
 /** An estimate, from listings, of the work that remains. */
-export type Forecast = Readonly<z.output<typeof forecastShape>>;
+export type Forecast = Readonly<ReturnType<typeof forecast>>;
 
 interface FolderAhead {
   /** Messages that the service counts in the folder. */
@@ -157,7 +143,7 @@ export function forecast(input: {
   readonly folders: readonly FolderAhead[];
   readonly sizes: { readonly count: number; readonly bytes: number };
   readonly requestsPerMinute: number;
-}): Forecast {
+}) {
   const ahead = input.folders.map(({ messages, known }) => Math.max(0, messages - known));
   const messages = ahead.reduce((sum, count) => sum + count, 0);
   const { sizes } = input;
@@ -177,32 +163,32 @@ export function forecast(input: {
     mailboxes: input.mailboxes,
     folders: input.folders.length,
     messages,
+    /** 0 if neither a quota nor the listings show the sizes of most messages. */
     bytes: Math.round(bytes),
+    /** One per message, one per page of 100, and the folder listings. */
     requests,
+    /** The current rate. */
     requestsPerMinute: input.requestsPerMinute,
+    /** At the current rate. The service may be slower. */
     hours: requests / input.requestsPerMinute / 60,
   };
 }
 
-export const folderPlanShape = z.object({
-  folder: z.string(),
-  action: z.enum(['nothing', 'look', 'search', 'walk', 'sweep']),
-  reason: z.enum([
-    'empty',
-    'new-folder',
-    'interrupted',
-    'fewer-at-origin',
-    'more-at-origin',
-    'unread-differs',
-    'full',
-    'newest-page',
-  ]),
+export const PLAN_ACTIONS = ['nothing', 'look', 'search', 'walk', 'sweep'] as const;
+export const PLAN_REASONS = [
+  ...(['empty', 'new-folder', 'interrupted', 'fewer-at-origin'] as const),
+  ...(['more-at-origin', 'unread-differs', 'full', 'newest-page'] as const),
+] as const;
+
+export interface FolderPlan {
+  readonly folder: string;
+  readonly action: (typeof PLAN_ACTIONS)[number];
+  readonly reason: (typeof PLAN_REASONS)[number];
   /** Messages at the service that the archive does not account for. */
-  messages: z.number(),
+  readonly messages: number;
   /** Listing pages plus sources. For `search`, the maximum that finding a difference can take. */
-  requests: z.number(),
-});
-export type FolderPlan = Readonly<z.output<typeof folderPlanShape>>;
+  readonly requests: number;
+}
 
 interface KnownOfFolder {
   /** Places that are stored, assumed, held, quarantined or forgotten. */
