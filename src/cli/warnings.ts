@@ -15,7 +15,8 @@ import { jsonLine, terminalLine } from '../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../core/text.ts';
 import { syncError } from '../sync/errors.ts';
 import type { MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
-import { damageError, type VerificationStatus } from '../verify/verification.ts';
+import { damageError } from '../verify/errors.ts';
+import type { VerificationStatus } from '../verify/verification.ts';
 import { findingText } from './finding-text.ts';
 import {
   type ColourOptions,

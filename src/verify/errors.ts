@@ -1,4 +1,5 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
+import type { KnownDamage } from '../core/state.ts';
 import { counted } from '../core/text.ts';
 
 const MAX_NAMED = 3;
@@ -132,3 +133,7 @@ export const retentionError = defineErrors({
     ],
   },
 });
+
+export function damageError({ found, findings }: KnownDamage) {
+  return verifyError('archive-damaged', { found, findings: findings.map(({ text }) => text) });
+}

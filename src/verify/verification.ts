@@ -8,7 +8,6 @@ import type {
   VerificationMode,
 } from '../core/state.ts';
 import { readState, type StateFile } from '../core/state.ts';
-import { verifyError } from './errors.ts';
 
 const SCOPE = 'verification';
 const KEY = 'last';
@@ -245,8 +244,4 @@ export function readDamage(dataDir: string): KnownDamage | null {
   } finally {
     state?.close();
   }
-}
-
-export function damageError({ found, findings }: KnownDamage) {
-  return verifyError('archive-damaged', { found, findings: findings.map(({ text }) => text) });
 }
