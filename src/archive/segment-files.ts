@@ -69,7 +69,7 @@ export function segmentDamage({ path, name }: OpenSegment, offset: number, reaso
 }
 
 /**
- * Opens the generation of a segment that is in force. This is the highest with an intact footer; failing that, the
+ * Opens a segment's current generation: the highest with an intact footer; failing that, the
  * unsealed generation 1; failing that, the highest with an intact header, whose records can be walked.
  *
  * @throws `log-damaged` if no generation has an intact header; the system's error if a file has disappeared

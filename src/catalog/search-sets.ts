@@ -344,7 +344,7 @@ interface Group {
 interface Kept {
   readonly commit: number;
   readonly groups: Map<string, Group>;
-  /** How far each walk has come: one over messages with current places, one over those without. */
+  /** The progress of each walk: one over messages with current places, one over those without. */
   readonly reached: number[];
   isComplete: boolean;
 }

@@ -99,7 +99,7 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
 
 /**
  * Counts a query's matches by month, by week if they span less than two years, or by day if less than two months. Uses
- * stored sums for queries about everything, folders or mailboxes. Otherwise, counts each message.
+ * stored sums if the query selects everything, or entire folders or mailboxes. Otherwise, counts each message.
  *
  * @param mayContinue called every few hundred messages; counting stops if it returns false
  */

@@ -301,7 +301,7 @@ const MIN_BAR = 8;
 /** Usual width of the uncut text. */
 const WORDS = 96;
 
-/** Progress bars on a terminal: one per active mailbox, and one in total with the request budget. */
+/** Progress bars on a terminal: one per active mailbox, and an overall bar with the request budget. */
 export function liveProgress(notices: Notices, now: () => number): Progress {
   const screen = new MultiBar({
     stream: notices.stream,

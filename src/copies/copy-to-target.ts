@@ -3,7 +3,7 @@ import { readCatalogHead } from '../catalog/implied.ts';
 import type { PortableConfig } from '../core/config-shown.ts';
 import { openExistingState } from '../core/state.ts';
 import { threadedProver } from '../verify/check-segment.ts';
-import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
+import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { damagedObjects } from '../verify/copy-facts.ts';
 import { copiesError } from './errors.ts';
 import { type CopySecrets, newCopyKeys, newRecoveryKey } from './format/keys.ts';
@@ -56,7 +56,7 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
     const prover = threadedProver();
     const memory = copyMemory(state, own.copyId);
     try {
-      const signingKey = readSigningKey(await ownSigningKey(dataDir));
+      const signingKey = readSigningKey(await ensureSigningKey(dataDir));
       const locking = { store, memory, lockDays, signal, now };
       const mending = { ...locking, file, signingKey };
       const { key: mended, findings } = await repairKeptObjects({ ...mending, key: own });
@@ -106,7 +106,7 @@ function both(one: Locks | null, other: Locks | null): Locks | null {
  * @throws usage-save-failed, checkpoint-key
  */
 export async function prepareCopy(dataDir: string) {
-  const signingKeyFile = await ownSigningKey(dataDir);
+  const signingKeyFile = await ensureSigningKey(dataDir);
   const signer = rawPublicKey(readSigningKey(signingKeyFile));
   return { keys: newCopyKeys(), recovery: newRecoveryKey(), signer, signingKeyFile };
 }

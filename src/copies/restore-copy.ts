@@ -22,7 +22,7 @@ import { usageError } from '../core/error-tables.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
 import { type SegmentProver, threadedProver } from '../verify/check-segment.ts';
-import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
+import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { NO_TORN_BATCH, segmentState } from './copy-log.ts';
 import { copiesError } from './errors.ts';
 import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
@@ -546,7 +546,7 @@ export async function adoptCopy(order: AdoptOrder) {
     refuseOtherKeys(before, secrets, store.label);
     const { signers } = await readSigners(store, secrets, signal);
     const newer = await refuseOlderKeys(order, secrets, signers);
-    const signingKey = readSigningKey(await ownSigningKey(dataDir));
+    const signingKey = readSigningKey(await ensureSigningKey(dataDir));
     const signer = rawPublicKey(signingKey);
     if (!signers.some((one) => one.equals(signer))) {
       await putObjects(store, [encodeSigner(secrets, signer)], signal);

@@ -126,7 +126,7 @@ export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: Fo
   return stored + assumed + quarantined + forgotten;
 }
 
-/** Returns how many places are open: they have a message, and it is not deleted at the service. */
+/** Returns the number of open places: those with a message that the service has not deleted. */
 export function countOpenPlaces({ stored, assumed, held }: FolderSums): number {
   return stored + assumed + held;
 }

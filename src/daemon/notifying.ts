@@ -209,8 +209,8 @@ export class Notifying {
   }
 
   /**
-   * Returns what a finished run shows. Mailboxes were already observed when their syncs finished, and accounts when
-   * they stopped, because the run may be older than both.
+   * Returns a finished run's observations. Leaves out mailboxes and accounts: they were observed when their syncs
+   * finished or they stopped, which may be after this run started.
    */
   #seenBy(report: RunReport): Observation[] {
     const isOfPasses = report.accounts.length > 0;

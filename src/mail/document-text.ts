@@ -173,7 +173,7 @@ function looksBinary(bytes: Buffer): boolean {
 }
 
 /**
- * Maximum nesting of elements; office programs reach dozens. The parser shifts an array of open elements at every tag.
+ * Maximum nesting depth of elements; office documents nest a few dozen deep. The parser shifts an array of open elements at every tag.
  */
 const MAX_DEPTH = 1000;
 

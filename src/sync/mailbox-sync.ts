@@ -147,8 +147,8 @@ type Missing = ReturnType<Mirror['folders']>[number];
 
 /**
  * Finds renamed folders: one is no longer listed, and a new one shows the same messages with the same uids. Its places,
- * UID epoch and coverage are carried over to the new path, and nothing is fetched. Costs at most one newest page per
- * new folder, which the sync run reuses.
+ * UID epoch and coverage are carried over to the new path, and nothing is fetched. Requests at most the newest page of
+ * each new folder, which the sync run reuses.
  *
  * @returns the newest pages that were requested, by path
  */

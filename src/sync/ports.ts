@@ -142,8 +142,8 @@ function brokeWhileAnswering(error: MailkeepError): boolean {
 }
 
 /**
- * Returns whether an error ends only its account's sync run. A refused token or a failing service does not concern
- * other accounts, but a wrong configuration concerns the whole command (see `concernsOneAccount`).
+ * Returns whether an error ends only its account's sync run. A refused token or a failing service does not affect
+ * other accounts, but an invalid configuration affects the whole command (see `concernsOneAccount`).
  */
 export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');

@@ -416,7 +416,7 @@ async function guardFreeSpace(options: SyncOptions): Promise<void> {
   }
 }
 
-/** Indexes while fetching waits for the service. */
+/** Indexes messages while the fetcher waits for the service. */
 class IndexAlongside {
   running: Promise<void> | undefined;
   #mark = performance.eventLoopUtilization();

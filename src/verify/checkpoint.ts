@@ -161,7 +161,7 @@ function rawOf(key: KeyObject): string {
  *
  * @throws usage-save-failed
  */
-export async function ownSigningKey(dataDir: string): Promise<string> {
+export async function ensureSigningKey(dataDir: string): Promise<string> {
   const file = path.join(dataDir, 'checkpoint.key');
   if (existsSync(file)) return file;
   try {

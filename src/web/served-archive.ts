@@ -217,8 +217,8 @@ export async function* yieldBetween(
 const MAX_ZONE = 64;
 
 /**
- * Returns the canonical name, since formats are cached by name; undefined, which means this machine's zone, for an
- * unknown one.
+ * Returns the zone's canonical name, because formats are cached by name. Undefined, which means this machine's zone, if
+ * the zone is unknown.
  */
 export function canonicalZone(typed: string | undefined): string | undefined {
   if (typed === undefined || typed.length > MAX_ZONE) return undefined;

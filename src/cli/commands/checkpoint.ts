@@ -8,8 +8,8 @@ import { errnoName } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { count } from '../../core/text.ts';
 import {
+  ensureSigningKey,
   fingerprintOf,
-  ownSigningKey,
   readSigningKey,
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
@@ -45,7 +45,7 @@ async function makeCheckpoint(
   const head = readLogHead(dataDir, readCatalogHead(dataDir));
   const keyFile =
     options.key === undefined
-      ? await ownSigningKey(dataDir)
+      ? await ensureSigningKey(dataDir)
       : path.resolve(environment.cwd, options.key);
   const checkpoint = signCheckpoint(head, readSigningKey(keyFile), now());
   const file =

@@ -173,7 +173,7 @@ function plannedText(result: RestoreResult): string[] {
   ]);
 }
 
-/** Returns the range of a duration in seconds, estimated by messages and by bytes. */
+/** Formats a duration as a range, given estimates in seconds by message count and by bytes. */
 function betweenTimes([least = 0, most = 0]: readonly number[]): string {
   const [from, to] = [span(least * 1000), span(most * 1000)];
   return from === to ? from : `between ${from} and ${to}`;
