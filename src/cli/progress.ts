@@ -2,7 +2,7 @@ import { MultiBar, type SingleBar } from 'cli-progress';
 import type { Settings } from '../core/config-schema.ts';
 import { displayWidth, fitColumns } from '../core/terminal-safe.ts';
 import { bytes, count, counted, localTime, span } from '../core/text.ts';
-import { type EventLog, openLog } from '../daemon/runs.ts';
+import type { EventLog } from '../daemon/runs.ts';
 import type { Forecast } from '../sync/plan/plan-folder.ts';
 import type { ProgressListener, SyncProgress } from '../sync/result.ts';
 import type { CommandContext } from './context.ts';
@@ -387,7 +387,10 @@ export async function followSyncRun(
   { log }: Settings,
   logged: boolean,
 ): Promise<SyncRunProgress> {
-  if (logged) return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
+  if (logged) {
+    const { openLog } = await import('../daemon/runs.ts');
+    return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
+  }
   const show = notices.live ? liveProgress : plainProgress;
   const { listen, stop } = show(notices, now);
   return { progress: listen, request: () => {}, result: () => {}, stop };

@@ -1,12 +1,11 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { InvalidArgumentError } from 'commander';
-import { loadSettings } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import type { Finding } from '../../catalog/findings.ts';
 import { holdsArchive } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
-import { type SegmentsForRepair, segmentsForRepair } from '../../copies/restore-copy.ts';
+import type { SegmentsForRepair } from '../../copies/restore-copy.ts';
 import { systemClock } from '../../core/concurrency.ts';
 import { catalogError, usageError } from '../../core/error-tables.ts';
 import {
@@ -20,7 +19,7 @@ import {
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type Difference, examineAccount, type OriginFinding } from '../../sync/examine-account.ts';
-import { type ConnectedAccounts, runAccounts, withAccounts } from '../../sync/make-run.ts';
+import type { ConnectedAccounts } from '../../sync/make-run.ts';
 import type { SyncResult } from '../../sync/result.ts';
 import { chooseAccounts } from '../../sync/selection.ts';
 import type { SegmentChecker } from '../../verify/check-segment.ts';
@@ -28,12 +27,7 @@ import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/check
 import { verifyError } from '../../verify/errors.ts';
 import type { CatalogState } from '../../verify/fast-compare.ts';
 import type { VerifyProgress } from '../../verify/read-log.ts';
-import {
-  type CatalogOutcome,
-  type OtherCopies,
-  type RepairResult,
-  repairAndVerify,
-} from '../../verify/repair-archive.ts';
+import type { CatalogOutcome, OtherCopies, RepairResult } from '../../verify/repair-archive.ts';
 import {
   readArchive,
   recordCheckup,
@@ -51,7 +45,6 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
-import { isEncrypted, withStore } from '../copy-target.ts';
 import { findingText } from '../finding-text.ts';
 import { collect, wholeNumber } from '../option-values.ts';
 import { type Colours, joinReport } from '../output.ts';
@@ -387,6 +380,8 @@ const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
  * @throws archive-in-use
  */
 async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
+  const { loadSettings } = await import('../../catalog/archive-settings.ts');
+  const { runAccounts, withAccounts } = await import('../../sync/make-run.ts');
   const settings = loadSettings(context);
   const chosen = chooseAccounts(settings, undefined);
   const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
@@ -478,6 +473,8 @@ async function repairCopied(
   from: readonly string[],
   trustsCopies: boolean,
 ): Promise<ExitCode> {
+  const { isEncrypted, withStore } = await import('../copy-target.ts');
+  const { segmentsForRepair } = await import('../../copies/restore-copy.ts');
   const { environment, signal } = context;
   const folders = from
     .filter((copy) => !isEncrypted(context, dataDir, copy))
@@ -513,6 +510,7 @@ async function repairWith(
   others: OtherCopies,
   fetched: readonly Fetched[],
 ): Promise<ExitCode> {
+  const { repairAndVerify } = await import('../../verify/repair-archive.ts');
   const { output, now } = context;
   const startedAt = now();
   const outcome = await repairAndVerify(context, dataDir, others, async (part, act) => {
