@@ -161,8 +161,12 @@ class StretchSets {
 
   #setOf(docids: readonly number[]): DocidSet {
     const found = new Uint8Array(this.docids.length);
+    const [first = 1] = this.docids;
+    const last = this.docids.at(-1) ?? 0;
     let position = 0;
     for (const docid of docids) {
+      // A list of the whole archive is mostly outside this range.
+      if (docid < first || docid > last) continue;
       // The lists are mostly ascending runs.
       if (this.docids[position] !== docid) position = countUpTo(this.docids, docid) - 1;
       if (this.docids[position] === docid) found[position] = 1;
