@@ -470,7 +470,7 @@ export interface RecordSpace {
 }
 
 // 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at one
-// position of one archive, so no bytes in a message can pass for a record, not even those of a segment sent by mail.
+// position in one archive, so no bytes in a message can pass for a record, not even a segment sent by mail.
 const sealed = Buffer.alloc(72);
 
 /** @param offset position of the header in the file */
