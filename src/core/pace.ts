@@ -6,7 +6,7 @@ import {
   type Waiting,
   WaitQueue,
 } from './concurrency.ts';
-import { fields, nullable, number, type Read, type ReadValue } from './state-runs.ts';
+import { fields, nullable, number, type Read, type ReadValue } from './stored-values.ts';
 
 /**
  * Decides when the next request may go: takes state and time, returns state and wait.

@@ -7,29 +7,31 @@ import { makePrivateFile } from './files.ts';
 import { readHostPause, readPaceState } from './pace.ts';
 import { convertSqliteError } from './sqlite.ts';
 import {
-  count,
   diskSample,
+  hasTable,
+  knownCopy,
+  makeRunTable,
+  type RunJournal,
+  requestDay,
+  runJournal,
+} from './state-runs.ts';
+import {
+  count,
   fields,
   flag,
-  hasTable,
   integer,
-  knownCopy,
   list,
-  makeRunTable,
   mark,
   nullable,
   number,
   oneOf,
   type Read,
   type ReadValue,
-  type RunJournal,
   record,
-  requestDay,
-  runJournal,
   strictList,
   text,
   withDefault,
-} from './state-runs.ts';
+} from './stored-values.ts';
 import type { FolderKey, MailboxKey, Place } from './types.ts';
 
 const MODES = ['full', 'quick', 'sample', 'drill', 'repair', 'rebuild'] as const;
