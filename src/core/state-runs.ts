@@ -195,60 +195,43 @@ function truncate<T extends string | null>(value: T): T | string {
   return value === null || value.length <= LONGEST ? value : `${value.slice(0, LONGEST - 1)}…`;
 }
 
-const planned = fields({
-  /** The longest time between two copies, if nothing fails. */
-  everyMs: number,
-  /** When it was added to the configuration. */
-  since: number,
-  /** When a due copy last turned out to be current; 0 if never. */
-  currentAt: number,
-});
-export type CopyPlanned = ReadValue<typeof planned>;
-
-const failed = fields({
-  since: number,
-  at: number,
-  tries: count,
-  code: text,
-  text,
-});
-export type CopyFailed = ReadValue<typeof failed>;
-
-const UNITS = ['segment', 'object'] as const;
-
-const checked = fields({
-  at: number,
-  /** Number checked; objects if this machine cannot open the copy. */
-  checked: number,
-  of: count,
-  unit: oneOf(UNITS),
-  found: count,
-  fullAt: nullable(number),
-});
-export type CopyChecked = ReadValue<typeof checked>;
-
 const damage = { since: number, found: count, text };
-const anyDamage = fields(damage);
 /** Parses the state of one copy of the archive. Times are milliseconds since the epoch. */
 export const knownCopy = fields({
   /** The last update and the commit that it reached. `encrypted` is false for a readable directory. */
   made: nullable(fields({ at: number, commit: count, encrypted: flag })),
   /** Settings from the daemon's configuration; null if it has no such copy. */
-  plan: nullable(planned),
+  plan: nullable(
+    fields({
+      /** The longest time between two copies, if nothing fails. */
+      everyMs: number,
+      /** When it was added to the configuration. */
+      since: number,
+      /** When a due copy last turned out to be current; 0 if never. */
+      currentAt: number,
+    }),
+  ),
   /** Failure since the last update; null after a success. */
-  failed: nullable(failed),
+  failed: nullable(fields({ since: number, at: number, tries: count, code: text, text })),
   /** The last partial or complete read-back. */
-  checked: nullable(checked),
+  checked: nullable(
+    fields({
+      at: number,
+      /** Number checked; objects if this machine cannot open the copy. */
+      checked: number,
+      of: count,
+      unit: oneOf(['segment', 'object']),
+      found: count,
+      fullAt: nullable(number),
+    }),
+  ),
   /** Known damage, until a complete check finds none. `names` are the objects that the next copy uploads again. */
   damage: nullable(fields({ ...damage, names: withDefault(list(text), []) })),
   /** Damage to the objects that open, describe and locate the copy, until a later check finds all of them intact. */
-  unkept: withDefault(nullable(anyDamage), null),
+  unkept: withDefault(nullable(fields(damage)), null),
 });
-export type CopyDamage = ReadValue<typeof anyDamage> & { readonly names?: readonly string[] };
-export type KnownCopy = Omit<ReadValue<typeof knownCopy>, 'damage' | 'unkept'> & {
-  readonly damage: CopyDamage | null;
-  readonly unkept?: ReadValue<typeof anyDamage> | null;
-};
+/** A copy as stored. Readers get its `CopyStatus`. */
+export type KnownCopy = ReadValue<typeof knownCopy>;
 
 export const UNKNOWN_COPY: KnownCopy = {
   ...{ made: null, plan: null, failed: null },

@@ -497,12 +497,12 @@ export async function openIntegrations(options: {
   const state = new DaemonState(now());
   const remembered = new ShortCache(FACTS_MS, now, () => archiveFacts(writer, writer.state));
   const facts = (): ArchiveFacts => remembered.get();
-  const metrics = new Metrics({ version: packageJson.version, now, facts });
+  const copies = () => copyStatuses(writer.state, writer.catalog.reached().number, now());
+  const metrics = new Metrics({ version: packageJson.version, now, facts, copies });
   const manager = serviceManager(env, (reason) =>
     log.say('warn', 'the service manager could not be notified', { reason }),
   );
   onStop(() => manager.close());
-  const copies = () => copyStatuses(writer.state, writer.catalog.reached().number, now());
   const notifying = new Notifying(settings.notify, {
     memory: writer.state,
     env,

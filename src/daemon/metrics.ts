@@ -3,8 +3,8 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
 import { parseDuration } from '../core/quantities.ts';
 import type { RequestReport } from '../service/transport.ts';
-import type { ArchiveFacts, MailboxFacts } from '../verify/archive-status.ts';
-import { type CopyFacts, copyDamage, isStale } from '../verify/copy-facts.ts';
+import { type ArchiveFacts, type MailboxFacts, millisOf } from '../verify/archive-status.ts';
+import type { CopyStatus } from '../verify/copy-facts.ts';
 import {
   type DaemonState,
   type KnownCondition,
@@ -149,34 +149,34 @@ const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   ],
 ];
 
-const COPY_GAUGES = (now: () => number): readonly Row<CopyFacts>[] => [
+const COPY_GAUGES = (now: () => number): readonly Row<CopyStatus>[] => [
   [
     'age_seconds',
     'Since the copy was last brought up to date; +Inf when it never was',
-    ({ made }) => secondsSince(made?.at ?? null, now()),
+    ({ copiedAt }) => secondsSince(millisOf(copiedAt), now()),
   ],
-  ['commit', 'The commit that the copy has reached', ({ made }) => made?.commit ?? null],
+  ['commit', 'The commit that the copy has reached', ({ commit }) => commit],
   ['commits_behind', 'Commits of the archive that the copy lacks', ({ behind }) => behind],
   [
     'stale',
     '1 when the daemon should have brought the copy up to date long ago',
-    (copy) => (copy.plan === null ? null : Number(isStale(copy, now()))),
+    ({ everySeconds, stale }) => (everySeconds === null ? null : Number(stale)),
   ],
-  ['failed_attempts', 'Attempts in a row that failed since', ({ failed }) => failed?.tries ?? 0],
+  ['failed_attempts', 'Attempts in a row that failed since', ({ failure }) => failure?.tries ?? 0],
   [
     'last_verification_timestamp_seconds',
     'When some of the copy was last read back',
-    ({ checked }) => secondsOf(checked?.at),
+    ({ verified }) => secondsOf(millisOf(verified?.at)),
   ],
   [
     'last_full_verification_timestamp_seconds',
     'When all of the copy was last read back',
-    ({ checked }) => secondsOf(checked?.fullAt),
+    ({ verified }) => secondsOf(millisOf(verified?.fullAt)),
   ],
   [
     'damage_findings',
     'Findings in the copy, until all of it is found intact',
-    (copy) => copyDamage(copy)?.found ?? 0,
+    ({ damage }) => damage?.findings ?? 0,
   ],
 ];
 
@@ -328,11 +328,13 @@ export class Metrics extends RunMetrics {
     version,
     now,
     facts,
+    copies,
   }: {
     readonly version: string;
     readonly now: () => number;
     /** Called for each metric in a scrape, so it should cache anything expensive. */
     readonly facts: () => ArchiveFacts;
+    readonly copies: () => readonly CopyStatus[];
   }) {
     super(version);
     for (const [name, help, read] of ARCHIVE_GAUGES) {
@@ -340,7 +342,7 @@ export class Metrics extends RunMetrics {
     }
     for (const [name, help, read] of COPY_GAUGES(now)) {
       labelled(this.registry, `copy_${name}`, help, ['copy'], () =>
-        facts().copies.map((copy) => [{ copy: copy.to }, read(copy)]),
+        copies().map((copy) => [{ copy: copy.to }, read(copy)]),
       );
     }
     for (const [name, help, read] of MAILBOX_GAUGES(now)) {

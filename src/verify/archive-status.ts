@@ -11,7 +11,6 @@ import { addSums } from '../core/types.ts';
 import { isImported } from '../mail/identity.ts';
 import { listedMailboxes, nextTryAt, recallProof } from '../sync/sync-memory.ts';
 import { isExcludedFolder, isExcludedMailbox, suspendedSince } from '../sync/usage.ts';
-import { recallCopies } from './copy-facts.ts';
 import { highestUsage, type QuotaUse } from './issues.ts';
 import type { PrunePlan } from './prune.ts';
 import { type PlanningContext, preparePrune } from './purge.ts';
@@ -212,12 +211,11 @@ export function archiveFacts(
       };
     }),
     verification: recallVerification(state),
-    copies: recallCopies(state, status.commit.number),
   };
 }
 
-function millisOf(iso: string | null): number | null {
-  return iso === null ? null : Date.parse(iso);
+export function millisOf(iso: string | null | undefined): number | null {
+  return iso === null || iso === undefined ? null : Date.parse(iso);
 }
 
 /** The configuration that read-only commands need. */

@@ -1,12 +1,5 @@
 import type { StateFile } from '../core/state.ts';
-import {
-  type CopyChecked,
-  type CopyDamage,
-  type CopyFailed,
-  type CopyPlanned,
-  type KnownCopy,
-  UNKNOWN_COPY,
-} from '../core/state-runs.ts';
+import { type KnownCopy, UNKNOWN_COPY } from '../core/state-runs.ts';
 
 const SCOPE = 'copy-target';
 
@@ -15,36 +8,8 @@ const STALE_INTERVALS = 3;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
-/** A copy of the archive, with its data for monitoring. Times are milliseconds since the epoch. */
-export interface CopyFacts extends KnownCopy {
-  /** `s3://BUCKET/PREFIX`, or the folder. */
-  readonly to: string;
-  /** Missing commits; null before the first copy. */
-  readonly behind: number | null;
-}
-
-/** Returns the known copies, by name. */
-export function recallCopies(
-  state: Pick<StateFile, 'entries'> | undefined,
-  /** The archive's last commit. */
-  reached: number,
-): CopyFacts[] {
-  return (state?.entries(SCOPE) ?? []).map(({ key, value }) => ({
-    ...value,
-    to: key,
-    behind: value.made === null ? null : Math.max(0, reached - value.made.commit),
-  }));
-}
-
 export function recallCopy(state: Pick<StateFile, 'get'>, to: string): KnownCopy {
   return state.get(SCOPE, to) ?? UNKNOWN_COPY;
-}
-
-/** Returns whether the daemon's updates of a copy are long overdue. */
-export function isStale({ plan, made, behind }: CopyFacts, now: number): boolean {
-  if (plan === null || behind === 0) return false;
-  const last = Math.max(made?.at ?? plan.since, plan.currentAt);
-  return now - last > STALE_INTERVALS * plan.everyMs;
 }
 
 export function recordCopyMade(state: Memory, to: string, made: KnownCopy['made']): void {
@@ -55,7 +20,7 @@ export function recordCopyMade(state: Memory, to: string, made: KnownCopy['made'
 export function recordCopyFailure(
   state: Memory,
   to: string,
-  { at, code, text }: Pick<CopyFailed, 'at' | 'code' | 'text'>,
+  { at, code, text }: Pick<NonNullable<KnownCopy['failed']>, 'at' | 'code' | 'text'>,
 ): void {
   change(state, to, (known) => {
     const { since = at, tries = 0 } = known.failed ?? {};
@@ -82,7 +47,7 @@ const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
 export function recordCopyCheck(
   state: Memory,
   to: string,
-  { at, checked, of, unit }: Omit<CopyChecked, 'fullAt' | 'found'>,
+  { at, checked, of, unit }: Omit<NonNullable<KnownCopy['checked']>, 'fullAt' | 'found'>,
   findings: readonly CopyProblem[],
 ): void {
   const data = findings.filter(({ name }) => !SMALL.test(name));
@@ -92,8 +57,9 @@ export function recordCopyCheck(
     const isFull = checked >= of;
     const fullAt = isFull ? at : (known.checked?.fullAt ?? null);
     const names = data.map(({ name }) => name).slice(0, MAX_NAMES);
-    const damage = damageOf(data, known.damage, at, { names }) ?? (isFull ? null : known.damage);
-    const unkept = damageOf(small, known.unkept, at, {});
+    const seen = damageOf(data, known.damage, at);
+    const damage = seen !== null ? { ...seen, names } : isFull ? null : known.damage;
+    const unkept = damageOf(small, known.unkept, at);
     return { ...known, checked: { at, checked, of, unit, found, fullAt }, damage, unkept };
   });
 }
@@ -112,11 +78,11 @@ export function recordCopyRepair(
   replaced: readonly string[],
 ): void {
   change(state, to, (known) => {
-    const isShown = (known.unkept ?? null) !== null && findings.every(({ repaired }) => repaired);
+    const isShown = known.unkept !== null && findings.every(({ repaired }) => repaired);
     const gone = new Set(replaced);
     const left = (known.damage?.names ?? []).filter((name) => !gone.has(name));
     const damage = gone.size > 0 && left.length === 0 ? null : known.damage;
-    const unkept = isShown ? null : damageOf(findings, known.unkept, at, {});
+    const unkept = isShown ? null : damageOf(findings, known.unkept, at);
     return { ...known, damage, unkept };
   });
 }
@@ -126,15 +92,14 @@ export function damagedObjects(state: Pick<StateFile, 'get'>, to: string): Reado
   return new Set(recallCopy(state, to).damage?.names);
 }
 
-function damageOf<M extends object>(
+function damageOf(
   findings: readonly CopyProblem[],
-  before: { readonly since: number } | null | undefined,
+  before: KnownCopy['unkept'],
   at: number,
-  more: M,
-): (M & { readonly since: number; readonly found: number; readonly text: string }) | null {
+): KnownCopy['unkept'] {
   const [first] = findings;
   if (first === undefined) return null;
-  return { ...more, since: before?.since ?? at, found: findings.length, text: first.message };
+  return { since: before?.since ?? at, found: findings.length, text: first.message };
 }
 
 /**
@@ -157,8 +122,8 @@ export function recordPlans(
     }
     for (const [to, everyMs] of plans) {
       const known = recallCopy(state, to);
-      const { since = now, currentAt = 0 }: Partial<CopyPlanned> = known.plan ?? {};
-      state.set(SCOPE, to, { ...known, plan: { everyMs, since, currentAt } });
+      const plan = { since: now, currentAt: 0, ...known.plan, everyMs };
+      state.set(SCOPE, to, { ...known, plan });
     }
     return dropped;
   });
@@ -188,30 +153,39 @@ function change(state: Memory, to: string, after: (known: KnownCopy) => KnownCop
 
 export type CopyStatus = ReturnType<typeof copyStatus>;
 
-/** Returns the status of the known copies, by name. */
+/**
+ * Returns the status of the known copies, by name.
+ * @param reached the archive's last commit
+ */
 export function copyStatuses(
   state: Pick<StateFile, 'entries'> | undefined,
   reached: number,
   now: number,
 ) {
-  return recallCopies(state, reached).map((copy) => copyStatus(copy, now));
+  const known = state?.entries(SCOPE) ?? [];
+  return known.map(({ key, value }) => copyStatus(key, value, reached, now));
 }
 
-/** Returns a copy for `status --json` and the health endpoint. Times are ISO 8601. */
-export function copyStatus(copy: CopyFacts, now: number) {
-  const { to, made, plan, failed, checked, behind } = copy;
+/** Returns a copy's status, as in `status --json`. Times are ISO 8601. */
+export function copyStatus(to: string, copy: KnownCopy, reached: number, now: number) {
+  const { made, plan, failed, checked } = copy;
   const damage = copyDamage(copy);
+  const behind = made === null ? null : Math.max(0, reached - made.commit);
+  const currentAt = Math.max(made?.at ?? plan?.since ?? 0, plan?.currentAt ?? 0);
   return {
+    /** `s3://BUCKET/PREFIX`, or the folder. */
     to,
     /** Null if nothing has been run, or only `copy init`. */
     encrypted: made?.encrypted ?? null,
     /** Time of the last update, and the commit it reached; null before the first copy. */
     copiedAt: isoOf(made?.at),
     commit: made?.commit ?? null,
+    /** Missing commits; null before the first copy. */
     behind,
     /** The daemon's maximum interval between two copies; null if not configured. */
     everySeconds: plan === null ? null : plan.everyMs / 1_000,
-    stale: isStale(copy, now),
+    /** Whether the daemon's updates are long overdue. */
+    stale: plan !== null && behind !== 0 && now - currentAt > STALE_INTERVALS * plan.everyMs,
     /** Why updates have failed since the last success; null if they have not. */
     failure:
       failed === null
@@ -241,7 +215,7 @@ export function copyStatus(copy: CopyFacts, now: number) {
 }
 
 /** Returns all known damage to a copy, with a description of one finding. */
-export function copyDamage({ damage, unkept = null }: KnownCopy): Omit<CopyDamage, 'names'> | null {
+export function copyDamage({ damage, unkept }: KnownCopy): KnownCopy['unkept'] {
   if (damage === null || unkept === null) return damage ?? unkept;
   const since = Math.min(damage.since, unkept.since);
   return { ...unkept, since, found: damage.found + unkept.found };

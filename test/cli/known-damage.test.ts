@@ -61,6 +61,7 @@ async function everywhere({ config, data }: Workplace) {
     version: '0',
     now: Date.now,
     facts: () => archiveFacts({ catalog, dataDir: data }, state),
+    copies: () => [],
   });
   const scraped = await metrics.text(false);
   state?.close();

@@ -12,7 +12,7 @@ import {
   retryAfterMs,
 } from '../../src/daemon/background-tasks.ts';
 import {
-  recallCopies,
+  copyStatuses,
   recallCopy,
   recordCopyCheck,
   recordCopyFailure,
@@ -74,7 +74,7 @@ test('what is known of copies is kept: failures are counted, damage lasts until 
   for (const at of [NOW, NOW + 1]) recordCopyFailure(state, to, { at, code: 'c', text: 't' });
   expect(recallCopy(state, to).failed).toMatchObject({ since: NOW, at: NOW + 1, tries: 2 });
   recordCopyMade(state, to, { at: NOW + 2, commit: 5, encrypted: false });
-  expect(recallCopies(state, 7)).toMatchObject([{ to, behind: 2, failed: null }]);
+  expect(copyStatuses(state, 7, NOW)).toMatchObject([{ to, behind: 2, failure: null }]);
   const read = (checked: number, ...findings: { name: string; message: string }[]) =>
     recordCopyCheck(state, to, { at: NOW + 3, checked, of: 9, unit: 'segment' }, findings);
   read(2, { name: 'data/3', message: 'Segment 3 is damaged.' });
@@ -87,13 +87,13 @@ test('what is known of copies is kept: failures are counted, damage lasts until 
   expect(recallCopy(state, to)).toMatchObject({ checked: { fullAt: NOW + 3 }, damage: null });
   // The configuration has it no longer: what is known of it stays.
   expect(recordPlans(state, new Map([['/other', HOUR]]), NOW + 4)).toEqual([to]);
-  expect(recallCopies(state, 7)).toMatchObject([
-    { to, plan: null },
-    { to: '/other', made: null },
+  expect(copyStatuses(state, 7, NOW)).toMatchObject([
+    { to, everySeconds: null },
+    { to: '/other', copiedAt: null },
   ]);
   // One that was never made is forgotten.
   expect(recordPlans(state, new Map(), NOW + 5)).toEqual(['/other']);
-  expect(recallCopies(state, 7).map((copy) => copy.to)).toEqual([to]);
+  expect(copyStatuses(state, 7, NOW).map((copy) => copy.to)).toEqual([to]);
   state.close();
 });
 

@@ -1,8 +1,9 @@
 import { afterEach, expect, test } from 'vitest';
 import type { KnownDamage, VerificationFacts } from '../../src/core/state.ts';
+import { type KnownCopy, UNKNOWN_COPY } from '../../src/core/state-runs.ts';
 import { type HealthServer, Metrics, startHealthServer } from '../../src/daemon/metrics.ts';
 import type { ArchiveFacts, MailboxFacts } from '../../src/verify/archive-status.ts';
-import { type CopyFacts, type CopyStatus, copyStatus } from '../../src/verify/copy-facts.ts';
+import { type CopyStatus, copyStatus } from '../../src/verify/copy-facts.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
 import { DaemonState, ShortCache } from '../../src/verify/facts.ts';
 import { verificationStatus } from '../../src/verify/verification.ts';
@@ -56,7 +57,6 @@ function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
       certifiedAt: isoOf(facts.certifiedAt),
     })),
     verification: VERIFICATION,
-    copies: [],
   };
 }
 
@@ -86,7 +86,7 @@ async function serve(
   const state = new DaemonState(NOW - 10_000);
   const now = () => NOW;
   const errors: unknown[] = [];
-  const metrics = new Metrics({ version: '9.9.9', now, facts });
+  const metrics = new Metrics({ version: '9.9.9', now, facts, copies });
   open = await startHealthServer({
     listen: { host: '127.0.0.1', port: 0 },
     hosts: [],
@@ -187,22 +187,23 @@ test('known damage is no reason to restart or to send nothing here; monitoring w
   }
 });
 
-/** A copy of every six hours that was made so many hours ago. */
-function copy(hours: number, more: Partial<CopyFacts> = {}): CopyFacts {
-  return {
-    ...{ to: 's3://bucket/mail', behind: 4, failed: null, checked: null, damage: null },
+/** A copy of every six hours that was made so many hours ago, four commits behind the archive. */
+function copy(hours: number, more: Partial<KnownCopy> = {}, to = 's3://bucket/mail') {
+  const known = {
+    ...UNKNOWN_COPY,
     made: { at: NOW - hours * HOUR, commit: 7, encrypted: true },
     plan: { everyMs: 6 * HOUR, since: NOW - 100 * HOUR, currentAt: 0 },
     ...more,
   };
+  return copyStatus(to, known, 11, NOW);
 }
 
 test('copies that are stale or damaged fail a check with a longest age, and no other', async () => {
-  let found: CopyFacts = copy(18);
+  let found = copy(18);
   const { state, get } = await serve(
     () => archive(mailbox('AC1')),
     null,
-    () => [copyStatus(found, NOW)],
+    () => [found],
   );
   state.enter('ready');
   const codes = async () => {
@@ -222,29 +223,26 @@ test('copies that are stale or damaged fail a check with a longest age, and no o
     },
   ]);
   // What lacks nothing is not stale, and what lacked nothing lately is not stale yet.
-  found = copy(1_000, { behind: 0 });
+  found = copy(0, { made: { at: NOW - 1_000 * HOUR, commit: 11, encrypted: true } });
   expect(await codes()).toEqual([200, 200, 200]);
   found = copy(1_000, { plan: { everyMs: 6 * HOUR, since: 0, currentAt: NOW - 18 * HOUR } });
   expect(await codes()).toEqual([200, 200, 200]);
   found = copy(1_000, { plan: null });
   expect(await codes()).toEqual([200, 200, 200]);
-  found = copy(1, { damage: { since: NOW, found: 2, text: 'Segment 1 …' } });
+  found = copy(1, { damage: { since: NOW, found: 2, text: 'Segment 1 …', names: [] } });
   expect(await codes()).toEqual([200, 200, 503]);
 });
 
 test('metrics show age, coverage and damage of each copy', async () => {
   const checked = { at: NOW - HOUR, checked: 1, of: 9, unit: 'segment', found: 1 } as const;
-  const { get } = await serve(() => ({
-    ...archive(),
-    copies: [
-      copy(20, {
-        checked: { ...checked, fullAt: null },
-        damage: { since: NOW - HOUR, found: 1, text: 'x' },
-        failed: { since: NOW, at: NOW, tries: 5, code: 'c', text: 'secret words' },
-      }),
-      copy(0, { to: '/media/disk', made: null, behind: null }),
-    ],
-  }));
+  const { get } = await serve(archive, null, () => [
+    copy(20, {
+      checked: { ...checked, fullAt: null },
+      damage: { since: NOW - HOUR, found: 1, text: 'x', names: [] },
+      failed: { since: NOW, at: NOW, tries: 5, code: 'c', text: 'secret words' },
+    }),
+    copy(0, { made: null }, '/media/disk'),
+  ]);
   const { text } = await get('/metrics');
   const lines = text.split('\n').filter((line) => line.startsWith('mailkeep_copy_'));
   expect(lines).toEqual([

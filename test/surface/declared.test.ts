@@ -29,6 +29,7 @@ import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/database.ts'
 import { jsonSchemaText } from '../../src/core/config-schema.ts';
 import { hasCode } from '../../src/core/errors.ts';
 import { openState, stateFile } from '../../src/core/state.ts';
+import { UNKNOWN_COPY } from '../../src/core/state-runs.ts';
 import { answerLine, changeMessage, syncMessage } from '../../src/daemon/control.ts';
 import { FleetMetrics } from '../../src/daemon/fleet-metrics.ts';
 import { Metrics } from '../../src/daemon/metrics.ts';
@@ -43,6 +44,7 @@ import {
   UNFINISHED_NAME,
 } from '../../src/transfer/export-manifest.ts';
 import type { ArchiveFacts } from '../../src/verify/archive-status.ts';
+import { copyStatus } from '../../src/verify/copy-facts.ts';
 import { linkAnswer, linkMessage } from '../../src/web/link-channel.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { expectRecorded } from './recorded.ts';
@@ -66,17 +68,21 @@ test('the metrics page has the metrics that are recorded', async () => {
       ...{ at: AT, mode: 'full', checked: 1, of: 1, fullAt: AT, ok: false, drill: null },
       damage: { since: AT, found: 1, findings: [{ what: 'log', id: null, text: 'x' }] },
     },
-    copies: [
-      {
-        ...{ to: 's3://bucket/mail', behind: 1, failed: null },
-        made: { at: AT, commit: 1, encrypted: true },
-        plan: { everyMs: 1, since: AT, currentAt: 0 },
-        checked: { at: AT, checked: 1, of: 1, unit: 'segment', found: 1, fullAt: AT },
-        damage: { since: AT, found: 1, text: 'x' },
-      },
-    ],
   };
-  const metrics = new Metrics({ version: '1', now: () => AT, facts: () => facts });
+  const copy = copyStatus(
+    's3://bucket/mail',
+    {
+      ...UNKNOWN_COPY,
+      made: { at: AT, commit: 1, encrypted: true },
+      plan: { everyMs: 1, since: AT, currentAt: 0 },
+      checked: { at: AT, checked: 1, of: 1, unit: 'segment', found: 1, fullAt: AT },
+      damage: { since: AT, found: 1, text: 'x', names: [] },
+    },
+    2,
+    AT,
+  );
+  const shown = { facts: () => facts, copies: () => [copy] };
+  const metrics = new Metrics({ version: '1', now: () => AT, ...shown });
   const request = { account: 'main', surface: 'mailbox', operation: 'getQuota' };
   metrics.request({ ...request, status: 200, ms: 1 });
   metrics.onRun({
