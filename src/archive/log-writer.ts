@@ -145,7 +145,7 @@ export class LogWriter {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
     batch.beginCommit();
     try {
-      const committed = await this.#inTurn(() => this.#append(batch));
+      const committed = await this.#serialise(() => this.#append(batch));
       batch.endCommit('committed');
       return committed;
     } catch (error) {
@@ -156,7 +156,7 @@ export class LogWriter {
 
   /** Starts a new segment once the current one reaches this size. Returns whether it did. @throws errors of `commit` */
   async rollIfLarger(bytes: number): Promise<boolean> {
-    return this.#inTurn(async () => {
+    return this.#serialise(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;
       await this.#roll();
       return true;
@@ -184,7 +184,7 @@ export class LogWriter {
     this.#file.close();
   }
 
-  #inTurn<T>(act: () => Promise<T>): Promise<T> {
+  #serialise<T>(act: () => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(new Error('the log writer is closed'));
     const failures = this.#failures;
     const turn = this.#queue.then(async () => {

@@ -262,7 +262,7 @@ function unlimited(connection: Connection) {
     files: fileQueries(connection, search),
     stats: statsQueries(connection, search),
     changes: changeQueries(connection),
-    spine: (request: TimelineRequest, mayContinue: () => boolean) =>
+    timeline: (request: TimelineRequest, mayContinue: () => boolean) =>
       countTimeline(connection, search, request, mayContinue),
     charts: chartQueries(connection),
     /** Returns the IDs of the messages in a message's thread, oldest first. Until it is indexed, only its own. */
@@ -281,8 +281,8 @@ function unlimited(connection: Connection) {
       connection.snapshot(() =>
         conversationSizes(connection, docids, createView(connection, request)),
       ),
-    /** See `afterwards`: what happened to messages since the request's time. */
-    afterwards: (docids: readonly number[], request: ViewRequest) =>
+    /** See `changesSince`: what happened to messages since the request's time. */
+    changesSince: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => changesSince(connection, docids, createView(connection, request))),
     history(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);

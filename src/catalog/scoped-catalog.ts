@@ -189,7 +189,7 @@ export function scopedCatalog(
       previous: (time) => numbered(own, changes.previous(time, scope)),
       since: (time) => changes.since(time, scope),
     },
-    spine: limited(whole.spine),
+    timeline: limited(whole.timeline),
     files: {
       page: limited(files.page),
       sums: limited(files.sums),
@@ -216,7 +216,7 @@ export function scopedCatalog(
     },
     threadOf: (id) => whole.threadOf(id, scope),
     conversationSizes: (docids, request) => whole.conversationSizes(docids, { ...request, scope }),
-    afterwards: (docids, request) => whole.afterwards(docids, { ...request, scope }),
+    changesSince: (docids, request) => whole.changesSince(docids, { ...request, scope }),
     history: (id) =>
       whole.history(id, scope).map((line) => ({ ...line, commit: own.numberOf(line.commit) })),
     lastSeen: (id) =>

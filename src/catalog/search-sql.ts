@@ -41,13 +41,13 @@ type Side =
  */
 export function walkStatements(
   conjunct: Conjunct,
-  driver: AccessPath,
+  accessPath: AccessPath,
   direction: Direction,
   view: View,
 ): Sql[] {
   const order = direction === 'newest' ? 'DESC' : 'ASC';
-  if (driver.by === 'match' || driver.by === 'both') {
-    const { from, where, params } = matched(conjunct, driver, view);
+  if (accessPath.by === 'match' || accessPath.by === 'both') {
+    const { from, where, params } = matched(conjunct, accessPath, view);
     return [
       {
         sql: `SELECT msg_fts.rowid AS docid FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid ${order}`,
@@ -62,7 +62,7 @@ export function walkStatements(
       () => 'EXISTS (SELECT 1 FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = m.docid)',
     ),
   ];
-  return sources(driver).map(({ from, docid, where }) => {
+  return sources(accessPath).map(({ from, docid, where }) => {
     const within = bounds(docid, conjunct);
     return {
       sql: `SELECT ${docid} AS docid FROM ${from} WHERE ${[...where, ...within.where, ...asked].join(' AND ') || '1'} ORDER BY ${docid} ${order}`,
@@ -83,12 +83,12 @@ export function countStatement(conjunct: Conjunct, view: View): Sql | undefined 
 
 function matched(
   conjunct: Conjunct,
-  driver: AccessPath,
+  accessPath: AccessPath,
   view: View,
 ): { readonly from: string; readonly where: string; readonly params: Sql['params'] } {
   const filters = candidateConditions(conjunct, view);
   const within = bounds('msg_fts.rowid', conjunct);
-  const among = driver.by === 'both' ? candidates(driver.rare, conjunct) : undefined;
+  const among = accessPath.by === 'both' ? candidates(accessPath.rare, conjunct) : undefined;
   return {
     // For a plain word, a query without the join takes a third of the time.
     from:
@@ -126,7 +126,7 @@ export function unionOf(parts: readonly Sql[]): Sql {
 /** Returns the first `limit` candidates of each source, unsorted. They serve as a sample. */
 function newestOf(
   conjunct: Conjunct,
-  driver: { readonly by: 'match' } | Side,
+  accessPath: { readonly by: 'match' } | Side,
   direction: Direction,
   limit: number,
 ): Sql {
@@ -135,12 +135,12 @@ function newestOf(
     const { sql, params } = within(`SELECT ${docid} AS docid FROM ${from}`, docid, conjunct, where);
     return { sql: `SELECT docid FROM (${sql} ORDER BY ${docid} ${order} LIMIT ${limit})`, params };
   };
-  if (driver.by === 'match') {
+  if (accessPath.by === 'match') {
     const { sql, params } = firstOf('rowid', 'msg_fts', ['msg_fts MATCH ?']);
     return { sql, params: [ftsMatch(conjunct.has, conjunct.lacks), ...params] };
   }
   return unionOf(
-    sources(driver, false).map(({ docid, from, where }) => firstOf(docid, from, where)),
+    sources(accessPath, false).map(({ docid, from, where }) => firstOf(docid, from, where)),
   );
 }
 
@@ -150,15 +150,15 @@ function newestOf(
  */
 export function rankNewest(
   conjunct: Conjunct,
-  driver: AccessPath,
+  accessPath: AccessPath,
   limit: number,
   among: number,
   view: View,
 ): Sql {
   const listed: AccessPath =
-    driver.by === 'match' || driver.by === 'both' || driver.by === 'all'
-      ? driver
-      : { by: 'both', rare: driver };
+    accessPath.by === 'match' || accessPath.by === 'both' || accessPath.by === 'all'
+      ? accessPath
+      : { by: 'both', rare: accessPath };
   const { from, where, params } = matched(conjunct, listed, view);
   return {
     sql: `SELECT docid, best AS rank FROM (SELECT msg_fts.rowid AS docid, rank AS best FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid DESC LIMIT ${among}) ORDER BY best LIMIT ${limit}`,
@@ -189,31 +189,31 @@ interface Source {
  * Returns the sources of a side's candidates. A message without a current place counts by its last one, so deleted
  * messages are always included.
  */
-function sources(driver: Side, joined = true): readonly Source[] {
+function sources(accessPath: Side, joined = true): readonly Source[] {
   const walk = (where: string): Source => ({
     from: joined ? 'places p CROSS JOIN messages m ON m.docid = p.docid' : 'places p',
     docid: 'p.docid',
     where: [where],
   });
   const ended: Source = { from: 'messages m', docid: 'm.docid', where: ['m.open_places = 0'] };
-  switch (driver.by) {
+  switch (accessPath.by) {
     case 'folders':
-      return driver.folders.flatMap((folder) => [
+      return accessPath.folders.flatMap((folder) => [
         walk(`p.folder_id = ${folder} AND p.to_commit IS NULL`),
         walk(`p.folder_id = ${folder} AND p.to_commit IS NOT NULL`),
       ]);
     case 'thread':
     case 'message-id':
-      return driver.members.values.map((value) => ({
+      return accessPath.members.values.map((value) => ({
         from: joined
           ? 'thread_members p CROSS JOIN messages m ON m.docid = p.docid'
           : 'thread_members p',
         docid: 'p.docid',
-        where: [`p.${driver.members.column} = ${value}`],
+        where: [`p.${accessPath.members.column} = ${value}`],
       }));
     case 'flags':
       return [
-        ...driver.flagSets.map((set) => walk(`p.flag_set = ${set} AND p.to_commit IS NULL`)),
+        ...accessPath.flagSets.map((set) => walk(`p.flag_set = ${set} AND p.to_commit IS NULL`)),
         ended,
       ];
     case 'unread':
@@ -273,7 +273,7 @@ export function within(
 /** A conjunct, the index to walk, and bounds narrowed to the possible hits. */
 export interface PlannedWalk {
   readonly conjunct: Conjunct;
-  readonly driver: AccessPath;
+  readonly accessPath: AccessPath;
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
 }
 
@@ -295,7 +295,7 @@ const STRETCH = { match: 2_000, side: 256, both: 512 };
 
 /** How dense a side's candidates are at the start of the walk. */
 interface Density<D> {
-  readonly driver: D;
+  readonly accessPath: D;
   readonly first: number | undefined;
   readonly rate: number;
 }
@@ -317,28 +317,29 @@ export function chooseAccessPath(
   const fallback = match ? ({ by: 'match' } as const) : ({ by: 'all' } as const);
   const rivals = rivalsOf(conjunct, view);
   const [only] = rivals;
-  if (only === undefined) return { conjunct, driver: fallback, stretch: conjunct };
-  if (rivals.length === 1 && !match) return { conjunct, driver: only, stretch: conjunct };
+  if (only === undefined) return { conjunct, accessPath: fallback, stretch: conjunct };
+  if (rivals.length === 1 && !match) return { conjunct, accessPath: only, stretch: conjunct };
   const range = rangeOf(connection, conjunct);
   if (match && hasPrefix(conjunct)) return inOneGo(connection, conjunct, rivals, direction, range);
-  const measure = <D extends { readonly by: 'match' } | Side>(driver: D) =>
-    density(connection, conjunct, driver, direction, range);
+  const measure = <D extends { readonly by: 'match' } | Side>(accessPath: D) =>
+    density(connection, conjunct, accessPath, direction, range);
   const best = rivals.map(measure).reduce((a, b) => (b.rate < a.rate ? b : a));
   const nothing = { ...conjunct, low: 0, high: 0 };
-  if (best.first === undefined) return { conjunct: nothing, driver: best.driver, stretch: nothing };
+  if (best.first === undefined)
+    return { conjunct: nothing, accessPath: best.accessPath, stretch: nothing };
   let first = best.first;
-  let driver: AccessPath = best.driver;
+  let accessPath: AccessPath = best.accessPath;
   let span = (STRETCH.side * grown) / best.rate;
   if (match) {
     const text = measure({ by: 'match' });
     if (text.first === undefined)
-      return { conjunct: nothing, driver: text.driver, stretch: nothing };
+      return { conjunct: nothing, accessPath: text.accessPath, stretch: nothing };
     first = direction === 'newest' ? Math.min(first, text.first) : Math.max(first, text.first);
     if (best.rate > text.rate * TEXT_ALONE) {
-      driver = text.driver;
+      accessPath = text.accessPath;
       span = (STRETCH.match * grown) / text.rate;
     } else if (text.rate <= best.rate * SIDE_ALONE) {
-      driver = { by: 'both', rare: best.driver };
+      accessPath = { by: 'both', rare: best.accessPath };
       span = (STRETCH.both * grown) / Math.max(best.rate, text.rate / 4);
     }
   }
@@ -346,11 +347,11 @@ export function chooseAccessPath(
   if (direction === 'newest') {
     const high = Math.min(conjunct.high, first + 1);
     const low = Math.max(conjunct.low, high - within);
-    return { conjunct: { ...conjunct, high }, driver, stretch: { low, high } };
+    return { conjunct: { ...conjunct, high }, accessPath, stretch: { low, high } };
   }
   const low = Math.max(conjunct.low, first);
   const high = Math.min(conjunct.high, low + within);
-  return { conjunct: { ...conjunct, low }, driver, stretch: { low, high } };
+  return { conjunct: { ...conjunct, low }, accessPath, stretch: { low, high } };
 }
 
 /** Checking a candidate in a walk takes about twenty times as long as a set operation. */
@@ -366,8 +367,8 @@ export function isSparse(
   if (first === undefined) return true;
   const all = rateOf(connection, first.conjunct, { by: 'all' }, direction);
   let candidates = 0;
-  for (const { conjunct, driver } of drives) {
-    const side = driver.by === 'both' ? driver.rare : driver;
+  for (const { conjunct, accessPath } of drives) {
+    const side = accessPath.by === 'both' ? accessPath.rare : accessPath;
     const merges = hasPrefix(conjunct) && (side.by === 'match' || drives.length > 1);
     if (side.by === 'all' || merges) return false;
     candidates += rateOf(connection, conjunct, side, direction);
@@ -397,8 +398,8 @@ function inOneGo(
     .map((side) => density(connection, conjunct, side, direction, range))
     .toSorted((a, b) => a.rate - b.rate);
   const listed = rare !== undefined && rare.rate * (range.high - range.low) < LISTED;
-  const driver: AccessPath = listed ? { by: 'both', rare: rare.driver } : { by: 'match' };
-  return { conjunct, driver, stretch: conjunct };
+  const accessPath: AccessPath = listed ? { by: 'both', rare: rare.accessPath } : { by: 'match' };
+  return { conjunct, accessPath, stretch: conjunct };
 }
 
 function hasPrefix({ has, lacks }: Conjunct): boolean {
@@ -445,11 +446,11 @@ function rangeOf(connection: Connection, { low, high }: Conjunct): Range {
 function density<D extends { readonly by: 'match' } | Side>(
   connection: Connection,
   conjunct: Conjunct,
-  driver: D,
+  accessPath: D,
   direction: Direction,
   { low, high }: Range,
 ): Density<D> {
-  const { sql, params } = newestOf(conjunct, driver, direction, SAMPLE);
+  const { sql, params } = newestOf(conjunct, accessPath, direction, SAMPLE);
   const docids = [...connection.text<{ docid: number }>(sql, params)]
     .map(({ docid }) => docid)
     .sort((a, b) => (direction === 'newest' ? b - a : a - b))
@@ -458,7 +459,7 @@ function density<D extends { readonly by: 'match' } | Side>(
   const last = docids.at(-1) ?? 0;
   const reached = direction === 'newest' ? high - last : last - low;
   const span = docids.length < SAMPLE ? high - low : reached;
-  return { driver, first, rate: docids.length / Math.max(1, span) };
+  return { accessPath, first, rate: docids.length / Math.max(1, span) };
 }
 
 /** Choosing costs as much as a few hundred candidates, so ranges grow. */
@@ -512,14 +513,14 @@ export function* walkPaths(
 
 function* stretches(
   connection: Connection,
-  begun: PlannedWalk,
+  start: PlannedWalk,
   direction: Direction,
   view: View,
   watch: TimeLimit,
 ): Generator<number, void, undefined> {
-  let drive = begun;
+  let drive = start;
   for (let grown = 1; ; grown = Math.min(LONGEST, grown * GROWTH)) {
-    const { conjunct, driver, stretch } = drive;
+    const { conjunct, accessPath, stretch } = drive;
     const isLast = stretch.low <= conjunct.low && stretch.high >= conjunct.high;
     const whole = { low: stretch.low, high: stretch.high };
     const parts =
@@ -529,7 +530,7 @@ function* stretches(
     for (const part of parts) {
       yield* merged(
         connection,
-        walkStatements({ ...conjunct, ...part }, driver, direction, view),
+        walkStatements({ ...conjunct, ...part }, accessPath, direction, view),
         direction,
       );
       const passed = direction === 'newest' ? part.low : part.high - 1;

@@ -304,7 +304,7 @@ function byRelevance(
   const [only] = drives;
   const most = rankedHits(has, drives.length > 1 ? RANKED_AMONG : RANKED_HITS);
   if (only !== undefined && drives.length === 1 && has.length > 0) {
-    const { sql, params } = rankNewest(only.conjunct, only.driver, limit, most, view);
+    const { sql, params } = rankNewest(only.conjunct, only.accessPath, limit, most, view);
     return inRank(connection.text<RankRow>(sql, params));
   }
   const newest = firstOf(inOrder(), has.length > 0 ? most : limit);
@@ -388,7 +388,7 @@ export interface WalkRequest extends PartRequest {
 }
 
 export interface SearchPlan {
-  readonly drives: readonly { readonly driver: string; readonly sql: readonly string[] }[];
+  readonly drives: readonly { readonly accessPath: string; readonly sql: readonly string[] }[];
   readonly unknown: readonly UnknownName[];
 }
 
@@ -499,13 +499,13 @@ export function searchQueries(
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       if (!isWalked(connection, drives, direction)) {
         const sql = setsOf(connection, drives, view).lists().map(shown);
-        return { unknown, drives: [{ driver: 'sets', sql }] };
+        return { unknown, drives: [{ accessPath: 'sets', sql }] };
       }
       return {
         unknown,
-        drives: drives.map(({ conjunct, driver, stretch }) => ({
-          driver: driver.by === 'both' ? `match and ${driver.rare.by}` : driver.by,
-          sql: walkStatements({ ...conjunct, ...stretch }, driver, direction, view).map(shown),
+        drives: drives.map(({ conjunct, accessPath, stretch }) => ({
+          accessPath: accessPath.by === 'both' ? `match and ${accessPath.rare.by}` : accessPath.by,
+          sql: walkStatements({ ...conjunct, ...stretch }, accessPath, direction, view).map(shown),
         })),
       };
     },

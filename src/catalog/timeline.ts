@@ -110,7 +110,8 @@ export function countTimeline(
   mayContinue: () => boolean,
 ): Timeline {
   return connection.snapshot(
-    () => keptSpine(connection, search, request) ?? countedSpine(search, request, mayContinue),
+    () =>
+      storedTimeline(connection, search, request) ?? countedTimeline(search, request, mayContinue),
   );
 }
 
@@ -120,7 +121,7 @@ interface Bar extends CalendarPeriod {
 }
 
 /** Undefined if the sums cannot answer the query. */
-function keptSpine(
+function storedTimeline(
   connection: Connection,
   search: Pick<SearchQueries, 'sumsFilter'>,
   request: TimelineRequest,
@@ -154,7 +155,7 @@ function keptSpine(
     const { messages = 0, deleted = 0 } = sums[positions.get(within(period)[0]) ?? -1] ?? {};
     return messages > 0 ? [{ ...period, messages, ended: deleted }] : [];
   });
-  return spineOf(unit, bars, { complete: true, last: null });
+  return buildTimeline(unit, bars, { complete: true, last: null });
 }
 
 function unitOf({ unit, until }: TimelineRequest, low: number, high: number): TimelineUnit {
@@ -169,7 +170,7 @@ const NOTHING: Timeline = {
   countedFrom: null,
 };
 
-function countedSpine(
+function countedTimeline(
   search: Pick<SearchQueries, 'foundDocids'>,
   request: TimelineRequest,
   mayContinue: () => boolean,
@@ -195,7 +196,7 @@ function countedSpine(
   }
   if (!ended.complete)
     for (const bar of bars) if (bar.low <= (ended.last ?? Infinity)) bar.ended = null;
-  return spineOf(unit, bars.reverse(), all);
+  return buildTimeline(unit, bars.reverse(), all);
 }
 
 function firstDated(docids: Iterable<number>): number {
@@ -232,7 +233,7 @@ class Counting {
   }
 }
 
-function spineOf(
+function buildTimeline(
   unit: TimelineUnit,
   bars: readonly Bar[],
   { complete, last }: Pick<Counting, 'complete' | 'last'>,

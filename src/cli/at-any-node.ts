@@ -13,9 +13,9 @@ export function atAnyNode(entry: CommandEntry): CommandEntry {
       const file = await entry.load();
       return {
         ...file,
-        define(command, chosen) {
+        register(command, run) {
           const typed: (readonly [string, string | null])[] = [];
-          file.define(command, (body) => chosen(elsewhere(command, typed, body)));
+          file.register(command, (body) => run(elsewhere(command, typed, body)));
           for (const option of command.options) {
             const { long } = option;
             if (long === undefined || long === null) continue;

@@ -26,13 +26,13 @@ export interface CommandContext extends EngineContext {
 // biome-ignore lint/suspicious/noConfusingVoidType: functions that always succeed return nothing
 export type CommandResult = ExitCode | void;
 export type RunCommand = (context: CommandContext) => Promise<CommandResult>;
-/** Declares a command's arguments and options. The action called by Commander passes its body to `chosen`. */
-export type Define = (command: Command, chosen: (body: RunCommand) => void) => void;
+/** Declares a command's arguments and options. The action called by Commander passes its body to `run`. */
+export type Register = (command: Command, run: (body: RunCommand) => void) => void;
 
 interface CommandFile {
   /** True if words on the line may start with a minus: see `minusWords`. */
   readonly takesMinusWords?: boolean;
-  readonly define: Define;
+  readonly register: Register;
 }
 
 /** A command of the program. Its file is loaded only when it is used. */
@@ -67,10 +67,10 @@ export function refuse(command: string, problems: Readonly<Record<string, boolea
 
 /** Returns the action of a command: it chooses a body that gets the arguments and options of the line. */
 export function action<Args extends unknown[]>(
-  chosen: Parameters<Define>[1],
+  run: Parameters<Register>[1],
   body: (context: CommandContext, ...args: Args) => Promise<CommandResult>,
 ): (...args: Args) => void {
-  return (...args) => chosen((context) => body(context, ...args));
+  return (...args) => run((context) => body(context, ...args));
 }
 
 export function subCommand(command: Command, name: string, summary: string): Command {

@@ -102,8 +102,8 @@ export async function parseCommandLine(
       .action(() => {});
     if (name === named) {
       const file = await load();
-      file.define(command, (chosen) => {
-        body = chosen;
+      file.register(command, (started) => {
+        body = started;
       });
       command.addHelpText('after', exitStatusHelp(name));
       let isLooking = false;

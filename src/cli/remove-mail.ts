@@ -68,7 +68,10 @@ export async function removeMail(
     const plan = await planRemoval(writer, mail.removable, signal);
     await journalForget(writer, plan);
     const done = await finishPurge(context, writer);
-    await print(mail, boxes, { segments: done?.segments ?? 0, shared: plan.survey.shared.length });
+    await print(mail, boxes, {
+      segments: done?.segments ?? 0,
+      shared: plan.purgeSearch.shared.length,
+    });
   } finally {
     await writer.close();
   }

@@ -86,15 +86,15 @@ const PADDING = 64 * 1024;
  * @param known existing objects by mark
  */
 export function planCopy(
-  survey: CopyScan,
+  archiveScan: CopyScan,
   known: ReadonlyMap<string, ObjectEntry>,
   marks: ObjectMarks,
 ) {
-  const segments = survey.closed.map((what) => {
+  const segments = archiveScan.closed.map((what) => {
     const mark = marks.segment(what);
     return { what, mark, there: known.get(mark) };
   });
-  const { open } = survey;
+  const { open } = archiveScan;
   const tail = open === undefined ? [] : planTail(open.segment, open.boundaries, known, marks);
   return { segments, tail };
 }
@@ -357,21 +357,21 @@ export async function uploadCopy(options: UploadOptions) {
   const lost = wanted.filter(({ name }) => !present.has(name) && !damaged.has(name));
   const counted: Uploaded = { names: new Set(), bytes: 0 };
   for (;;) {
-    const begun = now();
-    const survey = scanArchive(realFiles, dir, options.seen);
-    if (survey.commit.number === 0) throw copiesError('offsite-nothing', { dir });
-    if (before !== undefined) refuseStrangers(dir, store, survey, before, key);
+    const startedAt = now();
+    const archiveScan = scanArchive(realFiles, dir, options.seen);
+    if (archiveScan.commit.number === 0) throw copiesError('offsite-nothing', { dir });
+    if (before !== undefined) refuseStrangers(dir, store, archiveScan, before, key);
     const plan = planCopy(
-      survey,
+      archiveScan,
       await knownObjects(options, listedThere, counted.names),
       marksOf(key),
     );
     if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
-    if (listed === undefined || now() - begun > MAX_MS) continue;
-    const isNew = before === undefined || !isThere(before, survey, listed);
+    if (listed === undefined || now() - startedAt > MAX_MS) continue;
+    const isNew = before === undefined || !isThere(before, archiveScan, listed);
     const { name, commit, sequence } = isNew
-      ? await writeManifest(options, survey, listed, before)
+      ? await writeManifest(options, archiveScan, listed, before)
       : { ...before.clear, name: before.name };
     memory.see({ commit, sequence, at: now() }, true);
     const names = [name, ...listed.map(({ entry }) => entry.name)];
@@ -382,7 +382,7 @@ export async function uploadCopy(options: UploadOptions) {
       isNew || memory.purging() ? await tidied(options, listed, sequence) : NO_CLEANUP;
     return {
       copyId: key.copyId,
-      ...survey.commit,
+      ...archiveScan.commit,
       /** Number and total bytes of uploaded objects, excluding the manifest. */
       uploaded: counted.names.size,
       bytes: counted.bytes,
@@ -467,15 +467,15 @@ function refuseOlderManifest(
 function refuseStrangers(
   dir: string,
   store: ObjectStore,
-  survey: CopyScan,
+  archiveScan: CopyScan,
   { clear }: FoundManifest,
   { nameKey }: LocalKey,
 ): void {
   const number = clear.commit;
-  const here = survey.commit.number;
+  const here = archiveScan.commit.number;
   const to = store.label;
   if (number > here) throw copiesError('offsite-ahead', { to, number, here });
-  const own = commitAt(realFiles, dir, survey, number);
+  const own = commitAt(realFiles, dir, archiveScan, number);
   if (own === undefined || commitMark(nameKey, own) !== clear.chain) {
     throw copiesError('offsite-diverged', { to, number });
   }
@@ -631,12 +631,12 @@ function isThere(
 
 async function writeManifest(
   options: UploadOptions,
-  survey: CopyScan,
+  archiveScan: CopyScan,
   listed: readonly Listed[],
   before: FoundManifest | undefined,
 ): Promise<{ name: string; commit: number; sequence: number }> {
   const { key, signingKey, now } = options;
-  const { archiveId, format, commit } = survey;
+  const { archiveId, format, commit } = archiveScan;
   const name = manifestName(commit.number);
   const sequence = before === undefined ? 0 : before.clear.sequence + 1;
   const segments = listed

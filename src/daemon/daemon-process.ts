@@ -274,8 +274,8 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     runner: passes,
     clock,
     timetable: rememberedTimetable(settings, writer.state, clock),
-    begun: (name, at) => recordStart(writer.state, name, at),
-    chores: {
+    started: (name, at) => recordStart(writer.state, name, at),
+    tasks: {
       verify: scheduledVerification({ ...child, now, log, onRun }),
       prune: scheduledPruning({ context, writer, retention, log, onRun }),
     },

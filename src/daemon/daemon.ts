@@ -9,7 +9,7 @@ import {
   type DaemonEvent,
   type DaemonStatus,
   FULL_SYNC,
-  type MailboxSurvey,
+  type MailboxListing,
   type Observer,
   QUICK_SYNC,
   type RunInfo,
@@ -130,9 +130,9 @@ export interface DaemonOptions {
   readonly runner: SyncRunner;
   readonly clock: DaemonClock;
   readonly timetable: Timetable;
-  readonly begun: (name: Scheduled, at: number) => void;
+  readonly started: (name: Scheduled, at: number) => void;
   /** Scheduled work other than syncs. Each task reports its own result. */
-  readonly chores: {
+  readonly tasks: {
     verify(signal: AbortSignal): Promise<void>;
     prune(signal: AbortSignal): Promise<void>;
   };
@@ -168,7 +168,7 @@ export class Daemon {
   #tidiedAt: number;
   readonly #errands = new Set<Promise<void>>();
   /** Verification and pruning, one after the other. Each may take hours, and neither sends requests to the service. */
-  #chores: Promise<void> = Promise.resolve();
+  #tasks: Promise<void> = Promise.resolve();
   /** Listing and tidying run alongside syncs, but pruning does not. */
   readonly #turn = new SharedTurn();
   readonly #startedAt: number;
@@ -203,7 +203,7 @@ export class Daemon {
     this.#cancelWake?.();
     this.#timers.cancel();
     await this.#dispatcher.close();
-    await Promise.all([...this.#errands, this.#chores]);
+    await Promise.all([...this.#errands, this.#tasks]);
   }
 
   /** Applies another configuration between two syncs. If `change` throws, the old sync settings remain in effect. */
@@ -319,15 +319,15 @@ export class Daemon {
 
   #wake(): void {
     if (this.#stopping.signal.aborted) return;
-    const { clock, runner, begun, chores } = this.options;
+    const { clock, runner, started, tasks } = this.options;
     this.#cancelWake?.();
     const now = clock.now();
     this.#detectClockJumps(now);
     for (const name of this.#timetable.due(now)) {
-      begun(name, now);
+      started(name, now);
       if (name === 'verify' || name === 'prune') {
-        if (name === 'verify') this.#chore((signal) => chores.verify(signal));
-        else this.#chore((signal) => this.#undisturbed(() => chores.prune(signal)));
+        if (name === 'verify') this.#runTask((signal) => tasks.verify(signal));
+        else this.#runTask((signal) => this.#undisturbed(() => tasks.prune(signal)));
         continue;
       }
       for (const account of this.#accounts.names) {
@@ -382,7 +382,7 @@ export class Daemon {
   ): Promise<void> {
     run.begin();
     try {
-      const mailboxes = await this.#survey(run, account, fresh);
+      const mailboxes = await this.#listMailboxes(run, account, fresh);
       const chosen = mailboxes.filter(wanted);
       this.#report({ event: 'run-started', run: run.info, mailboxes: chosen.length });
       for (const mailbox of chosen) this.#dispatcher.add(mailbox, run.info.kind, aim, run);
@@ -397,7 +397,11 @@ export class Daemon {
     this.#dispatcher.weigh();
   }
 
-  async #survey(run: Run, account: string, fresh: boolean): Promise<readonly WatchedMailbox[]> {
+  async #listMailboxes(
+    run: Run,
+    account: string,
+    fresh: boolean,
+  ): Promise<readonly WatchedMailbox[]> {
     const { mailboxes, result } = await this.#ask(account, fresh);
     run.add(result);
     if (this.#noted(account, result)) return [];
@@ -406,13 +410,13 @@ export class Daemon {
     return mailboxes;
   }
 
-  async #ask(account: string, fresh: boolean): Promise<MailboxSurvey> {
+  async #ask(account: string, fresh: boolean): Promise<MailboxListing> {
     const { runner } = this.options;
-    const survey = await this.#turn.share(() =>
-      runner.survey(account, fresh, this.#stopping.signal),
+    const listing = await this.#turn.share(() =>
+      runner.listMailboxes(account, fresh, this.#stopping.signal),
     );
-    this.#report({ event: 'surveyed', account, result: survey.result });
-    return survey;
+    this.#report({ event: 'surveyed', account, result: listing.result });
+    return listing;
   }
 
   #noted(account: string, result: SyncResult): boolean {
@@ -508,9 +512,9 @@ export class Daemon {
   }
 
   /** Runs `act` after earlier tasks, whether or not they failed. */
-  #chore(act: (signal: AbortSignal) => Promise<void>): void {
+  #runTask(act: (signal: AbortSignal) => Promise<void>): void {
     const { signal } = this.#stopping;
-    this.#chores = this.#chores
+    this.#tasks = this.#tasks
       .then(() => (signal.aborted ? undefined : act(signal)))
       .catch((error: unknown) => {
         if (!signal.aborted) this.#failed(error);

@@ -268,10 +268,10 @@ function failed(
   failure: Failure,
   now: number,
 ): SubjectProblem {
-  const begun = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
-  if (known === undefined) return { ...begun, flapping: false };
+  const started = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
+  if (known === undefined) return { ...started, flapping: false };
   if (known.wellSince !== null && known.toldAt === null) {
-    return { ...begun, flapping: known.flapping };
+    return { ...started, flapping: known.flapping };
   }
   // A refused token is still refused while the network is down. Reporting it again later would only repeat the report.
   const isMilder =

@@ -34,7 +34,7 @@ export interface SyncRequest {
   readonly progress: ProgressListener;
 }
 
-export interface MailboxSurvey {
+export interface MailboxListing {
   readonly mailboxes: readonly WatchedMailbox[];
   /** Results for mailboxes that the account has lost. If the whole account failed, the failure names no mailbox. */
   readonly result: SyncResult;

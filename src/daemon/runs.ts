@@ -48,7 +48,7 @@ import { Compaction } from '../verify/purge.ts';
 import type { Failure } from './notifier.ts';
 import {
   type DaemonClock,
-  type MailboxSurvey,
+  type MailboxListing,
   QUICK_SYNC,
   type RunInfo,
   type SyncRequest,
@@ -141,7 +141,7 @@ export class SyncRuns {
   }
 
   /** Returns an account's mailboxes. Asks the service if `fresh` is set or the last result is an hour old. */
-  async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<MailboxSurvey> {
+  async listMailboxes(name: string, fresh: boolean, signal: AbortSignal): Promise<MailboxListing> {
     const account = this.#origins.get(name);
     // A reload has just removed the account.
     if (account === undefined) return { mailboxes: [], result: emptyResult(0) };
@@ -415,7 +415,7 @@ export class Run {
 
 export type SyncRunner = Pick<
   SyncRuns,
-  'survey' | 'pass' | 'plan' | 'has' | 'tidy' | 'recover' | 'tokenMark'
+  'listMailboxes' | 'pass' | 'plan' | 'has' | 'tidy' | 'recover' | 'tokenMark'
 >;
 
 /** Merges sync results. Those for the same mailbox become one, with the latest proofs. */

@@ -118,7 +118,7 @@ export class KeptArchive {
       runner: polite,
       clock,
       timetable: rememberedTimetable(keeping.settings, writer.state, clock, DONE),
-      begun: (name, at) => {
+      started: (name, at) => {
         try {
           recordStart(writer.state, name, at);
         } catch (error) {
@@ -127,7 +127,7 @@ export class KeptArchive {
           log.fail('error', 'the schedule could not be remembered', error);
         }
       },
-      chores: { verify: () => Promise.resolve(), prune: () => Promise.resolve() },
+      tasks: { verify: () => Promise.resolve(), prune: () => Promise.resolve() },
       observer: (event) => {
         log.observer(event);
         keeping.onEvent(event);

@@ -1,5 +1,5 @@
 import { MailkeepError } from '../core/errors.ts';
-import type { MailboxSurvey, SyncRequest } from '../daemon/ports.ts';
+import type { MailboxListing, SyncRequest } from '../daemon/ports.ts';
 import type { SyncRunner } from '../daemon/runs.ts';
 import { registryError } from '../registry/errors.ts';
 import { accountFailureResult, emptyResult, type SyncResult } from '../sync/result.ts';
@@ -38,10 +38,14 @@ export class PolitePasses implements SyncRunner {
     this.tokenMark = passes.tokenMark.bind(passes);
   }
 
-  async survey(account: string, fresh: boolean, signal: AbortSignal): Promise<MailboxSurvey> {
+  async listMailboxes(
+    account: string,
+    fresh: boolean,
+    signal: AbortSignal,
+  ): Promise<MailboxListing> {
     const { unsure, registry } = this.politeness();
     if (unsure.aborted) return { mailboxes: [], result: waiting(account, registry) };
-    return this.passes.survey(account, fresh, AbortSignal.any([signal, unsure]));
+    return this.passes.listMailboxes(account, fresh, AbortSignal.any([signal, unsure]));
   }
 
   async pass(request: SyncRequest): Promise<SyncResult> {

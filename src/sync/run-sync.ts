@@ -131,10 +131,10 @@ async function passAccount(ctx: SyncContext, wanted: MailSelection): Promise<voi
   reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
   let mailboxes = recentMailboxes(ctx, wanted);
   if (mailboxes === undefined) {
-    const survey = await listAccount(ctx, wanted);
-    mailboxes = survey.mailboxes;
-    recordMailboxes(ctx, wanted, survey.listed);
-    recordExcludedMailboxes(ctx, survey.listed, wanted);
+    const listing = await listAccount(ctx, wanted);
+    mailboxes = listing.mailboxes;
+    recordMailboxes(ctx, wanted, listing.listed);
+    recordExcludedMailboxes(ctx, listing.listed, wanted);
   }
   // Done first, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);

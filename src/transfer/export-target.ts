@@ -125,7 +125,7 @@ export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
   longest = MAX_LINE_BYTES,
 ): AsyncGenerator<string, void, undefined> {
-  let begun: Buffer[] = [];
+  let rest: Buffer[] = [];
   let bytes = 0;
   for await (const piece of pieces) {
     await nextTurn();
@@ -135,15 +135,15 @@ export async function* linesOf(
       const end = found === -1 ? piece.length : found;
       bytes += end - from;
       if (bytes > longest) throw new ManifestDamaged('a line that is too long');
-      begun.push(Buffer.from(piece.subarray(from, end)));
+      rest.push(Buffer.from(piece.subarray(from, end)));
       if (found === -1) break;
-      yield Buffer.concat(begun).toString('utf8');
-      begun = [];
+      yield Buffer.concat(rest).toString('utf8');
+      rest = [];
       bytes = 0;
       from = found + 1;
     }
   }
-  if (bytes > 0) yield Buffer.concat(begun).toString('utf8');
+  if (bytes > 0) yield Buffer.concat(rest).toString('utf8');
 }
 
 export function fileLines(files: ExportFiles, file: string): AsyncIterable<string> {

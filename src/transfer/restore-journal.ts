@@ -54,7 +54,7 @@ interface JournalEntry {
   readonly number: number;
   readonly id: MessageId;
   /** When it was sent, in milliseconds since the epoch. */
-  readonly begunAt: number;
+  readonly startedAt: number;
   /** Null if the outcome is unknown or the server reports no uids. */
   readonly uid: number | null;
   /** True once the server has responded. */
@@ -205,7 +205,7 @@ export class PlanJournal {
   entries({ path, uidValidity }: JournalFolder): JournalEntry[] {
     return this.statements
       .all<Omit<JournalEntry, 'isSettled'> & { readonly settled: 0 | 1 }>(
-        `SELECT number, id, begun_at AS begunAt, uid, settled FROM restored
+        `SELECT number, id, begun_at AS startedAt, uid, settled FROM restored
          WHERE plan = ? AND folder = ? AND uid_validity = ? ORDER BY number`,
         ...[this.plan, path, uidValidity],
       )

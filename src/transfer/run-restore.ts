@@ -61,7 +61,7 @@ interface Due {
   readonly isSure: boolean;
 }
 
-type LookDeps = Pick<SharedRun, 'plan' | 'read' | 'inTurn'>;
+type LookDeps = Pick<SharedRun, 'plan' | 'read' | 'limit'>;
 
 /**
  * Verifies the selected folder after sending. It compares uid, size, flags and date of every message that this plan
@@ -100,7 +100,7 @@ async function verifyRestored(
   }
   let fetched = 0;
   for (const one of due) {
-    await deps.inTurn(one.message.size, async () => {
+    await deps.limit(one.message.size, async () => {
       if (await compareBytes(deps, connection, one)) fetched += 1;
     });
   }
@@ -269,7 +269,7 @@ interface SharedRun extends Pick<RestoreOptions, 'now' | 'sleep' | 'signal'> {
   readonly plan: RestorePlan;
   readonly journal: PlanJournal;
   readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
-  readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
+  readonly limit: <T>(size: number, act: () => Promise<T>) => Promise<T>;
   /** @param sent bytes on the wire; 0 if not sent */
   readonly onSettled: (sent: number) => void;
   readonly leftOut: { recent: number; deleted: number };
@@ -329,7 +329,7 @@ class FolderRun {
   }
 
   async #sendAll(): Promise<void> {
-    const { plan, signal, inTurn } = this.shared;
+    const { plan, signal, limit } = this.shared;
     let sending: Promise<void> = Promise.resolve();
     const most = (): number => this.#opened?.connection.mostAtOnce ?? 1;
     for (const batch of batchesOf(plan.due(this.folder), most)) {
@@ -339,7 +339,7 @@ class FolderRun {
       reading?.catch(() => {});
       await sending;
       if (this.#isRefused || signal.aborted) return;
-      sending = inTurn(size, async () => this.#restore(await (reading ?? this.#read(batch))));
+      sending = limit(size, async () => this.#restore(await (reading ?? this.#read(batch))));
     }
     await sending;
   }
@@ -920,7 +920,7 @@ class Restore {
       plan,
       journal,
       read: (message) => readForm(options.sources, message),
-      inTurn: (size, act) => (size < LARGE ? act() : large.run(act)),
+      limit: (size, act) => (size < LARGE ? act() : large.run(act)),
       leftOut: this.#leftOut,
       quota: { floor: Number.POSITIVE_INFINITY },
       onSettled: (sent) => {

@@ -264,8 +264,8 @@ export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
  * Writes the purge journal, then records the removal in the log with one commit. From then on, the purge is decided,
  * and `compactPurged` must be called until it returns.
  *
- * @param facts one per message, without the survey's blobs
- * @param survey must be newer than the last commit
+ * @param facts one per message, without the search's blobs
+ * @param purgeSearch must be newer than the last commit
  * @throws `disk-full` and other write errors: nothing is decided
  */
 export async function journalPurge(
@@ -273,7 +273,7 @@ export async function journalPurge(
   dir: string,
   log: LogWriter,
   facts: readonly PurgedFact[],
-  survey: PurgeSearch,
+  purgeSearch: PurgeSearch,
   { purges = purgeJournal(files, dir) }: PurgePlaces = {},
 ): Promise<CommittedBatch> {
   const [first] = facts;
@@ -282,14 +282,14 @@ export async function journalPurge(
     reason: first.reason,
     messages: facts.map(({ message }) => message),
     after: { ...log.last },
-    records: survey.records,
+    records: purgeSearch.records,
   };
   const batch = log.newBatch();
   for (const fact of facts) {
-    const blobs = survey.blobs.get(fact.message) ?? [];
+    const blobs = purgeSearch.blobs.get(fact.message) ?? [];
     batch.addFact({ ...fact, ...(blobs.length === 0 ? {} : { blobs }) });
   }
-  return purges.decide(work, survey.commits, () => log.commit(batch));
+  return purges.decide(work, purgeSearch.commits, () => log.commit(batch));
 }
 
 /**

@@ -66,7 +66,7 @@ export interface MessageToForget {
 
 export interface ForgetPlan {
   readonly facts: readonly PurgedFact[];
-  readonly survey: PurgeSearch;
+  readonly purgeSearch: PurgeSearch;
 }
 
 /** Finds the records to forget. Skips messages that are no longer in the archive. @throws log-damaged */
@@ -92,7 +92,7 @@ export async function planForget(
     if (place !== undefined && purged === undefined) quarantined.set(message, place);
     else messages.add(message);
   }
-  const survey = await findPurgedRecords(
+  const purgeSearch = await findPurgedRecords(
     realFiles,
     dataDir,
     { messages, quarantined },
@@ -100,8 +100,8 @@ export async function planForget(
     segments,
   );
   // A forgotten message may have arrived again, incomplete.
-  const isDone = fresh.length === 0 && survey.records.size === 0;
-  return { facts: isDone ? [] : [...fresh, ...already], survey };
+  const isDone = fresh.length === 0 && purgeSearch.records.size === 0;
+  return { facts: isDone ? [] : [...fresh, ...already], purgeSearch };
 }
 
 /**
@@ -111,10 +111,10 @@ export async function planForget(
  */
 export async function journalForget(
   { catalog, dataDir, log, purges, segments }: Writer,
-  { facts, survey }: ForgetPlan,
+  { facts, purgeSearch }: ForgetPlan,
 ): Promise<void> {
   const places = { purges, segments };
-  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, places));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch, places));
 }
 
 function bareFact(message: MessageId): PurgedFact {
@@ -149,9 +149,9 @@ export async function journalPrune(
 ): Promise<void> {
   const { dataDir, log, catalog, segments } = writer;
   const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
-  const survey = await findPurgedRecords(realFiles, dataDir, wanted, signal, segments);
+  const purgeSearch = await findPurgedRecords(realFiles, dataDir, wanted, signal, segments);
   const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
-  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch, writer));
 }
 
 export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'environment' | 'words'>;
@@ -324,7 +324,7 @@ export type CompactResult =
   | Awaited<ReturnType<typeof compactArchive>>;
 
 export function planCompaction(dir: string, codec: ArchiveCodec) {
-  const { segments, damaged } = survey(dir, codec);
+  const { segments, damaged } = findCompactable(dir, codec);
   const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
   return {
     ...{ codec, dryRun: true, segments: segments.length, bytesBefore, bytesAfter: null },
@@ -352,7 +352,7 @@ export async function compactArchive(
   return withLock(dir, async () => {
     await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
     await clearRemains(dir, store);
-    const { segments, damaged } = survey(dir, codec);
+    const { segments, damaged } = findCompactable(dir, codec);
     const sealer = sealerOnThread();
     let [done, bytesBefore, bytesAfter] = [0, 0, 0];
     let examined = 0;
@@ -394,7 +394,7 @@ async function clearRemains(dir: string, segments: SegmentStore): Promise<void> 
   );
 }
 
-function survey(dir: string, codec: ArchiveCodec) {
+function findCompactable(dir: string, codec: ArchiveCodec) {
   const segments: CompactableSegment[] = [];
   const damaged: MailkeepError[] = [];
   for (const found of listCompactable(realFiles, dir, codec)) {
@@ -497,5 +497,8 @@ export async function planRemoval(
     quarantined: new Map(),
     removed: { message, parts },
   };
-  return { facts, survey: await findPurgedRecords(realFiles, dataDir, wanted, signal, segments) };
+  return {
+    facts,
+    purgeSearch: await findPurgedRecords(realFiles, dataDir, wanted, signal, segments),
+  };
 }

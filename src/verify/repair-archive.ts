@@ -337,12 +337,12 @@ function reasonOf(error: unknown): string {
   return reason;
 }
 
-interface Wanted {
+interface MissingRecord {
   readonly kind: 'message' | 'blob';
   readonly hash: string;
 }
 
-interface Restored extends Wanted {
+interface Restored extends MissingRecord {
   readonly from: 'copy' | 'origin';
 }
 
@@ -367,7 +367,7 @@ async function openCopies(files: FileLayer, copies: readonly string[]) {
     }
   }
   const others = opened.map(({ implied, reader }) => ({
-    read({ kind, hash }: Wanted): Buffer | undefined {
+    read({ kind, hash }: MissingRecord): Buffer | undefined {
       try {
         return kind === 'message' ? reader.readMessage(hash) : reader.readBlob(hash);
       } catch (error) {
@@ -680,12 +680,12 @@ export async function repairArchive(options: RepairOptions) {
         });
   const mended = await repairLog({ ...wounds, expected, archiveId, proof });
   const after = mended.length > 0 ? await verify() : before;
-  const wanted = listWanted(after);
+  const wanted = listMissing(after);
   const done = {
     ...{ before, mended, ...skipped },
     restored: [] as Restored[],
     /** Recorded as missing, unless a copy or segment was skipped. The next repair searches for them again. */
-    missing: [] as Wanted[],
+    missing: [] as MissingRecord[],
     /** Copies with commits after the last known one, which were not used. */
     unproven: proof?.unproven ?? [],
     /** Why nothing could be appended to the log, whose last segment is beyond repair. */
@@ -722,8 +722,8 @@ function endsEarly({ findings }: Verification): boolean {
   return findings.some((finding) => finding.what === 'commit' && finding.by === 'catalog');
 }
 
-function listWanted({ findings }: Verification): Map<string, Wanted> {
-  const wanted = new Map<string, Wanted>();
+function listMissing({ findings }: Verification): Map<string, MissingRecord> {
+  const wanted = new Map<string, MissingRecord>();
   for (const finding of findings) {
     if (finding.what === 'missing') {
       const { kind, hash } = finding;
@@ -750,11 +750,11 @@ async function append(
   { fetchAgain, signal }: RepairOptions,
   writer: LogWriter,
   others: readonly OtherCopy[],
-  wanted: ReadonlyMap<string, Wanted>,
+  wanted: ReadonlyMap<string, MissingRecord>,
   declare: { readonly except: ReadonlySet<string> } | null,
 ) {
   const restored: Restored[] = [];
-  const missing: Wanted[] = [];
+  const missing: MissingRecord[] = [];
   let batch = writer.newBatch();
   const flush = async (): Promise<void> => {
     if (batch.records === 0) return;

@@ -105,7 +105,7 @@ const PATHS: readonly RegExp[] = [
   /^\/m\/[^/]+(?:\/html|\/source|\/attachments\/[^/]+)?$/,
   /^\/files(?:\/[0-9a-f]{64}\/preview)?$/,
   /^\/api\/page\/(?:mail|dashboard|export|files|m\/[^/]+)$/,
-  /^\/api\/(?:session|sign-out|rows|position|counts|frame|message|complete|spine|moment|export|events)$/,
+  /^\/api\/(?:session|sign-out|rows|position|counts|frame|message|complete|timeline|moment|export|events)$/,
   /^\/api\/changes(?:\/next|\/previous)?$/,
 ];
 

@@ -86,7 +86,7 @@ export function dashboardData(
         ? lastHours(HOURS, now, zone)
         : periodsOf(range, now, firstCommit(archive, now), zone);
     return {
-      closing: closing(archive, view, compared, keys, kept.ended),
+      consistency: consistency(archive, view, compared, keys, kept.ended),
       kept,
       gigabytes: {
         ...gigabytes,
@@ -443,7 +443,7 @@ function anyOf(types: readonly string[]): string | null {
   return terms.length > 1 ? `(${terms.join(' OR ')})` : (terms[0] ?? null);
 }
 
-function closing(
+function consistency(
   { catalog }: ServedReader,
   { filter, whole }: DashboardView,
   folders: readonly FolderProof[],
@@ -617,7 +617,12 @@ export function dashboardPage(
         .slice(0, MAX_MAILBOXES)
         .map((mailbox) => ({ name: shortName(mailbox.address), query: mailboxText([mailbox]) })),
       data: filter
-        ? dashboardData(reader, state, { filter, narrow, range, zone, whole: frame.closing }, at)
+        ? dashboardData(
+            reader,
+            state,
+            { filter, narrow, range, zone, whole: frame.consistency },
+            at,
+          )
         : null,
     };
     return {

@@ -172,7 +172,7 @@ const LANES = [
   ['hint', ['hint']],
   ['sweep', ['sweep']],
   ['verify', ['verify']],
-  ['chores', ['index', 'seal', 'prune', 'copy', 'copy-check', 'import']],
+  ['upkeep', ['index', 'seal', 'prune', 'copy', 'copy-check', 'import']],
 ] as const satisfies readonly (readonly [lane: string, kinds: readonly string[]])[];
 
 export type Lane = (typeof LANES)[number][0];

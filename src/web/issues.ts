@@ -65,7 +65,7 @@ function issueText(issue: Issue, now: number): IssueText {
           .filter((part) => part !== undefined)
           .join(' '),
         `copy --to ${shellWord(to)}`,
-        ['runs?lane=chores', 'See the runs'],
+        ['runs?lane=upkeep', 'See the runs'],
       ];
     }
     case 'index-behind':

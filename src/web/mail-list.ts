@@ -164,7 +164,7 @@ function described(
   // A limited session gets the second of a message, but not its docid.
   const docids = hits.map(({ line, docid }) => catalog.messages.docidOf(line.id) ?? docid);
   const sizes = catalog.conversationSizes(docids, request);
-  const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
+  const since = request.asOf === undefined ? undefined : catalog.changesSince(docids, request);
   return hits.map((hit, at) => {
     const docid = docids[at] ?? hit.docid;
     const [conversation, became] = [sizes.get(docid), since?.get(docid)];
@@ -249,16 +249,17 @@ export function listTimeline(
   mayContinue: () => boolean,
 ): ListTimeline {
   const { asOf, node, ...rest } = request;
-  if (asOf === undefined) return catalog.spine({ ...request, timeZone }, mayContinue);
+  if (asOf === undefined) return catalog.timeline({ ...request, timeZone }, mayContinue);
   return catalog.snapshot(() => {
     const since: SearchNode = { kind: 'and', nodes: [node, receivedAfter(asOf)], span: node.span };
     const today = { ...rest, node: since, timeZone };
-    const later = catalog.spine(today, mayContinue);
+    const later = catalog.timeline(today, mayContinue);
     const until = later.bars.at(-1)?.to;
-    const then = catalog.spine({ ...request, timeZone, until }, mayContinue);
+    const then = catalog.timeline({ ...request, timeZone, until }, mayContinue);
     if (until === undefined) return then;
     const unit = then.bars.length === 0 ? later.unit : then.unit;
-    const { bars } = unit === later.unit ? later : catalog.spine({ ...today, unit }, mayContinue);
+    const { bars } =
+      unit === later.unit ? later : catalog.timeline({ ...today, unit }, mayContinue);
     return { ...then, unit, bars: joined(then.bars, bars) };
   });
 }

@@ -504,7 +504,7 @@ export class MailPages {
       query,
       problem,
       tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now(), tags),
-      closing: this.#sums.of(reader),
+      consistency: this.#sums.of(reader),
       past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
       issues,
       state,

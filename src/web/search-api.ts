@@ -51,7 +51,7 @@ export function searchRoutes(
     const knownCount = (text: string) => pages(reader).knownCount(reader, text);
     return completions(reader).rows(reader, { query, caret, now: now(), accounts, knownCount });
   });
-  data('/api/spine', (reader, parameter) => {
+  data('/api/timeline', (reader, parameter) => {
     const { request, problem } = pages(reader).asked(reader, parameter);
     if (request === null) return { problem };
     const timeZone = canonicalZone(parameter('tz'));

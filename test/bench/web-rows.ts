@@ -55,7 +55,7 @@ export function webRows(speed: WebSpeed): Row[] {
     usual('Interactive', speed.readyMs, BUDGET.ready),
     late('Key to rows', speed.keyMs, BUDGET.key),
     late('Script in a frame while scrolling', speed.scrolling.frames, BUDGET.frame),
-    late('Script in a frame while dragging the spine', speed.dragging.frames, BUDGET.frame),
+    late('Script in a frame while dragging the timeline', speed.dragging.frames, BUDGET.frame),
     row('Rows in the document', formatCount(speed.rows), speed.rows, BUDGET.rows, '60'),
     late('Opening a message', speed.openMs, BUDGET.open),
     usual('Dashboard, all data', speed.dashboardMs, BUDGET.dashboard),

@@ -246,13 +246,13 @@ async function scroll(page: Page): Promise<void> {
 }
 
 async function drag(page: Page): Promise<void> {
-  const spine = await page.locator('[role=scrollbar]').boundingBox();
-  if (spine === null) throw new Error('the list has no spine');
-  const x = spine.x + spine.width / 2;
-  await page.mouse.move(x, spine.y + 5);
+  const timeline = await page.locator('[role=scrollbar]').boundingBox();
+  if (timeline === null) throw new Error('the list has no timeline');
+  const x = timeline.x + timeline.width / 2;
+  await page.mouse.move(x, timeline.y + 5);
   await page.mouse.down();
   for (let i = 1; i <= STEPS; i += 1) {
-    await page.mouse.move(x, spine.y + (spine.height * i) / (STEPS + 2));
+    await page.mouse.move(x, timeline.y + (timeline.height * i) / (STEPS + 2));
     await page.waitForTimeout(16);
   }
   await page.mouse.up();

@@ -58,7 +58,7 @@ test('a message that is in no conversation, or not there, has no number', async 
     expect(docids.length).toBe(1);
     expect(catalog.conversationSizes([...docids, 1, 2], {}).size).toBe(0);
     expect(catalog.conversationSizes([], {}).size).toBe(0);
-    expect(catalog.afterwards(docids, {}).size).toBe(0);
+    expect(catalog.changesSince(docids, {}).size).toBe(0);
   });
 });
 
@@ -77,7 +77,7 @@ test('a row of the past says what became of its message', async () => {
             const all = { node: EVERYTHING, limit: 1_000, sort: 'newest', scope } as const;
             const then = catalog.search({ ...all, asOf }).hits;
             const now = new Map(catalog.search(all).hits.map((hit) => [hit.docid, hit]));
-            const became = catalog.afterwards(
+            const became = catalog.changesSince(
               then.map(({ docid }) => docid),
               { asOf, scope },
             );

@@ -16,7 +16,7 @@ describe('the man page', () => {
   test('has every command with every option, and every command below it', async () => {
     for (const { name, load } of COMMANDS) {
       const command = new Command(name);
-      (await load()).define(command, () => {});
+      (await load()).register(command, () => {});
       expect(page).toContain(`\n.SS mailkeep ${name}`);
       const part = page.split(`\n.SS mailkeep ${name}`)[1]?.split('\n.S')[0] ?? '';
       for (const below of command.commands) {

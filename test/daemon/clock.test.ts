@@ -33,7 +33,7 @@ class Runner implements SyncRunner {
     this.#names = names;
   }
 
-  survey(account: string): ReturnType<SyncRunner['survey']> {
+  listMailboxes(account: string): ReturnType<SyncRunner['listMailboxes']> {
     this.surveys += 1;
     if (this.broken.survey !== undefined) return Promise.reject(this.broken.survey);
     const mailboxes = this.#names.map(
@@ -91,8 +91,8 @@ function begin(
     runner,
     clock: time,
     timetable: new Timetable(entries, () => 0, time.now()),
-    begun: () => {},
-    chores: {
+    started: () => {},
+    tasks: {
       verify: async () => {},
       prune: async () => {
         runner.passes.push('pruning');
@@ -294,8 +294,8 @@ it('takes another configuration when what asks with the old one has answered', a
   const { time, runner, daemon } = begin(['a']);
   await time.pass(MINUTE);
   let answer = (): void => {};
-  const survey = runner.survey.bind(runner);
-  runner.survey = async (account) => {
+  const survey = runner.listMailboxes.bind(runner);
+  runner.listMailboxes = async (account) => {
     await new Promise<void>((resolve) => {
       answer = resolve;
     });

@@ -38,7 +38,7 @@ test('a long pass reports every half minute what it has stored, and a short one 
     clock,
     observer: (event) => events.push(event),
     runner: {
-      survey: () => Promise.reject(new Error('nobody asks for mailboxes here')),
+      listMailboxes: () => Promise.reject(new Error('nobody asks for mailboxes here')),
       plan: () => Promise.reject(new Error('nobody plans here')),
       has: () => false,
       tidy: () => Promise.resolve(false),

@@ -65,8 +65,8 @@ it('days of passes leave nothing behind', async () => {
       () => 0,
       time.now(),
     ),
-    begun: () => {},
-    chores: { verify: async () => {}, prune: async () => {} },
+    started: () => {},
+    tasks: { verify: async () => {}, prune: async () => {} },
     observer: (event) => {
       if (event.event === 'pass-finished') passed += 1;
       if (event.event === 'run-finished') {

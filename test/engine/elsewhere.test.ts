@@ -111,9 +111,9 @@ test('the catalog that is rebuilt after a forget has the messages of segments th
     { fact: 'purged', message: gone, reason: 'forgotten', ended: [place(31)] },
   ];
   const wanted = { messages: new Set([gone]), quarantined: new Map() };
-  const survey = await findPurgedRecords(realFiles, dir, wanted, signal, writer.segments);
+  const purgeSearch = await findPurgedRecords(realFiles, dir, wanted, signal, writer.segments);
   const { log, catalog } = writer;
-  catalog.foldBatch(await journalPurge(realFiles, dir, log, facts, survey, writer));
+  catalog.foldBatch(await journalPurge(realFiles, dir, log, facts, purgeSearch, writer));
   for (const segment of [2, 3, 4]) store.evict(segment);
   expect(await finishPurge(context(), writer)).toMatchObject({ segments: 1, closed: true });
   expect(store.fetched).toEqual([2, 3, 4]);

@@ -22,7 +22,7 @@ test('an option that takes a value never takes what follows it, and a flag takes
   const taken: string[] = [];
   for (const { name, load } of ANSWERED) {
     const command = new Command(name);
-    (await load()).define(command, () => {});
+    (await load()).register(command, () => {});
     for (const { long, required, optional } of command.options) {
       if (long === undefined || long === null) continue;
       expect([name, long, optional]).toEqual([name, long, false]);

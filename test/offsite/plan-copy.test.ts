@@ -73,14 +73,14 @@ test.each([1, 2, 3, 4, 5, 6])(
 
 test('a segment that is there stays; one with another purge is uploaded', () => {
   const end = { number: 7, hash: 'c7', time: 0 };
-  const survey: CopyScan = {
+  const archiveScan: CopyScan = {
     ...{ archiveId: '00', format: 'mailkeep archive 1', commit: end, open: undefined },
     closed: [{ segment: 1, end, purged: '' }],
   };
   const entry = { name: 'data/1', length: 5, sha256: '' };
   const known = new Map([['s 1 c7 ', entry]]);
-  expect(planCopy(survey, known, marks).segments.map(({ there }) => there)).toEqual([entry]);
-  const purged = { ...survey, closed: [{ segment: 1, end, purged: 'ff' }] };
+  expect(planCopy(archiveScan, known, marks).segments.map(({ there }) => there)).toEqual([entry]);
+  const purged = { ...archiveScan, closed: [{ segment: 1, end, purged: 'ff' }] };
   expect(planCopy(purged, known, marks).segments.map(({ there }) => there)).toEqual([undefined]);
 });
 

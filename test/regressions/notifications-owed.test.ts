@@ -11,7 +11,7 @@ import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
 import type {
   DaemonEvent,
-  MailboxSurvey,
+  MailboxListing,
   SyncRequest,
   WatchedMailbox,
 } from '../../src/daemon/ports.ts';
@@ -78,7 +78,7 @@ class World implements SyncRunner {
     for (const end of [...this.#slow]) end();
   }
 
-  survey = async (account: string, fresh: boolean): Promise<MailboxSurvey> => {
+  listMailboxes = async (account: string, fresh: boolean): Promise<MailboxListing> => {
     const trouble = this.#trouble(account);
     const isAsked = fresh || !this.#listed.has(account);
     if (isAsked && trouble !== undefined) return { mailboxes: [], result: trouble };
@@ -194,8 +194,8 @@ class History {
       runner: world,
       clock: time,
       timetable: new Timetable(entries, () => 0, time.now()),
-      begun: () => {},
-      chores: { verify: () => Promise.resolve(), prune: () => Promise.resolve() },
+      started: () => {},
+      tasks: { verify: () => Promise.resolve(), prune: () => Promise.resolve() },
       observer,
       random: () => 1,
       onFatal: (error) => {

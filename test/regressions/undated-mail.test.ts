@@ -76,7 +76,7 @@ it('matches no date with them, and lists them in no range of dates', () => {
 
 it('counts them in no year and no bar, but in every sum', () => {
   const { catalog } = archive;
-  const { bars, messages } = catalog.spine({ node: nodeOf('in:anywhere') }, () => true);
+  const { bars, messages } = catalog.timeline({ node: nodeOf('in:anywhere') }, () => true);
   expect([bars.length > 0, messages]).toEqual([true, 3]);
   expect(bars[0]?.key.startsWith('2020')).toBe(true);
 });

@@ -62,11 +62,11 @@ async function forget(id: string): Promise<void> {
   const log = await openLogWriter({ dir, now: clock.now, expected: catalog.reached() });
   try {
     const wanted = { messages: new Set([id]), quarantined: new Map() };
-    const survey = await findPurgedRecords(realFiles, dir, wanted, signal);
+    const purgeSearch = await findPurgedRecords(realFiles, dir, wanted, signal);
     const docid = catalog.messages.docidOf(id);
     const stood = docid === undefined ? [] : catalog.ended.placesOf(docid);
     const fact = purgedFact(id, 'forgotten', stood);
-    await journalPurge(realFiles, dir, log, [fact], survey);
+    await journalPurge(realFiles, dir, log, [fact], purgeSearch);
     const work = await pendingPurge(realFiles, dir);
     if (work === undefined) throw new Error('nothing was decided');
     await compactPurged(

@@ -124,14 +124,16 @@ test('work that no commit decided is dropped', async () => {
   const { dir } = archive;
   const purges = new Row();
   const log = await openLogWriter({ dir, files, now: Date.now });
-  const survey = { records: new Map(), commits: [], blobs: new Map(), shared: [] };
+  const purgeSearch = { records: new Map(), commits: [], blobs: new Map(), shared: [] };
   disk.fault = (act, path) => {
     if (act === 'write') throw systemError('EIO', path);
     return undefined;
   };
-  await expect(journalPurge(files, dir, log, FACTS, survey, { purges })).rejects.toMatchObject({
-    code: 'log-write-failed',
-  });
+  await expect(journalPurge(files, dir, log, FACTS, purgeSearch, { purges })).rejects.toMatchObject(
+    {
+      code: 'log-write-failed',
+    },
+  );
   disk.fault = () => undefined;
   await log.close();
   expect(purges.work).toBeDefined();

@@ -40,9 +40,9 @@ async function isPurged(disk: SimulatedDisk): Promise<void> {
 test('every copy, fact, kept byte and blob of a message goes, and nothing else', async () => {
   const disk = archive.fresh();
   expect(letter('gone')).toEqual(MAIL.gone);
-  const survey = await archive.purge(disk);
+  const purgeSearch = await archive.purge(disk);
   await isPurged(disk);
-  expect(survey?.shared.map(({ message, with: other }) => [message, other])).toEqual([
+  expect(purgeSearch?.shared.map(({ message, with: other }) => [message, other])).toEqual([
     [idOf(MAIL.shares), idOf(MAIL.sharesToo)],
   ]);
   // Once more changes nothing.

@@ -115,15 +115,15 @@ export class PurgedArchive {
       try {
         await this.#catchUp(disk, catalog, places);
         let work = await pendingPurge(files, dir, places);
-        let survey: PurgeSearch | undefined;
+        let purgeSearch: PurgeSearch | undefined;
         if (work === undefined && !catalog.messages.isForgotten(idOf(MAIL.gone))) {
           const messages = new Set(FACTS.map(({ message }) => message));
           const wanted = { messages, quarantined: new Map() };
-          survey = await findPurgedRecords(files, dir, wanted, signal, places.segments);
-          catalog.foldBatch(await journalPurge(files, dir, log, FACTS, survey, places));
+          purgeSearch = await findPurgedRecords(files, dir, wanted, signal, places.segments);
+          catalog.foldBatch(await journalPurge(files, dir, log, FACTS, purgeSearch, places));
           work = await pendingPurge(files, dir, places);
         }
-        if (work === undefined) return survey;
+        if (work === undefined) return purgeSearch;
         await compactPurged(
           files,
           dir,
@@ -136,7 +136,7 @@ export class PurgedArchive {
         );
         await removeSetAsideFiles(files, dir);
         await recordPurgeComplete(files, dir, places);
-        return survey;
+        return purgeSearch;
       } finally {
         await log.close().catch(() => undefined);
       }

@@ -14,7 +14,7 @@ export async function allCommands(): Promise<KnownCommand[]> {
   const tops = await Promise.all(
     COMMANDS.map(async ({ name, load }) => {
       const command = new Command(name);
-      (await load()).define(command, () => {});
+      (await load()).register(command, () => {});
       return command;
     }),
   );

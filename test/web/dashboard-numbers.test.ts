@@ -144,7 +144,7 @@ describe('the numbers of the dashboard', () => {
           }
           expect(count(changes.all.stored)).toBe(sum(changes.stored));
           expect(count(changes.all.ended)).toBe(sum(changes.ended));
-          expect(count(data.closing.endedQuery)).toBe(data.closing.ended);
+          expect(count(data.consistency.endedQuery)).toBe(data.consistency.ended);
           const { people, term } = data.correspondents;
           for (const { from, to, fromQuery, toQuery } of people) {
             expect(count(narrow(fromQuery ?? '', term)), why(fromQuery ?? '')).toBe(from);
@@ -203,7 +203,7 @@ describe('the numbers of the dashboard', () => {
           expect(data.gigabytes.mail.at(-1) ?? 0).toBe(sum(sizes));
           expect(sum(data.rhythm.counts.flat())).toBe(sizes.length);
           expect(sum(data.changes.stored)).toBe(sizes.length);
-          expect(sum(data.changes.ended)).toBe(data.closing.ended);
+          expect(sum(data.changes.ended)).toBe(data.consistency.ended);
           let stored = 0;
           for (const [at, query] of data.changes.asOf.entries()) {
             stored += data.changes.stored[at] ?? 0;

@@ -7,7 +7,7 @@ import {
   keyCaps,
 } from '../../src/web/client/keys.ts';
 
-const FREE: KeyContext = { begun: '', inField: false, letters: true };
+const FREE: KeyContext = { prefix: '', inField: false, letters: true };
 
 function press(key: string, held: Partial<KeyPress> = {}): KeyPress {
   return { key, ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...held };
@@ -31,11 +31,11 @@ test('every key of the map does what the map says, and no two do the same', () =
   expect(new Set(keys).size).toBe(keys.length);
   for (const { action, keys: own } of bindings)
     for (const written of own) {
-      let begun = '';
+      let prefix = '';
       let done: string | null = null;
       for (const pressed of pressesOf(written)) {
-        const meaning = interpretKey(pressed, { ...FREE, begun });
-        begun = meaning.begun;
+        const meaning = interpretKey(pressed, { ...FREE, prefix });
+        prefix = meaning.prefix;
         done = meaning.action;
       }
       expect([written, done]).toEqual([written, action]);
@@ -57,18 +57,18 @@ test('letters and signs do nothing in a field; keys that are held or named do', 
 test('letters can be switched off, and the rest stays', () => {
   const off = { ...FREE, letters: false };
   for (const key of ['j', 'k', '/', '?', 'g', 'J', '1'])
-    expect(interpretKey(press(key), off)).toEqual({ action: null, begun: '' });
+    expect(interpretKey(press(key), off)).toEqual({ action: null, prefix: '' });
   expect(interpretKey(press('ArrowDown'), off).action).toBe('next');
   expect(interpretKey(press('k', { metaKey: true }), off).action).toBe('query');
 });
 
 test('a second key that continues nothing does nothing, and one that is only held does not count', () => {
-  expect(interpretKey(press('g'), FREE)).toEqual({ action: null, begun: 'g' });
-  const begun = { ...FREE, begun: 'g' };
-  expect(interpretKey(press('j'), begun)).toEqual({ action: null, begun: '' });
-  expect(interpretKey(press('Shift'), begun)).toEqual({ action: null, begun: 'g' });
-  expect(interpretKey(press('g'), begun)).toEqual({ action: null, begun: 'g' });
-  expect(interpretKey(press('m'), begun).action).toBe('go-mail');
+  expect(interpretKey(press('g'), FREE)).toEqual({ action: null, prefix: 'g' });
+  const prefix = { ...FREE, prefix: 'g' };
+  expect(interpretKey(press('j'), prefix)).toEqual({ action: null, prefix: '' });
+  expect(interpretKey(press('Shift'), prefix)).toEqual({ action: null, prefix: 'g' });
+  expect(interpretKey(press('g'), prefix)).toEqual({ action: null, prefix: 'g' });
+  expect(interpretKey(press('m'), prefix).action).toBe('go-mail');
 });
 
 test('a bracket that is typed with AltGr is a bracket', () => {

@@ -81,7 +81,7 @@ function* addresses(): Generator<string> {
       for (const prefix of ['', '/api/page']) yield `${prefix}${page}?q=${q}`;
     for (const name of ['rows', 'counts', 'frame']) yield `/api/${name}?q=${q}`;
     yield `/api/rows?q=${q}&sort=oldest&after=${idOf(shared)}`;
-    yield `/api/spine?q=${q}&tz=UTC`;
+    yield `/api/timeline?q=${q}&tz=UTC`;
     for (const source of [shared, theirFile]) yield `/api/position?q=${q}&at=${idOf(source)}`;
     for (const format of ['zip', 'mbox']) yield `/api/export?q=${q}&format=${format}`;
     yield `/files/all.zip?q=${q}`;
@@ -164,7 +164,7 @@ test('the numbers of commits count our own only, and an export has no hash of al
     const { served, cookie } = side;
     const headers = served.own(cookie);
     const frame = JSON.parse((await served.ask('/api/frame?q=', { headers })).text);
-    expect(frame.data.closing.commit).toBe(4);
+    expect(frame.data.consistency.commit).toBe(4);
     const zip = await served.ask('/api/export?q=', { headers });
     expect(zip.headers['content-disposition']).toMatch(
       /^attachment; filename="mailkeep all mail [\d-]{10} commit 4\.zip"/,

@@ -106,7 +106,7 @@ function* addresses(): Generator<string> {
   for (const query of QUERIES) {
     const q = encodeURIComponent(query);
     for (const page of [...PAGES, '/api/rows', '/api/counts', '/api/frame']) yield `${page}?q=${q}`;
-    yield `/api/spine?q=${q}&tz=UTC`;
+    yield `/api/timeline?q=${q}&tz=UTC`;
     yield `/api/position?q=${q}&at=${idOf(shared)}`;
     yield `/api/complete?q=${q}&at=${query.length}`;
     yield `/mail?q=${q}&sort=oldest&after=${idOf(theirs)}`;
@@ -192,7 +192,7 @@ test('each number is that of an archive without the others', async () => {
       'rows',
       'counts',
       'frame',
-      'spine',
+      'timeline',
       'complete',
     ]) {
       const address = `/api/${page}?q=${q}`;

@@ -176,8 +176,8 @@ test('dates have the numbers of the queries that they write, now and not of the 
   expect(await inserted('asof:y|')).toEqual(['yesterday']);
 });
 
-test('the spine has the numbers of the list, in any zone', async () => {
-  interface Spine {
+test('the timeline has the numbers of the list, in any zone', async () => {
+  interface Timeline {
     readonly unit: string;
     readonly messages: number;
     readonly complete: boolean;
@@ -189,16 +189,18 @@ test('the spine has the numbers of the list, in any zone', async () => {
   }
   for (const tz of ['UTC', 'Pacific/Auckland', 'Nowhere/None'])
     for (const q of ['', 'even', 'in:anywhere', 'date:2025-03', 'date:2025']) {
-      const spine = await data<Spine>(query('spine', { q, tz }));
+      const timeline = await data<Timeline>(query('timeline', { q, tz }));
       const counts = await data(query('counts', { q }));
-      expect(counts).toMatchObject({ all: { count: spine.messages } });
-      expect(spine.bars.reduce((sum, { messages }) => sum + messages, 0)).toBe(spine.messages);
+      expect(counts).toMatchObject({ all: { count: timeline.messages } });
+      expect(timeline.bars.reduce((sum, { messages }) => sum + messages, 0)).toBe(
+        timeline.messages,
+      );
       if (q !== 'even')
-        expect(spine.unit).toBe(
+        expect(timeline.unit).toBe(
           q === 'date:2025-03' ? 'day' : q === 'date:2025' ? 'week' : 'month',
         );
     }
-  expect(await data(query('spine', { q: 'from:(' }))).toMatchObject({ problem: {} });
+  expect(await data(query('timeline', { q: 'from:(' }))).toMatchObject({ problem: {} });
 });
 
 test('changes add up to the archive, and their steps lead from one to the next', async () => {

@@ -28,9 +28,9 @@ import {
   action,
   type CommandContext,
   type CommandResult,
-  type Define,
   type Flags,
   invalidUsage,
+  type Register,
   type Values,
 } from '../context.ts';
 import { operationError } from '../errors.ts';
@@ -515,7 +515,7 @@ EXAMPLES
       --param uid=7 --output message.eml
   mailkeep api deleteFolder --param mailbox=anna@example.org --param folder=INBOX.Work --yes`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument('[operation]', 'name of the operation, as --list shows it')
     .option('-p, --param <name=value>', 'a parameter; repeatable', collect)
@@ -526,7 +526,7 @@ export const define: Define = (command, chosen) => {
     .option('--list', 'list every operation with its parameters')
     .option('--describe', 'describe the operation, without calling it')
     .addHelpText('after', HELP)
-    .action(action(chosen, callApi));
+    .action(action(run, callApi));
 };
 
 async function callApi(

@@ -12,7 +12,7 @@ import type { ExtractedAttachment } from '../../mail/extraction.ts';
 import { safeFileName } from '../../mail/file-names.ts';
 import { openAttachments, readMessage } from '../../mail/reading.ts';
 import { findMessage, withReader } from '../archive.ts';
-import type { CommandContext, Define } from '../context.ts';
+import type { CommandContext, Register } from '../context.ts';
 
 const HELP = `
 Lists the attachments of a message, or saves them. File names come from the sender: mailkeep makes them safe,
@@ -25,13 +25,13 @@ EXAMPLES
   mailkeep attachments 3f2a91c4
   mailkeep attachments 3f2a91c4 --save ~/Downloads`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument('<id>', 'id of a message, or its beginning')
     .option('--save <dir>', 'save all of them to this folder')
     .addHelpText('after', HELP)
     .action((typed: string, options: { readonly save?: string }) =>
-      chosen((context) =>
+      run((context) =>
         withReader(context, (reader) => attachmentsOf(context, reader, typed, options.save)),
       ),
     );

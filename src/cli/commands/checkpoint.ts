@@ -14,7 +14,7 @@ import {
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
 import { requireArchiveDir } from '../archive.ts';
-import { action, type CommandContext, type Define, type Values } from '../context.ts';
+import { action, type CommandContext, type Register, type Values } from '../context.ts';
 
 const HELP = `
 Prints a signed statement about the log's last commit, and writes it to a file. The hash of a commit covers
@@ -28,12 +28,12 @@ EXAMPLES
   mailkeep checkpoint
   mailkeep checkpoint --to /media/usb/checkpoint.json`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
     .option('--key <file>', 'sign with this key')
     .addHelpText('after', HELP)
-    .action(action(chosen, makeCheckpoint));
+    .action(action(run, makeCheckpoint));
 };
 
 async function makeCheckpoint(

@@ -6,7 +6,7 @@ import { locateCodec, locateDataDir } from '../../core/config-locate.ts';
 import { describeError, EXIT, type ExitCode } from '../../core/errors.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../verify/purge.ts';
-import { action, type CommandContext, type Define, type Flags } from '../context.ts';
+import { action, type CommandContext, type Flags, type Register } from '../context.ts';
 import { joinReport } from '../output.ts';
 
 const HELP = `
@@ -28,11 +28,11 @@ EXAMPLES
   mailkeep compact
   mailkeep compact --data /var/lib/mailkeep --json`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--dry-run', 'show what would be rewritten, and change nothing')
     .addHelpText('after', HELP)
-    .action(action(chosen, compact));
+    .action(action(run, compact));
 };
 
 const REPORT_EVERY_MS = 5_000;

@@ -4,7 +4,7 @@ import { openReader, type Reader } from '../../catalog/open-reader.ts';
 import { OPERATOR_NAMES } from '../../catalog/query-ast.ts';
 import { commandName } from '../command-name.ts';
 import { COMMANDS } from '../commands.ts';
-import type { Define } from '../context.ts';
+import type { Register } from '../context.ts';
 import { minusWords } from '../option-values.ts';
 import { captureOutput, SHELLS } from './completion.ts';
 
@@ -71,12 +71,12 @@ function archiveValues(open: () => Reader) {
 type ArchiveValues = ReturnType<typeof archiveValues>;
 
 /** Handles calls from the shell scripts, with the line's words after `--`. Prints no errors and writes nothing. */
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   // The last word is empty if a value is about to be typed.
   command
     .argument('[words...]', 'the words of the line', minusWords, [])
     .action((words: string[]) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const globals = {
           ...context.globals,
           config: typedValue(words, '--config') ?? context.globals.config,
@@ -89,7 +89,7 @@ export const define: Define = (command, chosen) => {
             const known = { name, description: summary, options: [], values: () => [] };
             if (name !== named) return known;
             const probe = new Command(name);
-            (await load()).define(probe, () => {});
+            (await load()).register(probe, () => {});
             return {
               ...known,
               options: optionsOf(probe, archive),

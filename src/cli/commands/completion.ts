@@ -1,6 +1,6 @@
 import { RootCommand } from '@bomb.sh/tab';
 import { Argument } from 'commander';
-import { action, type Define } from '../context.ts';
+import { action, type Register } from '../context.ts';
 
 const HELP = `
 Prints a script that lets a shell complete mailkeep's commands, options, mailboxes, folders and search
@@ -12,11 +12,11 @@ EXAMPLES
   mailkeep completion fish >~/.config/fish/completions/mailkeep.fish     once
   mailkeep completion powershell | Out-String | Invoke-Expression        in $PROFILE`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
     .addHelpText('after', HELP)
-    .action(action(chosen, ({ output }, shell: Shell) => output.text(shellScript(shell))));
+    .action(action(run, ({ output }, shell: Shell) => output.text(shellScript(shell))));
 };
 
 /**

@@ -18,7 +18,7 @@ import { describeError, MailkeepError } from '../../core/errors.ts';
 import { readToken } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
-import { type CommandContext, type Define, subCommand } from '../context.ts';
+import { type CommandContext, type Register, subCommand } from '../context.ts';
 import { tableText } from '../output.ts';
 import { warningText } from '../warnings.ts';
 
@@ -37,10 +37,10 @@ const PARTS = [
   ['show', 'print every field in effect, without secrets', showConfig],
 ] as const;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command.usage('<check|show> [options]').helpCommand(false).addHelpText('after', HELP);
   for (const [name, summary, body] of PARTS) {
-    subCommand(command, name, summary).action(() => chosen(body));
+    subCommand(command, name, summary).action(() => run(body));
   }
 };
 

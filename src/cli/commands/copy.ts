@@ -47,9 +47,9 @@ import {
   action,
   type CommandContext,
   type CommandResult,
-  type Define,
   type Flags,
   invalidUsage,
+  type Register,
   type RunCommand,
   type Values,
 } from '../context.ts';
@@ -106,7 +106,7 @@ const MAX_KEPT = 10_000;
 const MAX_LOCK_DAYS = 36_500;
 const commit = wholeNumber(1, Number.MAX_SAFE_INTEGER);
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .usage('[init|adopt|drop|key] --to <target> [options]')
     .argument('[command]')
@@ -138,10 +138,10 @@ export const define: Define = (command, chosen) => {
         const problem = `unknown command '${typed}'. Use init, adopt, drop or key, or --to alone.`;
         throw invalidUsage('copy', problem);
       }
-      chosen((context) => (options.from === undefined ? copyTo : copyFrom)(context, options));
+      run((context) => (options.from === undefined ? copyTo : copyFrom)(context, options));
     });
   withKeys(command);
-  const below = actionsBelow(command, chosen);
+  const below = actionsBelow(command, run);
   copySubcommand(
     command,
     'init',
@@ -176,10 +176,10 @@ export const define: Define = (command, chosen) => {
 };
 
 /** Returns the actions of subcommands of `copy`. The parser assigns options that `copy` also has to `copy` itself. */
-function actionsBelow(copy: Command, chosen: (body: RunCommand) => void) {
+function actionsBelow(copy: Command, run: (body: RunCommand) => void) {
   return <Line extends object>(
     body: (context: CommandContext, line: Line) => Promise<CommandResult>,
-  ) => action(chosen, (context, line: Line) => body(context, { ...copy.opts<Line>(), ...line }));
+  ) => action(run, (context, line: Line) => body(context, { ...copy.opts<Line>(), ...line }));
 }
 
 function withKeys(command: Command): Command {
@@ -487,10 +487,10 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<void> 
   return withStore(context, target, { createBucket, objectLock }, async (store) => {
     await refuseExistingCopy(store, signal);
     const prepared = await prepareCopy(dataDir);
-    const begun = { dataDir, store, to: store.label, prepared, passphrase, age, writeOnly };
+    const common = { dataDir, store, to: store.label, prepared, passphrase, age, writeOnly };
     const copyId = await withNewKeyFile(file, (written) =>
       createCopy({
-        ...{ ...begun, signal, now },
+        ...{ ...common, signal, now },
         handOver: async () => {
           await handOver(context, file, store.label, prepared);
           written();

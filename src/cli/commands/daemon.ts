@@ -1,4 +1,4 @@
-import type { Define } from '../context.ts';
+import type { Register } from '../context.ts';
 
 const HELP = `
 Runs in the foreground until it is stopped, and keeps the archive up to date: schedule.sync starts a pass over
@@ -19,9 +19,9 @@ EXAMPLES
   mailkeep daemon --config /etc/mailkeep/config.json
   mailkeep status`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command.addHelpText('after', HELP).action(() =>
-    chosen(async (context) => {
+    run(async (context) => {
       const { runDaemon } = await import('../../daemon/daemon-process.ts');
       return runDaemon({ ...context, interactive: context.output.interactive });
     }),

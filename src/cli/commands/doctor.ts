@@ -40,7 +40,7 @@ import { damageError } from '../../verify/errors.ts';
 import { recallVerification, verificationStatus } from '../../verify/verification.ts';
 import { type Clients, orderOf, SHORT_RETRIES, withClients } from '../account-clients.ts';
 import { systemRefusal, testWriting, withState } from '../archive.ts';
-import type { CommandContext, Define } from '../context.ts';
+import type { CommandContext, Register } from '../context.ts';
 import type { Colours } from '../output.ts';
 import { verifiedText } from '../warnings.ts';
 
@@ -439,8 +439,8 @@ EXAMPLES
   mailkeep doctor
   mailkeep doctor --json | jq '.checks[] | select(.state != "ok")'`;
 
-export const define: Define = (command, chosen) => {
-  command.addHelpText('after', HELP).action(() => chosen(examine));
+export const register: Register = (command, run) => {
+  command.addHelpText('after', HELP).action(() => run(examine));
 };
 
 async function examine(context: CommandContext): Promise<ExitCode> {

@@ -1,15 +1,15 @@
 import { openReader, type Reader } from '../../catalog/open-reader.ts';
 import { joinStreams, serveOverStream } from '../../core/listener.ts';
 import { exportBack } from '../../export/elsewhere/back.ts';
-import type { CommandContext, Define } from '../context.ts';
+import type { CommandContext, Register } from '../context.ts';
 import { selectPlaces } from './export.ts';
 
 /** Ends an export that has stalled this long, so that another can start. */
 const IDLE_MS = 600_000;
 
 /** Run by the worker that holds an account, for `mailkeep export --account` on another node. Not for users. */
-export const define: Define = (command, chosen) => {
-  command.action(() => chosen(answerExport));
+export const register: Register = (command, run) => {
+  command.action(() => run(answerExport));
 };
 
 /** Serves HTTP requests on standard input and output until the input ends or is idle for a long time. */

@@ -30,8 +30,8 @@ import {
 import {
   action,
   type CommandContext,
-  type Define,
   type Flags,
+  type Register,
   refuse,
   type Values,
 } from '../context.ts';
@@ -181,7 +181,7 @@ EXAMPLES
   mailkeep export --to rent --format mbox --query 'from:landlord after:2025'
   mailkeep search is:starred --format ids | mailkeep export --ids - --to starred --format eml`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .requiredOption('--to <path>', 'target: a file for zip, otherwise a folder')
     .addOption(
@@ -205,7 +205,7 @@ export const define: Define = (command, chosen) => {
     .option('--account <name>', 'an account of the fleet, instead of the archive here')
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
-    .action(action(chosen, exportPlaces));
+    .action(action(run, exportPlaces));
   exclude(command, ['ids', 'query'], ['deleted', 'withDeleted']);
 };
 

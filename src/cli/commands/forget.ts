@@ -21,8 +21,8 @@ import { confirm } from '../ask.ts';
 import {
   type CommandContext,
   type CommandResult,
-  type Define,
   type Flags,
+  type Register,
   refuse,
   type Values,
 } from '../context.ts';
@@ -66,7 +66,7 @@ type ForgetLine = IncompleteSelection &
   Flags<'quarantine' | 'yes' | 'dryRun' | 'list'> &
   Values<'account' | 'tenant'> & { readonly wait: boolean };
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument('[id...]', 'ids of messages, or their beginnings')
     .option('--quarantine', 'forget what is in quarantine')
@@ -84,13 +84,13 @@ export const define: Define = (command, chosen) => {
     .option('--list', 'with --account: print its requests, and how far they have come')
     .addHelpText('after', HELP)
     .action((ids: readonly string[], { quarantine = false, yes = false, ...line }: ForgetLine) =>
-      chosen((context) => run(context, { ids, quarantine, yes, ...line })),
+      run((context) => runForget(context, { ids, quarantine, yes, ...line })),
     );
 };
 
 type ForgetOptions = ForgetChoice & ForgetLine & { readonly yes: boolean };
 
-async function run(context: CommandContext, options: ForgetOptions): Promise<CommandResult> {
+async function runForget(context: CommandContext, options: ForgetOptions): Promise<CommandResult> {
   checkChoice(options);
   const { account, tenant, list = false, dryRun = false } = options;
   if (account !== undefined) {
@@ -148,17 +148,22 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
       await context.output.object({ forgotten, shared: [] }, () => goneText(forgotten));
       return;
     }
-    const shown = [...candidateLines(candidates), ...sharedText(plan.survey)];
+    const shown = [...candidateLines(candidates), ...sharedText(plan.purgeSearch)];
     if (!options.yes && !(await confirm(context, 'forget', shown))) return;
     await journalForget(writer, plan);
     const done = await finishPurge(context, writer);
-    const { facts, survey } = plan;
+    const { facts, purgeSearch } = plan;
     const atOrigin = facts.flatMap(({ places = [] }) => places.filter((at) => !isImported(at)));
-    const result = { forgotten, shared: survey.shared, atOrigin, segments: done?.segments ?? 0 };
+    const result = {
+      forgotten,
+      shared: purgeSearch.shared,
+      atOrigin,
+      segments: done?.segments ?? 0,
+    };
     await context.output.object(result, () =>
       [
         goneText(forgotten),
-        ...sharedText(survey),
+        ...sharedText(purgeSearch),
         ...stillAtServiceText(atOrigin.length, facts.length),
       ].join('\n'),
     );

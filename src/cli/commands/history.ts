@@ -2,7 +2,7 @@ import { findPurgedMessage, type Reader } from '../../catalog/open-reader.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { eventText } from '../../core/text.ts';
 import { findMessage, withReader } from '../archive.ts';
-import type { CommandContext, Define } from '../context.ts';
+import type { CommandContext, Register } from '../context.ts';
 import { dateText, joinReport } from '../output.ts';
 
 const HELP = `
@@ -12,12 +12,12 @@ pruned or forgotten message, only that and when is left.
 EXAMPLES
   mailkeep history 3f2a91c4`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument('<id>', 'id of a message, or its beginning')
     .addHelpText('after', HELP)
     .action((typed: string) =>
-      chosen((context) => withReader(context, (reader) => printHistory(context, reader, typed))),
+      run((context) => withReader(context, (reader) => printHistory(context, reader, typed))),
     );
 };
 

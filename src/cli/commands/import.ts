@@ -17,9 +17,9 @@ import {
   action,
   type CommandContext,
   type CommandResult,
-  type Define,
   type Flags,
   invalidUsage,
+  type Register,
   type Values,
 } from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
@@ -70,7 +70,7 @@ EXAMPLES
 
 const MAX_SHOWN = 20;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument(
       '[path...]',
@@ -82,10 +82,10 @@ export const define: Define = (command, chosen) => {
     .option('--dry-run', 'only show what would be imported or undone')
     .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', HELP)
-    .action(action(chosen, run));
+    .action(action(run, runImport));
 };
 
-function run(
+function runImport(
   context: CommandContext,
   paths: string[],
   options: ImportLine,

@@ -19,9 +19,9 @@ import { type Prompter, readStdinText, terminalPrompter } from '../ask.ts';
 import {
   action,
   type CommandContext,
-  type Define,
   type Flags,
   invalidUsage,
+  type Register,
   type Values,
 } from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
@@ -290,7 +290,7 @@ EXAMPLES
   mailkeep init --base-url https://mail-api.example.com --data ~/mail --yes <token.txt
   mailkeep init --base-url https://mail-api.example.com --token-env MAIL_TOKEN --yes`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--base-url <url>', 'address of the mail service')
     .option('--token-env <name>', 'environment variable that holds the token')
@@ -302,7 +302,7 @@ export const define: Define = (command, chosen) => {
     )
     .option('--yes', 'write without asking')
     .addHelpText('after', HELP)
-    .action(action(chosen, initialise));
+    .action(action(run, initialise));
 };
 
 async function initialise(context: CommandContext, options: InitOptions): Promise<void> {
@@ -334,7 +334,7 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
       requestsPerMinute,
       firstSync: { mailboxes, folders: ahead.folders, messages, requests, hours },
     },
-    () => closingText(answers, context),
+    () => summaryText(answers, context),
   );
 }
 
@@ -372,7 +372,7 @@ function configuration(answers: Answers): ConfigInput {
   };
 }
 
-function closingText(
+function summaryText(
   { file, newTokenFile }: Answers,
   { globals, environment }: CommandContext,
 ): string {

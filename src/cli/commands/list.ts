@@ -3,7 +3,7 @@ import { refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import type { HitCount } from '../../catalog/search.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { warnBeforeFirstCommit, withReader } from '../archive.ts';
-import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
+import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
 import {
   exclude,
   FOLDERS,
@@ -49,7 +49,7 @@ EXAMPLES
   mailkeep list --mailbox anna@example.org --deleted
   mailkeep list --as-of 2026-03-01 --json`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option(...MAILBOXES)
     .option(...FOLDERS)
@@ -66,7 +66,7 @@ export const define: Define = (command, chosen) => {
     .option('--before <T>', 'only what was received before that time')
     .addOption(formatOption())
     .addHelpText('after', HELP)
-    .action(action(chosen, listPlaces));
+    .action(action(run, listPlaces));
   exclude(command, ['held', 'deleted', 'asOf']);
 };
 

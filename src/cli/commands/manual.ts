@@ -1,11 +1,11 @@
 import packageJson from '../../../package.json' with { type: 'json' };
 import { COMMANDS } from '../commands.ts';
-import type { CommandEntry, Define } from '../context.ts';
+import type { CommandEntry, Register } from '../context.ts';
 import { parseCommandLine } from '../program.ts';
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command.action(() =>
-    chosen(async ({ output }) => {
+    run(async ({ output }) => {
       await output.bytes(Buffer.from(await manualPage(COMMANDS)));
     }),
   );

@@ -10,7 +10,7 @@ import { mailboxKeys, withState } from '../archive.ts';
 import {
   action,
   type CommandContext,
-  type Define,
+  type Register,
   untilInterrupted,
   type Values,
 } from '../context.ts';
@@ -28,11 +28,11 @@ EXAMPLES
   mailkeep mcp
   mailkeep mcp --data /media/backup/archive --mailbox anna@example.org`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--mailbox <address>', 'only this mailbox; repeatable', collect)
     .addHelpText('after', HELP)
-    .action(action(chosen, serveMcp));
+    .action(action(run, serveMcp));
 };
 
 async function serveMcp(

@@ -3,7 +3,7 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import { loadSettings } from '../../catalog/archive-settings.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { openChannels, testMessage } from '../../daemon/notifier.ts';
-import { type CommandContext, type Define, invalidUsage, subCommand } from '../context.ts';
+import { type CommandContext, invalidUsage, type Register, subCommand } from '../context.ts';
 
 const HELP = `
 "test" sends a notification to notify.command and notify.url of the configuration, whichever are set, and prints what
@@ -16,10 +16,10 @@ EXAMPLES
   mailkeep notify test
   mailkeep notify test --config /etc/mailkeep/config.json --json`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command.usage('test [options]').helpCommand(false).addHelpText('after', HELP);
   subCommand(command, 'test', 'send a test notification over each configured channel').action(() =>
-    chosen(sendTest),
+    run(sendTest),
   );
 };
 

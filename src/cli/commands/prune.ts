@@ -5,7 +5,7 @@ import { bytes, count, counted, KEEP_REASONS, PRUNE_REASONS } from '../../core/t
 import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune.ts';
 import { finishPurge, journalPrune, preparePrune } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
-import { action, type CommandContext, type Define, type Flags } from '../context.ts';
+import { action, type CommandContext, type Flags, type Register } from '../context.ts';
 import { joinReport } from '../output.ts';
 
 const HELP = `
@@ -25,11 +25,11 @@ EXAMPLES
   mailkeep prune --json
   mailkeep prune --apply`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--apply', 'remove these messages permanently')
     .addHelpText('after', HELP)
-    .action(action(chosen, prune));
+    .action(action(run, prune));
 };
 
 type Done = { readonly segments: number; readonly bytesFreed: number };

@@ -5,7 +5,7 @@ import { openWriter } from '../../catalog/open-writer.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted } from '../../core/text.ts';
 import { withReader } from '../archive.ts';
-import { type CommandContext, type Define, type Flags, invalidUsage } from '../context.ts';
+import { type CommandContext, type Flags, invalidUsage, type Register } from '../context.ts';
 import { type IncompleteSelection, selectIncomplete } from '../option-values.ts';
 import { dateText, shownName } from '../output.ts';
 
@@ -23,7 +23,7 @@ EXAMPLES
   mailkeep quarantine ack --mailbox anna@example.org --folder INBOX --uid 4711
   mailkeep quarantine ack --all`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument('[action]', 'ack: silence the selected messages')
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
@@ -32,7 +32,7 @@ export const define: Define = (command, chosen) => {
     .option('--all', 'with ack: everything in quarantine')
     .addHelpText('after', HELP)
     .action((name: string | undefined, options: IncompleteSelection & Flags<'all'>) =>
-      chosen((context) =>
+      run((context) =>
         name === undefined ? listQuarantine(context, options) : acknowledge(context, name, options),
       ),
     );

@@ -8,7 +8,7 @@ import type { KnownFinding } from '../../core/state.ts';
 import { count, counted, span } from '../../core/text.ts';
 import { recordDamage } from '../../verify/verification.ts';
 import { concernsCatalogOnly, writeStateOrWarn } from '../../verify/verify.ts';
-import type { CommandContext, Define } from '../context.ts';
+import type { CommandContext, Register } from '../context.ts';
 import { joinReport, shortId } from '../output.ts';
 import { openActivity, rebuildProgress } from '../progress.ts';
 
@@ -20,9 +20,9 @@ contains everything that can be read.
 EXAMPLES
   mailkeep rebuild --data /var/lib/mailkeep`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command.addHelpText('after', HELP).action(() =>
-    chosen(async (context) => {
+    run(async (context) => {
       const { globals, environment, output, signal, now } = context;
       const dataDir = locateDataDir(globals, environment);
       requireArchive(dataDir);

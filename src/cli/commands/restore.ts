@@ -35,7 +35,7 @@ import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
 import { readSelection, refuseUnknown, warnBeforeFirstCommit, withReader } from '../archive.ts';
 import { terminalPrompter } from '../ask.ts';
-import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
+import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
 import { collect, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
 import { joinReport, type Output, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
@@ -292,7 +292,7 @@ EXAMPLES
   mailkeep restore --to imaps://anna@mail.example.org --deleted --query 'from:landlord'
   mailkeep restore --to imaps://anna@mail.example.org --mailbox anna@example.org --in-place`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .requiredOption('--to <url>', 'the server and the user there: imaps://USER@HOST[:PORT]')
     .option('--password-file <file>', 'read the password from the first line of this file')
@@ -318,7 +318,7 @@ export const define: Define = (command, chosen) => {
     .option('--journal <file>', 'keep the journal in this file')
     .option('--dry-run', 'print what would be done, and do nothing')
     .addHelpText('after', HELP)
-    .action(action(chosen, restore));
+    .action(action(run, restore));
   exclude(
     command,
     ['passwordEnv', 'passwordFile'],

@@ -1,4 +1,4 @@
-import { type Define, untilInterrupted, type Values } from '../context.ts';
+import { type Register, untilInterrupted, type Values } from '../context.ts';
 import { collect, recipients, wholeNumber, withoutAbsent } from '../option-values.ts';
 
 type SandboxLine = Values<'state'> &
@@ -27,7 +27,7 @@ EXAMPLES
   mailkeep sandbox --allow @example.org --allow bea@example.net
   mailkeep sandbox --webhook-retry 100 --webhook-retries 2`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option(
       '--port <n>',
@@ -69,7 +69,7 @@ export const define: Define = (command, chosen) => {
     )
     .addHelpText('after', HELP)
     .action((options: SandboxLine) =>
-      chosen(async ({ output, notices, signal }) => {
+      run(async ({ output, notices, signal }) => {
         const { startSandbox } = await import('../../sandbox/sandbox.ts');
         const { port, from, seed, state: stateFile, webhookRetries: retries } = options;
         const sandbox = await startSandbox({

@@ -24,9 +24,9 @@ import {
 import { terminalPrompter } from '../ask.ts';
 import {
   type CommandContext,
-  type Define,
   type Flags,
   invalidUsage,
+  type Register,
   refuse,
   type Values,
 } from '../context.ts';
@@ -96,7 +96,11 @@ function explainText(query: SearchQuery, plan: SearchPlan): string {
   return [
     ...nodeLines(query.node, ''),
     ...(query.asOf === null ? [] : [`as of ${new Date(query.asOf).toISOString()}`]),
-    ...plan.drives.flatMap(({ driver, sql }) => ['', `by ${driver}:`, ...sql.map(terminalLine)]),
+    ...plan.drives.flatMap(({ accessPath, sql }) => [
+      '',
+      `by ${accessPath}:`,
+      ...sql.map(terminalLine),
+    ]),
   ].join('\n');
 }
 
@@ -245,7 +249,7 @@ const EVERYTHING = 1_000_000_000;
 
 export const takesMinusWords = true;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument('[query...]', 'what to look for', minusWords)
     .option(
@@ -271,7 +275,7 @@ export const define: Define = (command, chosen) => {
     .allowUnknownOption()
     .addHelpText('after', HELP)
     .action((words: string[], options: SearchLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const option = words.find((word) => word.startsWith('--'));
         if (option !== undefined) throw await unknownOption(command, option);
         refuse('search', {

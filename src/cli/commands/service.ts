@@ -19,9 +19,9 @@ import { makeFolders, syncFolder } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import {
   type CommandContext,
-  type Define,
   type Flags,
   invalidUsage,
+  type Register,
   subCommand,
 } from '../context.ts';
 import { serviceUnitsError } from '../errors.ts';
@@ -406,7 +406,7 @@ EXAMPLES
   mailkeep service install --system --dry-run
   sudo mailkeep service install --system --config /etc/mailkeep/config.json`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command.usage('install [options]').helpCommand(false).addHelpText('after', HELP);
   subCommand(command, 'install', 'write units for systemd')
     .option('--user', 'for the service manager of this user')
@@ -417,7 +417,7 @@ export const define: Define = (command, chosen) => {
     .option('--force', 'replace files with other content')
     .option('--root <dir>', 'a folder to write below, for packages', '/')
     .action(({ user = false, system, dryRun = false, force = false, root }: InstallLine) =>
-      chosen((context) => {
+      run((context) => {
         const isSystem = system ?? (process.getuid?.() === 0 && !user);
         const scope = isSystem ? 'system' : 'user';
         return installService(context, { scope, dryRun, force, root });

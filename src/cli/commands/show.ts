@@ -12,8 +12,8 @@ import {
   action,
   type CommandContext,
   type CommandResult,
-  type Define,
   type Flags,
+  type Register,
 } from '../context.ts';
 import { exclude } from '../option-values.ts';
 import { type Colours, commandLine, joinReport, type Output, wrapLine } from '../output.ts';
@@ -199,7 +199,7 @@ EXAMPLES
   mailkeep show 3f2a91c4 --raw >message.eml
   mailkeep show 3f2a91c4 --html >message.html`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .argument('<id>', 'id of a message, or its beginning')
     .option('--raw', 'the exact source')
@@ -208,7 +208,7 @@ export const define: Define = (command, chosen) => {
     .option('--thread', 'every message of its thread, oldest first')
     .option('--no-pager', 'print it all at once')
     .addHelpText('after', HELP)
-    .action(action(chosen, show));
+    .action(action(run, show));
   exclude(command, ['raw', 'headers', 'html'], ['headers', 'html']);
   exclude(command, ['thread', 'raw', 'headers', 'html']);
 };

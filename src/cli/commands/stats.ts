@@ -10,7 +10,7 @@ import {
 } from '../../catalog/sums.ts';
 import { bytes, count, counted, notSearchableText } from '../../core/text.ts';
 import { readQuery, refuseUnknown, withReader } from '../archive.ts';
-import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
+import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
 import { exclude, wholeNumber, withoutAbsent } from '../option-values.ts';
 import {
   dateText,
@@ -177,7 +177,7 @@ const PAGE = 20;
 /** Default row limit for programs, and for years and months, of which there are few. */
 const EVERYTHING = 1_000_000_000;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .addOption(new Option('--by <what>', 'what to count messages by').choices(DIMENSIONS))
     .option('--query <query>', 'only messages that this search finds')
@@ -194,7 +194,7 @@ export const define: Define = (command, chosen) => {
         .default('text'),
     )
     .addHelpText('after', HELP)
-    .action(action(chosen, stats));
+    .action(action(run, stats));
   exclude(command, ['largest', 'by', 'duplicates'], ['duplicates', 'by', 'largest']);
 };
 

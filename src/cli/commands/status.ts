@@ -23,7 +23,7 @@ import {
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { DAMAGED, type Issue, listIssues, roundedPercent, STALE } from '../../verify/issues.ts';
 import { withReader, withState } from '../archive.ts';
-import type { CommandContext, Define, Values } from '../context.ts';
+import type { CommandContext, Register, Values } from '../context.ts';
 import { duration } from '../option-values.ts';
 import { type Colours, joinReport, type Output, shownName } from '../output.ts';
 import { verificationLines } from '../warnings.ts';
@@ -328,12 +328,12 @@ EXAMPLES
   mailkeep status
   mailkeep status --max-age 26h --quiet || notify-me`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--max-age <duration>', 'exit with code 1 if a mailbox is older than that', duration)
     .addHelpText('after', HELP)
     .action((options: Values<'maxAge', number>) =>
-      chosen((context) =>
+      run((context) =>
         withReader(context, (reader) => printStatus(context, reader, options.maxAge)),
       ),
     );

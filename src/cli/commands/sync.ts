@@ -37,7 +37,7 @@ import {
   selectMail,
 } from '../../sync/selection.ts';
 import { readDamage, recallVerification } from '../../verify/verification.ts';
-import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
+import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
 import { collect, FOLDERS } from '../option-values.ts';
 import { joinReport, shownName } from '../output.ts';
 import { followSyncRun, placesText, type SyncRunProgress, timeText } from '../progress.ts';
@@ -227,7 +227,7 @@ type SyncLine = Flags<'full' | 'acceptEndings' | 'dryRun' | 'log'> &
   Values<'account'> &
   Values<'mailbox' | 'folder', string[]>;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--account <name>', 'only this account of the configuration')
     .option('--mailbox <address>', 'only this mailbox; repeatable', collect)
@@ -237,7 +237,7 @@ export const define: Define = (command, chosen) => {
     .option('--dry-run', 'show what would be done and what it costs, and change nothing')
     .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
     .addHelpText('after', HELP)
-    .action(action(chosen, synchronise));
+    .action(action(run, synchronise));
 };
 
 function commandOf({ mailbox: mailboxes = [], folder: folders = [], account, ...line }: SyncLine) {

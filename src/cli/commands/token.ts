@@ -8,8 +8,8 @@ import { mailboxKeys, requireArchiveDir } from '../archive.ts';
 import {
   action,
   type CommandContext,
-  type Define,
   invalidUsage,
+  type Register,
   subCommand,
   type Values,
 } from '../context.ts';
@@ -38,7 +38,7 @@ type CreateLine = Which &
 
 const NAME_LENGTH = 100;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .usage('<create|list|revoke> [options]')
     .argument('[command]')
@@ -63,11 +63,11 @@ export const define: Define = (command, chosen) => {
       'how long it is valid, such as 90d (default: until it is revoked)',
       duration,
     )
-    .action(action(chosen, createToken));
-  sub('list', 'list tokens, without their secrets').action(action(chosen, listTokens));
+    .action(action(run, createToken));
+  sub('list', 'list tokens, without their secrets').action(action(run, listTokens));
   sub('revoke', 'end tokens at once')
     .argument('<id...>', 'ids or names of tokens')
-    .action(action(chosen, revokeTokens));
+    .action(action(run, revokeTokens));
 };
 
 async function createToken(context: CommandContext, line: CreateLine): Promise<void> {

@@ -40,8 +40,8 @@ import { requireArchiveDir } from '../archive.ts';
 import {
   action,
   type CommandContext,
-  type Define,
   type Flags,
+  type Register,
   refuse,
   type Values,
 } from '../context.ts';
@@ -102,7 +102,7 @@ EXAMPLES
   mailkeep verify --repair --from /media/usb/archive
   mailkeep verify --json`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--quick', 'structure, chain and catalog only')
     .option('--sample <p>', 'this many messages, or this share of them (5%)', sampleSize)
@@ -128,7 +128,7 @@ export const define: Define = (command, chosen) => {
     .option('--export <path>', 'compare an export with its manifest, instead of the archive')
     .option('--copy <target>', 'check an encrypted copy, instead of the archive')
     .addHelpText('after', HELP)
-    .action(action(chosen, verify));
+    .action(action(run, verify));
 };
 
 async function verify(context: CommandContext, options: VerifyLine): Promise<ExitCode> {

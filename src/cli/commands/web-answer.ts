@@ -2,11 +2,11 @@ import { accountHosts } from '../../catalog/saved-searches.ts';
 import { describeError } from '../../core/errors.ts';
 import { joinStreams, serveOverStream } from '../../core/listener.ts';
 import { openBack } from '../../web/elsewhere/back.ts';
-import type { CommandContext, Define } from '../context.ts';
+import type { CommandContext, Register } from '../context.ts';
 
 /** Run by the worker that holds an account, for `mailkeep web --account` on another node. Not for users. */
-export const define: Define = (command, chosen) => {
-  command.action(() => chosen(answerWeb));
+export const register: Register = (command, run) => {
+  command.action(() => run(answerWeb));
 };
 
 async function answerWeb(context: CommandContext): Promise<void> {

@@ -22,8 +22,8 @@ import { startWebServer, type WebServer } from '../../web/web-server.ts';
 import { mailboxKeys } from '../archive.ts';
 import {
   type CommandContext,
-  type Define,
   type Flags,
+  type Register,
   untilInterrupted,
   type Values,
 } from '../context.ts';
@@ -52,7 +52,7 @@ EXAMPLES
   mailkeep web --data /media/backup/archive --listen 127.0.0.1:0 --open
   mailkeep web --link --mailbox anna@example.org`;
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .option('--listen <address>', 'address to listen on; port 0 is any free one', '127.0.0.1:8027')
     .option('--link', 'print a new sign-in link of the server that runs')
@@ -62,7 +62,7 @@ export const define: Define = (command, chosen) => {
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
     .action((options: WebLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { link = false, open = false, mailbox: mailboxes = [], account, tenant } = options;
         const listen = parseListen(options.listen);
         if (listen === undefined)

@@ -62,9 +62,9 @@ import { confirm } from '../ask.ts';
 import {
   action,
   type CommandContext,
-  type Define,
   type Flags,
   invalidUsage,
+  type Register,
   subCommand,
   type Values,
 } from '../context.ts';
@@ -97,7 +97,7 @@ const ACTS = [
 ] as const;
 const NAMES = ['list', 'create', 'ensure', ...ACTS.map(([name]) => name), 'log'];
 
-export const define: Define = (command, chosen) => {
+export const register: Register = (command, run) => {
   command
     .usage(`<${NAMES.join('|')}> [options]`)
     .argument('[command]')
@@ -125,14 +125,14 @@ export const define: Define = (command, chosen) => {
         'disabled',
       ]),
     )
-    .action(action(chosen, listWebhooks));
+    .action(action(run, listWebhooks));
   sub('create', 'register a webhook, keep its secret in a file, and test it')
     .option('--mailbox <mailbox>', 'the mailbox whose new mail it reports (address or resource id)')
     .option('--all', 'one for each mailbox that the configuration mirrors and that has none')
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
     .option('--name <name>', 'name of the webhook', 'mailkeep')
     .option('--no-test', 'send no test delivery')
-    .action(action(chosen, createWebhook));
+    .action(action(run, createWebhook));
   sub('ensure', 'one webhook for each mailbox: creates missing ones, resumes paused ones')
     .option(
       '--mailbox <mailbox>',
@@ -143,20 +143,20 @@ export const define: Define = (command, chosen) => {
     .option('--name <name>', 'name of new webhooks', 'mailkeep')
     .option('--no-test', 'send no test delivery with the first that is created')
     .addHelpText('after', ENSURE_HELP)
-    .action(action(chosen, ensureWebhooks));
+    .action(action(run, ensureWebhooks));
   for (const [act, summary] of ACTS) {
     const acting = sub(act, summary)
       .argument('[id...]', 'ids of webhooks, or their beginnings')
       .option(...ofMailbox);
     if (act === 'delete') acting.option('--yes', 'delete without asking');
     acting.action((ids: string[], options: ActOptions) =>
-      chosen((context) => actOnWebhooks(context, act, ids, options)),
+      run((context) => actOnWebhooks(context, act, ids, options)),
     );
   }
   sub('log', 'what became of deliveries, as the service recorded it')
     .option(...ofMailbox)
     .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
-    .action(action(chosen, showDeliveryLog));
+    .action(action(run, showDeliveryLog));
 };
 
 type OfAccount = Values<'account'>;
@@ -728,7 +728,7 @@ function webhookFields(settings: Settings, { url, name }: NewCommand, command: s
  * A webhook whose secret cannot be stored is deleted.
  * @throws webhook-secrets-unwritable, webhook-secret-lost, and errors of the service
  */
-async function register(
+async function registerWebhook(
   context: CommandContext,
   clients: Clients,
   { resourceId: mailboxId, address: mailbox }: NamedMailbox,
@@ -791,7 +791,7 @@ async function createWebhook(
     const at = await findNamedMailbox(clients, mailbox);
     const existing = await sameHook(clients, at, fields);
     if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
-    const made = await register(context, clients, at, fields, settings.dataDir);
+    const made = await registerWebhook(context, clients, at, fields, settings.dataDir);
     return testAndPrint(context, clients, made, command.test);
   });
 }
@@ -985,7 +985,7 @@ class Ensurer {
       for (const id of step.missing) await forgetSecret(dataDir, id);
     };
     if (step.act === 'create') {
-      const made = await register(context, clients, step.mailbox, fields, dataDir);
+      const made = await registerWebhook(context, clients, step.mailbox, fields, dataDir);
       await forgetMissing();
       return this.#created(clients, made, step.missing);
     }

@@ -55,10 +55,10 @@ function rowOf(id: string): HTMLElement | null {
 /** Parts of a page that F6 visits. The first visible match in each gets the focus. */
 const REGIONS: readonly (readonly [part: string, focus: string])[] = [
   ['.searching', 'input'],
-  ['.band', '[role=slider], a, button'],
+  ['.history-bar', '[role=slider], a, button'],
   ['.chips', 'a, button'],
   ['.listcol', '[role=listbox], .rows a[aria-current], .rows a, a'],
-  ['.spine', '[role=scrollbar]'],
+  ['.timeline', '[role=scrollbar]'],
   ['.read', '.rbody, a'],
   ['.page', 'a, button, input'],
   ['.rail', 'a'],

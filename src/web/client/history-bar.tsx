@@ -177,7 +177,7 @@ const REST_MS = 120;
 
 export function LiveHistoryBar({ frame }: { frame: Frame }) {
   const viewer = useViewer();
-  const { past, closing } = frame;
+  const { past, consistency } = frame;
   const [changes, setChanges] = useState<Changes | null>(null);
   const [first, setFirst] = useState<number | null>(null);
   const [moving, setMoving] = useState<number | null>(null);
@@ -187,7 +187,7 @@ export function LiveHistoryBar({ frame }: { frame: Frame }) {
     () => () => {
       clearTimeout(rest.current);
       // The focused element may disappear with the bar.
-      if (document.activeElement?.closest('.band') != null)
+      if (document.activeElement?.closest('.history-bar') != null)
         document.querySelector<HTMLElement>('.chips button')?.focus();
     },
     [],
@@ -201,7 +201,7 @@ export function LiveHistoryBar({ frame }: { frame: Frame }) {
       if (found != null) setFirst(wholeSecond(found.time));
     });
     return () => asking.abort();
-  }, [viewer, closing.commit]);
+  }, [viewer, consistency.commit]);
   // The page shows a requested moment. If the user has since chosen another one, that one is still loading.
   useEffect(() => {
     const isNamed = (to: number): boolean =>

@@ -70,17 +70,17 @@ export type KeyPress = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altK
 
 export interface KeyContext {
   /** First key of an unfinished sequence, such as `g`; empty if there is none. */
-  readonly begun: string;
+  readonly prefix: string;
   readonly inField: boolean;
   /** Whether single letters and punctuation marks are shortcuts. */
   readonly letters: boolean;
 }
 
 type KeyMeaning =
-  | { readonly action: KeyAction; readonly begun: '' }
-  | { readonly action: null; readonly begun: string };
+  | { readonly action: KeyAction; readonly prefix: '' }
+  | { readonly action: null; readonly prefix: string };
 
-const NOTHING: KeyMeaning = { action: null, begun: '' };
+const NOTHING: KeyMeaning = { action: null, prefix: '' };
 const BINDINGS = new Map(
   KEY_MAP.flatMap(({ bindings }) =>
     bindings.flatMap(({ keys, action }) => keys.map((key) => [key, action] as const)),
@@ -93,16 +93,16 @@ const OF_THE_BROWSER = new Set(['Enter', 'ArrowDown', 'ArrowUp']);
 
 export function interpretKey(
   pressed: KeyPress,
-  { begun, inField, letters }: KeyContext,
+  { prefix, inField, letters }: KeyContext,
 ): KeyMeaning {
   const key = keyName(pressed);
-  if (key === null) return { action: null, begun };
+  if (key === null) return { action: null, prefix };
   const isLetter = !key.includes('+') && [...key].length === 1;
   if (isLetter && (inField || !letters)) return NOTHING;
   if (inField && (OF_THE_BROWSER.has(key) || key.startsWith('Alt+'))) return NOTHING;
-  const action = BINDINGS.get(begun === '' ? key : `${begun} ${key}`);
-  if (action !== undefined) return { action, begun: '' };
-  return BEGINNINGS.has(key) ? { action: null, begun: key } : NOTHING;
+  const action = BINDINGS.get(prefix === '' ? key : `${prefix} ${key}`);
+  if (action !== undefined) return { action, prefix: '' };
+  return BEGINNINGS.has(key) ? { action: null, prefix: key } : NOTHING;
 }
 
 /** Returns a key in the table's notation; null for a modifier alone. */

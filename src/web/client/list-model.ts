@@ -20,7 +20,7 @@ export type ListPage = RowPage<SearchHit>;
 
 export type ListQuery = Pick<ListProps, 'query' | 'sort'>;
 type Position = Readonly<Record<'before' | 'all', HitCount>>;
-type SpineAnswer = (ListTimeline & { readonly problem: null }) | { readonly problem: object };
+type TimelineAnswer = (ListTimeline & { readonly problem: null }) | { readonly problem: object };
 
 /** Resolves to undefined if there is no response. The viewer reports this. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
@@ -65,10 +65,10 @@ export class RowSource {
     return { count: answer.hits.length, isMore };
   }
 
-  async spine(signal: AbortSignal): Promise<ListTimeline | undefined> {
+  async timeline(signal: AbortSignal): Promise<ListTimeline | undefined> {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const parameters = new URLSearchParams({ q: this.of.query, tz: timeZone });
-    const answer = await this.ask<SpineAnswer>(`/api/spine?${parameters}`, signal);
+    const answer = await this.ask<TimelineAnswer>(`/api/timeline?${parameters}`, signal);
     return answer === undefined || answer.problem !== null ? undefined : answer;
   }
 

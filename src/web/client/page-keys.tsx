@@ -37,7 +37,7 @@ function act(action: KeyAction): boolean {
 }
 
 export function listenToKeys(): void {
-  let begun = '';
+  let prefix = '';
   let forget: number | undefined;
   document.addEventListener('keydown', (event) => {
     // A list, a field or a dialog has already handled the key.
@@ -45,12 +45,12 @@ export function listenToKeys(): void {
     // The browser closes a menu with Escape; the page must not also go back.
     if (event.key === 'Escape' && document.querySelector(':popover-open') !== null) return;
     const inField = isField(event.target);
-    const meaning = interpretKey(event, { begun, inField, letters: lettersEnabled() });
-    begun = meaning.begun;
+    const meaning = interpretKey(event, { prefix, inField, letters: lettersEnabled() });
+    prefix = meaning.prefix;
     clearTimeout(forget);
-    if (begun !== '')
+    if (prefix !== '')
       forget = window.setTimeout(() => {
-        begun = '';
+        prefix = '';
       }, SEQUENCE_MS);
     if (meaning.action === null) return;
     // Controls handle Enter themselves, and scrolled elements handle arrows.

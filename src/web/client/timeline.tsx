@@ -5,7 +5,7 @@ import type { ListBar, ListSort, ListTimeline } from '../mail-list.ts';
 import type { RowSource, TimeRange, VisibleTimes } from './list-model.ts';
 
 /** A month, week or day with messages, or a gap of any length between two of them. */
-interface SpineSlot {
+interface TimelineSlot {
   /** Milliseconds since the epoch, from `from` (included) to `to` (excluded). */
   readonly from: number;
   readonly to: number;
@@ -19,7 +19,7 @@ interface SpineSlot {
 export type TimelineScale = ReturnType<typeof createScale>;
 
 export function createScale({ bars, unit, messages }: ListTimeline, sort: ListSort) {
-  const slots: SpineSlot[] = [];
+  const slots: TimelineSlot[] = [];
   let before = 0;
   for (const bar of sort === 'newest' ? bars.toReversed() : bars) {
     const { from, to, later = 0 } = bar;
@@ -47,7 +47,7 @@ export function timeAt(scale: TimelineScale, position: number): number {
   return Math.round(sort === 'newest' ? last - part * (last - from) : from + part * (last - from));
 }
 
-export function slotAt({ slots }: TimelineScale, position: number): SpineSlot | undefined {
+export function slotAt({ slots }: TimelineScale, position: number): TimelineSlot | undefined {
   return slots[Math.min(slots.length - 1, Math.floor(clamp(position) * slots.length))];
 }
 
@@ -111,7 +111,7 @@ export function clamp(part: number): number {
   return Number.isNaN(part) ? 0 : Math.min(1, Math.max(0, part));
 }
 
-function stretchText(unit: TimelineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
+function stretchText(unit: TimelineUnit, { from, to }: Pick<TimelineSlot, 'from' | 'to'>): string {
   switch (unit) {
     case 'month': {
       const date = new Date((from + to) / 2);
@@ -124,14 +124,14 @@ function stretchText(unit: TimelineUnit, { from, to }: Pick<SpineSlot, 'from' | 
   }
 }
 
-export function slotText(unit: TimelineUnit, slot: SpineSlot): string {
+export function slotText(unit: TimelineUnit, slot: TimelineSlot): string {
   const { bar, later } = slot;
   if (bar === null && later === 0) return 'No messages here';
   const since = later > 0 ? `, ${count(later)} since` : '';
   return `${stretchText(unit, slot)}, ${counted(bar?.messages ?? 0, 'message')}${since}`;
 }
 
-interface SpineProps {
+interface TimelineProps {
   readonly scale: TimelineScale;
   readonly stretch: VisibleTimes;
   /** Number of rows before the first one in view; null if unknown. */
@@ -152,7 +152,7 @@ const WHEEL_PX = 60;
 const PAGE_BARS = 12;
 
 /** The list's scrollbar. It shows when messages were received, and which are in view. */
-export function TimelineBarStrip(props: SpineProps) {
+export function TimelineBarStrip(props: TimelineProps) {
   const { scale, stretch, onSeek } = props;
   const root = useRef<HTMLDivElement>(null);
   const bracket = useRef<HTMLDivElement>(null);
@@ -244,7 +244,7 @@ export function TimelineBarStrip(props: SpineProps) {
   return (
     <div
       ref={root}
-      class={sought === null ? 'spine' : 'spine dragged'}
+      class={sought === null ? 'timeline' : 'timeline dragged'}
       role="scrollbar"
       tabIndex={0}
       aria-controls="list"
@@ -265,7 +265,7 @@ export function TimelineBarStrip(props: SpineProps) {
       {scale.slots.length > 0 && <div ref={bracket} class="bracket" />}
       {sought !== null && slot !== undefined && (
         <div
-          class="spine-label"
+          class="timeline-label"
           aria-hidden="true"
           style={{
             transform: `translateY(${Math.min(Math.max(0, sought * height - 14), Math.max(0, height - 28))}px)`,
@@ -278,7 +278,7 @@ export function TimelineBarStrip(props: SpineProps) {
   );
 }
 
-function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
+function valueOfScroll({ scale, stretch, position, size }: TimelineProps) {
   const { now: shown } = stretch;
   const all = size ?? scale.messages;
   const before = position ?? (shown === null ? 0 : messagesBefore(scale, shown.top));
@@ -341,13 +341,13 @@ const REST_MS = 150;
 
 /** Returns the timeline of a list, or the previous one while it loads; null if there is none. */
 export function useTimeline(source: RowSource, sort: ListSort): TimelineScale | null {
-  const [spine, setSpine] = useState<ListTimeline | null>(null);
+  const [timeline, setTimeline] = useState<ListTimeline | null>(null);
   const isFirst = useRef(true);
   useEffect(() => {
     const asking = new AbortController();
     const ask = async (): Promise<void> => {
-      const found = await source.spine(asking.signal);
-      if (found !== undefined && !asking.signal.aborted) setSpine(found);
+      const found = await source.timeline(asking.signal);
+      if (found !== undefined && !asking.signal.aborted) setTimeline(found);
     };
     const rest = window.setTimeout(() => void ask(), isFirst.current ? 0 : REST_MS);
     isFirst.current = false;
@@ -356,5 +356,5 @@ export function useTimeline(source: RowSource, sort: ListSort): TimelineScale | 
       asking.abort();
     };
   }, [source]);
-  return useMemo(() => (spine === null ? null : createScale(spine, sort)), [spine, sort]);
+  return useMemo(() => (timeline === null ? null : createScale(timeline, sort)), [timeline, sort]);
 }

@@ -301,7 +301,7 @@ export class Viewer {
   reached(commit: number): void {
     const isFirst = !this.#hasHeard;
     this.#hasHeard = true;
-    const isNew = commit > this.#shown.page.frame.closing.commit;
+    const isNew = commit > this.#shown.page.frame.consistency.commit;
     if (isFirst && !isNew) return;
     this.#change({ news: this.#shown.news + 1 });
     if (isNew) void this.refreshFrame();

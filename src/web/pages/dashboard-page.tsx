@@ -689,8 +689,8 @@ function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard[
   return (
     <>
       <Textures />
-      <Head page={page} closing={data.closing} isEmpty={isEmpty} />
-      <Equation closing={data.closing} />
+      <Head page={page} consistency={data.consistency} isEmpty={isEmpty} />
+      <Equation consistency={data.consistency} />
       {isEmpty && (
         <Strip icon="inbox">
           No message is here yet. The charts fill with the first sync or import.
@@ -725,13 +725,13 @@ function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard[
 
 interface HeadProps {
   readonly page: Dashboard;
-  readonly closing: DashboardData['closing'];
+  readonly consistency: DashboardData['consistency'];
   readonly isEmpty: boolean;
 }
 
-function Head({ page, closing, isEmpty }: HeadProps) {
+function Head({ page, consistency, isEmpty }: HeadProps) {
   const { range, mailboxes, now } = page;
-  const { incomplete, comparedAt } = closing;
+  const { incomplete, comparedAt } = consistency;
   const shown = page.frame.query.trim();
   const choice = (name: ComponentChildren, query: string, of: Range | null, isChosen: boolean) => (
     <a key={query} href={address(page, query, of)} aria-current={isChosen ? 'true' : undefined}>
@@ -751,7 +751,8 @@ function Head({ page, closing, isEmpty }: HeadProps) {
               : 'The archive adds up'}
         </h1>
         <p class="muted">
-          {counted(closing.mailboxes, 'mailbox', 'mailboxes')}, {counted(closing.folders, 'folder')}
+          {counted(consistency.mailboxes, 'mailbox', 'mailboxes')},{' '}
+          {counted(consistency.folders, 'folder')}
           {comparedAt !== null &&
             `, compared with the service ${span(Math.max(0, now - comparedAt))} ago`}
         </p>
@@ -778,9 +779,9 @@ const TERM_LINKS: Readonly<Record<string, string>> = {
 };
 const TERM_CLASSES: Readonly<Record<string, string>> = { stored: 'k', quarantined: 'w' };
 
-function Equation({ closing }: { closing: DashboardData['closing'] }) {
-  const { imported, ended, endedQuery } = closing;
-  const { atService, terms, pending } = consistencyEquation(closing);
+function Equation({ consistency }: { consistency: DashboardData['consistency'] }) {
+  const { imported, ended, endedQuery } = consistency;
+  const { atService, terms, pending } = consistencyEquation(consistency);
   const term = (number: number, text: string, kind?: string, href?: string) => (
     <span class={kind === undefined ? 'term' : `term ${kind}`}>
       <strong>

@@ -222,7 +222,7 @@ function OverviewTab({ shown, page }: { shown: Overview; page: PageOf<'health'> 
 
 function IssueList({ issues }: { issues: readonly ShownIssue[] }) {
   return (
-    <ul class="matters">
+    <ul class="issues">
       {issues.map(({ level, title, text, command, link }) => (
         <li key={title} class={`panel ${level}`}>
           <h2>

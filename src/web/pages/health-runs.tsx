@@ -10,7 +10,7 @@ const LANE_NAMES: Readonly<Record<Lane, string>> = {
   hint: 'Webhooks',
   sweep: 'Sweep',
   verify: 'Verification',
-  chores: 'Upkeep',
+  upkeep: 'Upkeep',
 };
 
 /** Size of a lane before it is stretched to the width of the page. */
@@ -113,7 +113,7 @@ const KINDS: Readonly<Record<string, string>> = {
 };
 
 /** Results for kinds of runs that do not count messages. */
-const CLOSINGS: Readonly<Record<string, string>> = {
+const RESULTS: Readonly<Record<string, string>> = {
   index: 'attachments read, log sealed',
   copy: 'brought up to date',
   'copy-check': 'no damage found',
@@ -126,7 +126,7 @@ export function durationText({ startedAt, endedAt }: StoredRun): string {
 
 /** A 0 is shown as blank unless the run is a sync run. */
 function number({ messages, kind }: StoredRun, of: number) {
-  const isPass = messages === null && !Object.hasOwn(CLOSINGS, kind);
+  const isPass = messages === null && !Object.hasOwn(RESULTS, kind);
   return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);
 }
 
@@ -169,7 +169,7 @@ export function RunsTab(pages: RunPages) {
                 <details>
                   <summary class={isFine(run) ? 'fine' : 'odd'}>
                     <Icon name={isFine(run) ? 'check' : 'alert'} />
-                    <span>{closing(run)}</span>
+                    <span>{resultText(run)}</span>
                   </summary>
                   <RunDetails run={run} />
                 </details>
@@ -194,7 +194,7 @@ function isFine(run: StoredRun): boolean {
   return !isFailed(run) && run.outcome === 'done' && run.sum?.complete !== false;
 }
 
-function closing(run: StoredRun): ComponentChildren {
+function resultText(run: StoredRun): ComponentChildren {
   const { outcome, troubles, failures, sum, messages, kind } = run;
   const [first] = troubles;
   if (outcome === 'interrupted') return 'interrupted';
@@ -212,7 +212,7 @@ function closing(run: StoredRun): ComponentChildren {
         {!sum.complete && ', not complete'}
       </>
     );
-  if (messages === null) return CLOSINGS[kind] ?? 'nothing compared';
+  if (messages === null) return RESULTS[kind] ?? 'nothing compared';
   return `${counted(messages, 'message')} ${kind === 'prune' ? 'removed' : 'read back'}`;
 }
 

@@ -21,7 +21,7 @@ export interface Frame {
   readonly query: string;
   readonly problem: QueryProblem | null;
   readonly tree: FolderTree;
-  readonly closing: ServiceSum;
+  readonly consistency: ServiceSum;
   /** Sums as of the moment of `asof:`; null for now. */
   readonly past: PastSum | null;
   readonly issues: number;

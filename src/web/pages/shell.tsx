@@ -253,7 +253,7 @@ interface ShellProps {
 }
 
 export function Shell({ frame, here, isList = false, children }: ShellProps) {
-  const { query, tree, past, closing, issues } = frame;
+  const { query, tree, past, consistency, issues } = frame;
   const { QueryBox, AfterBar, TimeBand } = useParts();
   // Most elements are in the sidebar, and few keystrokes change it.
   const side = useMemo(
@@ -295,7 +295,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps) {
           <TimeBand frame={frame} />
           {children}
         </main>
-        <Foot closing={closing} past={past} deleted={tree.ended.count} />
+        <Foot consistency={consistency} past={past} deleted={tree.ended.count} />
         <BottomNav here={here} query={query} issues={issues} />
         <label for="drawer" class="scrim" aria-hidden="true">
           <span class="vh">Close</span>
@@ -306,10 +306,10 @@ export function Shell({ frame, here, isList = false, children }: ShellProps) {
 }
 
 function Foot({
-  closing,
+  consistency,
   past,
   deleted,
-}: Pick<Frame, 'closing' | 'past'> & {
+}: Pick<Frame, 'consistency' | 'past'> & {
   /** Counts messages, as the link does: a moved message has left a folder but is not deleted. */
   deleted: number | null;
 }) {
@@ -334,8 +334,8 @@ function Foot({
         </span>
       </footer>
     );
-  const { imported, writtenAt } = closing;
-  const { atService, terms, pending } = closing.equation;
+  const { imported, writtenAt } = consistency;
+  const { atService, terms, pending } = consistency.equation;
   const isMirror = atService + pending > 0;
   return (
     <footer class="foot">
@@ -390,7 +390,7 @@ export function HistoryBar({ frame }: { frame: Frame }) {
   // The link next to the query box opens it.
   if (past === null)
     return (
-      <section class="band at-now" id="then" aria-label="As it was">
+      <section class="history-bar at-now" id="then" aria-label="As it was">
         <p class="steps">
           As it was
           {AGO.map(([days, words]) => (
@@ -453,7 +453,7 @@ interface BandProps {
 
 export function HistoryBarFrame({ moment, back, children, track, since }: BandProps) {
   return (
-    <section class="band" id="then" aria-label="As it was">
+    <section class="history-bar" id="then" aria-label="As it was">
       <div class="then">
         <p class="small">As it was on</p>
         <p class="when">

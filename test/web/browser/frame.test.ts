@@ -116,7 +116,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
       expect([width, (box?.width ?? 0) >= 24]).toEqual([width, true]);
       expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(width);
       await link.click();
-      await page.locator('.band input[type=datetime-local]').waitFor();
+      await page.locator('.history-bar input[type=datetime-local]').waitFor();
     }
     const plain = await open('/mail?q=step', { javaScriptEnabled: false, viewport: PHONE });
     const week = plain.getByRole('link', { name: 'a week ago' });
@@ -135,13 +135,13 @@ describe.skipIf(withoutChromium)('the frame', () => {
         window.heights = [];
         (function look() {
           const main = document.querySelector('#results');
-          if (main !== null) heights.push(main.querySelector('.band')?.clientHeight ?? 0);
+          if (main !== null) heights.push(main.querySelector('.history-bar')?.clientHeight ?? 0);
           requestAnimationFrame(look);
         })();
       `,
     });
     await page.goto(`${web.url}/mail?q=${encodeURIComponent(`asof:${shown.past}`)}`);
-    await page.locator('.band input[type=datetime-local]').waitFor();
+    await page.locator('.history-bar input[type=datetime-local]').waitFor();
     await page.locator('.track .dates').waitFor();
     const heights = z.array(z.number()).parse(await page.evaluate('heights'));
     expect(heights.length).toBeGreaterThan(2);
@@ -155,7 +155,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
     // What stands around the list never comes.
     await page.route('**/api/frame?*', () => undefined);
     await page.locator('.bar a[href="#then"]').click();
-    const band = page.locator('.band');
+    const band = page.locator('.history-bar');
     await band.getByRole('button', { name: 'previous change' }).click();
     await expect.poll(() => parameter(page, 'q')).toContain('asof:');
     await band.getByRole('link', { name: 'Back to now' }).click();
@@ -169,7 +169,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
       const { past } = signedIn.shown;
       const gone: readonly (readonly [query: string, pressed: string])[] = [
         [`step asof:${past}`, '.chip.past'],
-        [`asof:${past}`, '.band .now a'],
+        [`asof:${past}`, '.history-bar .now a'],
         ['larger:1', '.chip[aria-pressed=true]'],
         ['in:INBOX', '.chip .off'],
       ];
@@ -185,7 +185,9 @@ describe.skipIf(withoutChromium)('the frame', () => {
       }
       const page = await open('/mail', { viewport });
       await page.keyboard.press('t');
-      const forward = page.locator('.band').getByRole('button', { name: /[+] day|next change/ });
+      const forward = page
+        .locator('.history-bar')
+        .getByRole('button', { name: /[+] day|next change/ });
       await forward.first().waitFor();
       expect(await forward.count()).toBe(2);
       for (const button of await forward.all()) expect(await button.isDisabled()).toBe(true);
@@ -237,7 +239,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
     await page.clock.install();
     const asked: string[] = [];
     page.on('request', (request) => {
-      if (request.url().includes('/api/spine'))
+      if (request.url().includes('/api/timeline'))
         asked.push(new URL(request.url()).searchParams.get('q') ?? '');
     });
     await page.goto(`${web.url}/mail`);

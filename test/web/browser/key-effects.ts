@@ -51,10 +51,11 @@ const moment = async (page: Page) =>
 /** The part of the page that has the focus. */
 export const region = (page: Page) =>
   page.evaluate(() => {
-    const parts = '.searching .band .chips .listcol .spine .read .page .rail .side .bottom .foot';
+    const parts =
+      '.searching .history-bar .chips .listcol .timeline .read .page .rail .side .bottom .foot';
     const has = (part: string) =>
       document.querySelector(part)?.contains(document.activeElement) === true;
-    // The spine is in the column of the list.
+    // The timeline is in the column of the list.
     return parts.split(' ').findLast(has) ?? 'none';
   });
 
@@ -107,7 +108,7 @@ export const EFFECTS: { readonly [A in KeyAction]: Effect } = {
   tab4: tab('Headers', ''),
   tab5: tab('Source', ''),
   tab6: tab('History', ''),
-  time: { at: list, seen: (page) => count(page, '.band'), is: () => 1 },
+  time: { at: list, seen: (page) => count(page, '.history-bar'), is: () => 1 },
   previousChange: { at: past, seen: moment, is: earlier },
   nextChange: { at: past, seen: moment, is: later },
   'go-mail': goes('/mail'),

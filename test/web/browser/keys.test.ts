@@ -93,7 +93,7 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     }
   });
 
-  test('a key that comes at once with the spine moves the list', async () => {
+  test('a key that comes at once with the timeline moves the list', async () => {
     await page.addInitScript(() => {
       const observer = new MutationObserver(() => {
         if (document.querySelector('[role=scrollbar][aria-valuetext]') === null) return;
@@ -175,7 +175,7 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     await press(page, 'F6');
     await eventually(() => region(page)).toBe('.searching');
     expect([await place(page), await view(page)]).toEqual([before, 'Conversation']);
-    expect(await count(page, 'dialog[open], .band, [aria-label^="Name of"]')).toBe(0);
+    expect(await count(page, 'dialog[open], .history-bar, [aria-label^="Name of"]')).toBe(0);
     // In the field they are letters.
     await press(page, 'j');
     await eventually(() => page.locator('#query').inputValue()).toBe('j');
@@ -195,7 +195,7 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
       await press(page, 'F6');
       seen.push(await region(page));
     }
-    const all = ['.searching', '.chips', '.listcol', '.spine', '.read', '.side', '.foot'];
+    const all = ['.searching', '.chips', '.listcol', '.timeline', '.read', '.side', '.foot'];
     expect(seen).toEqual([...all, '.searching']);
     await press(page, 'Shift+F6');
     expect(await region(page)).toBe('.foot');

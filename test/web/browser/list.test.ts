@@ -33,32 +33,32 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
   });
   afterAll(() => signedIn?.close());
 
-  test('in the past, rows say what became of their messages, and the spine what came since', async () => {
+  test('in the past, rows say what became of their messages, and the timeline what came since', async () => {
     const [, second = 0] = signedIn.moments;
     const asOf = `asof:${moment(second + 86_400_000)}`;
     const page = await opened(`/mail?q=${encodeURIComponent(asOf)}`);
-    await page.locator('.spine .later').first().waitFor({ state: 'attached' });
-    const since = page.locator('.band a', { hasText: 'stored since' });
+    await page.locator('.timeline .later').first().waitFor({ state: 'attached' });
+    const since = page.locator('.history-bar a', { hasText: 'stored since' });
     expect(await since.getAttribute('href')).toContain('added%3A');
     // What was known and what was stored since is all that there is.
     const numberIn = (text: string) =>
       Number(/[\d,]+/.exec(text)?.[0].replaceAll(',', '') ?? Number.NaN);
-    const known = numberIn(await page.locator('.band a', { hasText: 'known' }).innerText());
+    const known = numberIn(await page.locator('.history-bar a', { hasText: 'known' }).innerText());
     const all = await page.evaluate(async () => (await fetch('/api/counts?q=')).json());
     expect(all).toMatchObject({
       data: { all: { count: known + numberIn(await since.innerText()) } },
     });
     // The band takes its height from the list, and the end of the line of time can be reached.
-    const spine = page.locator('.spine');
-    const [box, foot] = [await spine.boundingBox(), await page.locator('.foot').boundingBox()];
-    if (box === null || foot === null) throw new Error('no spine');
+    const timeline = page.locator('.timeline');
+    const [box, foot] = [await timeline.boundingBox(), await page.locator('.foot').boundingBox()];
+    if (box === null || foot === null) throw new Error('no timeline');
     expect(box.y + box.height).toBeLessThanOrEqual(foot.y + 1);
     await page.mouse.move(box.x + 20, box.y + box.height - 20);
     await page.mouse.down();
     await page.mouse.move(box.x + 20, box.y + box.height - 120, { steps: 4 });
-    expect(await page.locator('.spine-label').innerText()).toMatch(/message|No messages/);
+    expect(await page.locator('.timeline-label').innerText()).toMatch(/message|No messages/);
     await page.mouse.up();
-    await page.locator('.spine-label').waitFor({ state: 'detached' });
+    await page.locator('.timeline-label').waitFor({ state: 'detached' });
     // Without a script, the rows of a page are there at once.
     const { browser, storageState, web } = signedIn;
     const plain = await browser.newContext({ storageState, javaScriptEnabled: false });

@@ -64,12 +64,13 @@ describe.skipIf(withoutChromium)(`a list of ${MESSAGES.toLocaleString('en')} mes
       .poll(() => subjects(page), { timeout: 30_000 })
       .toContain(`Letter ${MESSAGES - 1}`);
 
-    const spine = await page.locator('[role=scrollbar]').boundingBox();
-    if (spine === null) throw new Error('the list has no spine');
-    const x = spine.x + spine.width / 2;
-    await page.mouse.move(x, spine.y + 5);
+    const timeline = await page.locator('[role=scrollbar]').boundingBox();
+    if (timeline === null) throw new Error('the list has no timeline');
+    const x = timeline.x + timeline.width / 2;
+    await page.mouse.move(x, timeline.y + 5);
     await page.mouse.down();
-    for (let i = 1; i <= 40; i += 1) await page.mouse.move(x, spine.y + (spine.height * i) / 80);
+    for (let i = 1; i <= 40; i += 1)
+      await page.mouse.move(x, timeline.y + (timeline.height * i) / 80);
     await page.mouse.up();
     await settled(page);
     // Half of the way down the line of time is half of the years back.

@@ -133,7 +133,7 @@ describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
 
   test('the band of time goes back by steps, and to now', async () => {
     await tap(page.locator('.bar a[href="#then"]'));
-    const band = page.locator('.band');
+    const band = page.locator('.history-bar');
     await tap(band.getByRole('button', { name: 'previous change' }));
     await eventually(query).toContain('asof:');
     await still();
@@ -200,11 +200,11 @@ describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
     expect((await download).suggestedFilename()).toMatch(/[.]zip$/);
   });
 
-  test('the spine moves the list', async () => {
+  test('the timeline moves the list', async () => {
     const first = await page.locator('[role=option]').first().innerText();
-    const spine = page.locator('.spine');
-    const box = await spine.boundingBox();
-    if (box === null) throw new Error('no spine');
+    const timeline = page.locator('.timeline');
+    const box = await timeline.boundingBox();
+    if (box === null) throw new Error('no timeline');
     await page.touchscreen.tap(box.x + box.width / 2, box.y + box.height * 0.8);
     await eventually(() => page.locator('[role=option]').first().innerText()).not.toBe(first);
   });

@@ -52,7 +52,7 @@ const ACTS = [
 const OWN_TENANT = 'its tenant (default: default)';
 
 /** Declares `mailkeep fleet import`. */
-export function defineImport(fleet: Command, chosen: (body: RunCommand) => void): void {
+export function defineImport(fleet: Command, run: (body: RunCommand) => void): void {
   const command = sub(fleet, 'import', 'copy an archive of this machine into the fleet')
     .requiredOption('--account <name>', 'what the account is called')
     .option('--settings <file>', 'its settings, or a configuration that has the account')
@@ -60,7 +60,7 @@ export function defineImport(fleet: Command, chosen: (body: RunCommand) => void)
   withTenant(withSecrets(command), OWN_TENANT)
     .addHelpText('after', IMPORT_HELP)
     .action((options: ImportLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { importCommand } = await import('./import.ts');
         return importCommand(context, options);
       }),
@@ -68,7 +68,7 @@ export function defineImport(fleet: Command, chosen: (body: RunCommand) => void)
 }
 
 /** Declares `mailkeep fleet account` and the commands below it. */
-export function defineAccounts(fleet: Command, chosen: (body: RunCommand) => void): void {
+export function defineAccounts(fleet: Command, run: (body: RunCommand) => void): void {
   const account = sub(fleet, 'account', 'add, list, pause and remove accounts');
   group(account, 'fleet account', NAMES).addHelpText('after', HELP);
   const add = sub(account, 'add', 'add an account, with its token')
@@ -77,14 +77,14 @@ export function defineAccounts(fleet: Command, chosen: (body: RunCommand) => voi
   withTenant(withSecrets(add), OWN_TENANT)
     .addHelpText('after', ADD_HELP)
     .action((name: string, options: AddLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { addAccountCommand } = await import('./account-add.ts');
         return addAccountCommand(context, name, options);
       }),
     );
   withTenant(sub(account, 'list', 'list accounts: who holds them, and how fresh they are')).action(
     (options: AccountLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { listAccountsCommand } = await import('./account-list.ts');
         return listAccountsCommand(context, options);
       }),
@@ -93,7 +93,7 @@ export function defineAccounts(fleet: Command, chosen: (body: RunCommand) => voi
     withTenant(sub(account, act, summary))
       .argument('<name>', 'the account')
       .action((name: string, options: AccountLine) =>
-        chosen(async (context) => {
+        run(async (context) => {
           const { changeAccountCommand } = await import('./account-state.ts');
           return changeAccountCommand(context, act, name, options);
         }),

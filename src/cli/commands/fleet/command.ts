@@ -35,26 +35,26 @@ const NAMES = [
   'demo',
 ];
 
-export function define(command: Command, chosen: (body: RunCommand) => void): void {
+export function register(command: Command, run: (body: RunCommand) => void): void {
   group(command, 'fleet', NAMES).addHelpText('after', HELP);
   sub(command, 'init', 'make a fleet, or upgrade its tables; tries the bucket')
     .option('--create-bucket', 'create the bucket, unless it is ours already')
     .option('--allow-versioning', 'accept a bucket that keeps versions of objects')
     .addHelpText('after', INIT_HELP)
     .action((options: InitLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { initFleetCommand } = await import('./init.ts');
         return initFleetCommand(context, options);
       }),
     );
-  defineAccounts(command, chosen);
-  defineImport(command, chosen);
-  defineKeys(command, chosen);
-  defineNodes(command, chosen);
+  defineAccounts(command, run);
+  defineImport(command, run);
+  defineKeys(command, run);
+  defineNodes(command, run);
   sub(command, 'worker', 'keep archives of the fleet fresh, until it is stopped')
     .addHelpText('after', WORKER_HELP)
     .action(() =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { fleetWorkerCommand } = await import('./worker.ts');
         return fleetWorkerCommand(context);
       }),
@@ -65,7 +65,7 @@ export function define(command: Command, chosen: (body: RunCommand) => void): vo
     .option('--read', 'read every object, instead of asking for its length')
     .addHelpText('after', CHECK_HELP)
     .action((account: string | undefined, options: CheckLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { checkCommand } = await import('./check.ts');
         return checkCommand(context, account, options);
       }),
@@ -74,7 +74,7 @@ export function define(command: Command, chosen: (body: RunCommand) => void): vo
     .option('--node <name>', 'of this node only (default: of all nodes)', plainName)
     .addHelpText('after', DRAIN_HELP)
     .action((options: DrainLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { drainCommand } = await import('./drain.ts');
         return drainCommand(context, options);
       }),
@@ -87,15 +87,15 @@ export function define(command: Command, chosen: (body: RunCommand) => void): vo
     )
     .addHelpText('after', STATUS_HELP)
     .action((options: StatusLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { statusCommand } = await import('./status.ts');
         return statusCommand(context, options);
       }),
     );
-  defineDemo(command, chosen);
+  defineDemo(command, run);
 }
 
-function defineDemo(fleet: Command, chosen: (body: RunCommand) => void): void {
+function defineDemo(fleet: Command, run: (body: RunCommand) => void): void {
   sub(fleet, 'demo', 'try a fleet on this machine, with a worker that is killed')
     .option('--mailboxes <n>', 'how many', wholeNumber(2, 5_000), 200)
     .option('--messages <n>', 'of each mailbox, on average', wholeNumber(1, 1_000), 20)
@@ -103,28 +103,28 @@ function defineDemo(fleet: Command, chosen: (body: RunCommand) => void): void {
     .option('--keep', 'keep the fleet running for you to explore, until Ctrl-C')
     .addHelpText('after', DEMO_HELP)
     .action((options: DemoLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { demoCommand } = await import('./demo.ts');
         return demoCommand(context, options);
       }),
     );
 }
 
-function defineKeys(fleet: Command, chosen: (body: RunCommand) => void): void {
+function defineKeys(fleet: Command, run: (body: RunCommand) => void): void {
   const key = sub(fleet, 'key', 'change the key that encrypts the secrets of accounts');
   group(key, 'fleet key', ['rotate']);
   sub(key, 'rotate', 'encrypt all secrets by the first key of the file of keys')
     .option('--new <name>', 'put a new key of this name at the top of the file first', plainName)
     .addHelpText('after', ROTATE_HELP)
     .action((options: RotateLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { rotateCommand } = await import('./key-rotate.ts');
         return rotateCommand(context, options);
       }),
     );
 }
 
-function defineNodes(fleet: Command, chosen: (body: RunCommand) => void): void {
+function defineNodes(fleet: Command, run: (body: RunCommand) => void): void {
   const node = sub(fleet, 'node', 'strike off a node that is gone for good');
   group(node, 'fleet node', ['remove']);
   sub(node, 'remove', 'let no forget wait for a node whose disk is destroyed')
@@ -132,7 +132,7 @@ function defineNodes(fleet: Command, chosen: (body: RunCommand) => void): void {
     .option('--disk-destroyed', 'nobody can ever read its disk again')
     .addHelpText('after', NODE_HELP)
     .action((name: string, options: NodeRemoveLine) =>
-      chosen(async (context) => {
+      run(async (context) => {
         const { removeNodeCommand } = await import('./node-remove.ts');
         return removeNodeCommand(context, name, options);
       }),

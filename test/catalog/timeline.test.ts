@@ -16,10 +16,10 @@ const QUERIES = [
   ...['in:INBOX date:2022-12-20..2023-01-10', 'gamma is:deleted'],
 ];
 const ever = () => true;
-/** Of years, so that some spines have months. */
+/** Of years, so that some timelines have months. */
 const ARRIVALS = Array.from({ length: 25 }, (_, i) => ({ act: 'arrive', a: i, b: i }) as const);
 
-describe('the spine', () => {
+describe('the timeline', () => {
   test('has a bar for each period with messages, with the numbers that a search counts', async () => {
     const units = new Set<string>();
     const ways = new Set<boolean>();
@@ -40,18 +40,18 @@ describe('the spine', () => {
                     node: parseQuery(text, { now: START, timeZone }).node,
                     ...{ asOf, scope },
                   });
-                  const spine = catalog.spine({ ...asked(query), timeZone }, ever);
+                  const timeline = catalog.timeline({ ...asked(query), timeZone }, ever);
                   ways.add(catalog.sumsFilter(asked(query)) === undefined);
                   const what = `${query} in ${timeZone} as of ${asOf}`;
-                  expect(spine.complete, what).toBe(true);
-                  expect(spine.messages, what).toBe(catalog.countHits(asked(query)));
-                  for (const { from, to, messages, ended } of spine.bars) {
+                  expect(timeline.complete, what).toBe(true);
+                  expect(timeline.messages, what).toBe(catalog.countHits(asked(query)));
+                  for (const { from, to, messages, ended } of timeline.bars) {
                     const within = `(${query}) date:@${from / 1000}..@${to / 1000 - 1}`;
                     expect(messages, what).toBe(catalog.countHits(asked(within)));
                     expect(ended, what).toBe(catalog.countHits(asked(`${within} is:deleted`)));
                     bars += 1;
                   }
-                  if (spine.bars.length > 0) units.add(spine.unit);
+                  if (timeline.bars.length > 0) units.add(timeline.unit);
                 }
           }),
       ),
@@ -69,8 +69,8 @@ describe('the spine', () => {
     );
     await withHistory(arrivals, (catalog) => {
       const { node } = parseQuery('alpha OR larger:200', { now: START });
-      expect(catalog.spine({ node }, ever).messages).toBeGreaterThan(10);
-      expect(catalog.spine({ node }, () => false)).toMatchObject({ complete: false });
+      expect(catalog.timeline({ node }, ever).messages).toBeGreaterThan(10);
+      expect(catalog.timeline({ node }, () => false)).toMatchObject({ complete: false });
       const all = catalog.search({ node, limit: 1_500, sort: 'newest' });
       expect(all.stoppedAt).toBeNull();
       const stopped = catalog.search({

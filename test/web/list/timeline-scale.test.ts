@@ -16,7 +16,7 @@ import type { ListTimeline } from '../../../src/web/mail-list.ts';
 const BEGIN = Date.UTC(2019, 0, 1);
 
 /** Months with messages, between some that have none. */
-const spines: fc.Arbitrary<ListTimeline> = fc
+const timelines: fc.Arbitrary<ListTimeline> = fc
   .array(
     fc.record({
       skipped: fc.integer({ min: 0, max: 3 }),
@@ -38,7 +38,7 @@ const spines: fc.Arbitrary<ListTimeline> = fc
     return { unit: 'month', bars, messages, complete: true, countedFrom: null };
   });
 const sorts = fc.constantFrom('newest' as const, 'oldest' as const);
-const scales = fc.tuple(spines, sorts).map(([spine, sort]) => createScale(spine, sort));
+const scales = fc.tuple(timelines, sorts).map(([timeline, sort]) => createScale(timeline, sort));
 const positions = fc.double({ min: 0, max: 1, noNaN: true });
 
 test('what came since has slots of its own, and no rows', () => {
@@ -87,7 +87,7 @@ test('a position and its moment name each other', () => {
   );
 });
 
-test('down the spine, time goes one way and messages never become fewer', () => {
+test('down the timeline, time goes one way and messages never become fewer', () => {
   fc.assert(
     fc.property(scales, positions, positions, (scale, a, b) => {
       const [above, below] = [Math.min(a, b), Math.max(a, b)];
@@ -117,7 +117,7 @@ test('every message has its slot, and the slots leave no time out', () => {
   );
 });
 
-test('moments beyond the spine are at its ends', () => {
+test('moments beyond the timeline are at its ends', () => {
   fc.assert(
     fc.property(scales, (scale) => {
       const [early, late] = scale.sort === 'newest' ? [1, 0] : [0, 1];
@@ -163,7 +163,7 @@ test('words have the room that they need, and each year stands at its first bar'
   );
 });
 
-test('a spine without messages has no position, and nowhere to go', () => {
+test('a timeline without messages has no position, and nowhere to go', () => {
   const none: ListTimeline = {
     unit: 'day',
     bars: [],

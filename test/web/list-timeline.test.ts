@@ -10,7 +10,7 @@ const ZONES = ['UTC', 'Pacific/Kiritimati', 'America/St_Johns'];
 const QUERIES = ['*', 'in:INBOX', 'alpha', 'mailbox:two@example.net OR is:deleted'];
 const ARRIVALS = Array.from({ length: 25 }, (_, i) => ({ act: 'arrive', a: i, b: i }) as const);
 
-test('in the past, the spine has what came since as well: as much as the query finds today', async () => {
+test('in the past, the timeline has what came since as well: as much as the query finds today', async () => {
   let later = 0;
   let both = 0;
   await fc.assert(
@@ -24,11 +24,11 @@ test('in the past, the spine has what came since as well: as much as the query f
           const asOf = START + days * 86_400_000 + 500;
           const node = (text: string) => parseQuery(text, { now: START, timeZone }).node;
           const request = { node: node(query), asOf };
-          const spine = listTimeline({ catalog }, request, timeZone, () => true);
-          expect(spine.messages).toBe(catalog.countHits(request));
+          const timeline = listTimeline({ catalog }, request, timeZone, () => true);
+          expect(timeline.messages).toBe(catalog.countHits(request));
           let sum = 0;
           let end = 0;
-          for (const { from, to, messages, later: came = 0 } of spine.bars) {
+          for (const { from, to, messages, later: came = 0 } of timeline.bars) {
             expect(from).toBeGreaterThanOrEqual(end);
             end = to;
             const within = `(${query}) date:@${from / 1000}..@${to / 1000 - 1}`;
@@ -40,7 +40,7 @@ test('in the past, the spine has what came since as well: as much as the query f
             later += came;
             if (came > 0 && messages > 0) both += 1;
           }
-          expect(sum).toBe(spine.messages);
+          expect(sum).toBe(timeline.messages);
         }),
     ),
     { numRuns: 40 },
@@ -51,13 +51,13 @@ test('in the past, the spine has what came since as well: as much as the query f
 
 test('now, nothing came since', async () => {
   await withHistory(ARRIVALS, (catalog) => {
-    const spine = listTimeline(
+    const timeline = listTimeline(
       { catalog },
       { node: parseQuery('*', { now: START }).node },
       'UTC',
       () => true,
     );
-    expect(spine.messages).toBe(ARRIVALS.length);
-    expect(spine.bars.every((bar) => bar.later === undefined)).toBe(true);
+    expect(timeline.messages).toBe(ARRIVALS.length);
+    expect(timeline.bars.every((bar) => bar.later === undefined)).toBe(true);
   });
 });
