@@ -9,16 +9,24 @@ import { LogThread } from '../archive/log-thread.ts';
 import { type LogWriter, openLogWriter } from '../archive/log-writer.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/payload.ts';
 import type { PurgeJournal } from '../archive/purge-journal.ts';
-import { type Sealer, sealerOnThread } from '../archive/seal.ts';
+import {
+  dropOldGenerations,
+  type Sealer,
+  sealClosedSegments,
+  sealerOnThread,
+} from '../archive/seal.ts';
 import { localSegments, type SegmentStore } from '../archive/segment-files.ts';
 import { locateCodec } from '../core/config-locate.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
 import { openState, type StateFile } from '../core/state.ts';
+import { openAttachmentExtractor } from '../mail/attachment-extractor.ts';
+import type { AttachmentExtractor } from '../mail/attachment-text.ts';
+import type { Extractor } from '../mail/extraction.ts';
 import { openCatalog, type WritableCatalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
 import { readCatalogHead } from './implied.ts';
-import { createIndexer, readAttachments } from './indexer.ts';
+import { createIndexer, type Indexer, readAttachments } from './indexer.ts';
 import { type EngineContext, refuseNetworkFileSystem } from './open-reader.ts';
 import { catchUp, rebuildWithExtractors, withExtractors } from './rebuild.ts';
 
@@ -116,6 +124,82 @@ async function openCurrentCatalog(
     });
     return await openCatalog(dir);
   }
+}
+
+export type AttachmentReading = ReturnType<typeof attachmentReading>;
+
+/**
+ * Reads attachment text once all messages are searchable: at the end of a sync run, or while the writer is idle. Its
+ * thread starts on demand.
+ *
+ * @param shared an extractor that `close` leaves open, because others use it too
+ */
+export function attachmentReading(
+  { catalog, sources, segments }: Pick<Writer, 'catalog' | 'sources' | 'segments'>,
+  indexer: Pick<Indexer, 'all'>,
+  messages: Pick<Extractor, 'rest'>,
+  shared?: AttachmentExtractor,
+) {
+  const extractor = shared ?? openAttachmentExtractor();
+  return {
+    /** Runs for `forMs` milliseconds, then finishes the current attachment. Returns the number of attachments left. */
+    async read(order: { signal: AbortSignal; forMs: number; now: () => number }): Promise<number> {
+      const { signal, forMs, now } = order;
+      const until = now() + forMs;
+      const { remaining } = await readAttachments({
+        store: catalog.attachments,
+        sources,
+        segments,
+        extractor,
+        index: (stopped) => indexer.all(stopped),
+        makeRoom: () => messages.rest(),
+        signal,
+        // Normal mail that follows slow attachments still gets its full time.
+        goOn: (lostMs) => now() < until + lostMs,
+      });
+      return remaining;
+    },
+    close: async () => {
+      if (shared === undefined) await extractor.close();
+    },
+  };
+}
+
+/** Minimum size for a segment to be sealed at the end of a sync run. A quiet day's mail is smaller. */
+const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Seals closed segments, publishes them, deletes the files that they replace, and closes the gaps that a first sync
+ * leaves in the catalog. Keeping both versions would double the disk space that a first sync needs, and immediate
+ * deletion is safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
+ *
+ * Returns the damage found. A damaged segment is left unchanged.
+ */
+export async function tidyArchive(
+  writer: Writer,
+  startedAtCommit: number,
+  now: () => number,
+  signal: AbortSignal,
+): Promise<readonly MailkeepError[]> {
+  const { dataDir, log, sources, catalog, codec, sealer, segments } = writer;
+  await log.rollIfLarger(WORTH_SEALING_BYTES);
+  const { sealed, damaged } = await sealClosedSegments({
+    dir: dataDir,
+    before: log.segment,
+    codec,
+    sealer,
+    signal,
+  }).finally(() => sealer.close());
+  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0, segments });
+  if (sealed.length + dropped.length > 0) sources.refresh();
+  if (startedAtCommit > 0 || signal.aborted) return damaged;
+  try {
+    catalog.compact();
+  } catch (error) {
+    // A reader is active. New mail will fill the gaps.
+    if (!hasCode(error, 'catalog-busy')) throw error;
+  }
+  return damaged;
 }
 
 /**

@@ -83,6 +83,28 @@ const run = fields({
 type ReadRun = ReadValue<typeof run>;
 export type RunRecord = Omit<ReadRun, 'commits'> & Partial<Pick<ReadRun, 'commits'>>;
 
+/** The fields that each record of a run gives. */
+export type RunContext = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
+
+export const EMPTY_COUNTS: Omit<RunRecord, keyof RunContext> = {
+  outcome: 'done',
+  mailboxes: 0,
+  mailbox: null,
+  added: 0,
+  ended: 0,
+  flagsChanged: 0,
+  relinked: 0,
+  quarantined: 0,
+  held: 0,
+  bytes: 0,
+  requests: 0,
+  messages: null,
+  sum: null,
+  folders: [],
+  failures: 0,
+  troubles: [],
+};
+
 export interface StoredRun extends RunRecord {
   readonly id: number;
 }

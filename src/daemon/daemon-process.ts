@@ -16,9 +16,8 @@ import {
   type MailkeepError,
 } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
-import type { RunRecord } from '../core/state-runs.ts';
-import { EMPTY_COUNTS, type RunContext, recordSyncRun, storeRun } from '../sync/make-run.ts';
-import type { SyncResult } from '../sync/result.ts';
+import { EMPTY_COUNTS, type RunContext, type RunRecord } from '../core/state-runs.ts';
+import { recordSyncRun, type SyncResult, storeRun } from '../sync/result.ts';
 import type { RunReport } from '../verify/facts.ts';
 import { ScheduledCopies, scheduledPruning, scheduledVerification } from './background-tasks.ts';
 import { startControlServer } from './control.ts';

@@ -1,30 +1,23 @@
 import type { Writable } from 'node:stream';
 import { createIndexer, type Indexer } from '../catalog/indexer.ts';
-import type { Writer } from '../catalog/open-writer.ts';
+import {
+  type AttachmentReading,
+  attachmentReading,
+  tidyArchive,
+  type Writer,
+} from '../catalog/open-writer.ts';
 import type { Settings } from '../core/config-schema.ts';
 import { describeError, describeFacts, type MailkeepError } from '../core/errors.ts';
 import { selects } from '../core/names.ts';
 import type { Wait } from '../core/pace.ts';
+import type { AttachmentExtractor } from '../mail/attachment-text.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
-import {
-  type AccountOrigin,
-  AccountOrigins,
-  limiterStore,
-  RequestLog,
-} from '../sync/account-origins.ts';
+import { type AccountOrigin, AccountOrigins, RequestMeter } from '../sync/account-origins.ts';
+import { planSync } from '../sync/account-sync.ts';
 import { Committer } from '../sync/committer.ts';
 import { syncError } from '../sync/errors.ts';
-import {
-  type AttachmentReading,
-  attachmentReading,
-  RequestMeter,
-  RequestMeters,
-  runAccounts,
-  type SharedExtractors,
-  tidyArchive,
-} from '../sync/make-run.ts';
 import { catalogMirror, type Mirror } from '../sync/mirror.ts';
 import { concernsOneAccount } from '../sync/ports.ts';
 import {
@@ -39,7 +32,7 @@ import {
   type SyncResult,
   totalsOf,
 } from '../sync/result.ts';
-import { planSync } from '../sync/run-sync.ts';
+import { runAccounts } from '../sync/run-sync.ts';
 import { type SyncRestrictions, selectMail } from '../sync/selection.ts';
 import type { MailSelection } from '../sync/sync-memory.ts';
 import { recordExcludedMailboxes } from '../sync/usage.ts';
@@ -64,6 +57,12 @@ const ATTACHMENTS_MS = 2_000;
 
 const NOBODY: ProgressListener = () => {};
 
+/** Extractors for messages and attachments. Each of their threads takes about 100 MB. */
+export interface SharedExtractors {
+  readonly messages: Extractor;
+  readonly attachments: AttachmentExtractor;
+}
+
 interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -75,6 +74,46 @@ interface PassesOptions {
   readonly onWait: (wait: Wait) => void;
   readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
   readonly onTidied: (startedAt: number) => void;
+}
+
+/** Counts the requests of concurrent sync runs by mailbox: each mailbox has only one sync run at a time. */
+class RequestMeters {
+  readonly #open = new Map<string, { readonly meter: RequestMeter; readonly report: () => void }>();
+
+  /** @param perMinute returns an account's current requests per minute */
+  constructor(private readonly perMinute: (account: string) => number) {}
+
+  /** Counts a request for the sync run that made it, if any. */
+  count(account: string, report: RequestReport): void {
+    const open = this.#open.get(keyOf(account, report.key));
+    open?.meter.add(report);
+    open?.report();
+  }
+
+  /** Calls `act` while `meter` counts requests about a mailbox, or about the account if `mailbox` is empty. */
+  async during<T>(
+    account: string,
+    mailbox: string,
+    meter: RequestMeter,
+    progress: ProgressListener,
+    act: () => Promise<T>,
+  ): Promise<T> {
+    const key = keyOf(account, mailbox);
+    const report = (): void => {
+      const { requests } = meter;
+      progress({ event: 'requests', account, requests, perMinute: this.perMinute(account) });
+    };
+    this.#open.set(key, { meter, report });
+    try {
+      return await act();
+    } finally {
+      this.#open.delete(key);
+    }
+  }
+}
+
+function keyOf(account: string, mailbox: string): string {
+  return `${account} ${mailbox}`;
 }
 
 /** Runs the daemon's syncs over all accounts, with one archive and one index. */
@@ -235,17 +274,13 @@ export class SyncRuns {
       accounts.map(({ settings }) => settings),
       narrowing,
     );
-    return planSync({
-      accounts: accounts.map((account) => ({
-        name: account.settings.name,
-        wanted: wanted(account.settings),
-        origin: this.#origins.recent(account, this.#options.clock.now),
-      })),
-      mirror: this.#mirror,
-      memory: this.#options.writer.state,
-      full,
-      signal,
-    });
+    const { writer, clock } = this.#options;
+    const toSync = accounts.map((account) => ({
+      name: account.settings.name,
+      wanted: wanted(account.settings),
+      origin: this.#origins.recent(account, clock.now),
+    }));
+    return planSync(writer, toSync, full, signal);
   }
 
   /** Returns whether the archive contains, or ever contained, this message in the mailbox's INBOX. */
@@ -325,7 +360,6 @@ export class SyncRuns {
         full: aim.full,
         acceptEndings: aim.acceptEndings,
       },
-      mirror: this.#mirror,
       indexing: this.#indexer,
       tidy: () => Promise.resolve([]),
       requests: () => meter.byOperation(),
@@ -345,8 +379,7 @@ export class SyncRuns {
       env,
       clock,
       spoolDir: writer.spoolDir,
-      store: limiterStore(writer.state),
-      requests: new RequestLog(writer.state, settings.rateLimit.requestsPerMinute, clock.now),
+      state: writer.state,
       onRequest: (account, report) => {
         this.#meters.count(account, report);
         onRequest(account, report);

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import type { Clock, Lane } from '../core/concurrency.ts';
+import { type Clock, type Lane, systemClock } from '../core/concurrency.ts';
 import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { Limiter, type LimiterStore, type Wait } from '../core/pace.ts';
@@ -100,9 +100,8 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly spoolDir: string;
   readonly clock?: Clock;
-  /** If omitted, the limiter forgets what it learned when the process exits. */
-  readonly store?: LimiterStore;
-  readonly requests?: RequestLog;
+  /** Keeps what the limiter learned, and counts of requests. If omitted, both end with the process. */
+  readonly state?: StateFile;
   readonly retries?: Partial<RetryPolicy>;
   readonly platformRetries?: Partial<RetryPolicy>;
   readonly onRequest?: (account: string, report: RequestReport) => void;
@@ -114,12 +113,19 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   readonly #options: AccountOriginsOptions<A>;
   readonly #accounts = new Map<string, AccountOrigin<A>>();
   readonly #limiter: Limiter;
+  readonly #requests: RequestLog | undefined;
 
   constructor(options: AccountOriginsOptions<A>) {
     this.#options = options;
-    const { accounts, rateLimit, env, spoolDir, clock, store } = options;
-    const { requests, onRequest, onWait } = options;
+    const { accounts, rateLimit, env, spoolDir, clock = systemClock, state } = options;
+    const { onRequest, onWait } = options;
+    const { requestsPerMinute: limit } = rateLimit;
+    const store: LimiterStore | undefined = state && {
+      load: (key) => state.get('limiter', key),
+      save: (key, learned) => state.set('limiter', key, learned),
+    };
     this.#limiter = new Limiter({ policy: rateLimit, clock, store, onWait });
+    this.#requests = state && new RequestLog(state, limit, () => clock.now());
     const { retries = {}, platformRetries = {} } = options;
     for (const settings of accounts) {
       const clients = openClients(settings, {
@@ -128,7 +134,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
         retries,
         platformRetries,
         onRequest: (report) => {
-          requests?.note(settings.name, report);
+          this.#requests?.note(settings.name, report);
           onRequest?.(settings.name, report);
         },
       });
@@ -209,7 +215,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   /** Stores what the limiter learned, and the request counts. */
   save(): void {
     this.#limiter.save();
-    this.#options.requests?.save();
+    this.#requests?.save();
   }
 
   async close(): Promise<void> {
@@ -219,11 +225,19 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 }
 
-export function limiterStore(state: Pick<StateFile, 'get' | 'set'>): LimiterStore {
-  return {
-    load: (key) => state.get('limiter', key),
-    save: (key, learned) => state.set('limiter', key, learned),
-  };
+/** Counts requests by operation. Each retry counts again. */
+export class RequestMeter {
+  readonly #byOperation = new Map<string, number>();
+  requests = 0;
+
+  add({ operation }: RequestReport): void {
+    this.requests += 1;
+    this.#byOperation.set(operation, (this.#byOperation.get(operation) ?? 0) + 1);
+  }
+
+  byOperation(): Record<string, number> {
+    return Object.fromEntries([...this.#byOperation].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
 }
 
 /** Milliseconds between writes of the counts. */

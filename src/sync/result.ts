@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { ERROR_FAMILIES, type ErrorFamily, type Facts } from '../core/errors.ts';
+import { ERROR_FAMILIES, type ErrorFamily, type Facts, MailkeepError } from '../core/errors.ts';
+import type { StateFile } from '../core/state.ts';
+import {
+  EMPTY_COUNTS,
+  type RunContext,
+  type RunProblem,
+  type RunRecord,
+} from '../core/state-runs.ts';
 import { addSums } from '../core/types.ts';
 import { PLAN_ACTIONS, PLAN_REASONS } from './plan/plan-folder.ts';
 
@@ -202,3 +209,58 @@ export const syncPlan = z.object({
 });
 /** A sync run's plan and its cost in requests. Planning neither fetches nor writes any message. */
 export type SyncPlan = Readonly<z.output<typeof syncPlan>>;
+
+/** Returns the user-facing sentence for a failure. */
+type Say = (failure: Pick<SyncResult['failures'][number], 'code' | 'facts'>) => string;
+
+export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): RunRecord {
+  const { mailboxes, certificates, failures, requests } = result;
+  const totals = totalsOf(mailboxes, 'added', 'ended', 'flagsChanged', 'relinked', 'corrected');
+  const { corrected, ...counts } = totals;
+  const isChanged = Object.values(totals).some((number) => number > 0) || failures.length > 0;
+  const [only] = mailboxes;
+  return {
+    ...frame,
+    ...EMPTY_COUNTS,
+    ...counts,
+    ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
+    // If the account or the archive failed, there is nothing else to report.
+    outcome: failures.some(({ mailbox }) => mailbox === null) ? 'failed' : 'done',
+    mailboxes: mailboxes.length,
+    mailbox: mailboxes.length === 1 ? (only?.address ?? null) : null,
+    requests,
+    sum: sumOf(certificates),
+    // Storing equal sums every five minutes would dominate the data.
+    folders: certificates.filter(
+      ({ complete, originTotal, stored }) => isChanged || !complete || originTotal !== stored,
+    ),
+    failures: failures.length,
+    troubles: failures.map((failure): RunProblem => {
+      const { mailbox, folder, uid, code } = failure;
+      return { mailbox, folder, code, text: uid === null ? say(failure) : null };
+    }),
+  };
+}
+
+/** Returns the record for a sync run that failed with an error. */
+export function recordFailedRun(error: unknown, frame: RunContext, text: string): RunRecord {
+  const isOurs = error instanceof MailkeepError;
+  if (isOurs && error.family === 'interrupted')
+    return { ...frame, ...EMPTY_COUNTS, outcome: 'interrupted' };
+  const code = isOurs ? error.code : 'bug';
+  const troubles = [{ mailbox: null, folder: null, code, text: isOurs ? text : null }];
+  return { ...frame, ...EMPTY_COUNTS, outcome: 'failed', failures: 1, troubles };
+}
+
+/** Stores a run in the state. A failure is only passed to `failed`, because the history is a convenience. */
+export function storeRun(
+  state: Pick<StateFile, 'runs'>,
+  run: RunRecord,
+  failed: (error: unknown) => void,
+): void {
+  try {
+    state.runs.keep(run);
+  } catch (error) {
+    failed(error);
+  }
+}

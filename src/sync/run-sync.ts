@@ -1,265 +1,187 @@
 import { performance } from 'node:perf_hooks';
-import { linkedController } from '../core/concurrency.ts';
+import { freeBytes } from '../archive/file-system.ts';
+import { recordDiskSample } from '../catalog/disk-samples.ts';
+import { createIndexer, type Indexer } from '../catalog/indexer.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
+import { attachmentReading, tidyArchive, type Writer } from '../catalog/open-writer.ts';
+import { linkedController, systemClock } from '../core/concurrency.ts';
+import type { AccountSettings, Settings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
-import { countAccountedFor } from '../core/types.ts';
+import { openExtractorPool } from '../mail/mime-threads.ts';
+import type { RequestReport } from '../service/transport.ts';
+import { AccountOrigins, PLATFORM_RETRIES, RequestMeter } from './account-origins.ts';
+import { type AccountToSync, syncAccount } from './account-sync.ts';
 import { Committer, type CommitterDeps, Ledger } from './committer.ts';
 import { syncError } from './errors.ts';
 import { FailureCounter, HostRules } from './fetch-source.ts';
-import { FetchQueue, type FolderSync } from './folder-sync.ts';
-import { finishMailbox, type MailboxSync, openMailbox, readNewestPages } from './mailbox-sync.ts';
-import type { Mirror } from './mirror.ts';
-import { forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
+import { FetchQueue } from './folder-sync.ts';
+import { catalogMirror } from './mirror.ts';
+import { PAGE_SIZE } from './plan/plan-folder.ts';
 import {
   type BacklogPriority,
-  concernsOnly,
   endsOnlyTheAccount,
+  MANUAL_SYNC,
   type Memory,
-  type Origin,
-  type OriginMailbox,
-  runGuarded,
   type SyncContext,
   type SyncPolicy,
 } from './ports.ts';
-import {
-  accountFailureResult,
-  type ProgressListener,
-  type SyncPlan,
-  type SyncResult,
-} from './result.ts';
-import {
-  listAccount,
-  listMailboxFolders,
-  type MailSelection,
-  recallCoverage,
-  recentMailboxes,
-  recordMailboxes,
-} from './sync-memory.ts';
-import {
-  recallMeanSize,
-  recordExcludedMailboxes,
-  recordQuota,
-  recordUsages,
-  suspensionError,
-} from './usage.ts';
+import { accountFailureResult, type ProgressListener, type SyncResult } from './result.ts';
+import { type SyncRestrictions, selectMail } from './selection.ts';
 import { ReadFlagCheck } from './verify-unverified.ts';
-import { canSearch, isRefusal, reconsiderSearch } from './walk.ts';
 
-const RECENT_MS = 365 * 86_400_000;
-/** A smaller backlog takes two pages, so finding the start of the year is not worth a request. */
-const LARGE_BACKLOG = 2 * PAGE_SIZE;
-/** Nine of ten messages are smaller, and they make up only a small part of all bytes. */
-const SMALL_BYTES = 100_000;
-/** Maximum postponed listings across all folders: about 30 MB. */
-const MAX_POSTPONED = 20_000;
-
-/**
- * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync already has the most
- * useful mail. Only the order changes: the rest of the run does not walk these uids again.
+/*
+ * Composes a sync run. `withAccounts` connects accounts to their services behind one limiter. `runAccounts` adds log,
+ * catalog, state and settings; `syncAccounts` also adds indexing and tidying, for one manual run. `runSync` shares the
+ * committer and the queue among the accounts, and builds the result. `syncAccount` does the work within each account.
  */
-async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
-  const { order, first } = ctx.settings;
-  if (order === 'oldest') return;
-  const waiting = folders.filter((folder) => !folder.isEmpty);
-  if (first === 'recent') await fetchRecent(ctx, waiting);
-  // The daemon interrupts long sync runs, and each one lists pages with a postponed message again: no run would make
-  // progress.
-  if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
+
+export interface ConnectedAccounts {
+  readonly accounts: readonly AccountToSync[];
+  /** Requests from all accounts since the start, by operation. */
+  readonly requests: () => Record<string, number>;
 }
 
-/** Walks each folder down to the start of the last year, at the cost of one extra request per folder. */
-async function fetchRecent(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
-  const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
-  if (large.length < 2) return;
-  const since = new Date(ctx.startedAt - RECENT_MS).toISOString().slice(0, 10);
-  for (const folder of large) {
-    await folder.guarded(async () => {
-      const downTo = await firstUidSince(ctx, folder, since);
-      if (downTo !== null) await folder.walkBacklog({ downTo });
-    });
-  }
+interface RunListeners {
+  readonly progress: ProgressListener;
+  readonly request: (report: RequestReport) => void;
 }
 
-/**
- * Returns the lowest uncovered uid of a message received on or after this day. Null if there is none or the host cannot
- * search by date. Failures are ignored: walking the backlog later reports them.
- */
-async function firstUidSince(
-  ctx: SyncContext,
-  { at, evidence }: FolderSync,
-  since: string,
-): Promise<number | null> {
-  const gaps = evidence.notWalked({ lo: 1, hi: evidence.highestUid });
-  const [first, last] = [gaps[0], gaps[gaps.length - 1]];
-  if (first === undefined || last === undefined) return null;
-  if (!canSearch(ctx.memory, at.host)) return null;
-  const asked = { uids: `${first.lo}:${last.hi}`, perPage: 1, order: 'ascending', since } as const;
-  try {
-    const { items } = await ctx.origin.search(at, asked, ctx.signal);
-    return items[0]?.uid ?? null;
-  } catch (error) {
-    ctx.signal.throwIfAborted();
-    if (isRefusal(error) || concernsOnly(error)) return null;
-    throw error;
-  }
-}
-
-/** Walks every backlog and postpones large messages. Costs no extra request. */
-async function fetchSmall(folders: readonly FolderSync[]): Promise<void> {
-  let room = MAX_POSTPONED;
-  const postpones = ({ size }: { readonly size: number }): boolean => {
-    if (size < SMALL_BYTES || room === 0) return false;
-    room -= 1;
-    return true;
-  };
-  for (const folder of folders) await folder.guarded(() => folder.walkBacklog({ postpones }));
-}
-
-/** Mailboxes per group. A group's newest mail is fetched before any of its backlog. */
-const MAILBOXES_TOGETHER = 20;
-const WORTH_A_FORECAST = 200;
-/** How many of the largest mailboxes are asked for their quota (requested daily anyway) to obtain a mean size. */
-const ASKED_MAILBOXES = 5;
-/** How many of the largest folders in the other mailboxes are sampled: their newest page yields the mean size. */
-const SAMPLED_FOLDERS = 5;
-
-/**
- * Performs one sync run over an account. Each group of mailboxes goes through folders, new mail, backlog, deletions and
- * reconciliations. A failed mailbox or folder is reported and does not stop the rest. A failure that concerns all of
- * them (a refused token, an unreachable host, a full disk) ends the sync run.
- */
-async function passAccount(ctx: SyncContext, wanted: MailSelection): Promise<void> {
-  reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
-  let mailboxes = recentMailboxes(ctx, wanted);
-  if (mailboxes === undefined) {
-    const listing = await listAccount(ctx, wanted);
-    mailboxes = listing.mailboxes;
-    recordMailboxes(ctx, wanted, listing.listed);
-    recordExcludedMailboxes(ctx, listing.listed, wanted);
-  }
-  // Done first, so that the result lists unreached mailboxes as not compared.
-  for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
-  await recordUsages(ctx, mailboxes);
-  for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
-    const group = mailboxes.slice(from, from + MAILBOXES_TOGETHER);
-    await passGroup(ctx, group, wanted, mailboxes.length);
-  }
-}
-
-async function passGroup(
-  ctx: SyncContext,
-  group: readonly OriginMailbox[],
-  wanted: MailSelection,
-  mailboxes: number,
-): Promise<void> {
-  const passes: MailboxSync[] = [];
-  for (const mailbox of group) {
-    await runGuarded(ctx, { mailbox: mailbox.address }, async () => {
-      const pass = await openMailbox(ctx, mailbox, wanted).catch(async (error: unknown) => {
-        throw await suspensionError(ctx, mailbox, group, error);
-      });
-      passes.push(pass);
-    });
-  }
-  await announceForecast(ctx, passes, mailboxes);
-  for (const pass of passes) {
-    const { address } = pass.mailbox;
-    ctx.ledger.report({ event: 'mailbox-started', address, messages: remaining(pass.folders) });
-    await readNewestPages(pass);
-  }
-  await fetchFirstPart(
-    ctx,
-    passes.flatMap(({ folders }) => folders),
-  );
-  for (const pass of passes) {
-    await finishMailbox(ctx, pass);
-    ctx.ledger.report({ event: 'mailbox-finished', address: pass.mailbox.address });
-  }
-}
-
-function remaining(folders: readonly FolderSync[]): number {
-  return folders.reduce((sum, folder) => sum + folder.remaining, 0);
-}
-
-/** Reports the remaining work unless it is small. The sync run reuses the sampled pages. */
-async function announceForecast(
-  ctx: SyncContext,
-  passes: readonly MailboxSync[],
-  mailboxes: number,
-): Promise<void> {
-  const folders = passes.flatMap((pass) => pass.folders);
-  if (remaining(folders) < WORTH_A_FORECAST) return;
-  const means = await askMeanSizes(ctx, passes);
-  const largest = passes
-    .filter((pass) => !means.has(pass))
-    .flatMap((pass) => pass.folders)
-    .filter((folder) => folder.remaining > 0 && !folder.isBackwards)
-    .sort((a, b) => b.remaining - a.remaining)
-    .slice(0, SAMPLED_FOLDERS);
-  const sizes = { count: 0, bytes: 0 };
-  for (const folder of largest) {
-    // If the folder fails here, it fails again when its turn comes, and that is reported.
-    const page = await folder.head().catch((error: unknown) => {
-      ctx.signal.throwIfAborted();
-      if (error instanceof Error) return { items: [] };
-      throw error;
-    });
-    // The page is newest first, so messages that are already stored come last.
-    for (const { size } of page.items.slice(0, folder.remaining)) {
-      sizes.count += 1;
-      sizes.bytes += size;
-    }
-  }
-  ctx.ledger.report({
-    event: 'forecast',
-    forecast: forecast({
-      mailboxes,
-      folders: passes.flatMap((pass) =>
-        pass.folders.map((folder) => ({
-          messages: folder.listed.messageCount,
-          known: folder.listed.messageCount - folder.remaining,
-          meanBytes: means.get(pass),
-        })),
-      ),
-      sizes,
-      requestsPerMinute: ctx.origin.requestsPerMinute(),
-    }),
+/** Connects the chosen accounts behind one limiter while `act` runs. */
+export async function withAccounts<T>(
+  { environment, now }: Pick<EngineContext, 'environment' | 'now'>,
+  settings: Pick<Settings, 'rateLimit'>,
+  chosen: readonly AccountSettings[],
+  narrowing: SyncRestrictions,
+  writer: Writer,
+  { progress, request }: RunListeners,
+  act: (open: ConnectedAccounts) => Promise<T>,
+): Promise<T> {
+  const wanted = selectMail(chosen, narrowing);
+  const total = new RequestMeter();
+  const byAccount = new Map(chosen.map(({ name }) => [name, new RequestMeter()]));
+  const origins = new AccountOrigins({
+    accounts: chosen,
+    rateLimit: settings.rateLimit,
+    env: environment.env,
+    spoolDir: writer.spoolDir,
+    clock: { ...systemClock, now },
+    state: writer.state,
+    platformRetries: PLATFORM_RETRIES,
+    onWait: ({ host, until, reason }) =>
+      progress({ event: 'waiting', account: host, until, reason }),
+    onRequest: (account, report) => {
+      total.add(report);
+      const own = byAccount.get(account);
+      own?.add(report);
+      const perMinute = origins.get(account)?.requestsPerMinute() ?? 0;
+      progress({ event: 'requests', account, requests: own?.requests ?? 0, perMinute });
+      request(report);
+    },
   });
-}
-
-/** Returns the mean message size in large mailboxes that have nothing stored. In others, the rest may differ. */
-async function askMeanSizes(
-  ctx: SyncContext,
-  passes: readonly MailboxSync[],
-): Promise<ReadonlyMap<MailboxSync, number>> {
-  const means = new Map<MailboxSync, number>();
-  const most = passes
-    .map((pass) => ({ pass, messages: remaining(pass.folders) }))
-    .filter(({ messages }) => messages > 0)
-    .sort((a, b) => b.messages - a.messages)
-    .slice(0, ASKED_MAILBOXES);
-  for (const { pass } of most) {
-    await recordQuota(ctx, pass.key);
-    const isUntouched = pass.folders.every(
-      ({ listed, remaining: ahead }) => ahead === listed.messageCount,
-    );
-    const mean = isUntouched ? recallMeanSize(ctx.memory, pass.key) : undefined;
-    if (mean !== undefined) means.set(pass, mean);
+  const accounts = origins.all().map((account) => ({
+    name: account.settings.name,
+    wanted: wanted(account.settings),
+    origin: origins.fresh(account),
+  }));
+  try {
+    return await act({ accounts, requests: () => total.byOperation() });
+  } finally {
+    await origins.close();
+    origins.save();
   }
-  return means;
 }
 
-/** Makes stored messages searchable. Owned by the caller. */
-interface Indexing {
-  /** Indexes at most `limit` messages, newest first. Resolves with the number left. */
-  some(limit: number, signal: AbortSignal): Promise<number>;
-  all(signal: AbortSignal): Promise<void>;
+/** How long a sync run reads attachments once all messages are searchable. The next run resumes there. */
+const ATTACHMENTS_MS = 10_000;
+
+/**
+ * Performs one manual sync run. When it returns, everything stored is durable, searchable and, if large enough, sealed.
+ * @throws the errors of `runSync`
+ */
+export async function syncAccounts(
+  { now, signal }: Pick<EngineContext, 'now' | 'signal'>,
+  writer: Writer,
+  settings: Settings,
+  { accounts, requests }: ConnectedAccounts,
+  aim: { readonly full: boolean; readonly acceptEndings: boolean },
+  progress: ProgressListener,
+): Promise<SyncResult> {
+  const { catalog, sources, segments } = writer;
+  const startedAtCommit = catalog.reached().number;
+  const extractor = openExtractorPool();
+  const indexing = createIndexer({
+    store: catalog.index,
+    sources,
+    segments,
+    extractor,
+    progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
+  });
+  const attachments = attachmentReading(writer, indexing, extractor);
+  try {
+    return await runAccounts(writer, settings, {
+      accounts,
+      policy: aim,
+      indexing,
+      tidy: async (until) => {
+        await attachments.read({ signal: until, forMs: ATTACHMENTS_MS, now });
+        // Reading is done, and sealing needs the memory.
+        await Promise.all([extractor.close(), attachments.close()]);
+        return tidyArchive(writer, startedAtCommit, now, until);
+      },
+      requests,
+      now,
+      progress,
+      signal,
+    });
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+  }
 }
 
-export interface AccountToSync {
-  readonly name: string;
-  readonly wanted: MailSelection;
-  readonly origin: Origin;
+/** Options that depend on the purpose of a sync run. The archive and the configuration determine the rest. */
+type RunOptions = Pick<
+  SyncOptions,
+  | 'accounts'
+  | 'pass'
+  | 'indexing'
+  | 'tidy'
+  | 'requests'
+  | 'now'
+  | 'progress'
+  | 'signal'
+  | 'committer'
+> &
+  Partial<Pick<SyncOptions, 'after' | 'concurrency'>> & {
+    /** Differences from a manual sync run. `brake` and `confirmAfterMs` come from the configuration. */
+    readonly policy: Pick<SyncPolicy, 'full' | 'acceptEndings'> & Partial<SyncPolicy>;
+  };
+
+/** Performs a sync run for the command, the daemon or a comparison with the service. @throws the errors of `runSync` */
+export async function runAccounts(
+  writer: Writer,
+  settings: Settings,
+  { policy, ...order }: RunOptions,
+): Promise<SyncResult> {
+  const { sync, rateLimit, brake, minFreeBytes } = settings;
+  const result = await runSync({
+    order: sync.order,
+    first: sync.first,
+    concurrency: rateLimit.concurrency,
+    minFreeBytes,
+    startedAtCommit: writer.catalog.reached().number,
+    log: writer.log,
+    mirror: catalogMirror(writer.catalog),
+    memory: writer.state,
+    freeBytes: () => freeBytes(writer.dataDir),
+    after: systemClock.after,
+    ...order,
+    policy: { ...MANUAL_SYNC, confirmAfterMs: brake.confirmAfterMs, brake, ...policy },
+  });
+  recordDiskSample(writer.state, writer, order.now());
+  return result;
 }
+
+type Indexing = Pick<Indexer, 'some' | 'all'>;
 
 export interface SyncOptions extends CommitterDeps {
   readonly accounts: readonly AccountToSync[];
@@ -271,8 +193,9 @@ export interface SyncOptions extends CommitterDeps {
   /** Number of the catalog's last commit, or 0 if the archive is empty. */
   readonly startedAtCommit: number;
   /** What to do with each account. By default, a sync run. */
-  readonly pass?: typeof passAccount;
+  readonly pass?: typeof syncAccount;
   readonly memory: Memory;
+  /** Makes stored messages searchable. Owned by the caller. */
   readonly indexing: Indexing;
   /** Closes and seals segments if that is worthwhile, once everything is searchable. Returns the damage found. */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
@@ -333,7 +256,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     const requestsByOperation = options.requests();
     return {
       mailboxes: ledgers.flatMap((ledger) => ledger.results()),
-      requests: sum(Object.values(requestsByOperation), (count) => count),
+      requests: Object.values(requestsByOperation).reduce((total, count) => total + count, 0),
       requestsByOperation,
       timings: { fetchMs: fetchedAt - startedAt, indexMs: indexedAt - fetchedAt },
       durationMs: options.now() - startedAt,
@@ -390,7 +313,7 @@ async function runAccount(
   };
   contexts.push(ctx);
   try {
-    await (options.pass ?? passAccount)(ctx, wanted);
+    await (options.pass ?? syncAccount)(ctx, wanted);
   } catch (error) {
     ctx.stop(error);
   }
@@ -440,51 +363,4 @@ class IndexAlongside {
         this.running = undefined;
       });
   }
-}
-
-/**
- * Lists mailboxes and folders (one request each) and compares them with the archive. @throws the service's refusals
- */
-export async function planSync(options: {
-  readonly accounts: readonly AccountToSync[];
-  readonly mirror: Mirror;
-  readonly memory: Memory;
-  readonly full: boolean;
-  readonly signal: AbortSignal;
-}): Promise<SyncPlan> {
-  const mailboxes: SyncPlan['mailboxes'][number][] = [];
-  const accounts: { readonly requests: number; readonly perMinute: number }[] = [];
-  for (const { name, wanted, origin } of options.accounts) {
-    const deps = { origin, signal: options.signal };
-    let requests = 1;
-    for (const mailbox of (await listAccount(deps, wanted)).mailboxes) {
-      const { key, folders, excluded } = await listMailboxFolders(deps, mailbox, wanted);
-      const planned = folders.map((listed) => {
-        const at = { ...key, folder: listed.path };
-        const generation = options.mirror.folder(at)?.generation ?? 1;
-        const accounted = countAccountedFor(options.mirror.sumsOf(at));
-        const unread = options.mirror.unread(at, generation);
-        const covered = recallCoverage(options.memory, at, generation, accounted);
-        return planFolder(listed, { accounted, unread, covered }, options.full);
-      });
-      requests += 1 + sum(planned, (plan) => plan.requests);
-      mailboxes.push({ account: name, address: mailbox.address, folders: planned, excluded });
-    }
-    accounts.push({ requests, perMinute: origin.requestsPerMinute() });
-  }
-  const [longest] = [...accounts].sort(
-    (a, b) => b.requests / b.perMinute - a.requests / a.perMinute,
-  );
-  const { requests = 0, perMinute = 1 } = longest ?? {};
-  return {
-    mailboxes,
-    messages: sum(mailboxes, ({ folders }) => sum(folders, ({ messages }) => messages)),
-    requests: sum(accounts, (account) => account.requests),
-    requestsPerMinute: perMinute,
-    hours: requests / perMinute / 60,
-  };
-}
-
-function sum<T>(items: readonly T[], of: (item: T) => number): number {
-  return items.reduce((total, item) => total + of(item), 0);
 }

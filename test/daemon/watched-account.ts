@@ -58,7 +58,6 @@ export function watchedAccount(options: {
     env: {},
     spoolDir: tmpdir(),
     clock: systemClock,
-    store: { load: () => undefined, save: () => {} },
     onRequest: () => {},
     onWait: () => {},
   });

@@ -10,9 +10,13 @@ import { localSegments } from '../../src/archive/segment-files.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { createIndexer } from '../../src/catalog/indexer.ts';
 import { openReaderAt } from '../../src/catalog/open-reader.ts';
-import { openWriter, type Writer } from '../../src/catalog/open-writer.ts';
+import {
+  attachmentReading,
+  openWriter,
+  tidyArchive,
+  type Writer,
+} from '../../src/catalog/open-writer.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
-import { attachmentReading, tidyArchive } from '../../src/sync/make-run.ts';
 import { findPurgedRecords } from '../../src/verify/find-purged.ts';
 import { journalPurge, type PurgedFact } from '../../src/verify/prune.ts';
 import { compactArchive, finishPurge } from '../../src/verify/purge.ts';

@@ -13,23 +13,18 @@ import { shellWord } from '../../core/terminal-safe.ts';
 import { bytes, consistencyText, count, counted, pendingText, span } from '../../core/text.ts';
 import { isHeldOnly } from '../../core/types.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
-import {
-  type ConnectedAccounts,
-  recordFailedRun,
-  recordSyncRun,
-  storeRun,
-  syncAccounts,
-  withAccounts,
-} from '../../sync/make-run.ts';
-import { catalogMirror } from '../../sync/mirror.ts';
+import { planSync } from '../../sync/account-sync.ts';
 import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
 import {
   type FolderReconciliation,
+  recordFailedRun,
+  recordSyncRun,
   type SyncPlan,
   type SyncResult,
+  storeRun,
   sumOf,
 } from '../../sync/result.ts';
-import { planSync } from '../../sync/run-sync.ts';
+import { type ConnectedAccounts, syncAccounts, withAccounts } from '../../sync/run-sync.ts';
 import {
   chooseAccounts,
   refuseUnknownNames,
@@ -314,13 +309,7 @@ async function runPlan(
   { full }: SyncCommand,
   writer: Writer,
 ): Promise<ExitCode> {
-  const plan = await planSync({
-    accounts,
-    mirror: catalogMirror(writer.catalog),
-    memory: writer.state,
-    full,
-    signal: context.signal,
-  });
+  const plan = await planSync(writer, accounts, full, context.signal);
   followed.stop();
   return printPlan(context, plan, recallVerification(writer.state)?.damage ?? null);
 }

@@ -6,7 +6,6 @@ import type { Finding } from '../../catalog/findings.ts';
 import { holdsArchive } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import type { SegmentsForRepair } from '../../copies/restore-copy.ts';
-import { systemClock } from '../../core/concurrency.ts';
 import { catalogError, usageError } from '../../core/error-tables.ts';
 import {
   combineExitCodes,
@@ -19,8 +18,8 @@ import {
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type Difference, examineAccount, type OriginFinding } from '../../sync/examine-account.ts';
-import type { ConnectedAccounts } from '../../sync/make-run.ts';
 import type { SyncResult } from '../../sync/result.ts';
+import type { ConnectedAccounts } from '../../sync/run-sync.ts';
 import { chooseAccounts } from '../../sync/selection.ts';
 import type { SegmentChecker } from '../../verify/check-segment.ts';
 import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
@@ -381,7 +380,7 @@ const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
  */
 async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
   const { loadSettings } = await import('../../catalog/archive-settings.ts');
-  const { runAccounts, withAccounts } = await import('../../sync/make-run.ts');
+  const { runAccounts, withAccounts } = await import('../../sync/run-sync.ts');
   const settings = loadSettings(context);
   const chosen = chooseAccounts(settings, undefined);
   const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
@@ -407,7 +406,6 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
       tidy: async () => [],
       requests,
       now: context.now,
-      after: (ms, act) => systemClock.after(ms, act),
       progress: followed.progress,
       signal: context.signal,
     });
