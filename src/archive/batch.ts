@@ -33,17 +33,17 @@ export interface AddedSource {
   readonly size: number;
 }
 
-/** Returns whether bytes are durable in the archive and not purged. */
+/** Reports whether a blob is durable in the archive and has not been purged. */
 export type StoredCheck = (hash: string) => boolean;
 
-/** Minimum size at which sealing may store a blob on its own. */
+/** Minimum size at which sealing can store a blob outside a block. */
 const LARGE_BYTES = 64 * 1024;
 
 const NOT_STORED: StoredCheck = () => false;
 
 /**
- * Records that the writer commits together. The caller limits a batch (to 128 messages, 4 MiB, 1 s) using `messages`,
- * `records` and `bytes`. Sizes are those of the raw bytes, so that batches are the same on every thread.
+ * A set of records that the writer commits together. The caller uses `messages`, `records` and `bytes` to limit a batch
+ * to 128 messages, 4 MiB and 1 s. Sizes are those of the raw bytes, so that batches are the same on every thread.
  */
 export abstract class Batch {
   messages = 0;
@@ -56,24 +56,24 @@ export abstract class Batch {
 
   /**
    * Adds a raw source of up to about 8 MiB, unless this batch already contains it. Each of its blobs is written once,
-   * unless `isBlobStored` returns true at commit. The buffer is not kept.
+   * unless `isBlobStored` returns true at commit. The buffer is not retained.
    *
-   * @param id the SHA-256 of `raw`. It is not verified, and a wrong one would make the message unreadable.
+   * @param id the SHA-256 of `raw`; not verified, and a wrong value would make the message unreadable
    */
   abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: StoredCheck): AddedSource;
 
-  /** Adds up to 4 MiB of bytes that belong to no message, and returns their hash. */
+  /** Adds up to 4 MiB of bytes that do not belong to a message, and returns their hash. */
   abstract addBlob(bytes: Buffer): BlobHash;
 
-  /** @throws TypeError if a rebuild could not read the fact */
+  /** @throws TypeError if a rebuild would be unable to read the fact */
   abstract addFact(fact: Fact): void;
 
-  /** Adds a message whose record has already been built, unless this batch contains it. */
+  /** Adds a message whose record has already been built, unless this batch already contains it. */
   protected abstract addMessage(id: MessageId, size: number, payload: Buffer): void;
 
   /**
    * Adds a raw source of any size from a file. Its blobs go into separate batches, which `commitBlobs` must commit and
-   * fold. Finally, the message's record joins this batch, which must not be committed before then.
+   * fold. The message's record is added last, and this batch must not be committed before then.
    */
   async addSourceFile(
     path: string,
@@ -101,7 +101,7 @@ export abstract class Batch {
     return { id, size };
   }
 
-  /** Called only by the writer. Nothing can be added once a commit has started. */
+  /** Called only by the writer. Nothing can be added after this call. */
   beginCommit(): void {
     this.requireOpen();
     this.#state = 'committing';
@@ -123,11 +123,11 @@ export abstract class Batch {
 
 interface PendingBlob {
   readonly bytes: Buffer;
-  /** The message that contains it. Undefined for separately added bytes, which are always written. */
+  /** The message that contains the blob. Undefined for separately added bytes, which are always written. */
   readonly of?: { readonly id: MessageId; readonly isBlobStored: StoredCheck };
 }
 
-/** A batch in this thread's memory, which splits each source into records when it is added. */
+/** A batch in this thread's memory. Splits each source into records as it is added. */
 export class LocalBatch extends Batch {
   readonly #held = new Set<MessageId>();
   readonly #blobs = new Map<BlobHash, PendingBlob>();
@@ -153,7 +153,7 @@ export class LocalBatch extends Batch {
     return hash;
   }
 
-  /** Adds a blob with its SHA-256. It is written even if it is stored already. */
+  /** Adds a blob under its SHA-256. The blob is written even if it is already stored. */
   addNamedBlob(hash: BlobHash, bytes: Buffer): void {
     this.requireOpen();
     this.count(bytes.length);
@@ -181,14 +181,14 @@ export class LocalBatch extends Batch {
     if (!this.#held.has(id)) this.#message(id, size, payload, payload.length);
   }
 
-  /** Yields the blobs that are written only if the archive lacks them, each with a message that contains it. */
+  /** Yields each blob that is written only if the archive lacks it, with a message that contains the blob. */
   *unsureBlobs(): Iterable<readonly [hash: BlobHash, message: MessageId]> {
     for (const [hash, { of }] of this.#blobs) if (of !== undefined) yield [hash, of.id];
   }
 
   /**
-   * Returns the records in log order: blobs, messages, facts. Large blobs come first, in descending order of size, so
-   * that sealing can pack the adjacent small records into blocks. Omits blobs that are now stored.
+   * Returns the records in log order: blobs, messages, facts. Large blobs come first, largest to smallest, so that
+   * sealing can pack the adjacent small records into blocks. Omits blobs that have been stored in the meantime.
    */
   ordered(): PendingRecord[] {
     const large: PendingRecord[] = [];
@@ -221,12 +221,12 @@ export interface BatchPosition {
   readonly space: RecordSpace;
   readonly chain: ChainState;
   readonly time: number;
-  /** Offset and ordinal of its first record. */
+  /** Offset of the batch's first record. */
   readonly offset: number;
   readonly ordinal: number;
 }
 
-/** Memory for serialising a batch. A larger batch gets temporary memory. */
+/** Buffer size for serialising a batch. A larger batch gets a temporary buffer. */
 export const BATCH_BUFFER_BYTES = 9 * 1024 * 1024;
 
 export function serializeBatch(batch: LocalBatch, place: BatchPosition, memory: Buffer) {

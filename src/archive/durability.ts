@@ -15,27 +15,26 @@ export interface AppendPosition {
   /** Offset of the batch's first record in generation 1 of the segment. */
   readonly offset: number;
   readonly ordinal: number;
-  /** Ordinal of the first record after its commit. */
+  /** Ordinal of the first record after the commit record. */
   readonly nextOrdinal: number;
 }
 
 export interface NextSegment {
   readonly segment: number;
-  /** The commit that precedes it. */
   readonly previous: ChainState;
 }
 
 /**
- * Makes batches durable. The writer calls one method at a time, in log order. After any failure except
- * `log-write-failed` and `disk-full`, it makes no further calls.
+ * Makes batches durable. The writer calls one method at a time, in log order. It makes no further calls after a failure
+ * other than `log-write-failed` or `disk-full`.
  */
 export interface Durability {
   /**
    * Resolves once the batch is durable at its position.
    *
    * @param bytes as in generation 1 of the segment; their memory is reused once the promise settles
-   * @throws `log-write-failed`, `disk-full` if the batch is not in the log; the caller may retry
-   * @throws `log-fenced` and any other error if it is unknown whether the batch is in the log
+   * @throws `log-write-failed`, `disk-full` if the batch is not in the log; the caller can retry
+   * @throws `log-fenced` and any other error if the batch may or may not be in the log
    */
   append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void>;
   /** Closes the current segment and starts the next one. Throws the same errors as `append`. */
@@ -74,7 +73,7 @@ export async function writeDurably(
   await convertSyncErrors(path, () => file().datasync());
 }
 
-/** Batches are made durable elsewhere; the local log is an unsynced copy. The writer stops if it cannot be written. */
+/** Keeps the local log as an unsynced copy of a remote one. The writer stops if the copy cannot be written. */
 export class RemoteDurability implements Durability {
   constructor(
     private readonly hot: HotFile,
@@ -87,7 +86,7 @@ export class RemoteDurability implements Durability {
   }
 
   async roll(next: NextSegment): Promise<void> {
-    // Opening the log does not check the bytes of a closed segment, so they must already be on disk.
+    // Opening the log does not check the bytes of a closed segment, so they must be on disk by now.
     await this.hot.sync();
     await acknowledged(null, () => this.elsewhere.roll(next));
     await this.#copying(() => this.hot.begin(next.segment, next.previous));
@@ -104,7 +103,7 @@ export class RemoteDurability implements Durability {
   }
 }
 
-/** Treats a failure as an unknown outcome unless the error guarantees that nothing happened. */
+/** Treats a failure as an unknown outcome, unless the error guarantees that nothing happened. */
 async function acknowledged(commit: number | null, act: () => Promise<void>): Promise<void> {
   try {
     await act();

@@ -2,7 +2,7 @@ import { defineErrors, errnoName, reasonText } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { localTime } from '../core/text.ts';
 
-/** Describes the process that holds, or on another machine last held, an archive's lock. @param host null for this machine */
+/** Describes an archive's lock holder; for another machine, its last known holder. @param host null for this machine */
 export function describeHolder(pid: number, command: string, since: string, host: string | null) {
   const program = terminalLine(`mailkeep ${command}`);
   const time = localTime(Date.parse(since));
@@ -11,7 +11,7 @@ export function describeHolder(pid: number, command: string, since: string, host
     : `last locked by process ${pid} (${program}) on ${terminalLine(host)}, ${time}`;
 }
 
-/** Errors that mean this process has no write access. */
+/** Errors that mean the process has no write access. */
 const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
 
 const KEEP =
@@ -30,12 +30,11 @@ const NOT_TAKEN: Readonly<Record<string, string>> = {
   'log-fenced': 'the lease was renewed meanwhile',
 };
 
-/** See docs/archive-format.md. */
 export type DamageReason =
   | 'segment-header'
   | 'segment-missing'
   | 'bytes'
-  /** The disk cannot read them. */
+  /** The disk reports a read error. */
   | 'unreadable'
   | 'payload'
   | 'commit'
@@ -49,7 +48,7 @@ export type DamageReason =
 
 export const archiveError = defineErrors({
   'in-use': {
-    /** Another process, or another part of this one, is writing to the archive. The fields are null if unknown. */
+    /** Another process, or another part of this one, is writing to the archive. Unknown fields are null. */
     'archive-in-use': (f: {
       dir: string;
       pid: number | null;
@@ -65,8 +64,8 @@ export const archiveError = defineErrors({
         : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
     ],
     /**
-     * The durability backend refused a commit, or it is unknown whether it accepted it. This writer accepts no further
-     * commits. `commit` is null if a segment was being closed.
+     * The durability backend refused a commit, or its reply was lost. This writer accepts no further commits. `commit`
+     * is null if a segment was being closed.
      */
     'log-fenced': ({
       commit,
@@ -88,12 +87,12 @@ export const archiveError = defineErrors({
         ? 'Check who owns the folder, and whether its file system is mounted read-only.'
         : 'Network file systems often cannot lock: put the archive on a local disk.',
     ],
-    /** The write left nothing behind. The writer continues once there is space. */
+    /** Nothing was written. The writer continues once there is space. */
     'disk-full': ({ file, bytes }: { file: string; bytes: number; errno: string }) => [
       `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
       'Free some space and run the command again; it continues where it stopped.',
     ],
-    /** The log was cut back to the last commit. */
+    /** The log was truncated to the last commit. */
     'log-write-failed': ({ file, errno }: { file: string; errno: string }) => {
       const reason = NOT_TAKEN[errno];
       return reason === undefined
@@ -106,12 +105,12 @@ export const archiveError = defineErrors({
             'The next pass tries again. If it keeps failing, check the registry.',
           ];
     },
-    /** The page cache of the file is no longer reliable, so the process must exit and reopen the archive. */
+    /** The file's page cache is unreliable after a failed sync, so the process must exit and reopen the archive. */
     'log-sync-failed': ({ file, errno }: { file: string; errno: string }) => [
       `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,
       'The disk may be failing (dmesg, smartctl). Run the command again once it is repaired; the log is checked when it is opened.',
     ],
-    /** It is unknown whether the batch was written, so the process must exit and reopen the archive. */
+    /** The batch may or may not have been written, so the process must exit and reopen the archive. */
     'log-thread-ended': (f: { file: string; reason: string; detail: string }) => [
       `The thread that writes ${f.file} ended (${f.reason}: ${f.detail}). What was committed before is safe.`,
       'Run the command again: it checks the end of the log and continues where it stopped.',
@@ -183,14 +182,14 @@ export const archiveError = defineErrors({
       `The stored bytes of message ${f.message} are damaged (${f.reason}).`,
       KEEP,
     ],
-    /** A blob's stored bytes do not match its hash, or the log lacks the blob at its position. */
+    /** A blob's stored bytes do not match its hash, or the log has no blob at the expected position. */
     'blob-damaged': (f: { blob: string; reason: DamageReason | 'hash' | 'absent' }) => [
       `The stored bytes of ${f.blob} are damaged (${f.reason}).`,
       KEEP,
     ],
   },
   origin: {
-    /** A segment must be fetched first. Its family is not `disk`, which would pause all accounts. */
+    /** A segment must be fetched first. The family is not `disk`, because that would pause all accounts. */
     'segment-elsewhere': ({ segment }: { segment: number }) => [
       `Segment ${segment} of the log is not on this disk yet.`,
       'Try again in a moment: it can be fetched.',

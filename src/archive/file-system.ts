@@ -19,26 +19,25 @@ import { errnoName, NOT_REGULAR } from '../core/errors.ts';
 import { makeFolders, openRegularFile } from '../core/files.ts';
 import { FILE_MODE, FOLDER_MODE, temporaryPath } from './format.ts';
 
-/** Returns the number of bytes that an ordinary user can still write to the disk of an existing directory. */
+/** Returns the free bytes on the disk of an existing directory, excluding any that are reserved for root. */
 export async function freeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize;
 }
 
 /**
- * The archive's only access to the disk, so that tests can simulate power cuts and full disks. Failures are Node's
- * system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
- *
- * Reading is synchronous, because reading a record from the page cache takes microseconds, a tenth of what the thread
- * pool would cost. Writing and syncing wait for the disk, so they are asynchronous.
+ * The archive's only access to the disk, which lets tests simulate power cuts and full disks. Failures are Node's
+ * system errors with their `code` (`ENOENT`, `ENOSPC`, …). Reading is synchronous, because reading a record from the
+ * page cache takes microseconds, a tenth of the thread pool's overhead. Writing and syncing wait for the disk, so they
+ * are asynchronous.
  */
 export interface FileLayer {
-  /** `read` and `write` require an existing file. `create` uses mode 0600 and throws `EEXIST` if the file exists. */
+  /** `read` and `write` require an existing file. `create` uses mode 0600, and throws `EEXIST` if the file exists. */
   open(path: string, access: 'read' | 'write' | 'create'): LogFile;
   list(folder: string): string[];
-  /** Creates a directory (0700) and its parents unless they exist. */
+  /** Creates a directory (0700) and any missing parents. */
   makeFolder(folder: string): void;
-  /** Replaces an existing file at `to`. Durable only after `syncFolder`. */
+  /** Replaces any existing file at `to`. Durable only after `syncFolder`. */
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
   /** Makes creations, renames and removals in a directory durable. */
@@ -48,7 +47,7 @@ export interface FileLayer {
 }
 
 export interface ReadFile {
-  /** May read less than requested. Returns 0 only at the end of the file or for an empty target. */
+  /** May read fewer bytes than requested. Returns 0 only at the end of the file or for an empty target. */
   read(target: Uint8Array, position: number): number;
   size(): number;
 }
@@ -56,13 +55,13 @@ export interface ReadFile {
 export interface LogFile extends ReadFile {
   /** May write only part of `bytes`. Returns the number of bytes written. */
   write(bytes: Uint8Array, position: number): Promise<number>;
-  /** Makes the written bytes and the length durable. */
+  /** Makes the written bytes and the file's length durable. */
   datasync(): Promise<void>;
   truncate(length: number): Promise<void>;
   close(): void;
 }
 
-/** Undefined for a directory, a pipe or a device, which cannot be a segment. */
+/** Opens a file. Returns undefined for a directory, pipe or device, none of which can be a segment. */
 export function openRegular(files: FileLayer, path: string): LogFile | undefined {
   try {
     return files.open(path, 'read');
@@ -73,7 +72,7 @@ export function openRegular(files: FileLayer, path: string): LogFile | undefined
   }
 }
 
-/** Creates a file, replacing any that unfinished work left behind. */
+/** Creates a file, replacing any left behind by unfinished work. */
 export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
   try {
     return files.open(path, 'create');
@@ -84,7 +83,7 @@ export async function createOrReplace(files: FileLayer, path: string): Promise<L
   }
 }
 
-/** Throws `EIO` if two writes in a row write nothing. */
+/** Writes all bytes. Throws `EIO` after two consecutive writes of 0 bytes. */
 export async function writeAll(file: LogFile, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   let idle = 0;
@@ -96,7 +95,7 @@ export async function writeAll(file: LogFile, bytes: Uint8Array, position: numbe
   }
 }
 
-/** Reads until the target is full or the file ends, and returns the number of bytes. */
+/** Reads until the target is full or the file ends, and returns the number of bytes read. */
 export function readFully(file: ReadFile, target: Uint8Array, position: number): number {
   let done = 0;
   while (done < target.length) {
@@ -134,14 +133,14 @@ export async function replaceFile(
     }
     await files.rename(temporary, path);
   } catch (error) {
-    // The next attempt replaces a file that cannot be removed now.
+    // If the file cannot be removed now, the next attempt replaces it.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   }
   await files.syncFolder(dirname(path));
 }
 
-/** Returns a file layer with some calls replaced. */
+/** Returns a copy of a file layer with some methods replaced. */
 export function overlayFiles(files: FileLayer, changes: Partial<FileLayer>): FileLayer {
   return {
     open: (path, access) => files.open(path, access),
@@ -155,7 +154,7 @@ export function overlayFiles(files: FileLayer, changes: Partial<FileLayer>): Fil
   };
 }
 
-/** Returns a file layer whose listings omit paths, so that readers treat those segments as missing. */
+/** Returns a file layer whose listings omit the given paths, so that readers treat those segments as missing. */
 export function hideFiles(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
   return overlayFiles(files, {
     list: (folder) => files.list(folder).filter((name) => !hidden.has(join(folder, name))),
@@ -163,10 +162,10 @@ export function hideFiles(files: FileLayer, hidden: ReadonlySet<string>): FileLa
 }
 
 interface FileSystem {
-  /** The kernel's name for it, such as `ext4`, `nfs4` or `fuse.sshfs`. */
+  /** The kernel's name for the file system, such as `ext4`, `nfs4` or `fuse.sshfs`. */
   readonly type: string;
   readonly mountPoint: string;
-  /** On network file systems, locks and syncing are often unreliable. */
+  /** True for a network file system, where locks and syncing are often unreliable. */
   readonly network: boolean;
 }
 
@@ -178,7 +177,7 @@ const NETWORK = new Set(
 const NETWORK_FUSE =
   /^fuse\.(.*ssh|.*s3|davfs|webdav|glusterfs|ceph|rclone|gvfs|smb|nfs|juicefs|gcsfuse|blobfuse)/;
 
-/** Returns the file system of a directory, which need not exist yet. Null unless on Linux. */
+/** Returns the file system of a directory, which need not exist yet. Returns null unless on Linux. */
 export function fileSystemOf(folder: string): FileSystem | null {
   const table = '/proc/self/mountinfo';
   if (!existsSync(table)) return null;
@@ -204,7 +203,7 @@ function contains(mountPoint: string, folder: string): boolean {
   return mountPoint === '/' || folder === mountPoint || folder.startsWith(`${mountPoint}/`);
 }
 
-/** Decodes octal escapes, which stand for spaces and backslashes. */
+/** Decodes the octal escapes that stand for spaces and backslashes. */
 function unescaped(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, octal: string) =>
     String.fromCharCode(Number.parseInt(octal, 8)),
@@ -221,7 +220,7 @@ const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);
 
 export const realFiles: FileLayer = {
-  // Opening must not block if a foreign archive or export contains a pipe instead of a file.
+  // Opening must not block if a foreign archive or export has a pipe in place of a file.
   open: (path, access) =>
     realFile(
       access === 'create' ? openSync(path, 'wx+', FILE_MODE) : openRegularFile(path, access),
@@ -251,7 +250,7 @@ function realFile(fd: number): LogFile {
   };
 }
 
-/** Network shares and Windows cannot sync a directory. There, the rename has to suffice. */
+/** Errors from network shares and Windows, which cannot sync a directory. There, the rename has to suffice. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 async function syncFolder(folder: string): Promise<void> {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Address, BlobHash, Listing, MessageId, Place } from '../core/types.ts';
 
-/** Returns undefined for invalid text. */
+/** Parses JSON. Returns undefined for invalid text. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -13,7 +13,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Returns true for a JSON object. Its fields are not checked. */
+/** Reports whether a value is a JSON object. Does not check its fields. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -24,7 +24,7 @@ export function isCount(value: unknown): value is number {
 
 const HASH = /^[0-9a-f]{64}$/;
 
-/** Returns true for a lower-case hexadecimal SHA-256. */
+/** Reports whether a value is a lower-case hexadecimal SHA-256. */
 export function isHash(value: unknown): value is string {
   return typeof value === 'string' && HASH.test(value);
 }
@@ -32,7 +32,7 @@ export function isHash(value: unknown): value is string {
 /** Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  // Plain loops, because every message adds a fact, and this accounts for most of its cost.
+  // Plain loops, because every message adds a fact, and these loops account for most of its cost.
   let text = '';
   if (Array.isArray(value)) {
     for (const item of value) text += `${text === '' ? '' : ','}${canonicalJson(item ?? null)}`;
@@ -48,13 +48,12 @@ export function canonicalJson(value: unknown): string {
 }
 
 type Check<T> = (value: unknown) => value is T;
-/** The type that a check proves. */
 export type Checked<C> = C extends Check<infer T> ? T : never;
 type Checks = Readonly<Record<string, Check<unknown>>>;
 type OptionalNames<C> = {
   [Name in keyof C]: undefined extends Checked<C[Name]> ? Name : never;
 }[keyof C];
-/** The object whose fields pass these checks. */
+/** The type of an object whose fields pass these checks. */
 type Shape<C> = {
   readonly [Name in Exclude<keyof C, OptionalNames<C>>]: Checked<C[Name]>;
 } & {
@@ -125,7 +124,7 @@ const listing: Check<Listing> = hasFields({
   extra: isObject,
 });
 
-/** Newer versions may have other reasons. */
+/** Accepts unknown reasons, because newer versions may add some. */
 const quarantineReason = (value: unknown): value is QuarantineReason => isText(value);
 export type QuarantineReason =
   | 'short'
@@ -139,18 +138,18 @@ const commitRange = (value: unknown): value is readonly [first: number, last: nu
   Array.isArray(value) && value.length === 2 && value.every(isCount);
 const removedPart = hasFields({
   ...mailbox,
-  /** The places that appeared from the first of these commits to the last. All places if no commits are given. */
+  /** First and last commit of the range in which the places appeared. Absent if all places are removed. */
   commits: isOptional(commitRange),
-  /** Paths of folders that are removed because they are now empty. */
+  /** Paths of folders that became empty and are removed too. */
   folders: isOptional(isTexts),
 });
 /** A removed part of a mailbox. */
 export type RemovedRange = Checked<typeof removedPart>;
 
 /**
- * The fields of each fact. Facts hold everything that the archive records apart from bytes. Each is one canonical JSON
- * object per record, about one place, so that forgetting a place means forgetting its facts. Facts carry no times,
- * because their batch's commit does.
+ * The fields of each type of fact. Facts record everything in the archive except bytes. Each record holds one fact as
+ * canonical JSON. A fact concerns a single place, so forgetting the place removes its facts. Facts have no times,
+ * because the commit of their batch has one.
  */
 const FACTS = {
   /** A mailbox was first seen, or its address changed. */
@@ -165,31 +164,31 @@ const FACTS = {
   },
   /** A folder was renamed. Its places and UID epochs continue under the new path. */
   'folder-renamed': { ...folder, to: isText },
-  /** A folder was removed. Its open places are ended by separate facts. */
+  /** A folder was removed. Separate facts end its open places. */
   'folder-gone': folder,
   /** The service reassigned the folder's UIDs, which now belong to `generation`. */
   generation: { ...folder, generation: isInteger, reason: isText },
-  /** A message appeared at a place. `size` is the size of the raw source as stored, in bytes. */
+  /** A message appeared at a place. `size` is the size of the stored raw source in bytes. */
   appeared: {
     ...placeFields,
     listing,
     docid: isInteger,
     message: isHash,
     size: isCount,
-    /** Why a source was accepted even though its size differs from the listing. Absent if the sizes agree. */
+    /** Why a source was accepted although its size differs from the listing. Absent if the sizes match. */
     accepted: isOptional(isOneOf('shorter-twice', 'longer-twice', 'host-rule')),
-    /** Present if the bytes were matched from another place without being downloaded. */
+    /** Present if the bytes were matched to another place's without a download. */
     assumedFrom: isOptional(place),
   },
   /** The flags of an open place changed to this set. */
   flags: { ...placeFields, flags: isTexts },
   /** The message was deleted at the service. */
   ended: { ...placeFields, reason: isText },
-  /** A place that had been ended by mistake, or whose UID returned with the same fingerprint, was reopened. */
+  /** A place was reopened. It had been ended by mistake, or its UID returned with the same fingerprint. */
   reopened: { ...placeFields, flags: isTexts, reason: isText },
-  /** The deletion guard holds a missing place open, or releases it. */
+  /** The deletion guard started or stopped holding a missing place open. */
   held: { ...placeFields, held: isBoolean },
-  /** A place that was matched without being downloaded has been verified. `message` is its real content. */
+  /** A place that was matched without a download has been verified. `message` is its actual content. */
   verified: {
     ...placeFields,
     message: isHash,
@@ -197,7 +196,7 @@ const FACTS = {
     size: isCount,
     corrected: isBoolean,
   },
-  /** A message could not be fetched in full. Received bytes, if any, are in the blob `kept`. */
+  /** A message could not be fetched in full. `kept` is the blob with the received bytes, if any. */
   quarantined: {
     ...placeFields,
     listing,
@@ -209,7 +208,7 @@ const FACTS = {
   released: { ...placeFields, reason: isOneOf('stored', 'ended', 'forgotten') },
   /** The user acknowledged an incomplete message. */
   acknowledged: placeFields,
-  /** The reconciliation of a folder, at most one per folder and day. */
+  /** The reconciliation of a folder, at most once a day per folder. */
   certificate: {
     ...folder,
     generation: isInteger,
@@ -220,30 +219,30 @@ const FACTS = {
     held: isNumber,
     forgotten: isNumber,
     complete: isBoolean,
-    /** Start of the period in which every UID has been accounted for, ISO 8601. */
+    /** Start of the period during which every UID has been accounted for, ISO 8601. */
     since: isText,
   },
   /**
-   * Bytes that a repair could not find anywhere, with their hash and their size (0 if unknown). If they reappear, they
-   * are stored again in a record after this fact.
+   * A repair could not find these bytes anywhere. `size` is 0 if unknown. If the bytes reappear, they are stored again
+   * in a record after this fact.
    */
   missing: { kind: isOneOf('message', 'blob'), hash: isHash, size: isCount },
   /**
-   * The bytes of a message were deliberately removed, together with its facts. This fact therefore lists the places
-   * where the service still has the message. These are forgotten rather than missing, and are not fetched again. An
-   * incomplete message that is forgotten never got a message ID; in that case, `message` is a placeholder.
+   * The bytes of a message were removed on purpose, together with its facts. This fact therefore lists the places where
+   * the service still has the message. These places are forgotten rather than missing, and are not fetched again. An
+   * incomplete message has no message ID, so if one is forgotten, `message` is a placeholder.
    */
   purged: {
     message: isHash,
     reason: isOneOf('forgotten', 'pruned'),
     places: isOptional(isListOf(place)),
-    /** The message's earlier places, which had already ended. */
+    /** The message's places that had already ended. */
     ended: isOptional(isListOf(place)),
-    /** Blobs that were removed with it because no other message uses them. */
+    /** Blobs that were removed with the message because no other message uses them. */
     blobs: isOptional(isListOf(isHash)),
-    /** If present, `message` is a number that identifies no message. */
+    /** If present, `message` is a number that does not identify a message. */
     removed: isOptional(isListOf(removedPart)),
-    /** Nothing was removed. Forgotten bytes arrived again from `places` and were not stored. */
+    /** Nothing was removed. Forgotten bytes were received again from `places` and were not stored. */
     again: isOptional((value): value is true => isBoolean(value)),
   },
 };
@@ -257,7 +256,7 @@ const CHECKS: ReadonlyMap<string, Check<unknown>> = new Map(
   Object.entries<Checks>(FACTS).map(([name, checks]) => [name, hasFields(checks)]),
 );
 
-/** Checks the fields of a fact. Accepts unknown names and fields from newer versions, so switches must handle them. */
+/** Checks a fact's fields. Accepts unknown names and fields from newer versions, so switches must handle them. */
 export function isFact(value: unknown): value is Fact {
   if (!isObject(value) || typeof value.fact !== 'string') return false;
   return CHECKS.get(value.fact)?.(value) ?? true;
@@ -268,7 +267,7 @@ export const RECORD_KIND = { blob: 1, message: 2, fact: 3, commit: 4 } as const;
 
 /**
  * The position of a record. Sealing and purging preserve its segment and its ordinal, which counts from 0. `offset` is
- * valid only in generation 1, because the footer of a sealed file maps ordinals.
+ * valid only in generation 1; a sealed file's footer maps ordinals to offsets.
  */
 export interface Position {
   readonly segment: number;
@@ -284,7 +283,7 @@ export interface Commit {
   readonly hash: string;
 }
 
-/** What the catalog needs from a record, whose bytes remain in the log. */
+/** The part of a record that the catalog needs. The record's bytes remain in the log. */
 export type RecordMeaning =
   | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
   | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
@@ -310,9 +309,9 @@ const DOMAIN = Buffer.from('mailkeep commit 1\n', 'latin1');
 
 export interface CommitRecord extends Commit {
   readonly previous: string;
-  /** Number of records in the batch, without the commit. */
+  /** Number of records in the batch, excluding the commit. */
   readonly records: number;
-  /** The commit's position, for a reader that has lost count. */
+  /** The commit's ordinal, so that a reader can resume counting after damage. */
   readonly ordinal: number;
   readonly offset: number;
 }
@@ -345,9 +344,9 @@ export class Identities {
 }
 
 /**
- * Returns the SHA-256 of `mailkeep commit 1\n`, the previous commit's hash (32 bytes), number (u64), time (u64,
- * milliseconds) and the identities of the batch's records in order, little-endian. Codecs and positions are left out, so
- * that recompressing or purging a record keeps the chain valid.
+ * Returns the SHA-256 of `mailkeep commit 1\n` followed by the previous commit's hash (32 bytes), number (u64), time
+ * (u64, milliseconds) and the identities of the batch's records in order, little-endian. Excludes codecs and positions,
+ * so that recompressing or purging a record keeps the chain valid.
  */
 export function commitHash(
   previous: string,
@@ -367,7 +366,7 @@ export function encodeCommit(commit: CommitRecord): Buffer {
   return Buffer.from(canonicalJson(commit), 'utf8');
 }
 
-/** Undefined if the payload is not a commit. */
+/** Returns undefined if the payload is not a commit. */
 export function decodeCommit(payload: Buffer): CommitRecord | undefined {
   const value = parseJson(payload.toString('utf8'));
   if (!isCommit(value)) return undefined;
@@ -380,7 +379,7 @@ const isCommit = hasFields({
   ...{ records: isCount, ordinal: isCount, offset: isCount },
 });
 
-/** Version of this header, independent of FORMAT. */
+/** Version of the segment header, independent of FORMAT. */
 const HEADER_VERSION = 1;
 
 export const SEGMENT_HEADER_BYTES = 64;
@@ -403,8 +402,8 @@ export function genesisHash(archiveId: Buffer): string {
 }
 
 /**
- * Little-endian: magic 4, version u16, generation u16, archive ID 8, segment u32, number u64 and hash 32 of the previous
- * commit, CRC-32 of the 60 bytes before it.
+ * Encodes a header, little-endian: magic 4, version u16, generation u16, archive ID 8, segment u32, number u64 and hash
+ * 32 of the previous commit, CRC-32 of the preceding 60 bytes.
  */
 export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
@@ -419,7 +418,7 @@ export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   return bytes;
 }
 
-/** Undefined unless this is an intact header of this version. */
+/** Returns undefined unless the bytes are an intact header of this version. */
 export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 4).equals(SEGMENT_MAGIC))
     return undefined;
@@ -436,19 +435,19 @@ export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
 
 export const RECORD_HEADER_BYTES = 64;
 
-/** All kinds of records in a file. Only sealed files have blocks and footers. */
+/** All record kinds that a file can contain. Only sealed files have blocks and footers. */
 export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
 
 /** How a payload is stored. Only FORMAT 2 allows zstd. */
 export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
 
-/** Marks a record whose payload was deliberately removed. Its identity is kept, so the chain remains valid. */
+/** Marks a record whose payload was removed on purpose. Its identity is kept, so the chain remains valid. */
 export const FLAG_PURGED = 1;
 
 const RECORD_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
 const RECORD_MAGIC_NUMBER = RECORD_MAGIC.readUInt32LE(0);
 
-/** Offset of the archive ID in a record header. A search for lost records looks for this ID. */
+/** Offset of the archive ID in a record header. A search for lost records scans for this ID. */
 export const RECORD_ID_OFFSET = 52;
 
 export interface RecordHeader {
@@ -463,14 +462,14 @@ export interface RecordHeader {
   readonly crc: number;
 }
 
-/** The archive and segment that a header belongs to. Its CRC covers them and its offset. */
+/** The archive and segment that a header belongs to. The header's CRC covers both, and the header's offset. */
 export interface RecordSpace {
   readonly archiveId: Buffer;
   readonly segment: number;
 }
 
-// 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at one
-// position in one archive, so no bytes in a message can pass for a record, not even a segment sent by mail.
+// 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at
+// one position in one archive, so message bytes cannot pass for a record, even if they are an attached segment.
 const sealed = Buffer.alloc(72);
 
 /** @param offset position of the header in the file */
@@ -495,7 +494,7 @@ export function writeRecordHeader(
   target.writeUInt32LE(crc32(sealed), at + 60);
 }
 
-/** Undefined unless there is an intact header of this archive, segment and offset. The hash is a copy. */
+/** Returns undefined unless there is an intact header of this archive, segment and offset. The hash is a copy. */
 export function readRecordHeader(
   source: Buffer,
   at: number,
@@ -526,14 +525,14 @@ function sealPlace(segment: number, offset: number): void {
   sealed.writeUInt32LE(segment, 68);
 }
 
-/** Once a segment reaches this size, the next batch starts a new one. */
+/** Segment size at which the next batch starts a new segment. */
 export const SEGMENT_BYTES = 64 * 1024 * 1024;
 
-/** Only the owner has access to an archive. */
+/** Gives access to the owner only. */
 export const FOLDER_MODE = 0o700;
 export const FILE_MODE = 0o600;
 
-/** The file `log/<number>.<generation>.seg`. Generation 1 is unsealed, and higher ones are sealed. */
+/** The file `log/<number>.<generation>.seg`. Generation 1 is unsealed; higher generations are sealed. */
 export interface SegmentFile {
   readonly segment: number;
   readonly generation: number;
@@ -555,7 +554,7 @@ export function segmentPath(dir: string, file: SegmentFile): string {
   return join(logFolder(dir), segmentName(file));
 }
 
-/** Returns the name for an unfinished file, which readers ignore and the next writer removes. */
+/** Returns the path of an unfinished file. Readers ignore such files, and the next writer removes them. */
 export function temporaryPath(path: string): string {
   return `${path}.tmp`;
 }
@@ -576,13 +575,13 @@ export function parseSegmentName(name: string): SegmentFile | undefined {
   return match === null ? undefined : { segment: Number(match[1]), generation: Number(match[2]) };
 }
 
-/** Undefined unless this is the name of a torn tail. */
+/** Returns the number in the name of a torn tail; undefined for any other name. */
 export function parseTailName(name: string): number | undefined {
   const match = TAIL_NAME.exec(name);
   return match === null ? undefined : Number(match[1]);
 }
 
-/** Returns 32 pooled bytes. For small records, this is twice as fast as `hash` with the encoding `buffer`. */
+/** Returns 32 pooled bytes. For small records, this is twice as fast as `hash` with the `buffer` encoding. */
 export function sha256(bytes: Buffer): Buffer {
   return Buffer.from(hash('sha256', bytes, 'binary'), 'binary');
 }

@@ -15,12 +15,12 @@ export interface HotSegment {
   readonly file: LogFile;
   readonly path: string;
   readonly segment: number;
-  /** Offset of the next batch. A failed write may have left bytes beyond it. */
+  /** Offset of the next batch. A failed write can leave bytes beyond it. */
   readonly offset: number;
   readonly ordinal: number;
 }
 
-/** Creates a segment durably. It is renamed once complete, so no segment has a torn header. */
+/** Creates a segment durably. The file is renamed only once complete, so a segment never has a torn header. */
 export async function createSegment(
   files: FileLayer,
   dir: string,
@@ -61,7 +61,7 @@ export async function createSegment(
 
 /**
  * Writes a log file under a temporary name, makes it durable, checks it and renames it. If the process is killed at any
- * point, the previous state remains. The temporary file is removed on failure, or if the check returns false.
+ * point, the previous state remains. Removes the temporary file on failure, or if the check returns false.
  *
  * @param bytes disk space required, for the error
  * @returns the result of `write`
@@ -73,7 +73,7 @@ export async function publishFile<T>(
   bytes: number,
   steps: {
     readonly write: (target: LogFile) => Promise<T>;
-    /** Reads the file back under its temporary name. */
+    /** Checks the file, which still has its temporary name. */
     readonly check: (temporary: string, written: T) => unknown;
   },
 ): Promise<T> {
@@ -97,13 +97,13 @@ export async function publishFile<T>(
     await convertSyncErrors(path, () => files.syncFolder(dirname(path)));
     return written;
   } catch (error) {
-    // If the file cannot be removed now, the next attempt replaces it, or it is removed when the log is next opened.
+    // If the file cannot be removed now, the next attempt replaces it, or opening the log removes it.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   }
 }
 
-/** Converts system errors from a write. @throws `disk-full`, `log-write-failed` */
+/** Runs a write and converts its system errors. @throws `disk-full`, `log-write-failed` */
 export async function convertWriteErrors<T>(
   path: string,
   bytes: number,
@@ -118,7 +118,7 @@ export async function convertWriteErrors<T>(
   }
 }
 
-/** Converts errors from a sync. @throws `log-sync-failed` */
+/** Runs a sync and converts its errors. @throws `log-sync-failed` */
 export async function convertSyncErrors(path: string, act: () => Promise<void>): Promise<void> {
   try {
     await act();
@@ -127,7 +127,7 @@ export async function convertSyncErrors(path: string, act: () => Promise<void>):
   }
 }
 
-/** The file for the segment being written. Every method throws `disk-full`, `log-write-failed` or `log-sync-failed`. */
+/** The file of the segment being written. Every method throws `disk-full`, `log-write-failed` or `log-sync-failed`. */
 export class HotFile {
   #file: LogFile;
   #path: string;

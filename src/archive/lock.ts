@@ -26,22 +26,22 @@ import {
 
 const isNote = hasFields({
   pid: (value): value is number => isCount(value) && value > 0,
-  /** The mailkeep command, such as `daemon`. Empty for a program that uses the library. */
+  /** The mailkeep command, such as `daemon`. Empty if a program uses the library. */
   command: isText,
   /** ISO 8601 in UTC. */
   since: (value): value is string => isText(value) && !Number.isNaN(Date.parse(value)),
   host: isText,
-  /** When the process started, as reported by the system, because process IDs are reused. Null if unknown. */
+  /** Start time of the process as reported by the system, because process IDs are reused. Null if unknown. */
   started: isTextOrNull,
 });
 type Note = Checked<typeof isNote>;
 
 interface LockHolder extends Pick<Note, 'pid' | 'command' | 'since'> {
-  /** Another machine or container, whose processes cannot be checked. Null for this one. */
+  /** Name of another machine or container, whose processes cannot be checked. Null for this machine. */
   readonly host: string | null;
 }
 
-/** The holder of the lock writes this file and removes it on release. A killed process leaves it behind. */
+/** Returns the path of the file that identifies the lock's holder. A killed process leaves the file behind. */
 export function holderPath(dir: string): string {
   return join(dir, 'lock.json');
 }
@@ -52,7 +52,7 @@ export function setProcessName(command: string): void {
   ownCommand = command;
 }
 
-/** Records this process as the holder. A failed write is ignored, because the note is only for humans. */
+/** Records this process as the holder. Ignores a failed write, because the file is only for humans. */
 function noteHolder(dir: string): void {
   const { pid } = process;
   const note: Note = {
@@ -79,7 +79,7 @@ function dropHolder(dir: string): void {
   }
 }
 
-/** Null if there is no note or its process was killed. */
+/** Returns the lock's holder, or null if none is recorded or its process has exited. */
 export function readHolder(dir: string): LockHolder | null {
   const note = readNote(holderPath(dir));
   if (note === null) return null;
@@ -115,7 +115,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Returns the boot and the clock tick at which a process started (proc_pid_stat(5), field 22). Null unless on Linux. */
+/** Returns the boot ID and clock tick at which a process started (proc_pid_stat(5), field 22). Null unless on Linux. */
 export function processStart(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
@@ -130,11 +130,9 @@ export function processStart(pid: number): string | null {
 }
 
 /**
- * Locks an archive for its only writer, without waiting for the lock. The lock is an exclusive transaction on the
- * SQLite file `lock`, which the system frees even after `kill -9`. Creates the directory (0700) if it is missing.
- *
- * Nothing else in this process may open that file, because POSIX drops a process's locks on a file when any of its
- * descriptors is closed.
+ * Locks an archive for its only writer, without waiting. The lock is an exclusive transaction on the SQLite file
+ * `lock`, which the system releases even after `kill -9`. Creates the directory (0700) if missing. Nothing else in this
+ * process may open that file: POSIX drops a process's locks on a file when any of its descriptors is closed.
  *
  * @throws `archive-in-use` if another process holds the lock; `archive-lock-failed` if the file cannot be locked
  */
@@ -144,16 +142,16 @@ export function acquireLock(dir: string) {
   let released = false;
   return {
     release: () => {
-      // After a second call, the note may belong to the next holder.
+      // After a second call, the file may belong to the next holder.
       if (!released) dropHolder(dir);
       released = true;
-      // This rolls back the empty transaction and frees the lock.
+      // Rolls back the empty transaction, which releases the lock.
       held.close();
     },
   };
 }
 
-/** Takes the lock and releases it immediately. @throws the same errors as `acquireLock` */
+/** Checks that the lock is available. @throws the same errors as `acquireLock` */
 export function tryLock(dir: string): void {
   lockFile(dir).close();
 }
@@ -166,7 +164,7 @@ function lockFile(dir: string): Database.Database {
     const isNew = !existsSync(path);
     database = new Database(path, { timeout: 0 });
     if (isNew) chmodSync(path, FILE_MODE);
-    // SQLite starts a transaction on a read-only file too, but such a lock excludes nobody.
+    // SQLite can start a transaction on a read-only file, but that lock excludes nobody.
     accessSync(path, constants.R_OK | constants.W_OK);
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
@@ -181,7 +179,7 @@ function lockFile(dir: string): Database.Database {
   return database;
 }
 
-/** SQLite reports only that it cannot open a file, so this asks the system for the reason. */
+/** Asks the system why the file cannot be opened, because SQLite does not report the reason. */
 function whyNot(dir: string, error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   try {

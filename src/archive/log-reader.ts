@@ -60,10 +60,10 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/** Returns the positions of the facts in a segment's nth commit, counting from 0. Undefined if there is none. */
+/** Returns the positions of the facts in a segment's nth commit, counting from 0; undefined if n is too large. */
 type CommitsOf = (n: number) => readonly Position[] | undefined;
 
-/** Finds a commit's facts, which are the records right before it. Walks each part of an unsealed file once. */
+/** Finds the facts of a commit, which directly precede it. Walks each part of an unsealed file only once. */
 class CommitFacts {
   readonly #known = new WeakMap<OpenSegment, CommitsOf>();
 
@@ -75,7 +75,7 @@ class CommitFacts {
   /**
    * Returns a commit's facts in log order, except purged ones.
    *
-   * @throws `log-damaged` if the log has no such commit or a fact is unreadable; `segment-elsewhere`
+   * @throws `log-damaged` if the log does not have the commit or a fact is unreadable; `segment-elsewhere`
    */
   read(commit: number): Fact[] {
     const segment = this.#segmentOf(commit);
@@ -92,7 +92,7 @@ class CommitFacts {
     });
   }
 
-  /** Returns the last segment that starts before a commit. Asks for a remote segment only if it may hold the commit. */
+  /** Returns the last segment that starts before a commit. Requests a remote one only if it can contain the commit. */
   #segmentOf(commit: number): number {
     const numbers = this.segments.numbers();
     let [low, high] = [0, numbers.length];
@@ -117,7 +117,7 @@ class CommitFacts {
     return found;
   }
 
-  /** Returns the index of the local segment nearest the middle of a range. Undefined if none is local. */
+  /** Returns the index of the local segment closest to the middle of a range. Undefined if none is local. */
   #nearMiddle(numbers: readonly number[], low: number, high: number): number | undefined {
     const middle = (low + high) >>> 1;
     for (let distance = 0; distance < high - low; distance += 1) {
@@ -191,7 +191,7 @@ export interface LogReaderOptions {
   readonly dir: string;
   readonly locator: Locator;
   readonly files?: FileLayer;
-  /** Fetches segments that are not on the local disk. By default, all are assumed to be local. */
+  /** Fetches segments that are not on the local disk. By default, all segments are local. */
   readonly segments?: SegmentStore;
 }
 
@@ -210,12 +210,11 @@ export function openLogReader(options: LogReaderOptions): CachedReader {
 }
 
 /**
- * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Complete sources and blobs are
- * guaranteed to have the requested hash. Buffers may be views of shared memory, so they must not be written to.
- *
- * Every method throws `bytes-unknown` if the locator has no position, `bytes-purged` if the bytes were removed on
- * purpose, `message-damaged` or `blob-damaged` if they differ from what was stored, and `segment-elsewhere` if a
- * segment must be fetched first (see `fetching`).
+ * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Verifies that complete sources
+ * and blobs have the requested hash. Do not write to the returned buffers, which may be views of shared memory. Every
+ * method throws `bytes-unknown` if the locator has no position, `bytes-purged` if the bytes were removed on purpose,
+ * `message-damaged` or `blob-damaged` if they differ from what was stored, and `segment-elsewhere` if a segment must be
+ * fetched first (see `fetching`).
  */
 class CachedReader {
   readonly #facts: CommitFacts;
@@ -232,7 +231,7 @@ class CachedReader {
     return this.#twice(() => this.#whole(id, this.#message(id)));
   }
 
-  /** Streams a raw source of any size. The source is verified only if the stream ends without an error. */
+  /** Streams a raw source of any size. The source is verified only once the stream has ended without an error. */
   async *streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
     const whole = createHash('sha256');
     const pieces = rebuildPieces(
@@ -249,7 +248,7 @@ class CachedReader {
       throw archiveError('message-damaged', { message: id, reason: 'hash' });
   }
 
-  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if that is the whole source. */
+  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if those are all of its bytes. */
   readSource(id: MessageId, maxBytes: number): ReadSource {
     return this.#twice(() => {
       const payload = this.#message(id);
@@ -297,18 +296,18 @@ class CachedReader {
   /**
    * Returns a commit's facts in log order, except purged ones.
    *
-   * @throws `log-damaged` if the log has no such commit
+   * @throws `log-damaged` if the log does not have the commit
    */
   factsOf(commit: number): readonly Fact[] {
     return this.#twice(() => this.#facts.read(commit));
   }
 
-  /** Caches an inflated block from a scan, because most of its messages are read soon after their batch. */
+  /** Caches an inflated block from a scan, because most of its messages are read soon afterwards. */
   keepBlock(path: string, offset: number, block: Buffer): void {
     this.segments.keep(path, offset, block);
   }
 
-  /** Closes files and forgets directory listings, for example after a purge. */
+  /** Closes files and discards cached directory listings, for example after a purge. */
   refresh(): void {
     this.segments.forget();
   }
@@ -317,7 +316,7 @@ class CachedReader {
     this.segments.forget();
   }
 
-  /** Reads a blob that a recipe needs. The log contains the blob, so a missing position means damage. */
+  /** Reads a blob for a recipe. The log contains every such blob, so a missing position means damage. */
   readonly #blobSource = (hash: BlobHash): Buffer => {
     if (this.locator.blob(hash) === undefined)
       throw archiveError('blob-damaged', { blob: hash, reason: 'absent' });
@@ -352,7 +351,7 @@ class CachedReader {
     }
   }
 
-  /** Retries once after a failure, because sealing or a purge may have replaced a file since it was looked up. */
+  /** Retries once after a failure, because sealing or a purge may have replaced a file after it was looked up. */
   #twice<T>(act: () => T): T {
     try {
       return act();
@@ -367,7 +366,7 @@ class CachedReader {
   }
 }
 
-/** A part of the log that differs from what was written. */
+/** A damaged part of the log. */
 export interface LogDamage extends Problem {
   readonly file: string;
   readonly segment: number;
@@ -377,7 +376,7 @@ export type ScanEvent =
   /** `sound` if every hash and the chain were verified. Otherwise, damage events precede the batch. */
   | { readonly what: 'batch'; readonly batch: CommittedBatch; readonly sound: boolean }
   | { readonly what: 'damage'; readonly damage: LogDamage }
-  /** Bytes after the last commit, because a writer is running or was interrupted. They do not belong to the archive. */
+  /** Bytes after the last commit, from a running or interrupted writer. They are not part of the archive. */
   | {
       readonly what: 'tail';
       readonly segment: number;
@@ -390,9 +389,9 @@ export interface ScanOptions {
   readonly files?: FileLayer;
   /** Fetches remote segments when the scan reaches them. By default, all are local. */
   readonly segments?: SegmentStore | undefined;
-  /** Starts after this commit, and does not read older segments. */
+  /** Starts after this commit. Older segments are not read. */
   readonly after?: ExpectedCommit | undefined;
-  /** The highest commit that a catalog or a checkpoint has seen. Errors up to it are damage, not a torn tail. */
+  /** Highest commit in a catalog or checkpoint. Errors up to it are damage rather than a torn tail. */
   readonly seen?: number | undefined;
   /** Receives each inflated block before its records' batch, and takes ownership of its memory. */
   readonly inflated?: ((path: string, offset: number, block: Buffer) => void) | undefined;
@@ -400,8 +399,8 @@ export interface ScanOptions {
 
 /**
  * Reads the log in order and verifies CRCs, the SHA-256 of every record and the chain of commits. Needs no lock. After
- * damage, it continues with all readable records whose position is certain. If the log ends before `after` or has a
- * different commit with that number, it is damaged (`ends-early`, `diverged`).
+ * damage, continues with all readable records whose position is certain. The log counts as damaged if it ends before
+ * `after` (`ends-early`) or has a different commit with that number (`diverged`).
  *
  * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system read errors; errors from
  * fetching a segment
@@ -452,7 +451,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
   if (!scan.reached) yield scan.lost(dir, segments.at(-1) ?? 0, 'ends-early');
 }
 
-/** Returns whether a segment may hold a commit or starts right after it. False if its header is unreadable. */
+/** Reports whether a segment may contain a commit or starts right after it. False if its header is unreadable. */
 function beginsBy(
   files: FileLayer,
   dir: string,
@@ -466,7 +465,7 @@ function beginsBy(
   return opened.header.previousNumber <= commit;
 }
 
-/** Opens a segment even if sealing has replaced its file since it was listed. Undefined if no header is intact. */
+/** Opens a segment even if sealing replaced its file after the listing. Returns undefined if no header is intact. */
 export function reopenSegment(
   files: FileLayer,
   dir: string,
@@ -491,9 +490,9 @@ export function reopenSegment(
   }
 }
 
-/** Follows the chain from segment to segment, and records whether the first commit was reached. */
+/** Checks that each segment continues the chain, and records whether the first commit was reached. */
 class LogScan {
-  /** Undefined at the start and after a lost segment. In these cases, the next header is trusted. */
+  /** Undefined at the start and after a lost segment; the next header is then trusted. */
   #chain: ChainState | undefined;
   reached: boolean;
 
@@ -516,7 +515,7 @@ class LogScan {
     const { inflated } = this;
     const reading: RecordReading = {
       digest: true,
-      // `interpretRecord` returns no view of a payload.
+      // `interpretRecord` never returns a view of a payload.
       releases: true,
       ...(inflated && { inflated: (offset, block) => inflated(opened.path, offset, block) }),
     };
@@ -586,13 +585,13 @@ function damage({ path, name }: OpenSegment, problem: Problem): ScanEvent {
   return { what: 'damage', damage: { file: path, segment: name.segment, ...problem } };
 }
 
-/** A log's last commit (number 0 before the first), with the archive's ID. */
+/** A log's last commit (number 0 if there is none), with the archive's ID. */
 export type LogHead = ReturnType<typeof readLogHead>;
 
 /**
  * Reads the last segment and returns the log's last commit. Needs no lock.
  *
- * @param expected the commit that the catalog has reached, which the log must contain
+ * @param expected the catalog's last commit, which the log must contain
  * @throws `archive-missing` and other format errors; `log-damaged` if the last segment is damaged; `log-ends-early`
  */
 export function readLogHead(dir: string, expected?: ExpectedCommit) {
@@ -616,12 +615,12 @@ export function readLogHead(dir: string, expected?: ExpectedCommit) {
   });
 }
 
-/** Enough for the last commit record of an unsealed segment, which takes about 400 bytes. */
+/** Enough for an unsealed segment's last commit record, which takes about 400 bytes. */
 const LAST_BYTES = 4_096;
 
 /**
- * Returns the number of the log's last commit, for read-only commands. Undefined if it is unreadable. Reads only the
- * last record without hashing it, unless the last segment ends with unfinished work.
+ * Returns the number of the log's last commit, for read-only commands. Returns undefined if it is unreadable. Reads
+ * only the last record without hashing it, unless the last segment ends with unfinished work.
  */
 export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
   try {
@@ -641,7 +640,7 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   }
 }
 
-/** Returns the commit at the very end of the file. A header is valid at only one offset, so the match is certain. */
+/** Returns the commit that ends at the end of the file. A header is valid at one offset, so the match is certain. */
 function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
   const size = file.size();
   const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);
@@ -658,7 +657,7 @@ function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | un
   return undefined;
 }
 
-/** Undefined if the last commit of a sealed segment is damaged. @param end offset of the footer */
+/** Returns a sealed segment's last commit, or undefined if damaged. @param end offset of the footer */
 export function sealedCommit(
   { file, header: space }: OpenSegment,
   index: SealedIndex,

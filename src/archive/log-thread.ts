@@ -29,10 +29,10 @@ import {
 import { BLOB_BYTES } from './payload.ts';
 
 const FIRST_BYTES = 1024 * 1024;
-/** A batch closes at 4 MiB. The source that closes it is seldom larger than 2 MiB, but may be up to 8 MiB. */
+/** A batch closes at 4 MiB. The source that closes it is rarely larger than 2 MiB, but can be up to 8 MiB. */
 const USUAL_BYTES = 6 * 1024 * 1024;
 
-/** Memory shared with the log thread, which holds the bytes of one batch at a time. It grows with the largest batch. */
+/** Memory shared with the log thread. Holds the bytes of one batch at a time, and grows with the largest batch. */
 class SharedBuffer {
   #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });
   #used = 0;
@@ -50,7 +50,7 @@ class SharedBuffer {
     return at;
   }
 
-  /** Empties the tray. Returns false if its memory is too large to keep. */
+  /** Empties the buffer. Returns false if its memory is too large to keep. */
   clear(): boolean {
     this.#used = 0;
     return this.#memory.byteLength <= USUAL_BYTES;
@@ -68,7 +68,7 @@ class SharedBuffer {
   }
 }
 
-/** Bytes in a tray. A `payload` is the record of a message that was split beforehand. */
+/** Bytes in a shared buffer. A `payload` is the record of a message that has already been split. */
 interface TrayEntry {
   readonly is: 'source' | 'payload' | 'blob';
   readonly hash: string;
@@ -89,7 +89,7 @@ interface AppendJob {
 interface Appended {
   readonly commit: CommittedBatch['commit'];
   readonly blobs: readonly (readonly [hash: BlobHash, size: number])[];
-  /** The offset of each record. */
+  /** One offset per record. */
   readonly offsets: Float64Array;
   readonly bytes: number;
   readonly nextOrdinal: number;
@@ -153,7 +153,7 @@ export class SharedBufferBatch extends Batch {
     return { path, place, memory: this.buffer.memory, entries: this.#entries, facts: this.#lines };
   }
 
-  /** Returns the same batch for use on this thread, because the log thread may have exited. */
+  /** Returns the same batch for use on this thread, in case the log thread has exited. */
   local(): LocalBatch {
     const { memory } = this.buffer;
     const job = { memory, entries: this.#entries, facts: this.#lines };
@@ -164,7 +164,7 @@ export class SharedBufferBatch extends Batch {
     return blobs.flatMap(([hash, message]) => (this.#isStored(hash, message) ? [hash] : []));
   }
 
-  /** Combines the thread's result with the content of the records, in log order. */
+  /** Combines the thread's result with the records' content, in log order. */
   committed({ commit, blobs, offsets }: Appended, place: BatchPosition): CommittedBatch {
     const records: FoldedRecord[] = [];
     const add = (meaning: RecordMeaning): void => {
@@ -196,7 +196,7 @@ export class SharedBufferBatch extends Batch {
   }
 }
 
-/** Builds a batch from a tray. Literals remain in the tray. */
+/** Builds a batch from a shared buffer. Literals remain in the buffer. */
 function localBatch(
   files: FileLayer,
   { memory, entries, facts }: Pick<AppendJob, 'memory' | 'entries' | 'facts'>,
@@ -225,7 +225,7 @@ export type FromLogThread =
   | { readonly appended: Appended }
   | { readonly thrown: TransferredError };
 
-/** The bytes of a batch are outside V8's heap. */
+/** Heap limits. The bytes of a batch are outside V8's heap. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
 export type LogLink = Pick<
@@ -245,8 +245,8 @@ interface Running {
 }
 
 /**
- * The thread that splits sources, serialises batches and writes them to the log, one at a time. It keeps one segment
- * open, and does not know the chain, so the caller supplies the position of each batch.
+ * The thread that splits sources, serialises batches and writes them to the log, one at a time. Keeps one segment open.
+ * Does not track the chain, so the caller supplies each batch's position.
  */
 export class LogThread {
   readonly #thread: LogLink;
@@ -266,7 +266,7 @@ export class LogThread {
     this.#thread.unref();
   }
 
-  /** Until the thread has loaded, writing without it is faster. */
+  /** True once the thread has loaded. Until then, writing on this thread is faster. */
   get ready(): boolean {
     return this.#thread.started && !this.#thread.ending;
   }
@@ -278,8 +278,8 @@ export class LogThread {
   /**
    * Makes a batch durable at its position in a segment.
    *
-   * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; `thread-ended` if the log may have all, part or none of
-   * the batch
+   * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; `thread-ended` if all, part or none of the batch may be
+   * in the log
    */
   append(batch: SharedBufferBatch, path: string, place: BatchPosition): Promise<Appended> {
     if (this.#end !== undefined) return Promise.reject(this.#end);
@@ -294,7 +294,7 @@ export class LogThread {
     if (buffer.clear()) this.#buffers.push(buffer);
   }
 
-  /** Closes the thread's open segment, so that its file can be removed. */
+  /** Closes the segment that the thread has open, so that the file can be removed. */
   letGo(): void {
     this.#thread.post({ letGo: true });
   }
@@ -308,7 +308,7 @@ export class LogThread {
       try {
         this.#thread.post({ stored: this.#running?.batch.stored(message.ask) ?? [] });
       } catch (error) {
-        // Without a reply, the thread writes none of the batch, so only this batch fails.
+        // If the reply is missing, the thread discards the batch, so only this batch fails.
         this.#settle(({ reject }) => reject(error));
       }
     } else if ('appended' in message) this.#settle(({ resolve }) => resolve(message.appended));

@@ -72,7 +72,7 @@ interface WriterStart {
 interface WriterSettings
   extends Pick<LogWriterOptions, 'dir' | 'now' | 'segmentBytes' | 'startThread' | 'threadFrom'> {
   readonly files: FileLayer;
-  /** Makes batches durable elsewhere. The local disk then holds only a copy, written by the current thread. */
+  /** Makes batches durable elsewhere. The local log is then only a copy, written by the current thread. */
   readonly durability?: Durability;
 }
 
@@ -92,7 +92,7 @@ export class LogWriter {
   #poison: unknown;
   #closed = false;
   #queue: Promise<unknown> = Promise.resolve();
-  /** Number of failures. Operations that are waiting when one occurs fail with it. */
+  /** Number of failures. Each failure also fails the operations waiting at that time. */
   #failures = 0;
   #failure: unknown;
   #thread: LogThread | undefined;
@@ -135,11 +135,11 @@ export class LogWriter {
    * Makes a batch durable. Commits run one at a time in call order. The batch must not be empty, and must not change
    * until the promise settles.
    *
-   * @throws `disk-full`, `log-write-failed` if none of the batch is in the log, so that a retry is possible. Waiting
+   * @throws `disk-full`, `log-write-failed` if no part of the batch is in the log, so the caller can retry. Waiting
    * commits fail with the same error, because they may refer to the batch.
    * @throws `log-sync-failed`, `log-thread-ended` now and on every later call. The process must exit.
-   * @throws `log-fenced`, `log-copy-failed` now and on every later call. It is unknown whether the batch is in the log,
-   * so data derived from it must be discarded. The archive must be closed, and reopened if permitted.
+   * @throws `log-fenced`, `log-copy-failed` now and on every later call. The batch may or may not be in the log, so
+   * data derived from it must be discarded. The archive must be closed, and can be reopened if permitted.
    */
   async commit(batch: Batch): Promise<CommittedBatch> {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
@@ -154,7 +154,7 @@ export class LogWriter {
     }
   }
 
-  /** Starts a new segment once the current one reaches this size. Returns whether it did. @throws errors of `commit` */
+  /** Starts a new segment if the current one is this large. Reports whether it did. @throws errors from `commit` */
   async rollIfLarger(bytes: number): Promise<boolean> {
     return this.#serialise(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;
@@ -163,7 +163,7 @@ export class LogWriter {
     });
   }
 
-  /** Stops the thread after pending writes. A later burst of messages starts another. */
+  /** Stops the thread after pending writes. A later burst of messages starts a new thread. */
   async endThread(): Promise<void> {
     const turn = this.#queue.then(async () => {
       const thread = this.#thread;
@@ -178,7 +178,7 @@ export class LogWriter {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    // Failures are reported to the callers of the commits.
+    // Callers of `commit` receive the failures.
     await this.#queue.catch(() => undefined);
     await this.endThread();
     this.#file.close();
@@ -219,7 +219,7 @@ export class LogWriter {
     try {
       const thread = this.#thread;
       const written =
-        // A thread that exited between two batches left the log intact.
+        // A thread that exits between two batches leaves the log intact.
         batch instanceof SharedBufferBatch && thread?.ready === true
           ? await onThread(thread, batch, this.#file.path, place)
           : await this.#here(batch, place);
@@ -231,7 +231,7 @@ export class LogWriter {
       this.#considerThread(batch.messages);
       return committed;
     } catch (error) {
-      // If truncating fails as well, the next commit retries it. The caller needs the original error.
+      // If truncating fails too, the next commit retries it. The caller needs the original error.
       if (!isFinal(error)) await this.#cut().catch(() => undefined);
       throw error;
     }
@@ -252,7 +252,7 @@ export class LogWriter {
     return { committed, bytes: bytes.length, nextOrdinal };
   }
 
-  /** Starts the thread when many messages arrive. This thread writes batches until the other one has loaded. */
+  /** Starts the thread when many messages arrive. Until it has loaded, batches are written on the current thread. */
   #considerThread(messages: number): void {
     const { threadFrom = MANY_MESSAGES, durability } = this.settings;
     const many = Math.min(messages, this.#messagesBefore) >= threadFrom;
@@ -261,7 +261,7 @@ export class LogWriter {
     try {
       this.#thread = this.settings.startThread?.();
     } catch {
-      // If the system refuses to start another thread, this one continues to write.
+      // If the system refuses to start another thread, the current one continues to write.
     }
   }
 
@@ -286,7 +286,7 @@ interface Written {
   readonly nextOrdinal: number;
 }
 
-/** @throws `log-thread-ended`; the thread's errors */
+/** @throws `log-thread-ended`; errors from the thread */
 async function onThread(
   thread: LogThread,
   batch: SharedBufferBatch,
@@ -308,7 +308,7 @@ async function onThread(
 
 const FINAL = ['log-sync-failed', 'log-thread-ended', 'log-fenced', 'log-copy-failed'] as const;
 
-/** After a final error, this process must not write to the log again, not even to cut off a failed write. */
+/** After a final error, the process must not write to the log again, not even to truncate a failed write. */
 function isFinal(error: unknown): boolean {
   return FINAL.some((code) => hasCode(error, code));
 }
@@ -316,8 +316,8 @@ function isFinal(error: unknown): boolean {
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
 
 /**
- * Searches torn tails for payloads by their hexadecimal SHA-256. The CRC of a header cannot be checked, because a tail
- * is no longer at its original offset.
+ * Searches torn tails for payloads by their hexadecimal SHA-256. Cannot check the CRC of a header, because the CRC
+ * covers the original offset, which a tail does not record.
  */
 export function findTornPayloads(
   files: FileLayer,
@@ -346,28 +346,28 @@ export function findTornPayloads(
 }
 
 export interface LogWriterOptions {
-  /** The archive's directory. The caller holds its lock (see `acquireLock`). */
+  /** The archive's directory, whose lock the caller holds (see `acquireLock`). */
   readonly dir: string;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly files?: FileLayer;
-  /** The commit that the catalog has reached, if any. A log that ends before it is damaged. */
+  /** The catalog's last commit, if any. A log that ends before it is damaged. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Called after the bytes of a torn write have been set aside. */
+  /** Called after a torn tail has been set aside. */
   readonly onTail?: (tail: TornTail) => void;
-  /** Once a segment reaches this size, the next batch starts a new one. Defaults to 64 MiB. */
+  /** Segment size at which the next batch starts a new segment. Defaults to 64 MiB. */
   readonly segmentBytes?: number | undefined;
-  /** Starts a thread that writes when many messages arrive. By default, the current thread writes. */
+  /** Starts a log thread when many messages arrive. By default, the current thread writes. */
   readonly startThread?: () => LogThread;
-  /** The thread starts after two batches in a row with this many messages. Defaults to 64; 0 starts it immediately. */
+  /** Two consecutive batches of this many messages start the thread. Defaults to 64; 0 starts it immediately. */
   readonly threadFrom?: number;
 }
 
 /**
- * Opens the log for writing, and creates an archive if there is none. Removes unfinished files, makes the last segment
+ * Opens the log for writing, and creates an archive if none exists. Removes unfinished files, makes the last segment
  * durable before trusting its commits, and sets a torn tail aside.
  *
- * @throws errors of family `damage` if the log is unreadable or differs from what was written; nothing has been changed
+ * @throws errors of family `damage` if the log is unreadable or damaged; nothing has been changed
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
@@ -390,7 +390,7 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
 }
 
 /**
- * Creates an archive in an unused directory, and refuses one that this program cannot read.
+ * Creates an archive in an unused directory. Refuses a directory with an archive that this program cannot read.
  *
  * @throws `archive-format-newer`, `archive-format-unreadable`; `disk-full`, `log-write-failed`
  */
@@ -401,7 +401,7 @@ export async function createArchive(files: FileLayer, dir: string): Promise<void
   checkFormat(files, dir);
 }
 
-/** Removes temporary files of interrupted work. @throws `log-write-failed` */
+/** Removes temporary files left by interrupted work. @throws `log-write-failed` */
 export async function removeUnfinished(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
   for (const name of files.list(folder).filter(isTemporary)) {
@@ -422,7 +422,7 @@ async function beginLog(
   const archiveId = randomBytes(ARCHIVE_ID_BYTES);
   const chain = { number: 0, hash: genesisHash(archiveId) };
   const hot = await createSegment(files, dir, archiveId, 1, chain);
-  // The directories must survive a power cut as well.
+  // The directories must also survive a power cut.
   await convertSyncErrors(dir, () => files.syncFolder(dir));
   await files.syncFolder(dirname(dir)).catch((error: unknown) => {
     // The parent directory may belong to another user.
@@ -440,7 +440,7 @@ async function continueLog(
   const { dir, files } = settings;
   const { path, name, header } = opened;
   const { archiveId, segment } = header;
-  // If the time of the expected commit is unknown, a whole segment has to be read.
+  // If the time of the expected commit is unknown, a whole segment must be read.
   const timeBefore = ({ chain }: SegmentEnd): number =>
     expected?.time !== undefined && expected.hash === chain.hash
       ? expected.time
@@ -504,11 +504,10 @@ export interface ReplicaLogOptions
 }
 
 /**
- * Opens the local copy of a log whose end is known, or creates an empty one. Sets local bytes and segments beyond that
- * end aside. Sealed segments need not be present.
- *
- * If the copy lacks bytes, it is not opened. The caller then supplies them with `writeMissingBytes` and calls this
- * again, which verifies them. If they belong to another chain, it asks for the whole segment.
+ * Opens the local copy of a log whose end is known, or creates an empty one. Sets aside local bytes and segments beyond
+ * that end. Sealed segments can be missing. If the copy lacks bytes, it is not opened. The caller then supplies them
+ * with `writeMissingBytes` and calls this again, which verifies them. If they belong to another chain, the whole
+ * segment is requested.
  *
  * @throws `log-damaged` (`diverged`) if the directory holds another archive, `log-ends-early` and `log-diverged` if the
  * catalog belongs to another log; nothing has been changed
@@ -577,7 +576,7 @@ async function putAside(
 }
 
 /**
- * Writes missing bytes of generation 1 durably, and sets an unusable file aside. Opening the log verifies the bytes.
+ * Durably writes missing bytes of generation 1, and sets an unusable file aside. Opening the log verifies the bytes.
  *
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and errors from `pieces`
  */

@@ -47,13 +47,13 @@ import {
 /** Finds a payload by its SHA-256. */
 type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 
-/** Returns whether a record in a commit was deliberately forgotten, so that its payload must not be written again. */
+/** Reports whether a record in a commit was deliberately forgotten, so that its payload must not be written again. */
 export type ForgottenCheck = (record: SealedRecord, commit: number) => boolean;
 
 export interface FileTrust {
-  /** Returns whether a commit leads to one that is known here. */
+  /** Reports whether a commit leads to one known from the log, the catalog, or a signed checkpoint or manifest. */
   readonly isProven: (commit: ChainState) => boolean;
-  /** The last commit that is known here. Later ones must be proven. */
+  /** Number of the last known commit. Later commits must be proven. */
   readonly last: number;
 }
 
@@ -61,28 +61,28 @@ interface MendOptions {
   readonly dir: string;
   readonly segment: number;
   readonly files: FileLayer;
-  /** Files of the same segment, in other generations or copies of the archive. */
+  /** Files of the same segment: other generations, or other copies of the archive. */
   readonly sources: readonly OpenSegment[];
   /** Sources from other directories, whose purge marks are not trusted. */
   readonly foreign?: ReadonlyMap<OpenSegment, FileTrust>;
   readonly find: FindPayload;
   readonly isForgotten?: ForgottenCheck;
-  /** Ordinals that were marked as purged in files whose headers are damaged. */
+  /** Ordinals marked as purged in files whose headers are damaged. */
   readonly purged?: ReadonlySet<number>;
-  /** The end of the segment, from the header of the next one. */
+  /** The end of the segment according to the next segment's header. */
   readonly end?: ChainState | undefined;
-  /** A commit that a catalog or checkpoint has seen, or number 0. The segment contains it or starts after it. */
+  /** A commit recorded by a catalog or checkpoint, or number 0. The segment contains it or starts after it. */
   readonly reach: ChainState | undefined;
 }
 
 /**
- * Writes the next generation of a damaged segment from what is left of it. Takes each batch from any file that has
- * it intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged remain purged. The
- * new file is renamed once it has been read back and its chain proves every record. Uses zstd only if FORMAT already
- * allows it.
+ * Rebuilds a damaged segment from its readable batches and writes it as the next generation. Takes each batch from any
+ * file in which it is intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged
+ * remain purged. Renames the new file once it has been read back and its chain proves every record. Uses zstd only if
+ * FORMAT already allows it.
  *
- * @returns the generation. Undefined, with nothing written, if some batch is not intact in any file, or if the chain
- * does not lead to `end` and `reach` or ends with an unproven batch.
+ * @returns the generation, or undefined if nothing was written: no file has some batch intact, or the chain does not
+ * lead to `end` and `reach` or ends with an unproven batch
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function mendSegment(options: MendOptions): Promise<number | undefined> {
@@ -90,7 +90,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const [first] = sources;
   if (first === undefined) return undefined;
   const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
-  // If another process wrote FORMAT, it may not be on disk yet.
+  // If another process wrote FORMAT, the file may not be on disk yet.
   if (codec === 'zstd') await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
@@ -118,7 +118,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   return whole ? generation : undefined;
 }
 
-/** Yields the batches in order with their commits. Yields undefined and stops if no source has the next one intact. */
+/** Yields the batches in order with their commits. Yields undefined and stops if no source has the next one. */
 function* mendedBatches({
   sources,
   foreign = new Map(),
@@ -134,10 +134,10 @@ function* mendedBatches({
   let number = first?.header.previousNumber ?? 0;
   let hash = first?.header.previousHash ?? '';
   let ordinal = 0;
-  /** True if the last batch is local or leads to a local one. */
+  /** True if the last batch is local or leads to a known commit. */
   let isProven = true;
   const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
-  /** A diverged log also has a valid chain. */
+  /** Detects a diverged log, which has a valid chain too. */
   const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
   const walks = sources.map((source) => believedBatches(source, find, foreign.get(source)));
   let heads = walks.map((walk) => walk.next().value);
@@ -178,8 +178,8 @@ function* mendedBatches({
 }
 
 /**
- * Finds the records that a local file marks as purged, by ordinals from its footer and by hashes of its records. Two
- * facts with equal bytes may concern two messages, so facts are identified only by ordinals.
+ * Finds the records that a local file marks as purged, by ordinal in its footer and by hash in its records. Facts are
+ * identified only by ordinal, because two facts with equal bytes can concern two messages.
  */
 function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>) {
   const ordinals = new Set(known);
@@ -200,7 +200,7 @@ function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>) {
 
 interface BelievedBatch extends RawBatch {
   readonly isOurs: boolean;
-  /** True if the batch is local or leads to a local one. */
+  /** True if the batch is local or leads to a known commit. */
   readonly isProven: boolean;
 }
 
@@ -220,7 +220,7 @@ function* believedBatches(
 interface RawBatch {
   readonly commit: CommitRecord;
   readonly records: readonly SealedRecord[];
-  /** Returns whether the records match the commit and it follows `previous` in the chain. */
+  /** Reports whether the records match the commit and it follows `previous` in the chain. */
   whole(previous: string): boolean;
 }
 
@@ -272,7 +272,7 @@ function proves(commit: CommitRecord, records: readonly SealedRecord[], previous
 /** Size of the smallest unit that a disk can fail to read. */
 const SECTOR = 4_096;
 
-/** The unreadable sectors of the file that was opened last. */
+/** Collects the unreadable sectors of the most recently opened file. */
 export class BadSectors {
   readonly #sectors = new Set<number>();
 
@@ -298,7 +298,7 @@ export class BadSectors {
 }
 
 /**
- * Returns a file layer that reads unreadable sectors (EIO) as zeros, so that checks find them, and records them in
+ * Returns a file layer that reads unreadable sectors (EIO) as zeros, so that checks detect them, and records them in
  * `bad`. The caller must report them, because zeros after the last commit look like unfinished work.
  */
 export function readAroundBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
@@ -356,7 +356,7 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
     }
     const toNext = SECTOR - (position % SECTOR);
     const length = Math.max(0, Math.min(target.length, toNext, file.size() - position));
-    // Sectors before the bad one can be read one at a time.
+    // Reads the sectors before the bad one individually.
     if (length < target.length)
       return length === 0 ? 0 : read(target.subarray(0, length), position);
     target.fill(0);
@@ -366,7 +366,7 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
   return read;
 }
 
-/** The CRC-32 table (polynomial 0xEDB88320, reflected). Entry b is the contribution of a final byte b. */
+/** CRC-32 table (polynomial 0xEDB88320, reflected). Entry b is the contribution of a final byte b. */
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let value = byte;
   for (let bit = 0; bit < 8; bit += 1) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
@@ -374,8 +374,8 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Finds the one flipped bit that explains a wrong CRC-32. CRCs are linear, so a bit changes the CRC by a value that
- * depends only on its distance from the end.
+ * Finds the single flipped bit that explains a wrong CRC-32. CRCs are linear: the change depends only on the bit's
+ * distance from the end.
  */
 function flippedBit(
   bytes: Buffer,
@@ -393,7 +393,7 @@ function flippedBit(
   return undefined;
 }
 
-/** Flips the bits of a small buffer one at a time until `accepts` returns true. That bit remains flipped. */
+/** Flips the bits of a small buffer one at a time until `accepts` returns true. Leaves that bit flipped. */
 function flipUntil(
   bytes: Buffer,
   accepts: () => boolean,
@@ -409,8 +409,8 @@ function flipUntil(
 }
 
 /**
- * Opens a segment's file for reading and corrects flipped bits as far as its CRCs and hashes prove them. Does not change
- * the file, and ignores its footer. Undefined if the header cannot be recovered. The caller closes the file.
+ * Opens a segment's file for reading and corrects flipped bits that its CRCs and hashes prove. Does not change the
+ * file, and ignores its footer. Returns undefined if the header cannot be recovered. The caller closes the file.
  */
 export function openStraightened(
   files: FileLayer,
@@ -481,7 +481,7 @@ function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader |
 
 function straightenRecords(file: PatchedFile, space: RecordSpace): void {
   let from = SEGMENT_HEADER_BYTES;
-  // After a header is corrected, the walk must restart, because its window still holds the old bytes.
+  // After correcting a header, restart the walk, because its window still holds the old bytes.
   for (let again = true; again; ) {
     again = false;
     for (const walked of walkRecords(new FileWindow(file), space, from)) {

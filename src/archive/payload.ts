@@ -22,21 +22,21 @@ export interface LineShape {
   readonly eol: 'crlf' | 'lf';
 }
 
-/** Bytes to encode at a time; must be a multiple of 3 to avoid padding. */
+/** Bytes to encode at a time. A multiple of 3, which avoids padding. */
 const STEP = 48 * 1024;
 
 const CR = 13;
 const LF = 10;
 
 /**
- * Encodes the chunks of a run as lines of base64, without a line end after the last. The length of every chunk except
+ * Encodes the chunks of a run as lines of base64, with no line end after the last line. The length of every chunk but
  * the last must be a multiple of 3.
  */
 export class LineEncoder {
   readonly #lineLength: number;
   readonly #eol: LineShape['eol'];
   readonly #eolBytes: number;
-  /** Characters in the current line. The end of a full line is written before the next character. */
+  /** Characters in the current line. A full line's end is written before the next character. */
   #column = 0;
 
   constructor(shape: LineShape) {
@@ -45,12 +45,12 @@ export class LineEncoder {
     this.#eolBytes = shape.eol === 'crlf' ? 2 : 1;
   }
 
-  /** Returns the length of the lines that `write` writes for a chunk of this length. */
+  /** Returns the length of the text that `write` produces for a chunk of this length. */
   lengthOf(bytes: number): number {
     return this.#lengthOf(Math.ceil(bytes / 3) * 4);
   }
 
-  /** Writes the chunk's lines, which must fit, into `target` at offset `at`. Returns the offset after them. */
+  /** Writes the chunk's lines into `target` at offset `at`, and returns the offset after them. The lines must fit. */
   write(chunk: Buffer, target: Buffer, at: number): number {
     let to = at;
     for (let from = 0; from < chunk.length; from += STEP) {
@@ -75,7 +75,7 @@ export class LineEncoder {
     return characters + breaks * this.#eolBytes;
   }
 
-  /** Writes the text at the end of its range, then moves each line left: three times as fast as joining strings. */
+  /** Writes the text at the end of its range, then moves each line left. Three times as fast as joining strings. */
   #broken(text: string, target: Buffer, at: number): number {
     const length = this.#lineLength;
     const end = at + this.#lengthOf(text.length);
@@ -100,7 +100,7 @@ export class LineEncoder {
 
 /** Maximum size of a blob. Longer content is split into several blobs. */
 export const BLOB_BYTES = 4 * 1024 * 1024;
-/** Size of the blobs of a decoded attachment, which must be a multiple of 3 to encode without padding. */
+/** Blob size for a decoded attachment. A multiple of 3, which encodes without padding. */
 export const DECODED_CHUNK_BYTES = 3 * 1024 * 1024;
 
 /**
@@ -126,7 +126,7 @@ export function blobsOf(part: RecipePart): readonly BlobHash[] {
   return part[0] === 'blob' ? (part[3] ?? [part[2]]) : (part[5] ?? [part[4]]);
 }
 
-/** Describes how to rebuild a message. It is the first line of a message record, in canonical JSON. */
+/** Instructions for rebuilding a message: the first line of a message record, in canonical JSON. */
 interface Recipe {
   readonly parts: readonly RecipePart[];
   /** SHA-256 and size of the raw source. */
@@ -141,11 +141,11 @@ export function recipeLine({ parts, sha256, size }: Recipe): string {
 
 export interface MessagePayload {
   readonly recipe: Recipe;
-  /** A view of the literal bytes after the recipe. */
+  /** A view of the literal bytes that follow the recipe. */
   readonly literal: Buffer;
 }
 
-/** Undefined unless these are the bytes of a message record. */
+/** Returns undefined unless the bytes are a message record. */
 export function readMessagePayload(payload: Buffer): MessagePayload | undefined {
   const end = payload.indexOf(10);
   if (end === -1) return undefined;
@@ -185,7 +185,7 @@ function isChunks(value: unknown): boolean {
   return value === undefined || (Array.isArray(value) && value.every(isHash));
 }
 
-/** Returns the bytes of a blob, verified by hash, or throws. */
+/** Returns a blob's bytes after verifying their hash, or throws. */
 type BlobSource = (hash: BlobHash) => Buffer;
 
 export class RecipeMismatch extends Error {}
@@ -197,7 +197,7 @@ interface Stretch {
 }
 
 /**
- * Yields the raw source of a message in pieces of at most 4 MiB. The caller compares its SHA-256 with the recipe's.
+ * Yields the raw source of a message in pieces of at most 4 MiB. The caller must compare its SHA-256 with the recipe's.
  *
  * @throws RecipeMismatch
  */
@@ -225,7 +225,7 @@ export function rebuildSource(payload: MessagePayload, blob: BlobSource): Buffer
   return source;
 }
 
-/** Writes the raw source, or as much as fits, to `target`, and returns its length. @throws RecipeMismatch */
+/** Writes as much of the raw source as fits into `target`, and returns the source's length. @throws RecipeMismatch */
 export function rebuildSourceInto(
   target: Buffer,
   payload: MessagePayload,
@@ -284,17 +284,17 @@ export type ArchiveCodec = 'zstd' | 'zlib';
 
 export const DEFAULT_CODEC: ArchiveCodec = 'zstd';
 
-/** If compression saves less than this fraction, a payload is stored as it is. */
+/** A payload is stored uncompressed if compression saves less than this fraction. */
 const MIN_SAVING = 0.03;
 
 /**
- * Fraction of the raw size and speed on one core, for 5,708 messages (103 MB) in blocks of 64 KiB: level 1 0.360 at 48
- * MB/s, level 3 0.353 at 51, level 6 0.340 at 41, level 9 0.339 at 35.
+ * Compressed fraction of the raw size, and speed on one core, for 5,708 messages (103 MB) in blocks of 64 KiB: level 1
+ * 0.360 at 48 MB/s, level 3 0.353 at 51, level 6 0.340 at 41, level 9 0.339 at 35.
  */
 const ZLIB_LEVEL = 6;
 /**
- * Processor time and size of 190 MB of records: level 6 1.8 s and 81.4 MB, level 5 1.5 s and 81.9 MB, level 5 with a
- * hash table of 2^17 entries, which fits into the cache of a core, 1.3 s and 82.2 MB, level 4 0.8 s and 83.4 MB.
+ * Processor time and size for 190 MB of records: level 6 1.8 s and 81.4 MB, level 5 1.5 s and 81.9 MB, level 5 with a
+ * hash table of 2^17 entries, which fits into a core's cache, 1.3 s and 82.2 MB, level 4 0.8 s and 83.4 MB.
  */
 const ZSTD_LEVEL = 5;
 const ZSTD_HASH_LOG = 17;
@@ -314,24 +314,24 @@ export async function compressPayload(
   return helps ? { codec: CODEC[codec], stored: small } : { codec: CODEC.none, stored: raw };
 }
 
-/** Creates a frame with its content size. It needs no checksum, because the record header has a CRC and a SHA-256. */
+/** Creates a frame with its content size. It needs no checksum: the record header has a CRC and a SHA-256. */
 function zstdFrame(raw: Buffer): Promise<Buffer> {
   return zstdAsync(raw, {
     params: {
       [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL,
-      // zstd shrinks the table for payloads that do not fill it.
+      // zstd shrinks the table for smaller payloads.
       [constants.ZSTD_c_hashLog]: ZSTD_HASH_LOG,
       [constants.ZSTD_c_contentSizeFlag]: 1,
       [constants.ZSTD_c_checksumFlag]: 0,
     },
     pledgedSrcSize: raw.length,
-    // zstd's upper bound, so that the output is a single piece.
+    // zstd's upper bound, so that the output arrives in one piece.
     chunkSize: raw.length + (raw.length >> 8) + 1024,
   });
 }
 
 const MAGIC = 0xfd2fb528;
-/** Maximum content of a single block in a frame. */
+/** Maximum content of a block within a frame. */
 const BLOCK_BYTES = 128 * 1024;
 /** The largest window that every decoder should support (RFC 8878). */
 const WINDOW_BYTES = 8 * 1024 * 1024;
@@ -341,11 +341,10 @@ const RLE = 1;
 const RESERVED = 3;
 
 /**
- * Returns whether `stored` is exactly one zstd frame as found in archives: its content size is `rawLength`, it has no
- * dictionary and a window of at most 8 MiB, and its blocks end where the bytes end. Decompresses nothing.
- *
- * Other input is not read consistently. Depending on its version, Node ignores bytes after the frame, reads a second
- * frame, skips skippable ones or returns the content of a truncated frame.
+ * Reports whether `stored` is exactly one zstd frame as written to archives: its content size is `rawLength`, it has no
+ * dictionary and a window of at most 8 MiB, and its last block ends where the bytes end. Decompresses nothing. Node.js
+ * handles other input inconsistently. Depending on its version, it ignores bytes after the frame, reads a second frame,
+ * skips skippable frames or returns the content of a truncated frame.
  */
 export function isSingleFrame(stored: Buffer, rawLength: number): boolean {
   const header = readHeader(stored);
@@ -354,7 +353,7 @@ export function isSingleFrame(stored: Buffer, rawLength: number): boolean {
   return endOfBlocks(stored, header) === stored.length;
 }
 
-/** Undefined if this is not the header of a frame, or the frame has a dictionary or no content size. */
+/** Returns undefined if the bytes are not a frame header, or the frame has a dictionary or no content size. */
 function readHeader(bytes: Buffer) {
   if (bytes.length < 5 || bytes.readUInt32LE(0) !== MAGIC) return undefined;
   const descriptor = bytes.readUInt8(4);
@@ -394,7 +393,7 @@ function windowOf(descriptor: number): number {
   return base + (base / 8) * (descriptor & 7);
 }
 
-/** Undefined if the blocks do not form a frame. */
+/** Returns undefined if the blocks do not form a frame. */
 function endOfBlocks(
   bytes: Buffer,
   header: NonNullable<ReturnType<typeof readHeader>>,
@@ -411,19 +410,19 @@ function endOfBlocks(
     most += BLOCK_BYTES;
     if ((block & 1) === 1) break;
   }
-  // So few blocks cannot hold content of this size, for which memory would be allocated.
+  // Do not allocate memory for content that this few blocks cannot hold.
   if (most < header.contentSize) return undefined;
   return at + (header.hasChecksum ? CHECKSUM_BYTES : 0);
 }
 
-/** Maximum bytes to allocate before the stored bytes are known to be valid. */
+/** Maximum bytes to allocate before the stored bytes have been validated. */
 const MAX_AT_ONCE = 4 * 1024 * 1024;
 
 const MIB = 1024 * 1024;
 /**
  * Maximum inflated size by kind, because a few crafted bytes can inflate to gigabytes. No writer exceeds these limits.
- * Blocks from all versions are smaller than 768 KiB, and a commit takes about 300 bytes. A footer needs 5 bytes for a
- * record that took at least 64 in its segment.
+ * Blocks from all versions are smaller than 768 KiB, and a commit takes about 300 bytes. A footer needs 5 bytes for
+ * each record, which took at least 64 in its segment.
  */
 const MAX_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.blob]: BLOB_BYTES,
@@ -432,14 +431,14 @@ const MAX_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.footer]: 64 * MIB,
 };
 /**
- * For messages and facts, which grow with a message's parts and a fact's places. JavaScript limits their JSON to 512
- * MiB, and a message may also contain up to 1 MiB of literal bytes.
+ * Limit for messages and facts, which grow with a message's parts and a fact's places. JavaScript limits their JSON to
+ * 512 MiB, and a message can also contain up to 1 MiB of literal bytes.
  */
 const MAX_TEXT_BYTES = 513 * MIB;
 
 /**
- * Undefined if the stored bytes do not inflate to the length in the header, the length is too large for the kind, or the
- * codec is unknown. The caller compares the hash.
+ * Returns undefined if the stored bytes do not inflate to the length in the header, the length exceeds the kind's
+ * limit, or the codec is unknown. The caller compares the hash.
  */
 export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | undefined {
   const { kind, codec, rawLength } = header;
@@ -456,24 +455,25 @@ export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | u
 
 function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | undefined {
   const maxOutputLength = Math.max(1, rawLength);
-  // One piece of output. With Node's 16 KiB, a block is joined from five pieces, and verifying 158 MB of mail took 0.76 s
-  // of one core instead of 0.64 s. A zstd frame is decoded directly into a piece that it fits, without a window.
+  // Makes the output one piece. With Node's 16 KiB, a block is joined from five pieces, and verifying 158 MB of mail
+  // took 0.76 s of one core instead of 0.64 s. A zstd frame that fits into a piece is decoded into it directly, without
+  // a window.
   const chunkSize = Math.max(64, Math.min(rawLength, MAX_AT_ONCE) + 1);
   if (codec === CODEC.zlib) return inflateSync(stored, { maxOutputLength, chunkSize });
   if (codec !== CODEC.zstd || !isSingleFrame(stored, rawLength)) return undefined;
   return zstdDecompressSync(stored, { maxOutputLength, chunkSize });
 }
 
-/** Frees the memory of an inflated payload unless it is shared. No view of it may be in use. */
+/** Frees the memory of an inflated payload unless it is shared. No view of the payload may be in use. */
 export function releasePayload(bytes: Buffer | undefined): void {
   const memory = bytes?.buffer;
   if (bytes === undefined || !(memory instanceof ArrayBuffer)) return;
-  // Small buffers are parts of a pool. Inflating allocates one byte more than needed.
+  // Small buffers are slices of a pool. Inflating allocates one extra byte.
   const isPart = bytes.byteOffset > 0 || memory.byteLength > bytes.length + 1;
   if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
 }
 
-/** Returns whether an error of `node:zlib` reports invalid bytes rather than a lack of memory. */
+/** Reports whether an error from `node:zlib` means invalid bytes rather than a lack of memory. */
 export function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return false;
@@ -506,7 +506,7 @@ export function interpretRecord(
   }
 }
 
-/** Undefined unless the text is a fact. */
+/** Returns undefined unless the text is a fact. */
 export function readFact(text: string): Fact | undefined {
   const fact = parseJson(text);
   return isFact(fact) ? fact : undefined;

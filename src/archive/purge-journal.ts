@@ -14,34 +14,34 @@ import {
 import { convertSyncErrors, convertWriteErrors } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** A purge that has been decided. Contains only numbers and hashes, because it outlives what is purged. */
+/** A purge that has been decided. Contains only numbers and hashes, because it outlives the purged data. */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
   readonly messages: readonly MessageId[];
-  /** The last commit before the one that records the purge. */
+  /** The commit immediately before the one that records the purge. */
   readonly after: ChainState;
   /** Ordinals of the records whose payloads are removed, by segment. */
   readonly records: ReadonlyMap<number, readonly number[]>;
 }
 
-/** Stores a purge until it is complete. */
+/** Stores a purge until it has been completed. */
 export interface PurgeJournal {
-  /** Undefined if no purge is pending. */
+  /** Returns undefined if no purge is pending. */
   read(): Promise<PurgeWork | undefined>;
   /**
-   * Stores a purge, then runs the commit after `work.after`, which decides it. A journal that also stores commits may
-   * store both together. The log shows whether a purge was decided.
+   * Stores a purge, then runs the commit after `work.after`, which decides the purge. A journal that also stores
+   * commits can store both in one step. The log shows whether a purge was decided.
    *
    * @param commits the commits that contain the records
-   * @param commit makes that commit, while no other runs
+   * @param commit makes that commit; no other commit may run meanwhile
    * @throws `disk-full` and other write errors if nothing was decided; errors from `commit`
    */
   decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
-  /** Records that the purge is complete or was never decided. */
+  /** Records that the purge is complete, or was never decided. */
   end(): Promise<void>;
 }
 
-/** Returns a journal in `purge.json`, next to the log. */
+/** Returns a journal stored in `purge.json`, next to the log. */
 export function purgeJournal(files: FileLayer, dir: string): PurgeJournal {
   return {
     read: async () => readWork(files, dir),
@@ -89,7 +89,7 @@ export function encodePurgeWork(work: PurgeWork): string {
   return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
 }
 
-/** Undefined unless the value is a parsed `encodePurgeWork`. */
+/** Parses the output of `encodePurgeWork`. Returns undefined for any other value. */
 export function parsePurgeWork(value: unknown): PurgeWork | undefined {
   if (!isWork(value) || value.version !== VERSION) return undefined;
   const { reason, messages, after, records } = value;

@@ -41,18 +41,18 @@ import {
   type VisitResult,
 } from './segment-reader.ts';
 
-/** After a power cut, a page that was not written reads as zeros. */
+/** After a power cut, an unwritten page reads as zeros. */
 const PAGE_BYTES = 4096;
-/** Fewer zeros at the edge of a page prove nothing. */
+/** A shorter run of zeros at the edge of a page proves nothing. */
 const HOLE_BYTES = 16;
 
 /**
- * Yields the batches of the segment being written, like `segmentBatches`. However, after a power cut, the disk may hold
- * the end of the last batch but not its middle. Such a batch was never acknowledged, so it belongs to the remainder. It
- * is the last batch, comes after `seen`, and each of its wrong records touches a page of zeros, which flipped bits
- * would not leave.
+ * Yields the batches of the segment being written, like `segmentBatches`. After a power cut, however, the disk may hold
+ * the end of the last batch but not its middle. Such a torn batch was never acknowledged, so it belongs to the
+ * remainder. It comes after `seen`, and each of its wrong records touches a page of zeros, which flipped bits would not
+ * produce.
  *
- * @param seen the highest commit that the catalog or a checkpoint has seen, or 0
+ * @param seen highest commit in the catalog or a checkpoint, or 0
  */
 export function* readBatchesToEnd<T>(
   segment: OpenSegment,
@@ -109,10 +109,10 @@ function isTorn(file: LogFile, problems: readonly Problem[]): boolean {
   });
 }
 
-/** The last commit that the catalog has seen, or number 0. */
+/** The catalog's last commit, or number 0. */
 export type ExpectedCommit = Pick<Commit, 'number' | 'hash'> & Partial<Pick<Commit, 'time'>>;
 
-/** Bytes of an interrupted write, which were moved to a separate file. */
+/** Bytes of an interrupted write that were moved to a separate file. */
 export interface TornTail {
   readonly segment: number;
   readonly offset: number;
@@ -120,7 +120,7 @@ export interface TornTail {
   readonly file: string;
 }
 
-/** Where the writer continues. */
+/** The position at which the writer continues. */
 export interface SegmentEnd {
   readonly chain: ChainState;
   /** Time of the last commit in the segment, or 0. */
@@ -132,7 +132,7 @@ export interface SegmentEnd {
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Reads the last segment and finds where its torn tail starts. The tail follows the last valid commit anywhere in the
+ * Reads the last segment and finds the start of its torn tail. The tail follows the last valid commit anywhere in the
  * segment, and includes a torn last batch (see `readBatchesToEnd`). An error before that commit is damage.
  *
  * @throws `log-damaged`, `log-ends-early`, `log-diverged`
@@ -189,7 +189,7 @@ export function checkExpectedHash(
   });
 }
 
-/** Durably moves bytes after `end` to a new file, then truncates the segment. Undefined if there are none. */
+/** Durably moves bytes after `end` to a new file, then truncates the segment. Returns undefined if there are none. */
 export async function setTailAside(
   files: FileLayer,
   dir: string,
@@ -221,7 +221,7 @@ export async function setTailAside(
   return { segment, offset: end.offset, bytes, file: path };
 }
 
-/** Durably renames a segment's file as a torn tail. */
+/** Durably renames a segment's file so that it becomes a torn tail. */
 export async function setSegmentAside(
   files: FileLayer,
   dir: string,
@@ -242,9 +242,9 @@ function nextTailPath(files: FileLayer, dir: string): string {
   return tailPath(dir, Math.max(0, ...taken.map((tail) => tail ?? 0)) + 1);
 }
 
-/** The format without zstd, which every version reads. */
+/** The format without zstd. Every version can read it. */
 const FIRST_FORMAT = 1;
-/** The format that allows zstd. It is the newest that this version reads. */
+/** The format that allows zstd, and the newest that this version can read. */
 export const ZSTD_FORMAT = 2;
 
 const FORMAT = /^mailkeep archive (\d+)\n?$/;
@@ -279,12 +279,12 @@ export function refuseUnknownFormat(dir: string, text: string): number {
   return Number(version);
 }
 
-/** Returns whether a directory has neither FORMAT nor a log, so that an archive may be created there. */
+/** Reports whether a directory has neither FORMAT nor a log, so an archive can be created there. */
 export function isUnused(files: FileLayer, dir: string): boolean {
   return readFormat(files, dir) === undefined && !hasLog(files, dir);
 }
 
-/** Durably writes the FORMAT of a new archive. It must be the first file, because a log without it is damaged. */
+/** Durably writes a new archive's FORMAT file. It must be the first file, because a log without it is damaged. */
 export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
   await write(files, dir, FIRST_FORMAT);
 }
@@ -294,28 +294,28 @@ export function allowsZstd(files: FileLayer, dir: string): boolean {
 }
 
 /**
- * Durably makes FORMAT allow zstd, before any file in the archive contains zstd, even a temporary one. A version
- * without zstd then refuses the archive instead of reporting damage. The caller holds the archive's lock.
+ * Durably changes FORMAT to allow zstd. Call it before writing any zstd, even to a temporary file. Versions without
+ * zstd then refuse the archive instead of reporting damage. The caller holds the archive's lock.
  */
 export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
   if (!allowsZstd(files, dir)) {
     await write(files, dir, ZSTD_FORMAT);
     return;
   }
-  // If a killed process wrote FORMAT, it might not survive a power cut yet.
+  // If a process that was killed wrote FORMAT, the file might not survive a power cut yet.
   await files.syncFolder(dir);
 }
 
-/** Looks at the footer, which is always compressed. */
+/** Checks the footer, which is always compressed. */
 export function isSealedWithZstd(segment: OpenSegment): boolean {
   const { sealed } = segment;
   return sealed !== undefined && headerAt(segment, sealed.offset)?.codec === CODEC.zstd;
 }
 
 /**
- * Makes FORMAT allow zstd if the log already contains it. A backup made file by file may have an older FORMAT than its
- * segments. Only the first and the last sealed segment are checked, because compaction starts with the first segment,
- * and sealing continues after the last. The caller holds the archive's lock.
+ * Changes FORMAT to allow zstd if the log already contains it. A backup made file by file can have a FORMAT that is
+ * older than its segments. Only the first and last sealed segments are checked, because compaction starts with the
+ * first segment, and sealing continues after the last. The caller holds the archive's lock.
  */
 export async function declareZstd(
   files: FileLayer,
@@ -340,7 +340,7 @@ function holdsZstd(
   try {
     return withSegment(files, dir, segment, generations, isSealedWithZstd);
   } catch (error) {
-    // Verification reports a damaged segment, which does not prevent writing after it.
+    // Verification reports the damaged segment, which does not prevent appending to the log.
     if (error instanceof MailkeepError && error.family === 'damage') return false;
     throw error;
   }
@@ -357,7 +357,7 @@ function readFormat(files: FileLayer, dir: string): string | undefined {
   } catch (error) {
     const errno = errnoName(error);
     if (errno === 'ENOENT') return undefined;
-    // FORMAT is not a file.
+    // FORMAT is not a regular file.
     if (errno === NOT_REGULAR || errno === 'EISDIR') return '';
     throw error;
   }
@@ -379,24 +379,24 @@ export interface UnsealedSegment {
   readonly ordinal: number;
 }
 
-/** The end of a log, from its durability backend. */
+/** The end of a log, as reported by its durability backend. */
 export interface LogEnd {
   readonly archiveId: Buffer;
   /** The last commit, or number 0, the genesis hash and time 0. */
   readonly commit: Commit;
   readonly hot: UnsealedSegment;
-  /** Earlier segments that are not sealed anywhere yet, in order. To be sealed, they must be complete here. */
+  /** Earlier segments that are not sealed anywhere yet, in order. Sealing requires them to be complete here. */
   readonly closed?: readonly UnsealedSegment[];
 }
 
-/** Bytes of generation 1 of a segment that the local file lacks. */
+/** Bytes of a segment's generation 1 that the local file lacks. */
 export interface MissingBytes {
   /** `segment` if the local file is missing or unusable. */
   readonly what: 'end' | 'segment';
   readonly segment: number;
   readonly from: number;
   readonly until: number;
-  /** The commit that ends at `from`. If the log contains a different one, the whole segment must be supplied. */
+  /** The commit that ends at `from`. If the log has a different commit there, the whole segment must be supplied. */
   readonly after: ChainState;
 }
 
@@ -422,9 +422,9 @@ export function refuseForeignSegment(
 }
 
 /**
- * Returns the bytes of unsealed segments that a directory lacks. A segment that has no batch lacks nothing.
+ * Returns the bytes of unsealed segments that a directory lacks. A segment without batches lacks nothing.
  *
- * @param expected the commit that the catalog has reached, if any
+ * @param expected the catalog's last commit, if any
  * @throws `log-diverged` if that commit belongs to another log
  */
 export function findMissingBytes(
@@ -444,7 +444,7 @@ export function findMissingBytes(
       from === until && what === 'end' ? [] : [{ what, segment, from, until, after }];
     const whole = () => lacks('segment', SEGMENT_HEADER_BYTES, one.previous);
     if (generations.length === 0) return until === SEGMENT_HEADER_BYTES ? [] : whole();
-    // Nothing can be appended to a sealed file.
+    // A sealed file cannot be appended to.
     if (one === hot && generations.some((generation) => generation > 1)) return whole();
     try {
       return withSegment(files, dir, segment, generations, (opened) => {
@@ -457,7 +457,7 @@ export function findMissingBytes(
         const same =
           chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
         if (!same || (opened.sealed === undefined && offset !== until)) return whole();
-        // Only now is it certain that these commits belong to this log.
+        // These commits are now known to belong to this log.
         if (seen !== undefined) checkExpectedHash(seen, expected, opened.path);
         return [];
       });
@@ -469,8 +469,8 @@ export function findMissingBytes(
 }
 
 /**
- * Returns how far a segment's batches are undamaged, up to its known end. Undefined if it does not start as expected or
- * contains a batch from another chain.
+ * Returns the end of a segment's undamaged batches, up to its known end. Returns undefined if the segment does not
+ * start as expected or contains a batch from another chain.
  *
  * @param wanted number of a commit to return if it is found
  */
@@ -519,9 +519,9 @@ interface UnsealedBatches {
 }
 
 /**
- * Returns the commits of batches in memory, with the positions at which they end. Verifies every byte.
+ * Returns the commits of batches in memory, with the position where each ends. Verifies every byte.
  *
- * @param origin for errors
+ * @param origin source of the batches, for errors
  * @throws `log-damaged` unless the bytes are a sequence of intact batches
  */
 export function verifyLooseBatches(origin: string, { bytes, space, at, after }: UnsealedBatches) {

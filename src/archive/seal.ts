@@ -44,7 +44,7 @@ import { type LogicalRecord, segmentRecords, type UnreadableBytes } from './segm
 
 /**
  * Removes generations that a sealed one replaced at least `keepMs` ago, and returns their paths. Publishes each sealed
- * file first, because the process that sealed it may have exited before doing so. The caller holds the archive's lock.
+ * file first, in case the process that sealed it exited before doing so. The caller holds the archive's lock.
  */
 export async function dropOldGenerations(options: {
   readonly dir: string;
@@ -74,7 +74,7 @@ export async function dropOldGenerations(options: {
   return dropped;
 }
 
-/** Undefined unless a sealed file is in force and other generations exist. */
+/** Returns the sealed file in force if other generations exist; otherwise undefined. */
 function sealedInForce(
   files: FileLayer,
   dir: string,
@@ -86,7 +86,7 @@ function sealedInForce(
     const opened = withSegment(files, dir, segment, generations, (one) => one);
     return opened.sealed === undefined ? undefined : opened.name;
   } catch (error) {
-    // If no generation is intact, each may hold bytes that another has lost.
+    // If no generation is intact, each may contain bytes that the others lack.
     if (hasCode(error, 'log-damaged')) return undefined;
     throw error;
   }
@@ -97,13 +97,13 @@ export interface CompactableSegment {
   readonly bytes: number;
 }
 
-/** A segment that cannot be read and is left unchanged. */
+/** A segment that cannot be read and was left unchanged. */
 interface Unreadable {
   readonly segment: number;
   readonly damage: MailkeepError;
 }
 
-/** Yields the sealed segments from `from` on that contain records in another codec. Reads only headers and footers. */
+/** Yields the sealed segments from `from` onwards that use another codec. Reads only headers and footers. */
 export function* listCompactable(
   files: FileLayer,
   dir: string,
@@ -124,14 +124,14 @@ export function* listCompactable(
   }
 }
 
-/** Damage to one segment does not prevent others from being rewritten. */
+/** Reports whether an error means damage to one segment, which does not prevent others from being rewritten. */
 export function isDamage(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && error.family === 'damage';
 }
 
 /**
- * Rewrites one sealed segment with `codec`, publishes it and removes the replaced files. If interrupted at any point,
- * the archive remains readable and the same call finishes the work. The caller holds the archive's lock.
+ * Rewrites one sealed segment with `codec`, publishes it and removes the replaced files. If it is interrupted, the
+ * archive remains readable and a second call finishes the work. The caller holds the archive's lock.
  *
  * @throws `log-damaged` if the segment is damaged (it is left unchanged); `disk-full`, `log-write-failed`,
  * `log-sync-failed`
@@ -145,12 +145,12 @@ export async function compactSegment(
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
   await segments.publish({ segment, generation: sealed.generation });
-  // The disk may not have room for several segments' old files.
+  // The disk may not have room for the old files of several segments.
   await removeGenerations(files, dir, segment, sealed.generation);
   return sealed;
 }
 
-/** Removes the generations before `kept` durably, and returns their paths. @throws `log-write-failed`, `log-sync-failed` */
+/** Durably removes generations before `kept`, and returns their paths. @throws `log-write-failed`, `log-sync-failed` */
 export async function removeGenerations(
   files: FileLayer,
   dir: string,
@@ -169,22 +169,22 @@ export async function removeGenerations(
   return removed;
 }
 
-/** False for unsealed segments, which are never compressed. */
+/** Returns false for unsealed segments, which are never compressed. */
 function holdsOther(segment: OpenSegment, codec: ArchiveCodec): boolean {
   const { sealed } = segment;
   if (sealed === undefined) return false;
   const places = [...sealed.index.containers.map(({ offset }) => offset), sealed.offset];
   return places.some((offset) => {
     const found = headerAt(segment, offset)?.codec;
-    // A damaged header hides its codec. Sealing will report the damage.
+    // A damaged header hides its codec. Sealing reports the damage later.
     return found === undefined || (found !== CODEC.none && found !== CODEC[codec]);
   });
 }
 
 interface Layout {
-  /** Target size of a block of small records before compression. */
+  /** Target size of a block of small records, before compression. */
   readonly blockBytes: number;
-  /** Records of at least this size are stored on their own, so that reading them needs no block. */
+  /** Records of at least this size are stored outside blocks, so that reading one does not inflate a block. */
   readonly standaloneBytes: number;
 }
 
@@ -197,12 +197,12 @@ const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
   zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
 };
 
-/** Maximum concurrent compressions on the thread pool, half of which is left free for files and addresses. */
+/** Maximum concurrent compressions on the thread pool. Half of the pool remains free for files and DNS lookups. */
 const PENDING_JOBS = 2;
 /** Bytes buffered before a write. */
 const OUTPUT_BYTES = 1024 * 1024;
 
-/** A record for a sealed file. If it has no payload, it is purged. */
+/** A record for a sealed file. A record without a payload is purged. */
 export interface SealedRecord {
   readonly kind: number;
   readonly rawLength: number;
@@ -219,7 +219,7 @@ interface StoredRecord {
   readonly stored: Buffer;
 }
 
-/** A running compression of a block. */
+/** A block that is being compressed. */
 interface Job {
   /** Number of records, or 0 for a standalone record. */
   readonly records: number;
@@ -228,7 +228,7 @@ interface Job {
   readonly memory: Buffer | undefined;
 }
 
-/** Writes what follows the header of a sealed file: blocks and standalone records, then the footer and the trailer. */
+/** Writes everything after a sealed file's header: blocks and standalone records, the footer, the trailer. */
 export class SealedFileWriter {
   readonly #kinds: number[] = [];
   readonly #rawLengths: number[] = [];
@@ -255,7 +255,7 @@ export class SealedFileWriter {
     this.#written = offset;
   }
 
-  /** Adds a record, whose payload may change once the promise resolves. */
+  /** Adds a record. Its payload can be changed once the promise resolves. */
   async add(record: SealedRecord): Promise<void> {
     const { kind, rawLength, payload, hash } = record;
     this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
@@ -277,7 +277,7 @@ export class SealedFileWriter {
     if (this.#blockBytes >= LAYOUTS[this.codec].blockBytes) await this.#endBlock();
   }
 
-  /** Writes the rest, and returns the file's length. */
+  /** Writes all remaining data, and returns the file's length. */
   async end(): Promise<number> {
     await this.#endBlock();
     while (this.#jobs.length > 0) await this.#settle();
@@ -306,7 +306,7 @@ export class SealedFileWriter {
     await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash), memory);
   }
 
-  /** A block holds less than `blockBytes` before its last record, which is smaller than a standalone one. */
+  /** Before its last record, a block holds less than `blockBytes`. That record is smaller than a standalone one. */
   get #mostBlockBytes(): number {
     const { blockBytes, standaloneBytes } = LAYOUTS[this.codec];
     return blockBytes + innerLength(standaloneBytes, false);
@@ -330,7 +330,7 @@ export class SealedFileWriter {
     });
     const record = await next.job;
     this.#put(record);
-    // An incompressible block is stored as it is, so its memory is needed until it is written.
+    // An incompressible block is stored unchanged, so its memory is needed until it is written.
     if (next.memory !== undefined && record.stored.buffer !== next.memory.buffer) {
       this.#spare.push(next.memory);
     }
@@ -366,21 +366,21 @@ export class SealedFileWriter {
   }
 }
 
-/** Bytes to compare before other work gets its turn. Hashing them takes a few milliseconds. */
+/** Bytes to compare before yielding to other work. Hashing them takes a few milliseconds. */
 const TURN_BYTES = 4 * 1024 * 1024;
 
 type Purge = (record: LogicalRecord, ordinal: number) => boolean;
 
 interface SealOptions {
   readonly dir: string;
-  /** A segment that precedes the writer's. The caller holds the archive's lock. */
+  /** A segment before the writer's current one. The caller holds the archive's lock. */
   readonly segment: number;
   readonly files?: FileLayer;
   /** The first use of zstd raises FORMAT to 2. */
   readonly codec?: ArchiveCodec;
   /**
-   * Returns whether to remove a record's payload permanently. The record keeps its identity, so the chain remains
-   * valid. It is called twice per record and must return the same value.
+   * Reports whether to remove a record's payload permanently. The record keeps its identity, so the chain remains
+   * valid. Called twice per record; both calls must return the same value.
    */
   readonly purge?: Purge;
 }
@@ -395,8 +395,8 @@ export interface SealedSegment {
 
 /**
  * Writes the next generation of a segment. It contains the same records in the same order, with small ones in
- * compressed blocks, and a footer that indexes them by ordinal. The file is compared before it is renamed, so if the
- * process is killed, the old generation remains in force. It is kept until `dropOldGenerations`.
+ * compressed blocks, and a footer that indexes them by ordinal. The file is compared with its source before it is
+ * renamed. If the process is killed, the old generation remains in force. It is kept until `dropOldGenerations`.
  *
  * @throws `log-damaged` if the segment is damaged, which sealing would hide; `disk-full`, `log-write-failed`,
  * `log-sync-failed` if nothing has changed
@@ -454,7 +454,7 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
   });
 }
 
-/** Compares the records in both generations, and returns how many there are. */
+/** Compares the records in both generations, and returns the number of records. */
 async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
   try {
     const copies = segmentRecords(written, { digest: true, releases: true });
@@ -497,11 +497,11 @@ export interface SealJob {
   readonly dir: string;
   readonly segment: number;
   readonly codec: ArchiveCodec;
-  /** Ordinals of the records whose payloads are removed permanently. */
+  /** Ordinals of the records whose payloads will be removed permanently. */
   readonly purged?: ReadonlySet<number>;
 }
 
-/** Rewrites segments, one at a time. */
+/** Rewrites one segment at a time. */
 export interface Sealer {
   /** @throws the same errors as `sealSegment` */
   seal(job: SealJob): Promise<SealedSegment>;
@@ -516,12 +516,12 @@ export function sealerInProcess(files: FileLayer): Sealer {
   };
 }
 
-/** Sealing needs little of V8's heap. If unlimited, the young generation grows to 48 MB. */
+/** Sealing uses little V8 heap. Without a limit, the young generation grows to 48 MB. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 6 };
 
 /**
- * Returns a sealer on its own thread, which starts with the first segment. Sealing 64 MiB takes a second or more of
- * processor time, during which this thread can answer requests.
+ * Returns a sealer that runs on its own thread, which starts with the first segment. Sealing 64 MiB takes a second or
+ * more of processor time, during which this thread can answer requests.
  */
 export function sealerOnThread(): Sealer {
   const pool = new JobPool<SealJob, SealedSegment>(1, {
@@ -534,11 +534,11 @@ export function sealerOnThread(): Sealer {
 
 export interface SealResult {
   readonly sealed: readonly SealedSegment[];
-  /** Damaged segments, which are left unchanged. */
+  /** Errors for damaged segments, which are left unchanged. */
   readonly damaged: readonly MailkeepError[];
 }
 
-/** Seals all segments before the writer's segment. */
+/** Seals every segment before the writer's current one. */
 export async function sealClosedSegments(options: {
   readonly dir: string;
   readonly before: number;

@@ -13,7 +13,7 @@ import { inflatePayload } from './payload.ts';
 import type { OpenSegment } from './segment-files.ts';
 import type { Problem } from './segment-reader.ts';
 
-/** Precedes each record in a block, little-endian: kind u8, zero u8, flags u16, raw length u32. */
+/** Header of each record in a block, little-endian: kind u8, zero u8, flags u16, raw length u32. */
 const INNER_HEADER_BYTES = 8;
 const HASH_BYTES = 32;
 
@@ -21,7 +21,7 @@ export function innerLength(rawLength: number, purged: boolean): number {
   return INNER_HEADER_BYTES + (purged ? HASH_BYTES : rawLength);
 }
 
-/** Returns the header and the content of a record within a block. */
+/** Returns a record's header and content as stored in a block. */
 export function encodeInner(record: {
   readonly kind: number;
   readonly rawLength: number;
@@ -36,7 +36,7 @@ export function encodeInner(record: {
   return [head, record.payload ?? record.hash];
 }
 
-/** Reads a record from an inflated block. Undefined if the block ends within it. Only purged records have a hash. */
+/** Reads a record from an inflated block. Returns undefined if it is cut off. Only purged records have a hash. */
 export function decodeInner(block: Buffer, at: number) {
   if (at + INNER_HEADER_BYTES > block.length) return undefined;
   const kind = block.readUInt8(at);
@@ -53,8 +53,8 @@ export function decodeInner(block: Buffer, at: number) {
 }
 
 /**
- * The end of a sealed file: magic 4, offset u64 and total length u32 of the footer, archive ID 8, segment u32, CRC-32 of
- * the 28 bytes before it.
+ * The trailer at the end of a sealed file: magic 4, offset u64 and total length u32 of the footer, archive ID 8,
+ * segment u32, CRC-32 of the preceding 28 bytes.
  */
 export const TRAILER_BYTES = 32;
 
@@ -63,16 +63,16 @@ export const PURGED_BIT = 0x80;
 
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x46]); // \x89MKF
 
-/** A stored record in a sealed file: either a block of several records or a standalone record. */
+/** A stored record in a sealed file: a block of several records, or a standalone record. */
 export interface Container {
   readonly offset: number;
   readonly records: number;
   readonly block: boolean;
 }
 
-/** A footer's data about the records of its file, by ordinal. */
+/** A footer's data about its file's records, by ordinal. */
 interface FooterColumns {
-  /** Kind, with `PURGED_BIT`. */
+  /** Record kind, combined with `PURGED_BIT` for purged records. */
   readonly kinds: Uint8Array;
   readonly rawLengths: Uint32Array;
   readonly containers: readonly Container[];
@@ -80,7 +80,7 @@ interface FooterColumns {
 
 /**
  * Encodes a footer: number of records u32, number of containers u32, then columns of kinds (u8 each), raw lengths (u32
- * each), offsets of containers (u32 each) and records per container (u32 each, 0 for a standalone record).
+ * each), container offsets (u32 each) and records per container (u32 each, 0 for a standalone record).
  */
 export function encodeFooter({ kinds, rawLengths, containers }: FooterColumns): Buffer {
   const bytes = Buffer.alloc(8 + kinds.length * 5 + containers.length * 8);
@@ -127,9 +127,9 @@ export function encodeTrailer(space: RecordSpace, offset: number, length: number
 export class SealedIndex {
   readonly records: number;
   readonly containers: readonly Container[];
-  /** For each record, the index of its container. */
+  /** Container index of each record. */
   readonly #containerOf: Uint32Array;
-  /** For each record, its offset within the inflated block, or 0 if it is standalone. */
+  /** Offset of each record within its inflated block, or 0 if it is standalone. */
   readonly #inner: Uint32Array;
 
   constructor(private readonly columns: FooterColumns) {
@@ -156,27 +156,27 @@ export class SealedIndex {
     for (let at = 0; at < this.records; at += 1) if (this.isPurged(at)) yield at;
   }
 
-  /** Undefined if there is no such record. */
+  /** Returns undefined if the ordinal is out of range. */
   kindOf(ordinal: number): number | undefined {
     const kind = this.columns.kinds[ordinal];
     return kind === undefined ? undefined : kind & ~PURGED_BIT;
   }
 
-  /** Returns the ordinals of all records of a kind in order, including purged ones. */
+  /** Returns the ordinals of all records of one kind in order, including purged ones. */
   ordinalsOf(kind: number): number[] {
     const ordinals: number[] = [];
     for (let at = 0; at < this.records; at += 1) if (this.kindOf(at) === kind) ordinals.push(at);
     return ordinals;
   }
 
-  /** Returns a record's container and the offset within it. Undefined if there is no such record. */
+  /** Returns a record's container and its offset within it, or undefined if the ordinal is out of range. */
   find(ordinal: number): { readonly container: Container; readonly inner: number } | undefined {
     const container = this.containers[this.#containerOf[ordinal] ?? -1];
     return container === undefined ? undefined : { container, inner: this.#inner[ordinal] ?? 0 };
   }
 }
 
-/** Reads the footer of a sealed file and its offset. Undefined unless it is intact. */
+/** Reads the footer of a sealed file and returns it with its offset. Returns undefined unless it is intact. */
 export function readFooter(
   file: LogFile,
   space: RecordSpace,
@@ -207,7 +207,7 @@ export function readFooter(
   return columns === undefined ? undefined : { index: new SealedIndex(columns), offset };
 }
 
-/** Returns the header of the stored record at an offset. Undefined unless it is intact. */
+/** Returns the header of the stored record at an offset, or undefined unless it is intact. */
 export function headerAt(
   { file, header: space }: Pick<OpenSegment, 'file' | 'header'>,
   offset: number,
@@ -216,14 +216,14 @@ export function headerAt(
   return readRecordHeader(head.subarray(0, readFully(file, head, offset)), 0, space, offset);
 }
 
-/** Yields the ordinals that a file's footer marks as purged. Yields none if the footer is damaged. */
+/** Yields the ordinals that a file's footer marks as purged. Yields nothing if the footer is damaged. */
 export function* purgedOrdinals(file: LogFile, space: RecordSpace): Generator<number, void> {
   yield* readFooter(file, space)?.index.purged() ?? [];
 }
 
 /**
- * Checks that containers are at the offsets in the footer of a sealed file. The footer's own checks prove only that it
- * is unchanged. Reading the records reveals a damaged footer, so this does not report it.
+ * Checks that containers start at the offsets in the footer of a sealed file. The footer's own checks prove only that
+ * it is unchanged. Does not report a damaged footer, which reading the records reveals.
  */
 export function checkFooter(segment: OpenSegment): Problem[] {
   const { sealed } = segment;

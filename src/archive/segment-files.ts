@@ -12,7 +12,7 @@ import {
 } from './format.ts';
 import { readFooter, type SealedIndex } from './sealed-footer.ts';
 
-/** The segments in the log directory, in order, with their generations, highest first. */
+/** The segments in the log directory, in order, each with its generations, highest first. */
 export type SegmentListing = ReadonlyMap<number, readonly number[]>;
 
 export function listSegments(files: FileLayer, dir: string): SegmentListing {
@@ -30,7 +30,7 @@ export function listSegments(files: FileLayer, dir: string): SegmentListing {
   return listing;
 }
 
-/** All segments are on one local disk. */
+/** A store for archives whose segments are all on one local disk. */
 export const localSegments: SegmentStore = {
   present: () => true,
   async fetch() {},
@@ -60,7 +60,7 @@ export interface OpenSegment {
   readonly name: SegmentFile;
   readonly path: string;
   readonly header: SegmentHeader;
-  /** Undefined unless the file is sealed. Records of a sealed file are found by ordinal. */
+  /** Undefined unless the file is sealed. Records in a sealed file are found by ordinal. */
   readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
 }
 
@@ -129,7 +129,7 @@ export function withSegment<T>(
   }
 }
 
-/** Undefined if it is not a file, or the header is damaged or foreign. The caller closes the file. */
+/** Returns undefined if the path is not a file, or its header is damaged or foreign. The caller closes the file. */
 export function openSegment(
   files: FileLayer,
   dir: string,
@@ -160,13 +160,13 @@ function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | un
     : undefined;
 }
 
-/** Stores segments outside the log directory. The segment being written is always local. */
+/** Keeps segments outside the log directory. The segment being written is always local. */
 export interface SegmentStore {
-  /** Returns false if a segment must be fetched first. */
+  /** Returns false if the segment must be fetched first. */
   present(segment: number): boolean;
-  /** Fetches intact files into the log directory, unless they are already there. */
+  /** Fetches intact files into the log directory, except those already there. */
   fetch(segments: readonly number[]): Promise<void>;
-  /** Publishes a sealed file, possibly again. Earlier generations are removed once this resolves. */
+  /** Publishes a sealed file, possibly more than once. Earlier generations are removed once this resolves. */
   publish(sealed: SegmentFile): Promise<void>;
 }
 
@@ -178,9 +178,9 @@ export async function fetchAll(store: SegmentStore, last: number): Promise<void>
 }
 
 /**
- * Runs a read that may need remote segments. Whenever one is missing, it is fetched and `read` is called again.
+ * Runs a read that may need remote segments. Fetches each missing segment and calls `read` again.
  *
- * @throws `segment-elsewhere` if a segment is still missing after its fetch; errors from `fetch` and `read`
+ * @throws `segment-elsewhere` if a segment is still missing after it was fetched; errors from `fetch` and `read`
  */
 export async function withFetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {
   for (;;) {

@@ -47,7 +47,7 @@ export class FileWindow {
     this.#memory = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, this.length));
   }
 
-  /** Returns a view that is valid until the next call. It is shorter at the end of the file. */
+  /** Returns a view that remains valid until the next call. It is shorter at the end of the file. */
   view(offset: number, length: number): Buffer {
     const end = Math.min(offset + length, this.length);
     if (end <= offset) return this.#memory.subarray(0, 0);
@@ -59,7 +59,7 @@ export class FileWindow {
   #load(offset: number, length: number): void {
     const before = this.#memory;
     if (length > before.length) this.#memory = Buffer.allocUnsafe(length);
-    // Loaded bytes are kept, so that walking forward never reads a byte twice.
+    // Loaded bytes are kept, so that a forward walk never reads a byte twice.
     const overlap = this.#start + this.#filled - offset;
     const keep = offset >= this.#start && overlap > 0 ? overlap : 0;
     if (keep > 0) before.copy(this.#memory, 0, offset - this.#start, this.#filled);
@@ -73,7 +73,7 @@ interface WalkedRecord {
   readonly kind: 'record';
   readonly offset: number;
   readonly header: RecordHeader;
-  /** A view of the stored payload that is valid until the next step. Undefined if its CRC does not match. */
+  /** A view of the stored payload, valid until the next step. Undefined if its CRC does not match. */
   readonly stored: Buffer | undefined;
 }
 
@@ -113,7 +113,7 @@ function findRecord(window: FileWindow, space: RecordSpace, offset: number): num
     const bytes = window.view(at, WINDOW_BYTES);
     const id = bytes.indexOf(space.archiveId, RECORD_ID_OFFSET);
     if (id === -1) {
-      // If this view cuts an ID off, the next one contains all of it.
+      // If this view truncates an ID, the next view contains the whole ID.
       at += Math.max(1, bytes.length - RECORD_HEADER_BYTES + 1);
       continue;
     }
@@ -135,14 +135,14 @@ export interface LogicalRecord {
   readonly kind: number;
   readonly rawLength: number;
   readonly hash: Buffer;
-  /** A view that is valid until the next record is requested. Undefined if purged or damaged. */
+  /** A view that remains valid until the next record is requested. Undefined if purged or damaged. */
   readonly payload: Buffer | undefined;
   readonly state: 'present' | 'purged' | 'damaged';
   readonly offset: number;
   readonly end: number;
 }
 
-/** Bytes without records. How many records were lost is unknown. */
+/** A range without readable records. The number of lost records is unknown. */
 export interface UnreadableBytes {
   readonly what: 'lost';
   readonly reason: DamageReason;
@@ -151,13 +151,13 @@ export interface UnreadableBytes {
 }
 
 export interface RecordReading {
-  /** Verifies the SHA-256 of every payload. Otherwise, only CRCs are checked. */
+  /** Verifies the SHA-256 of every payload. If false, only CRCs are checked. */
   readonly digest: boolean;
-  /** Skips the SHA-256 of whole blocks, because the hashes of their records and the commit chain cover them. */
+  /** Skips the SHA-256 of whole blocks, which the hashes of their records and the commit chain already cover. */
   readonly chained?: boolean;
   /**
-   * Frees inflated payloads when the next record is requested, by which time no view of them may be in use. The garbage
-   * collector would let them grow to about 64 MB. Touching fresh memory takes a third as long as inflating a block.
+   * Frees inflated payloads when the next record is requested. No view of them may be in use by then. The garbage
+   * collector would let them grow to about 64 MB. Touching fresh memory takes a third of the time of inflating a block.
    */
   readonly releases?: boolean;
   /** Receives each intact block and its offset when the next record is requested, and takes ownership of its memory. */
@@ -168,7 +168,7 @@ interface ReadSegment extends Pick<OpenSegment, 'name' | 'header' | 'sealed'> {
   readonly file: ReadFile;
 }
 
-/** Yields the records in a segment's file from an offset onwards, in one sequential read. */
+/** Yields the records in a segment's file, from an offset onwards, in one sequential read. */
 export function* segmentRecords(
   segment: ReadSegment,
   reading: RecordReading,
@@ -255,7 +255,7 @@ function span(offset: number, end: number): { readonly offset: number; readonly 
   return { offset, end };
 }
 
-/** A part of a segment that differs from what was written. */
+/** A damaged part of a segment. */
 export interface Problem {
   readonly reason: DamageReason;
   readonly offset: number;
@@ -280,14 +280,14 @@ export interface LocatedValue<T> {
 export interface ReadBatch<T> {
   readonly what: 'batch';
   readonly commit: CommitRecord;
-  /** What the visitor returned for each record other than the commit. */
+  /** The visitor's result for each record except the commit. */
   readonly records: readonly LocatedValue<T>[];
   /** Empty if the batch is verified. */
   readonly problems: readonly Problem[];
   readonly end: number;
 }
 
-/** Bytes after the last commit in a segment: unfinished work in the last segment, damage in others. */
+/** Bytes after the last commit in a segment: unfinished work in the last segment, damage in any other. */
 export interface Remainder {
   readonly what: 'remainder';
   readonly offset: number;
@@ -295,16 +295,16 @@ export interface Remainder {
   readonly problems: readonly Problem[];
 }
 
-/** What a visitor returns for a record. Undefined if it needs nothing from it. */
+/** A visitor's result for a record. Undefined if the visitor needs nothing from the record. */
 export type VisitResult<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
 
 const FIRST: RecordPosition = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
 
 /**
- * Yields the batches of a segment in order, each verified against the chain. A damaged batch contains the readable
- * records whose position in the segment is certain.
+ * Yields the batches of a segment in order, and verifies each against the chain. A damaged batch contains only the
+ * readable records whose position in the segment is certain.
  *
- * @param visit is called for records with a payload, while the payload is in memory
+ * @param visit called for each record with a payload, while the payload is in memory
  * @param from position of the first batch, which must follow the commit in the header
  */
 export function* segmentBatches<T>(
@@ -347,7 +347,7 @@ export function* segmentBatches<T>(
 }
 
 /**
- * Reads every byte of a segment file that was just written, and returns the number of its last commit.
+ * Reads every byte of a newly written segment file, and returns the number of its last commit.
  *
  * @param path may be temporary
  * @throws the error from `wrong` unless the file is intact, and sealed if `isSealed`
@@ -426,7 +426,7 @@ class Gathering<T> {
     this.#next = { ordinal: 0, offset: 0 };
   }
 
-  /** If there is no readable commit, the batch has no time, so all collected records are dropped. */
+  /** Drops all collected records, because without a readable commit the batch has no time. */
   loseCommit({ offset, end }: LogicalRecord): void {
     this.#before.length = 0;
     this.lose({ what: 'lost', reason: 'commit', offset, end });
@@ -435,7 +435,7 @@ class Gathering<T> {
   close(commit: CommitRecord, { offset, end }: LogicalRecord, chain: ChainState): ReadBatch<T> {
     const wrong = (reason: DamageReason) => this.problems.push({ reason, offset, end });
     const { number, previous, time, hash } = commit;
-    // If records are lost, the hash cannot be computed, but the commit's other fields must match.
+    // If records are lost, the hash cannot be computed, but the commit's other fields must still match.
     if (number !== chain.number + 1) wrong('order');
     else if (previous !== chain.hash) wrong('chain');
     if (!this.#lost) {
@@ -471,18 +471,18 @@ function behind({ ordinal, offset }: RecordPosition, rawLength: number): RecordP
 const OPEN_SEGMENTS = 32;
 /** Enough for two batches of a first sync, which are read soon after they are folded. */
 const CACHED_BYTES = 8 * 1024 * 1024;
-/** Bytes to read along with a record's header, enough for most records. */
+/** Bytes to read along with a record's header; enough for most records. */
 const FIRST_READ_BYTES = 16 * 1024;
-/** Size of the reused memory for compressed records, large enough for a compressed block. */
+/** Size of the reusable buffer for compressed records; large enough for a compressed block. */
 const SCRATCH_BYTES = 512 * 1024;
 
 type FetchedRecord =
   | { readonly state: 'present'; readonly kind: number; readonly payload: Buffer }
   | { readonly state: 'purged' }
-  /** There is no record, or its CRC does not match. */
+  /** The record does not exist, or its CRC does not match. */
   | { readonly state: 'damaged' };
 
-/** Reads records by position from the generation in force, and caches files, blocks and the directory listing. */
+/** Reads records by position from the generation in force. Caches files, blocks and the directory listing. */
 export class SegmentCache {
   #listing: SegmentListing | undefined;
   readonly #open = new Recent<number, OpenSegment>(
@@ -493,7 +493,7 @@ export class SegmentCache {
   readonly #blocks = new Recent<string, Buffer>(
     CACHED_BYTES,
     ({ length }) => length,
-    // Callers get copies, so a block can be freed. The garbage collector let blocks and their input grow to 60 MB.
+    // Callers get copies, so a block can be freed. Left to the garbage collector, blocks and their input grew to 60 MB.
     releasePayload,
   );
   #scratch: Buffer | undefined;
@@ -507,7 +507,7 @@ export class SegmentCache {
     this.#listing = listing;
   }
 
-  /** Reads a record. Its payload may be a view of shared memory, so it must not be written to. */
+  /** Reads a record. Do not write to its payload, which may be a view of shared memory. */
   fetch({ segment, ordinal, offset }: Position): FetchedRecord {
     const opened = this.opened(segment);
     if (opened.sealed !== undefined) {
@@ -517,11 +517,11 @@ export class SegmentCache {
         ? this.#fromBlock(opened, found.container.offset, found.inner)
         : this.#alone(opened, found.container.offset);
     }
-    // A sealed file without a footer can only be walked, which is what a repair does.
+    // Records in a sealed file without a footer can only be found by walking it, which a repair does.
     return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
   }
 
-  /** Caches an intact block from a segment's file, and takes ownership of its memory. */
+  /** Caches an intact block from a segment's file and takes ownership of its memory. */
   keep(path: string, offset: number, block: Buffer): void {
     this.#blocks.set(keyOf(path, offset), block);
   }
@@ -542,7 +542,7 @@ export class SegmentCache {
   }
 
   /**
-   * Returns the file in force for a segment, which the cache will close.
+   * Returns the file in force for a segment. The cache will close it.
    *
    * @throws `segment-elsewhere`; `log-damaged`; the system's error if the file has disappeared
    */
@@ -591,8 +591,8 @@ export class SegmentCache {
   }
 
   /**
-   * Undefined unless there is a stored record with a matching CRC. Compressed bytes are valid until the next call.
-   * Uncompressed bytes get their own memory, because the caller keeps them.
+   * Returns undefined unless there is a stored record with a matching CRC. Compressed bytes are valid until the next
+   * call. Uncompressed bytes get their own memory, because the caller keeps them.
    */
   #stored(
     { file, header: space }: OpenSegment,
@@ -623,7 +623,7 @@ function keyOf(path: string, offset: number): string {
   return `${path} ${offset}`;
 }
 
-/** Reads up to the first unreadable byte (EIO), so that only records with later bytes are considered damaged. */
+/** Reads up to the first unreadable byte (EIO), so that only records after it count as damaged. */
 function readReadable(file: LogFile, target: Uint8Array, position: number): number {
   let done = 0;
   try {
@@ -638,7 +638,7 @@ function readReadable(file: LogFile, target: Uint8Array, position: number): numb
   return done;
 }
 
-/** A least-recently-used cache with a limit on its total weight. It always keeps the last value. */
+/** A least-recently-used cache with a limit on its total weight. Never evicts the newest value. */
 class Recent<K, V> {
   readonly #values = new Map<K, V>();
   #weight = 0;

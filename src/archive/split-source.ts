@@ -17,9 +17,9 @@ const CR = 13;
 const PAD = 61;
 
 /**
- * Minimum decoded size of a base64 run that becomes a blob. A smaller blob, with its catalog row, would cost more than
- * it saves. Size of 5,708 sealed messages as a fraction of their 103 MB: 0.424 if nothing is split, 0.347 from 8 KiB,
- * 0.342 from 4 KiB, 0.3399 from 2 KiB, 0.3394 from 1 KiB, 0.3390 from 512 bytes with half as many blobs again.
+ * Minimum decoded size of a base64 run that becomes a blob. A smaller blob's catalog row would cost more than the blob
+ * saves. Size of 5,708 sealed messages as a fraction of their 103 MB: 0.424 with no splitting, 0.347 from 8 KiB, 0.342
+ * from 4 KiB, 0.3399 from 2 KiB, 0.3394 from 1 KiB, 0.3390 from 512 bytes with half as many blobs again.
  */
 const MIN_DECODED_BYTES = 1024;
 
@@ -28,24 +28,24 @@ for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
   IS_BASE64[character.charCodeAt(0)] = 1;
 }
 
-/** Distance between probes. Every run is longer than a step and a probe, since 1,024 bytes are 1,368 characters. */
+/** Distance between probes. Every run is longer than a step plus a probe, since 1,024 bytes are 1,368 characters. */
 const STEP_BYTES = 1024;
 const PROBE_BYTES = 64;
-/** A run may start within this distance of the end of a window without being probed. */
+/** A run that starts this close to the end of a window may not have been probed. */
 const UNPROBED_BYTES = 2048;
 
 /**
- * Finds possible starts of runs, which follow an empty line and precede a probe of only base64 and line ends. In
+ * Finds possible starts of runs: positions after an empty line and before a probe of only base64 and line ends. In
  * ordinary text, nearly every probe stops at a space. No byte is searched twice for empty lines, so even a source
  * crafted to look like base64 takes only linear time.
  */
 class RunFinder {
   #probe = 0;
   #searched = 0;
-  /** End of the last known empty line, or -1 if there is none or it was returned. */
+  /** End of the last empty line found, or -1 if there is none or it has been returned. */
   #start: number;
 
-  /** @param startsHere whether the window starts after an empty line or at the start of the source */
+  /** @param startsHere whether the window starts the source or follows an empty line */
   constructor(
     private readonly window: Buffer,
     startsHere: boolean,
@@ -53,7 +53,7 @@ class RunFinder {
     this.#start = startsHere ? behindEmptyLines(window) : -1;
   }
 
-  /** Returns the next possible start at or after `from`, or -1. Never returns one twice. */
+  /** Returns the next possible start at or after `from`, or -1. Never returns the same start twice. */
   next(from: number): number {
     const window = this.window;
     for (
@@ -103,7 +103,7 @@ interface FirstLine extends LineShape {
   readonly end: number;
 }
 
-/** Undefined if no run starts here, `'more'` if the window is not the final one and ends before the line. */
+/** Returns undefined if no run starts here, or `'more'` if the line continues in the next window. */
 function firstLine(window: Buffer, start: number, final: boolean): FirstLine | 'more' | undefined {
   // Nearly every line of text fails within its first bytes: at a space, dash or colon.
   const probe = Math.min(start + 24, window.length);
@@ -122,7 +122,7 @@ function firstLine(window: Buffer, start: number, final: boolean): FirstLine | '
   return { lineLength, eol: crlf ? 'crlf' : 'lf', end };
 }
 
-/** Runs are decoded in growing pieces, so that a short run costs little. */
+/** The first piece of a run is small and later ones grow, so that a short run costs little. */
 const FIRST_PIECE_BYTES = 8 * 1024;
 const MAX_PIECE_BYTES = 1024 * 1024;
 
@@ -130,7 +130,7 @@ const MAX_PIECE_BYTES = 1024 * 1024;
  * Decodes a run up to its end or the end of the window.
  *
  * @param start first content byte of the first line to decode
- * @param known end of the content of the last line that is known to match the run's shape
+ * @param known end of the content of the last line known to match the run's shape
  * @returns also the end of the last line's content, and whether the run is closed or may continue in the next window
  */
 function decodeRun(window: Buffer, shape: LineShape, start: number, known: number, final: boolean) {
@@ -184,7 +184,7 @@ function fullLines(window: Buffer, from: number, shape: LineShape, limit: number
   return { full, stopped: full <= last };
 }
 
-/** Returns the end of the last line, which may be shorter, padded, and have any line end. */
+/** Returns the end of the last line, which can be shorter and padded, with any line end. */
 function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
   const crlf = shape.eol === 'crlf';
   if (crlf ? window[full] !== CR || window[full + 1] !== LF : window[full] !== LF) return full;
@@ -200,13 +200,13 @@ function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
 
 interface Decoded {
   readonly bytes: Buffer;
-  /** End of the content of the last valid line, or `start` if no line is valid. */
+  /** End of the last valid line's content, or `start` if no line is valid. */
   readonly end: number;
 }
 
 /**
- * Decodes the lines from `start` to `end`, up to the first line that would not encode back to the same characters. A
- * valid line has only base64, padding only at the end, and no unused bits set to 1.
+ * Decodes the lines from `start` to `end`, up to the first that would not encode back to the same characters. A valid
+ * line has only base64, padding only at the end, and no unused bits set to 1.
  */
 function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   if (end <= start) return { bytes: Buffer.alloc(0), end: start };
@@ -228,13 +228,13 @@ function hasUrlSafe(window: Buffer, start: number, end: number): boolean {
   return lines.includes(0x2d) || lines.includes(0x5f);
 }
 
-/** Returns whether the unused bits before padding are 0. `ZWh=` decodes like `ZWg=` but would not encode back. */
+/** Reports whether the unused bits before padding are 0. `ZWh=` decodes like `ZWg=` but would not encode back. */
 function isCanonicalTail(bytes: Buffer, pads: number, window: Buffer, end: number): boolean {
   const tail = bytes.toString('base64', bytes.length - (3 - pads), bytes.length);
   return tail === window.toString('latin1', end - 4, end);
 }
 
-/** The slow path for runs that stop in the middle. Takes whole lines while each is valid on its own. */
+/** The slow path for runs that stop midway. Takes whole lines until one is invalid. */
 function decodeValidLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   const step = shape.lineLength + (shape.eol === 'crlf' ? 2 : 1);
   let valid = start;
@@ -254,13 +254,15 @@ function decodeValidLines(window: Buffer, start: number, end: number, shape: Lin
 const INLINE_LITERAL_BYTES = 1024 * 1024;
 
 interface RecipeSink {
-  /** Receives a blob, which may be stored already. Its bytes must not change afterwards. */
+  /** Receives a blob, which may already be stored. Its bytes must not change afterwards. */
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Receives every byte of the source in order, rebuilt from the stored parts. */
+  /** Receives every byte of the source in order, as rebuilt from the stored parts. */
   rebuilt?(bytes: Buffer): void;
 }
 
-/** Builds the parts of a recipe from the pieces of a source. Keeps pieces by reference until their part is complete. */
+/**
+ * Builds the parts of a recipe from the pieces of a source. Keeps references to pieces until their part is complete.
+ */
 class RecipeBuilder {
   readonly #parts: RecipePart[] = [];
   readonly #inline: Buffer[] = [];
@@ -392,13 +394,13 @@ class Chunker {
 }
 
 /**
- * Splits a raw source in memory into the payload of its record and the blobs to which the payload refers. Runs of base64
- * lines become decoded blobs, and the rest stays literal. MIME is ignored, so nested, truncated or mislabelled messages
+ * Splits a raw source in memory into its record's payload and the blobs that the payload refers to. Runs of base64
+ * lines become decoded blobs; all other bytes stay literal. Ignores MIME, so nested, truncated or mislabelled messages
  * make no difference. Rebuilds the source to verify the result.
  */
 export function splitSource(raw: Buffer, id: MessageId) {
   const decoded = splitWhole(raw, id, true);
-  // The fallback should never run. It ensures that a bug in the splitter costs space rather than a message.
+  // A safeguard that should never run: it makes a splitter bug cost space rather than a message.
   return givesBack(decoded.payload, decoded.blobs, raw) ? decoded : splitWhole(raw, id, false);
 }
 
@@ -425,7 +427,7 @@ function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: B
 
 export interface WindowSize {
   readonly bytes: number;
-  /** Bytes of a run that the window must contain before the run is judged. Longer lines stay literal. */
+  /** Minimum bytes of a run in the window before the run is judged. Longer lines stay literal. */
   readonly judged: number;
 }
 
@@ -433,13 +435,13 @@ const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
 
 interface FileSplitSink {
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Waits until earlier blobs can be released. Called between windows. */
+  /** Waits until memory used by earlier blobs can be released. Called between windows. */
   drain(): Promise<void>;
 }
 
 /**
- * Splits a raw source in a file window by window, so memory use does not depend on its size. The result equals that of
- * `splitSource`, except for lines over 256 KiB. If the rebuilt source has a different hash, it is stored undecoded.
+ * Splits a raw source in a file window by window, so memory use does not depend on its size. The result is the same as
+ * from `splitSource`, except for lines over 256 KiB. If the rebuilt hash differs, stores the source undecoded.
  */
 export async function splitSourceFile(
   files: FileLayer,
@@ -489,20 +491,20 @@ async function split(
   return { id, size: read, payload, rebuilt: rebuilt.digest('hex') };
 }
 
-/** Passes windows of a source to a builder. Undecided bytes return with the next window. */
+/** Feeds the windows of a source to a builder. Undecided bytes are repeated in the next window. */
 class WindowSplitter {
-  /** The shape of a run that continues into the next window, which then starts with the line end. */
+  /** The shape of a run that continues in the next window, which then starts with the run's next line end. */
   #open: LineShape | undefined;
   #startsHere = true;
 
-  /** @param judged undefined to decode nothing */
+  /** @param judged see `WindowSize`; undefined to decode nothing */
   constructor(
     private readonly builder: RecipeBuilder,
     private readonly judged: number | undefined,
     private readonly reusesWindow = true,
   ) {}
 
-  /** Returns the number of processed bytes, which is all of them in the final window. */
+  /** Returns the number of bytes processed, which in the final window is all of them. */
   take(window: Buffer, final: boolean): number {
     let added = 0;
     if (this.#open !== undefined) {
@@ -530,7 +532,7 @@ class WindowSplitter {
     return settled;
   }
 
-  /** Adds the run at `start` and the literal bytes before it. Returns their end, or `added` if there is no run. */
+  /** Adds the run at `start` and the literal bytes before it. Returns the run's end, or `added` if there is no run. */
   #tryRun(window: Buffer, added: number, start: number, longest: number, final: boolean): number {
     const first = firstLine(window, start, final);
     if (first === undefined || first === 'more' || first.lineLength > longest) return added;
