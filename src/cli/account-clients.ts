@@ -21,7 +21,7 @@ import { operationError } from './errors.ts';
 import { waitingText } from './progress.ts';
 import { printError } from './warnings.ts';
 
-/** Returns the refusal behind an error; null if the service did not respond. */
+/** Returns the service's refusal behind an error, or null if the service did not respond. */
 function refusalIn(error: unknown): OriginRefusal | null {
   if (error instanceof OriginRefusal) return error;
   return error instanceof MailkeepError && error.cause instanceof OriginRefusal
@@ -30,8 +30,8 @@ function refusalIn(error: unknown): OriginRefusal | null {
 }
 
 /**
- * Errors whose hints do not fit an operation that the user calls: they refer to the next sync, or guess at what the
- * service's own text already states.
+ * Errors whose hints do not apply to an operation called by the user. The hints refer to the next sync, or guess at
+ * what the service's response already states.
  */
 const NO_HINT: ReadonlySet<string> = new Set([
   'origin.status',
@@ -47,7 +47,7 @@ function hintByHand({ code }: MailkeepError, hint: string | null): string | null
   return NO_HINT.has(code) ? null : hint;
 }
 
-/** Returns the service's own error text, as JSON and as terminal lines. Masks tokens that the service echoes. */
+/** Returns the service's own error text, both as JSON and as terminal lines. Masks any tokens that it echoes. */
 function answeredWords(
   { status, facts }: OriginRefusal,
   answer: OriginAnswer,
@@ -73,18 +73,18 @@ function answeredWords(
   };
 }
 
-/** Both API clients of an account, for operations that the user calls. */
+/** The API clients of an account, for operations called by the user. */
 export interface Clients extends AccountClients {
   readonly account: AccountSettings;
-  /** Returns the scope of the Mailbox API token, which is requested at most once. */
+  /** Returns the scope of the Mailbox API token. Sends at most one request. */
   reach(): Promise<AccountRecord>;
   readonly options: CallOptions;
 }
 
-/** Enough for a brief failure. A limit on test deliveries is reported, not waited out. */
+/** Covers brief failures. A rate limit on test deliveries is reported rather than waited out. */
 export const SHORT_RETRIES = { budgetMs: 5_000 };
 
-/** Returns the limiter's learned rates; undefined if the state is damaged. */
+/** Returns the limiter's learned rates, or undefined if the state is damaged. */
 function learned(state: StateFile | undefined, key: string): unknown {
   try {
     return state?.get('limiter', key);
@@ -95,10 +95,9 @@ function learned(state: StateFile | undefined, key: string): unknown {
 }
 
 /**
- * Runs a command with the clients of an account, and closes them. If the service refuses, its own text is printed
- * too, because it is not logged.
- *
- * Uses the limiter's rates from syncs but stores none, because only the archive's writer may write the state.
+ * Runs a command with an account's clients, then closes them. Prints the text of a refusal too, because it is not
+ * logged. Starts from the rates that syncs have learned, but does not store new ones: only the archive's writer may
+ * change the state.
  */
 export async function withClients(
   context: CommandContext,
@@ -164,7 +163,7 @@ export async function withEachClients(
 }
 
 /**
- * Returns the account given by `--account`, or the only one.
+ * Returns the account selected with `--account`, or the only configured account.
  * @throws usage-unknown-account, operation-needs-account
  */
 export function chooseAccount(settings: Settings, name: string | undefined): AccountSettings {
@@ -176,7 +175,7 @@ export function chooseAccount(settings: Settings, name: string | undefined): Acc
   return account;
 }
 
-/** Returns the configured order, otherwise the mailbox token's. */
+/** Returns the order in the configuration, or else that of the mailbox token. */
 export async function orderOf({ account, reach }: Clients): Promise<string> {
   return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
 }
@@ -187,7 +186,7 @@ export interface NamedMailbox {
 }
 
 /**
- * Finds a mailbox of the Mailbox API token by address or resource id.
+ * Finds a mailbox within the scope of the Mailbox API token by address or resource id.
  * @throws operation-mailbox-unknown
  */
 export async function findNamedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {

@@ -1,6 +1,6 @@
 /**
- * Loads the sentences of all errors. An error from another thread, process, node or earlier run may have a code whose
- * module is not loaded here.
+ * Loads the messages of all errors. An error from another thread, process, node or earlier run can have a code whose
+ * module has not been loaded here.
  */
 import '../archive/errors.ts';
 import '../catalog/errors.ts';

@@ -46,7 +46,7 @@ export function requireArchiveDir({ globals, environment }: CommandContext): str
 }
 
 /**
- * Opens the archive for reading while `act` runs.
+ * Runs `act` with the archive open for reading.
  * @throws errors of `openReader`
  */
 export async function withReader<T>(
@@ -62,7 +62,7 @@ export async function withReader<T>(
 }
 
 /**
- * Parses a query, replacing the names of saved searches.
+ * Parses a query, after expanding saved searches.
  * @throws errors of `expandSaved` and `parseQuery`
  */
 export function readQuery(context: CommandContext, { dataDir }: Reader, typed: string) {
@@ -72,7 +72,7 @@ export function readQuery(context: CommandContext, { dataDir }: Reader, typed: s
 }
 
 /**
- * Parses the query and the time of a selection. Also returns names in the query that are unknown to the archive.
+ * Parses the query and time of a selection. Also returns any names in the query that the archive does not know.
  * @throws errors of `readQuery`; usage-bad-date
  */
 export function readSelection(
@@ -90,7 +90,7 @@ export function readSelection(
   return { query: { text: asked.text, ...search }, asOf, unknown };
 }
 
-/** Runs `act` with the archive's state; undefined if it has none. */
+/** Runs `act` with the archive's state, or with undefined if the archive has none. */
 export async function withState<T>(
   dataDir: string,
   act: (state: StateFile | undefined) => T | Promise<T>,
@@ -105,8 +105,8 @@ export async function withState<T>(
 }
 
 /**
- * Tests whether a sync could write: writes and removes a file. If the folder is missing, uses a temporary one in its
- * parent.
+ * Tests whether a sync could write, by creating and removing a file. If the folder does not exist, tests in a temporary
+ * folder in its nearest existing parent.
  */
 export function testWriting(dataDir: string): {
   readonly folder: string;
@@ -125,7 +125,7 @@ export function testWriting(dataDir: string): {
   return { folder, error };
 }
 
-/** A file system such as /proc may allow writing but refuse folders. A control group accepts folders but no files. */
+/** Some file systems, such as /proc, look writable but refuse folders. Control groups accept folders but no files. */
 function writeBelow(folder: string): void {
   mkdirSync(folder, { mode: 0o700 });
   try {
@@ -146,7 +146,7 @@ function writeOnce(file: string): void {
   }
 }
 
-/** Returns false if part of the path is inaccessible: writing then fails with that error. */
+/** Returns false if part of the path is inaccessible. Writing there then fails with the actual error. */
 function isMissing(folder: string): boolean {
   try {
     accessSync(folder, constants.F_OK);
@@ -156,7 +156,7 @@ function isMissing(folder: string): boolean {
   }
 }
 
-/** Returns the error of an action that the system refused; undefined on success. */
+/** Runs an action. If the system refuses it, returns that error. */
 export function systemRefusal(
   act: () => void,
   refused: (errno: string, cause: unknown) => MailkeepError,
@@ -172,7 +172,7 @@ export function systemRefusal(
 }
 
 /**
- * Returns the message with an id or id prefix.
+ * Finds a message by its id or a prefix of it.
  * @throws usage-unknown-message, usage-ambiguous-id, message-purged
  */
 export function findMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
@@ -209,7 +209,7 @@ function candidate(
 }
 
 /**
- * Refuses a query with names that never existed, and warns of names that no longer exist.
+ * Refuses names that never existed, and warns about names that no longer do.
  * @throws usage-unknown-name
  */
 export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices): void {
@@ -217,7 +217,7 @@ export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices)
   for (const name of unknown) notices.warn(unknownText(name, terminalLine(name.found)));
 }
 
-/** Warns if a time is before the first commit, because an empty result then proves nothing. */
+/** Warns if a time precedes the first commit. An empty result would then prove nothing. */
 export function warnBeforeFirstCommit(
   { charts }: Pick<Catalog, 'charts'>,
   asOf: number | null | undefined,
@@ -230,7 +230,7 @@ export function warnBeforeFirstCommit(
 }
 
 /**
- * Returns the keys of the mailboxes that a sign-in link or token is limited to; null for no limit.
+ * Returns the keys of the mailboxes that a sign-in link or token is limited to, or null if it is unlimited.
  * @param named addresses or resource ids
  * @throws usage-unknown-name
  */

@@ -4,8 +4,8 @@ import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 
 /**
- * Returns functions that prompt on a terminal; undefined if there is none. They write to standard error, so that
- * standard output contains only results.
+ * Returns functions that prompt the user, or undefined without a terminal. Prompts go to standard error, to keep
+ * standard output for results.
  */
 export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
   const { notices, signal } = context;
@@ -47,16 +47,16 @@ export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notice
 
 export type Prompter = NonNullable<ReturnType<typeof terminalPrompter>>;
 
-/** Bytes; larger than any token, so that a wrong file is refused early. */
+/** Bytes. Exceeds any token, so a wrong file is refused early. */
 const MAX_TOKEN = 65_536;
 
-/** Returns standard input as trimmed text; empty if there is none or too much. */
+/** Returns standard input as trimmed text, or an empty string if there is too much of it. */
 export async function readStdinText(stdin: Readable): Promise<string> {
   const bytes = await readStdinBytes(stdin, MAX_TOKEN);
   return bytes.length > MAX_TOKEN ? '' : bytes.toString('utf8').trim();
 }
 
-/** Returns standard input. Stops reading once there are more than `most` bytes. */
+/** Reads standard input to its end, or until it exceeds `most` bytes. */
 export async function readStdinBytes(stdin: Readable, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -70,7 +70,7 @@ export async function readStdinBytes(stdin: Readable, most: number): Promise<Buf
 }
 
 /**
- * Asks for confirmation of something irreversible. Only a typed yes confirms.
+ * Asks the user to confirm an irreversible action by typing yes.
  * @param lines the planned actions, terminal-safe
  * @throws operation-needs-yes without a terminal or with --json
  */
@@ -81,7 +81,7 @@ export async function confirm(
 ): Promise<boolean> {
   const prompter = context.globals.json ? undefined : terminalPrompter(context);
   if (prompter === undefined) throw operationError('operation-needs-yes', { act });
-  // A prompt appears even with --quiet.
+  // Prompts appear even with --quiet.
   context.notices.stream.write(`${lines.join('\n')}\n`);
   const answer = await prompter.line('This cannot be undone. Type yes to continue');
   if (/^yes$/i.test(answer)) return true;

@@ -1,4 +1,4 @@
-/** Read-only commands, which start from a separate bundle: see src/cli/launcher/. */
+/** Read-only commands. They start from a separate bundle: see src/cli/launcher/. */
 export const READING_COMMANDS = [
   'status',
   'search',
@@ -11,7 +11,7 @@ export type ReadingCommand = (typeof READING_COMMANDS)[number];
 
 const WITH_VALUE = new Set(['--config', '--data']);
 
-/** Returns the first word of a command line that is neither an option nor an option's value. */
+/** Returns the first word of a command line that is neither an option nor the value of one. */
 export function commandName(args: readonly string[]): string | undefined {
   for (let i = 0; i < args.length; i += 1) {
     const arg = args[i] ?? '';

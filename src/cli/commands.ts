@@ -102,7 +102,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   ),
 ];
 
-/** All commands, including those for programs: completion scripts call `complete`, and the build uses `manual`. */
+/** All commands, including internal ones: `complete` is called by completion scripts, and `manual` by the build. */
 export const ALL_COMMANDS: readonly CommandEntry[] = [
   ...COMMANDS,
   {
@@ -116,6 +116,6 @@ export const ALL_COMMANDS: readonly CommandEntry[] = [
   { ...entry('manual', 'the man page', () => import('./commands/manual.ts')), hidden: true },
 ];
 
-/** Runs one command line of the whole program without affecting this process. */
+/** Runs a command line without affecting this process. */
 export const runCommandLine = (args: readonly string[], surface: ProcessStreams) =>
   run(args, ALL_COMMANDS, surface);

@@ -6,7 +6,7 @@ import type { ExitCode } from '../core/errors.ts';
 import type { Output } from './output.ts';
 import type { Notices } from './warnings.ts';
 
-/** Global options, valid before or after any command. */
+/** Global options, which can precede or follow the command. */
 export interface Globals {
   readonly config: string | undefined;
   readonly data: string | undefined;
@@ -14,7 +14,7 @@ export interface Globals {
   readonly quiet: boolean;
 }
 
-/** A command's only access to the process. */
+/** A command's interface to the process. */
 export interface CommandContext extends EngineContext {
   readonly globals: Globals;
   readonly output: Output;
@@ -26,16 +26,16 @@ export interface CommandContext extends EngineContext {
 // biome-ignore lint/suspicious/noConfusingVoidType: functions that always succeed return nothing
 export type CommandResult = ExitCode | void;
 export type RunCommand = (context: CommandContext) => Promise<CommandResult>;
-/** Declares a command's arguments and options. The action called by Commander passes its body to `run`. */
+/** Declares a command's arguments and options. The Commander action passes the command's body to `run`. */
 export type Register = (command: Command, run: (body: RunCommand) => void) => void;
 
 interface CommandFile {
-  /** True if words on the line may start with a minus: see `minusWords`. */
+  /** True if words may start with a minus: see `minusWords`. */
   readonly takesMinusWords?: boolean;
   readonly register: Register;
 }
 
-/** A command of the program. Its file is loaded only when it is used. */
+/** A command of the program. Its module is loaded only on use. */
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
@@ -43,7 +43,7 @@ export interface CommandEntry {
   readonly load: () => Promise<CommandFile>;
 }
 
-/** A command line's switches, keyed by Commander's option names. */
+/** Switches of a command line, keyed by Commander's option names. */
 export type Flags<Name extends string> = { readonly [Option in Name]?: boolean };
 export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };
 
@@ -56,16 +56,16 @@ export function invalidUsage(command: string, problem: string): Error {
 }
 
 /**
- * Refuses forbidden option combinations.
- * @param problems sentences, each mapped to whether it applies
- * @throws usage-invalid with the first that applies
+ * Refuses forbidden combinations of options.
+ * @param problems maps each sentence to whether it applies
+ * @throws usage-invalid with the first sentence that applies
  */
 export function refuse(command: string, problems: Readonly<Record<string, boolean>>): void {
   const found = Object.entries(problems).find(([, applies]) => applies);
   if (found !== undefined) throw invalidUsage(command, found[0]);
 }
 
-/** Returns the action of a command: it chooses a body that gets the arguments and options of the line. */
+/** Returns a Commander action that runs `body` with the arguments and options of the line. */
 export function action<Args extends unknown[]>(
   run: Parameters<Register>[1],
   body: (context: CommandContext, ...args: Args) => Promise<CommandResult>,
@@ -77,7 +77,7 @@ export function subCommand(command: Command, name: string, summary: string): Com
   return command.command(name).summary(summary).description(summary);
 }
 
-/** Resolves when a command is interrupted, which is how a server normally stops. */
+/** Resolves on interruption, which is how servers normally stop. */
 export function untilInterrupted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();

@@ -33,14 +33,14 @@ import {
 export type KeyOptions = {
   readonly [File in 'recoveryKeyFile' | 'passphraseFile' | 'identityFile']?: string | undefined;
 };
-/** The same secrets, for commands whose other options specify new ones. */
+/** The secrets in `KeyOptions`, for commands whose other options specify new ones. */
 export type OpenWithOptions = Values<
   'openWithRecoveryKey' | 'openWithPassphrase' | 'openWithIdentity'
 >;
 
 /**
- * Opens a target's store while `act` runs.
- * @param wish `objectLock` enables object locks in a created bucket
+ * Runs `act` with a target's store open.
+ * @param wish `objectLock` enables object locks when creating a bucket
  * @throws store-target-invalid, store-no-credentials, store-setting-invalid; errors of `act`
  */
 export async function withStore<T>(
@@ -66,7 +66,7 @@ export async function withStore<T>(
   }
 }
 
-/** Returns whether a target has, or will have, an encrypted copy: always on S3, in a folder once initialised. */
+/** Returns whether a target's copy is encrypted: always on S3, and in a folder once it is initialised. */
 export function isEncrypted(
   { environment }: CommandContext,
   dataDir: string,
@@ -79,13 +79,13 @@ export function isEncrypted(
   return marker !== undefined || hasKeysFor(dataDir, folder);
 }
 
-/** @throws usage-invalid if it is missing */
+/** @throws usage-invalid if the option is missing */
 export function requireOption(to: string | undefined, option: string): string {
   if (to !== undefined) return to;
   throw invalidUsage('copy', `${option} is missing.`);
 }
 
-/** Returns findings for text and JSON output. */
+/** Replaces the error of each finding with its code and message, for text and JSON output. */
 export function formatFindings<F extends CopyFinding>(findings: readonly F[]) {
   return findings.map(({ error, ...finding }) => {
     const { code, message } = describeError(error);
@@ -93,7 +93,7 @@ export function formatFindings<F extends CopyFinding>(findings: readonly F[]) {
   });
 }
 
-/** Runs `act`, and records the damage if a copy was refused because of it. */
+/** Runs `act`. If it refuses to copy because of damage, records the damage. */
 export async function recordRefusedCopy<T>(
   context: CommandContext,
   dataDir: string,
@@ -104,7 +104,7 @@ export async function recordRefusedCopy<T>(
     return await act();
   } catch (error) {
     const isDamage = error instanceof MailkeepError && error.family === 'damage';
-    // A copy made by a newer version is intact.
+    // A copy made by a newer version is not damaged.
     if (isDamage && error.facts.reason !== 'newer') {
       const finding = { name: 'manifests/', error, repaired: false };
       writeStateOrWarn(context, dataDir, 'copy', (state) =>
@@ -115,13 +115,13 @@ export async function recordRefusedCopy<T>(
   }
 }
 
-/** Environment variable with the passphrase, used if no file is given. */
+/** Environment variable with the passphrase, used unless a file is given. */
 const PASSPHRASE = 'MAILKEEP_COPY_PASSPHRASE';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * Returns the secret that opens a copy: from a file, the environment or a terminal prompt.
- * @throws offsite-no-way without any; copy-recovery-shape, copy-recovery-line, copy-age-identity
+ * Returns the secret that opens a copy, from a file, the environment or a prompt.
+ * @throws offsite-no-way if there is none; copy-recovery-shape, copy-recovery-line, copy-age-identity
  */
 export async function openingKey(context: CommandContext, line: KeyOptions): Promise<UnlockMethod> {
   const { recoveryKeyFile, passphraseFile, identityFile } = line;
@@ -145,7 +145,7 @@ export async function openingKey(context: CommandContext, line: KeyOptions): Pro
 }
 
 /**
- * Returns the secret that opens a copy while its recipients are changed, when the other options specify new secrets.
+ * Returns the secret that opens a copy, for commands whose other options specify new secrets.
  * @throws errors of `openingKey`
  */
 export function openingKeyAlongside(
@@ -171,7 +171,7 @@ function refuseSeveral(
   throw invalidUsage('copy', `name one of ${names}.`);
 }
 
-/** Returns the passphrase from a file's first line or the environment. */
+/** Returns the passphrase in a file's first line or in the environment. */
 export function passphraseOf(
   context: CommandContext,
   file: string | undefined,
@@ -185,7 +185,7 @@ export function passphraseOf(
   return first;
 }
 
-/** Files from `copy init` contain comments around the key. */
+/** Drops comments, which `copy init` writes around the key. */
 function keyLines(text: string): string {
   return text
     .split(/\r?\n/)
@@ -203,8 +203,8 @@ function readKeyFile({ environment }: CommandContext, named: string): string {
 }
 
 /**
- * Adds a subcommand, described like those of `copy`. Its help lists the program's options as global, but not those of
- * `copy`, where the same names have other meanings.
+ * Adds a subcommand. Its help lists the program's options as global, but not those of `copy`, some of which have other
+ * meanings there.
  */
 export function copySubcommand(command: Command, name: string, summary: string): Command {
   const added = subCommand(command, name, summary);

@@ -15,17 +15,17 @@ function describing(operation: string): string {
   return `"mailkeep api ${operation} --describe" shows its parameters and body.`;
 }
 
-/** Errors for an operation that was called incorrectly. Exit code 2. */
+/** Errors for operations that were called incorrectly. Exit code 2. */
 export const operationError = defineErrors({
   usage: {
-    /** `nearest`: similar names, best first. */
+    /** `nearest` lists similar names, best first. */
     'operation-unknown': (f: { operation: string; nearest: readonly string[] }) => [
       `The service has no operation "${f.operation}".`,
       f.nearest.length === 0
         ? '"mailkeep api --list" lists them all.'
         : `Did you mean ${either(f.nearest)}? "mailkeep api --list" lists them all.`,
     ],
-    /** `inBody`: the name is a field of the body. */
+    /** `inBody` is true if the name is a field of the body. */
     'operation-param-unknown': (
       f: Texts<'operation' | 'param'> & {
         nearest: string | null;
@@ -73,7 +73,7 @@ export const operationError = defineErrors({
     /** `source` is a file, or states that the text was piped or typed. */
     'operation-body-unreadable': ({ source, reason }: Texts<'source' | 'reason'>) =>
       `The body cannot be read from ${source}: ${reasonText(reason)}.`,
-    /** `line` and `column` of the first invalid JSON; null for valid JSON that is not an object. */
+    /** `line` and `column` locate the first invalid JSON. Both are null for valid JSON that is not an object. */
     'operation-body-no-object': (f: {
       source: string;
       line: number | null;
@@ -90,7 +90,7 @@ export const operationError = defineErrors({
       'The configuration has several accounts.',
       `Choose one with --account NAME: ${shortList(known, 8)}.`,
     ],
-    /** `act` is the name of an operation or command. */
+    /** `act` names an operation or command. */
     'operation-needs-yes': ({ act }: { act: string }) => [
       `"${act}" cannot be undone, and there is no terminal to confirm it on.`,
       'Add --yes to confirm.',
@@ -107,7 +107,7 @@ export const operationError = defineErrors({
           ? null
           : didYouMean(f.suggestion),
     ],
-    /** No account can access the mailbox; `known` lists the mailboxes of all accounts. */
+    /** No account has access to the mailbox. `known` lists the mailboxes of all accounts. */
     'operation-mailbox-nowhere': (f: Texts<'address'> & Known) => [
       `No account of the configuration reaches ${f.address}; together they reach ${f.known.length === 0 ? 'no mailbox at all' : shortList(f.known, 8)}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
@@ -115,7 +115,7 @@ export const operationError = defineErrors({
   },
 });
 
-/** Errors when installing units. Exit code 2. */
+/** Errors while installing units. Exit code 2. */
 export const serviceUnitsError = defineErrors({
   usage: {
     'service-units-differ': ({ files }: { files: readonly string[] }) => [
@@ -137,7 +137,7 @@ export const serviceUnitsError = defineErrors({
 
 export const outputError = defineErrors({
   disk: {
-    /** Standard output could not be written, for example because the disk is full. */
+    /** Writing to standard output failed, for example because the disk is full. */
     'output-failed': ({ errno }: { errno: string }) => [
       `Standard output cannot be written: ${reasonText(errno)}. The result is incomplete.`,
       'Free some space, or write it somewhere else.',

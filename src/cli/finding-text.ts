@@ -3,9 +3,9 @@ import type { Finding } from '../catalog/findings.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { counted } from '../core/text.ts';
 
-/** Maximum number of messages listed per damaged range. */
+/** Maximum number of messages listed for each damaged range. */
 const MAX_NAMED = 5;
-/** Hashes are shortened for display. */
+/** Matches hashes, which are shortened for display. */
 const HASH = /^[0-9a-f]{64}$/i;
 
 const DIFFERENCES = {
@@ -14,7 +14,7 @@ const DIFFERENCES = {
   different: 'has a wrong row in',
 } as const;
 
-/** Returns a finding as one line, without escape sequences from mail. */
+/** Describes a finding on one line, without escape sequences from mail. */
 export function findingText(finding: Finding): string {
   switch (finding.what) {
     case 'log': {

@@ -3,7 +3,7 @@ import { OPERATORS } from '../catalog/query-ast.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { wrapLine } from './output.ts';
 
-/** For commands without a more specific meaning. */
+/** For commands that do not give a more specific meaning. */
 const MEANINGS: Readonly<Record<ExitCode, string>> = {
   [EXIT.done]: 'done',
   [EXIT.failures]: 'failed; the reason is printed',
@@ -28,7 +28,7 @@ const WRITES: Meanings = { ...ANY, 3: MEANINGS[3], 5: MEANINGS[5] };
 const ASKS: Meanings = { ...ANY, 6: MEANINGS[6] };
 const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
 
-/** Exit codes of commands that run until stopped. The first signal stops them gracefully, the second immediately. */
+/** Exit codes of commands that run until stopped. The first signal stops them gracefully, the second at once. */
 const STOPPED: Meanings = {
   0: 'stopped by SIGTERM or SIGINT',
   130: 'ended at once by a second SIGTERM or SIGINT',
@@ -133,7 +133,7 @@ export function exitStatusHelp(command: string): string {
   return ['', 'EXIT STATUS', ...lines].join('\n');
 }
 
-/** Returns the EXAMPLES section of a subcommand: the parent's examples that call it. */
+/** Returns the EXAMPLES section of a subcommand: those of the parent's examples that call it. */
 export function subcommandExamples(help: string, words: string): string {
   const [, section = ''] = /\nEXAMPLES\n((?: {2}.*\n)+)/.exec(help) ?? [];
   const calls = (line: string): boolean => line !== '' && ` ${line} `.includes(words);
@@ -141,7 +141,7 @@ export function subcommandExamples(help: string, words: string): string {
   return lines.length === 0 ? '' : ['', 'EXAMPLES', ...lines, ''].join('\n');
 }
 
-/** Wraps help text: fills paragraphs, and breaks longer rows between words. */
+/** Wraps help text. Refills paragraphs, and breaks long table rows between words. */
 export function wrappedHelp(text: string, columns: number): string {
   const lines: string[] = [];
   let paragraph: string[] = [];
@@ -161,7 +161,7 @@ export function wrappedHelp(text: string, columns: number): string {
   return lines.join('\n');
 }
 
-/** Wraps a table row within its last column. Commands stay on one line for copying. */
+/** Wraps the last column of a table row. Keeps commands on one line for copying. */
 function wrappedRow(row: string, columns: number): string[] {
   if (row.length <= columns || row.startsWith('  mailkeep ')) return [row];
   const gap = /\S {2,}/.exec(row);
@@ -171,7 +171,7 @@ function wrappedRow(row: string, columns: number): string[] {
   return [`${row.slice(0, start)}${first}`, ...others.map((line) => `${' '.repeat(start)}${line}`)];
 }
 
-/** Words from other programs, with the matching commands. */
+/** Words from other programs, with our equivalent commands. */
 const COMMANDS: Readonly<Record<string, string>> = {
   backup: 'sync mirrors mailboxes, and copy updates a second copy of the archive.',
   browse: 'web shows the archive in a browser.',
@@ -232,7 +232,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   ...{ deleted: 'is:deleted', attachment: 'has:attachment', attachments: 'has:attachment' },
 };
 
-/** Suggests what to use instead of an unknown command or option. */
+/** Suggests a replacement for an unknown command or option. */
 export function unknownWordHint(typed: string, command: Command, program: Command): string | null {
   if (!typed.startsWith('-')) {
     if (command !== program || !Object.hasOwn(COMMANDS, typed.toLowerCase())) return null;

@@ -177,7 +177,7 @@ function affectedMessages(finding: Finding): readonly AffectedMessage[] {
   return 'message' in finding && finding.message !== null ? [finding.message] : [];
 }
 
-/** Checks an argument's shape, because JavaScript callers have no type checker. */
+/** Checks an argument at run time, because JavaScript callers have no type checker. */
 function checkArgument<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
   const parsed = shape.safeParse(given);
   if (parsed.success) return parsed.data;
@@ -205,7 +205,7 @@ function* eachWithSentences<T>(items: IterableIterator<T>): Generator<T, void, u
   }
 }
 
-/** Sets an error's message to the command line's sentence, without its hint about options. */
+/** Replaces an error's message with the command line's sentence. Omits the hint, which refers to options. */
 function withSentence(error: unknown): unknown {
   if (error instanceof MailkeepError) error.message = describeError(error).message;
   return error;

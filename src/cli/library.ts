@@ -4,11 +4,11 @@ import type { PlaceLine, SearchLine } from '../mail/identity.ts';
 /** A folder known to the archive. */
 export interface ArchivedFolder {
   readonly path: string;
-  /** As in RFC 6154, such as `\Sent`. */
+  /** Special use (RFC 6154), such as `\Sent`. */
   readonly specialUse: string | null;
-  /** Current messages. */
+  /** Number of current messages. */
   readonly messages: number;
-  /** True if the service no longer has it. Its deleted messages stay in the archive. */
+  /** True if the service has deleted the folder. Its messages remain in the archive. */
   readonly gone: boolean;
 }
 
@@ -24,30 +24,30 @@ export interface ListOptions {
   readonly mailbox?: string | undefined;
   /** A path, a pattern with `*`, or a special use such as `sent`. */
   readonly folder?: string | undefined;
-  /** True for messages deleted at the service instead of current ones. */
+  /** Selects messages deleted at the service instead of current ones. */
   readonly deleted?: boolean | undefined;
-  /** The archive's state at this time. */
+  /** Selects the archive's state at this time. */
   readonly asOf?: Date | undefined;
-  /** Only messages received at or after this time. */
+  /** Includes only messages received at or after this time. */
   readonly after?: Date | undefined;
-  /** Only messages received before this time. */
+  /** Includes only messages received before this time. */
   readonly before?: Date | undefined;
   /** Default: `newest`. */
   readonly sort?: 'newest' | 'oldest' | undefined;
 }
 
 export interface SearchOptions {
-  /** Maximum number of messages; default: 20. */
+  /** Maximum number of messages; 20 by default. */
   readonly limit?: number | undefined;
   /** Default: `newest`. */
   readonly sort?: 'newest' | 'oldest' | 'relevance' | undefined;
-  /** The archive's state at this time. */
+  /** Selects the archive's state at this time. */
   readonly asOf?: Date | undefined;
-  /** Continue after this message, the last one of the previous page. Not with `relevance`. */
+  /** Continues after this message, the last of the previous page. Cannot be combined with `relevance`. */
   readonly after?: MessageId | undefined;
 }
 
-/** A difference between the stored and the written data. */
+/** A difference between stored data and the data originally written. */
 export interface Problem {
   readonly what:
     | 'log'
@@ -59,17 +59,17 @@ export interface Problem {
     | 'commit'
     | 'format';
   readonly sentence: string;
-  /** Ids of the affected messages, as far as known. */
+  /** Ids of the affected messages, if known. */
   readonly messages: readonly MessageId[];
 }
 
 export interface VerifyReport {
-  /** True if nothing was found and the catalog was compared. */
+  /** True if no problem was found and the catalog was compared. */
   readonly sound: boolean;
-  /** Distinct messages in the log, and how many of them were rebuilt and hashed. */
+  /** Number of distinct messages in the log, and how many of them were rebuilt and hashed. */
   readonly messages: number;
   readonly rebuilt: number;
-  /** The last commit read; null in an empty archive. */
+  /** Last commit read; null for an empty archive. */
   readonly commit: { readonly number: number; readonly hash: string } | null;
   readonly catalog:
     | 'equal'
@@ -79,29 +79,29 @@ export interface VerifyReport {
     | 'other-version'
     | 'damaged'
     | 'unreadable';
-  /** The first 10,000 problems. */
+  /** Up to 10,000 problems. */
   readonly problems: readonly Problem[];
-  /** Number of all problems. */
+  /** Total number of problems. */
   readonly found: number;
 }
 
 export interface VerifyOptions {
-  /** If false, checks only structure, checksums and catalog, without hashing messages. */
+  /** If false, checks only structure, checksums and catalog, and hashes no messages. */
   readonly full?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * An archive, open for reading. Needs neither configuration nor network, never writes, and works while another program
- * writes. Every method throws a `MailkeepError` whose message is a sentence.
+ * An archive that is open for reading. It needs no configuration or network, never writes, and works while another
+ * program writes. Methods throw a `MailkeepError` whose message is a sentence.
  */
 export interface Archive {
   readonly dataDir: string;
-  /** Returns how many commits the catalog is behind the log; lists and searches omit them. 0 in an idle archive. */
+  /** Returns how many commits the catalog is behind the log; 0 in an idle archive. Lists and searches omit them. */
   commitsBehind(): number;
   mailboxes(): readonly ArchivedMailbox[];
   /**
-   * Lists messages by place, newest first. A read transaction stays open until the iteration ends.
+   * Lists messages by place, newest first. Holds a read transaction open until the iteration ends.
    * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-folder-gone
    */
   list(options?: ListOptions): IterableIterator<PlaceLine>;
@@ -112,15 +112,15 @@ export interface Archive {
    */
   search(query: string, options?: SearchOptions): readonly SearchLine[];
   /**
-   * Reads a message's source. Compares its SHA-256 with the id at the end, so trust the bytes only after the
-   * iteration has ended.
+   * Reads a message's source. Its SHA-256 is compared with the id at the end, so do not trust the bytes before the
+   * iteration completes.
    * @param id as returned by `list` and `search`, or a prefix
    * @throws MailkeepError: argument-invalid, usage-unknown-message, usage-ambiguous-id, message-purged,
-   *   message-damaged, blob-damaged
+   * message-damaged, blob-damaged
    */
   read(id: MessageId): AsyncGenerator<Buffer, void, undefined>;
   /**
-   * Verifies the complete archive. Damage is reported, never thrown.
+   * Verifies the whole archive. Reports damage instead of throwing.
    * @throws AbortError if `signal` aborts; MailkeepError archive-format-newer
    */
   verify(options?: VerifyOptions): Promise<VerifyReport>;
@@ -128,11 +128,11 @@ export interface Archive {
 }
 
 /**
- * Opens an archive for reading. Dependencies are loaded here, so that programs that use only the clients do not load
- * a database.
+ * Opens an archive for reading. Loads its dependencies on demand, so that programs that use only the clients load no
+ * database.
  * @param dataDir the archive's folder
  * @throws MailkeepError: argument-invalid, usage-no-archive, archive-unreadable, catalog-missing, catalog-version,
- *   catalog-damaged
+ * catalog-damaged
  */
 export async function openArchive(dataDir: string): Promise<Archive> {
   const { ReadOnlyArchive } = await import('./library-read-only.ts');

@@ -2,9 +2,9 @@ import { atAnyNode } from './at-any-node.ts';
 import { READ_ONLY_COMMANDS } from './reading-commands.ts';
 import { runProcess } from './run.ts';
 
-/** The program with only the reading commands, which the launcher runs as a script. */
+/** The program with reading commands only, which the launcher runs as a single script. */
 runProcess(Object.values(READ_ONLY_COMMANDS).map(atAnyNode)).catch((error: unknown) => {
-  // All errors are already reported. This one is a bug in the reporting, so let it end the process.
+  // All other errors have been reported. This is a bug in the reporting, so it ends the process.
   setImmediate(() => {
     throw error;
   });

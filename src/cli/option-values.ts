@@ -7,13 +7,13 @@ import { fromBase64, KEY_BYTES } from '../core/ed25519.ts';
 import { usageError } from '../core/error-tables.ts';
 import { parseDuration, parseRate } from '../core/quantities.ts';
 
-/** Prefix of a word that must not be parsed as options. It cannot occur in a process's arguments. */
+/** Prefix of words that must not be parsed as options. Process arguments cannot contain it. */
 const MARK = '\0';
 
 /**
- * Marks words that start with a minus, such as `-news`, which a search excludes: the parser would read `-n ews`. A
- * minus with one character remains an option, as does `-n50`.
- * @param options all options of the line, whose values stay unchanged
+ * Marks words that start with a minus, such as `-news`, which excludes a word from a search. The parser would read it
+ * as `-n ews`. A minus followed by one character remains an option, as does `-n50`.
+ * @param options all options of the line, whose values are left unchanged
  */
 export function markMinusWords(args: readonly string[], options: readonly Option[]): string[] {
   const end = args.indexOf('--');
@@ -26,7 +26,7 @@ export function markMinusWords(args: readonly string[], options: readonly Option
   });
 }
 
-/** Collects words as typed, for a Commander argument with several values. */
+/** Collects unmarked words, for a Commander argument with several values. */
 export function minusWords(word: string, before: readonly string[] = []): string[] {
   return [...before, word.startsWith(MARK) ? word.slice(MARK.length) : word];
 }
@@ -34,9 +34,8 @@ export function minusWords(word: string, before: readonly string[] = []): string
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/;
 
 /**
- * Parses a time from the command line: an ISO 8601 time (local without a zone), an age such as `3d`, or a date. A
- * date means its last moment in the user's time zone, as for `asof:` in a query. Returns milliseconds since the
- * epoch.
+ * Parses a time: ISO 8601 (local without a zone), an age such as `3d`, or a date. Like `asof:` in a query, a date means
+ * its last moment in the user's time zone. Returns milliseconds since the epoch.
  * @throws usage-bad-date
  */
 export function parseTime(option: string, text: string, now: number): number {
@@ -50,8 +49,8 @@ export function parseTime(option: string, text: string, now: number): number {
 }
 
 /**
- * Parses a time given by `--after` or `--before`, as for `after:` and `before:` in a query. A date means its first
- * moment in the user's time zone. Returns milliseconds since the epoch.
+ * Parses the value of `--after` or `--before`, like `after:` and `before:` in a query. A date means its first moment in
+ * the user's time zone. Returns milliseconds since the epoch.
  * @throws usage-bad-date
  */
 export function parseStart(option: string, text: string, now: number): number {
@@ -73,7 +72,7 @@ export function wholeNumber(from: number, to: number): (text: string) => number 
   };
 }
 
-/** Returns milliseconds. */
+/** Parses a duration such as 90s or 7d to milliseconds. */
 export function duration(text: string): number {
   const value = parseDuration(text);
   if (value === undefined) {
@@ -91,7 +90,7 @@ export function rate(text: string): number {
   return value;
 }
 
-/** Parses the public part of an Ed25519 key, in base64. */
+/** Parses an Ed25519 public key in base64. */
 export function signerKey(text: string): Buffer {
   const key = fromBase64(text, KEY_BYTES);
   if (key === undefined) {
@@ -114,7 +113,7 @@ export function recipients(text: string, before: readonly string[] = []): string
   return [...before, text];
 }
 
-/** Options shared by several commands, as arguments of `Command.option`. */
+/** Arguments of `Command.option` for options shared by several commands. */
 export const MAILBOXES = [
   '--mailbox <address>',
   'only this mailbox (address or resource id); repeatable',
@@ -126,7 +125,7 @@ export const FOLDERS = [
   collect,
 ] as const;
 
-/** Makes options conflict: the first in each list of attribute names refuses the others. */
+/** Makes options conflict: in each list of attribute names, the first refuses all others. */
 export function exclude(command: Command, ...refusals: readonly (readonly string[])[]): void {
   for (const [name, ...others] of refusals) {
     const option = command.options.find((one) => one.attributeName() === name);
@@ -138,8 +137,8 @@ export function exclude(command: Command, ...refusals: readonly (readonly string
 const REPEATABLE: readonly unknown[] = [collect, recipients];
 
 /**
- * Makes a command and its subcommands refuse empty values and arguments, and repeated options, of which the parser
- * keeps only the last value. Query words may be empty, and switches may be repeated.
+ * Makes a command and its subcommands refuse empty values and repeated options, of which the parser would keep only the
+ * last. Words of a query may be empty, and switches may be repeated.
  * @param refuse throws an error with the problem
  */
 export function checkValues(command: Command, refuse: (problem: string) => never): void {
@@ -165,7 +164,7 @@ export function checkValues(command: Command, refuse: (problem: string) => never
   for (const sub of command.commands) checkValues(sub, refuse);
 }
 
-/** Returns the values that are defined, so that defaults apply to the others. */
+/** Drops undefined values, so that defaults apply. */
 export function withoutAbsent<T extends object>(
   values: T,
 ): { [K in keyof T]?: Exclude<T[K], undefined> } {
@@ -184,7 +183,7 @@ function isGiven<V>(value: V): value is Exclude<V, undefined> {
 export interface IncompleteSelection {
   /** Address or resource id. */
   readonly mailbox?: string;
-  /** As for `list`: a path, a pattern or a special use. */
+  /** A path, a pattern or a special use, as for `list`. */
   readonly folder?: string;
   readonly uid?: number;
 }
@@ -199,7 +198,7 @@ export function selectIncomplete(
     folder === undefined
       ? undefined
       : new Set(
-          // The entry's folder may be gone.
+          // The entry's folder may have been deleted.
           matchingFolders(folders.everNamed().folders, { folder }).map((one) =>
             keyOf(one, one.path),
           ),
@@ -214,7 +213,7 @@ export function selectIncomplete(
     );
 }
 
-/** A command line to run elsewhere: options by their long names, and the other words. */
+/** A command line to run on another node: options by long name, and positional words. */
 export interface ForwardedCommand {
   readonly command: string;
   readonly options: readonly (readonly [name: string, value: string | null])[];

@@ -19,10 +19,10 @@ import type { PlaceLine, SearchLine } from '../mail/identity.ts';
 import { invalidUsage } from './context.ts';
 import { outputError } from './errors.ts';
 
-/** Longer lines are not prose, and the terminal wraps them. */
+/** Longer lines are not prose. They are left to the terminal to wrap. */
 const MAX_CHARS = 20_000;
 
-/** Wraps a terminal-safe line between words to `columns`. Each piece repeats the quote marks and indentation. */
+/** Wraps a terminal-safe line between words to `columns`. Repeats its quote marks and indentation on each piece. */
 export function wrapLine(line: string, columns: number): string[] {
   if (line.length <= columns / 2 || line.length > MAX_CHARS || shownWidth(line) <= columns) {
     return [line];
@@ -52,7 +52,7 @@ function shownWidth(text: string): number {
   return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);
 }
 
-/** Wraps text for a terminal. JSON is left unchanged, so that it can be copied. */
+/** Wraps text for a terminal. Leaves JSON unchanged, so that it can be copied. */
 export function fitNarrow(text: string, columns: number | undefined): string {
   if (columns === undefined || columns < 1 || /^[[{]/.test(text)) return text;
   return text
@@ -63,13 +63,13 @@ export function fitNarrow(text: string, columns: number | undefined): string {
 
 export type Colours = ReturnType<typeof pc.createColors>;
 
-/** The reader closed our output (`| head`). The command stops without an error. */
+/** Thrown if the reader closes our output (`| head`). The command then stops without an error. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
 
 /**
- * Writes results to a stream with backpressure: each call resolves when the stream accepts more.
+ * Writes results to a stream with backpressure: a call resolves when the stream accepts more.
  * @throws OutputClosed once the reader has closed it; `output-failed` if writing failed
  */
 export function streamOutput(
@@ -89,26 +89,26 @@ export function streamOutput(
     if (!stream.write(chunk)) await once(stream, 'drain');
   };
   const terminal = stream.isTTY === true;
-  // Windows may be resized, so the width is read each time.
+  // A window can be resized, so the width is read each time.
   const fitted = (text: string) => (terminal ? fitNarrow(text, stream.columns) : text);
   const print = (value: unknown, text: () => string): Promise<void> =>
     write(`${options.json ? jsonLine(value) : fitted(text())}\n`);
   return {
     json: options.json,
-    /** True for interactive use: a terminal, without JSON. */
+    /** True on a terminal, unless JSON is requested. */
     interactive: terminal && !options.json,
-    // A terminal without a set size reports 0.
+    // A terminal with no size set reports 0.
     columns: stream.columns || 100,
     colours: pc.createColors(!options.json && usesColour(terminal, options)),
-    /** Prints the single result of a command: an object in JSON, otherwise text. */
+    /** Prints a command's single result, as a JSON object or text. */
     object: print,
-    /** Prints one of many results: a JSON line, or one or more lines of text. */
+    /** Prints one of many results, as a line of JSON or one or more lines of text. */
     line: print,
     /** Prints text that has no JSON form, followed by a line break. */
     text: (text: string): Promise<void> => write(`${fitted(text)}\n`),
     bytes: (chunk: Uint8Array): Promise<void> => write(chunk),
     /**
-     * Resolves once everything is written.
+     * Resolves once everything has been written.
      * @throws the error of a failed write
      */
     async written(): Promise<void> {
@@ -129,8 +129,8 @@ export interface ColourOptions {
 
 /**
  * Returns whether to print colours. `--no-color` and any value of NO_COLOR (https://no-color.org) disable them. Any
- * value of FORCE_COLOR (https://force-color.org) except `0` and `false` enables them even without a terminal.
- * Otherwise, capable terminals get colours.
+ * value of FORCE_COLOR (https://force-color.org) except `0` and `false` enables them even without a terminal. By
+ * default, capable terminals get colours.
  */
 export function usesColour(terminal: boolean, { env, noColour = false }: ColourOptions): boolean {
   if (noColour || (env.NO_COLOR ?? '') !== '') return false;
@@ -140,8 +140,8 @@ export function usesColour(terminal: boolean, { env, noColour = false }: ColourO
 }
 
 /**
- * Returns rows as a table with headings. Cells are made terminal-safe. On a terminal the column at `flexible` shrinks
- * to fit. Elsewhere no cell is cut.
+ * Formats rows as a table with headings. Makes cells terminal-safe. On a terminal, the column at index `flexible`
+ * shrinks to fit; elsewhere, no cell is cut.
  */
 export function tableText(
   headings: readonly string[],
@@ -170,12 +170,12 @@ const GAP = '  ';
 /** Minimum width of a shrunk column. */
 const LEAST = 16;
 
-/** Returns the texts of a report: drops false parts and flattens lists. */
+/** Drops the false parts of a report and flattens lists. */
 export function joinReport(parts: readonly (string | false | readonly string[])[]): string[] {
   return parts.filter((part) => part !== false).flat();
 }
 
-/** Output formats of `list` and `search` besides JSON. */
+/** Output formats of `list` and `search`, in addition to JSON. */
 const LINE_FORMATS = ['text', 'ids', 'csv'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
@@ -190,7 +190,7 @@ export function formatOption(): Option {
     .default('text');
 }
 
-/** @throws usage-invalid for two formats at once */
+/** @throws usage-invalid if two formats are requested */
 export function refuseTwoFormats(command: string, format: string, json: boolean): void {
   if (format !== 'text' && json)
     throw invalidUsage(command, `--format ${format} cannot be used with --json.`);
@@ -214,9 +214,9 @@ const PLACE_COLUMNS: readonly Column<Omit<PlaceLine, 'id'> & { readonly id: stri
   ['endedAt', ({ endedAt }) => endedAt],
 ];
 
-/** Objects and lists in JSON become several columns or space-separated values. */
+/** JSON objects and lists become several columns, or values separated by spaces. */
 export const LIST_COLUMNS: readonly Column<PlaceLine>[] = PLACE_COLUMNS;
-/** `places` is a number. */
+/** Here, `places` is a number. */
 export const SEARCH_COLUMNS: readonly Column<SearchLine>[] = [
   ...PLACE_COLUMNS,
   ['places', ({ places }) => places.length],
@@ -224,8 +224,8 @@ export const SEARCH_COLUMNS: readonly Column<SearchLine>[] = [
 ];
 
 /**
- * Returns a function that prints lines as ids or CSV, after a header line, and returns whether it printed the line.
- * With ids, adjacent repetitions are printed once, and incomplete messages, which have no id, are left out.
+ * Returns a function that prints a line as an id or as CSV, and returns whether it printed anything. CSV starts with a
+ * header line. Adjacent repetitions of an id are printed once. Incomplete messages, which have no id, are left out.
  */
 export async function lineWriter<L extends { readonly id: string | null }>(
   format: Exclude<LineFormat, 'text'>,
@@ -248,7 +248,7 @@ export async function lineWriter<L extends { readonly id: string | null }>(
   };
 }
 
-/** Prints exact bytes, because machine-readable lines must not be fitted to a terminal. */
+/** Prints exact bytes. Machine-readable lines must not be wrapped for a terminal. */
 export async function printCsv(
   output: Output,
   rows: readonly (readonly (string | number | null)[])[],
@@ -260,14 +260,14 @@ export function printId(output: Output, id: MessageId): Promise<void> {
   return output.bytes(Buffer.from(`${id}\n`));
 }
 
-/** Spreadsheets treat text that starts like this as a formula, some also after spaces or in full width. */
+/** Start of text that spreadsheets treat as a formula. Some skip leading spaces or accept full-width signs. */
 const FORMULA = /^\s*[=+\-@\uff1d\uff0b\uff0d\uff20]/;
-/** Characters that a CSV reader may treat as a field's end or strip. */
+/** Characters that a CSV reader may strip or treat as the end of a field. */
 const SPECIAL = /[",;]|^\s|\s$/;
 
 /**
- * Returns a CSV field on one line. Mail texts may contain attacks on terminals or spreadsheets, so control characters
- * become symbols or spaces, and an apostrophe precedes anything like a formula.
+ * Returns a CSV field on one line. Mail can contain attacks on terminals or spreadsheets, so control characters become
+ * symbols or spaces, and an apostrophe precedes anything like a formula.
  */
 export function csvField(value: string | number | null): string {
   if (value === null) return '';
@@ -279,13 +279,13 @@ export function csvField(value: string | number | null): string {
 
 const MOST = 200;
 
-/** Returns names for a report: terminal-safe, and cut to 200 columns. JSON contains the whole name. */
+/** Returns names for a report, terminal-safe and cut to 200 columns each. JSON contains whole names. */
 export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
 
 /**
- * Returns a command for the user that works on the same archive.
+ * Returns a command that the user can run on the same archive.
  * @param data the folder given by `--data`
  */
 export function commandLine(command: string, data: string | undefined): string {
@@ -295,14 +295,14 @@ export function commandLine(command: string, data: string | undefined): string {
 
 const COUNTING_MS = 100;
 
-/** Returns a function that tells whether time is left to count results beyond a page. */
+/** Returns a function that reports whether there is time left to count results beyond a page. */
 export function createCountTimer(now: () => number): () => boolean {
   const end = now() + COUNTING_MS;
   return () => now() < end;
 }
 
 /**
- * Returns the line below a page: the total number, and how to show more.
+ * Returns the line below a page, with the total and how to see more.
  * @param noun the counted thing, such as `message`
  * @param more options that print more, such as `-n`
  */
@@ -312,7 +312,7 @@ export function footerText(shown: number, all: HitCount, noun: string, more: str
   return `${count(shown)} of ${many}; more with ${more}`;
 }
 
-/** Displayed characters of an id, enough to be unique within an archive. */
+/** Number of id characters displayed, enough to be unique within an archive. */
 export const SHORT_ID = 8;
 
 export function shortId(id: string | null): string {
@@ -324,7 +324,7 @@ export function senderText(from: PlaceLine['from']): string {
   return from.name === '' ? from.address : from.name;
 }
 
-/** In the user's time zone. */
+/** Formats a date in the user's time zone. */
 export function dateText(date: string | null): string {
   return date === null ? 'no date'.padEnd(16) : localTime(Date.parse(date));
 }
@@ -332,19 +332,19 @@ export function dateText(date: string | null): string {
 interface Columns {
   readonly sender: number;
   readonly subject: number;
-  /** 0 if not shown. */
+  /** 0 if it is not shown. */
   readonly folder: number;
 }
 
-/** Without a terminal, columns that readers may need are not cut. */
+/** Without a terminal, columns that users may need are not cut. */
 const UNMEASURED: Columns = { sender: 24, subject: 60, folder: Number.POSITIVE_INFINITY };
-/** Date, id and flags, with separators. */
+/** Width of date, id and flags with separators. */
 const START_COLUMNS = 16 + 2 + SHORT_ID + 1 + 2 + 1;
 
-/** On a narrower terminal a message takes three lines. */
+/** On narrower terminals, a message takes three lines. */
 const ONE_LINE_COLUMNS = 64;
 
-/** Returns the column widths of a terminal line, the same for every line of a list. */
+/** Returns the column widths of a terminal line, equal for all lines of a list. */
 function columnsOf(output: Output, ended: number): Columns {
   if (!output.interactive) return UNMEASURED;
   const folder = output.columns >= 110 ? 24 : output.columns >= 78 ? 14 : 0;
@@ -353,7 +353,7 @@ function columnsOf(output: Output, ended: number): Columns {
   return { sender, subject: Math.max(8, room - sender), folder };
 }
 
-/** Returns a message as one line, fitted to a terminal if there is one. */
+/** Formats a message as an entry of a list, fitted to the terminal if there is one. */
 export function placeText(place: PlaceLine, output: Output): string {
   const { colours } = output;
   const unread = !place.flags.includes('\\Seen');
@@ -383,10 +383,10 @@ export function placeText(place: PlaceLine, output: Output): string {
   ].join('');
 }
 
-/** Returns the end of a path, which distinguishes folders better than the start. */
+/** Returns the end of a path, which tells folders apart better than its start. */
 function tailColumns(path: string, columns: number): string {
   if (displayWidth(path) <= columns) return path;
-  // Every character takes at least one column, except combining marks.
+  // Every character is at least one column wide, except combining marks.
   const characters = [...path.slice(-4 * columns)];
   while (displayWidth(characters.join('')) > columns - 1) characters.shift();
   return `…${characters.join('')}`;

@@ -16,7 +16,7 @@ import {
 import { exitStatusHelp, subcommandExamples } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
 
-/** A parsed command line: a command to run, or text to print. */
+/** The result of parsing a command line: a command to run, or text to print. */
 export type Request =
   | {
       readonly kind: 'run';
@@ -48,7 +48,7 @@ ENVIRONMENT
 ${EXIT_STATUS_HELP}`;
 
 /**
- * Parses a command line (without node and script name). Loads only the file of its command.
+ * Parses a command line (without node and script name). Loads only the command's own module.
  * @param columns width of the help
  * @throws usage-invalid
  */
@@ -61,7 +61,7 @@ export async function parseCommandLine(
   const isHelp = first === 'help';
   const named = isHelp ? commandName(args.slice(args.indexOf('help') + 1)) : first;
   if (isHelp && named === 'help') return parseCommandLine(['--help'], commands, columns);
-  // For `mailkeep --help search` the parser would print the program's help.
+  // For `mailkeep --help search`, the parser would print the program's help.
   const before = first === undefined || isHelp ? [] : args.slice(0, args.indexOf(first));
   if (first !== undefined && before.some((arg) => arg === '--help' || arg === '-h'))
     return parseCommandLine(['help', first], commands, columns);
@@ -82,7 +82,7 @@ export async function parseCommandLine(
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', TOP_HELP)
     .exitOverride()
-    // Suggestions for all kinds of names come from one place.
+    // `problemText` makes all suggestions, for every kind of name.
     .showSuggestionAfterError(false)
     .configureOutput({
       writeOut: (text) => {
@@ -158,7 +158,7 @@ export async function parseCommandLine(
 interface SubCommand {
   readonly words: string;
   readonly sub: Command;
-  /** Its parent commands, nearest first. */
+  /** Parent commands, nearest first. */
   readonly above: readonly Command[];
 }
 
@@ -169,12 +169,12 @@ function commandsBelow(command: Command, words: string, above: readonly Command[
   });
 }
 
-/** Options with a local path as value. A mailbox folder may have any name. */
+/** Options that take a local path. Mailbox folders may have any name. */
 const PATH_OPTION = /<(?:dir|file|path)>$/;
 const FOLDER_OPTION = '--folder';
 
 /**
- * Refuses mail addresses as paths, because they would create new folders.
+ * Refuses mail addresses as paths, because a folder of that name would be created.
  * @throws usage-invalid
  */
 function refuseAddresses(acting: Command): void {
@@ -196,7 +196,7 @@ function missingCommand(command: Command): Error {
   return usageError('usage-no-command', { help: command.helpInformation().trimEnd() });
 }
 
-/** Returns the parser's problem, with a suggestion: a command, an option or a value. */
+/** Returns the parser's error, with a suggestion: a command, an option or a value. */
 async function problemText(
   { code, message }: CommanderError,
   command: Command,
@@ -246,7 +246,7 @@ function withNearest(what: string, typed: string, candidates: readonly string[] 
   return meant === null ? what : `${what} Did you mean ${meant}?`;
 }
 
-/** Returns whether a line has a switch such as `--json`, even if the line is invalid. */
+/** Returns whether a line, valid or not, has a switch such as `--json`. */
 export function hasSwitch(args: readonly string[], option: string): boolean {
   const end = args.indexOf('--');
   return (end < 0 ? args : args.slice(0, end)).includes(option);

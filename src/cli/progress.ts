@@ -14,23 +14,23 @@ type Stored = Omit<EventOf<'stored'>, 'event'>;
 type Waiting = Pick<EventOf<'waiting'>, 'account' | 'until' | 'reason'>;
 
 interface MailboxTally extends Stored {
-  /** Messages to fetch, from the folder listing when the mailbox started. */
+  /** Number of messages to fetch, according to the folder listing when the mailbox started. */
   readonly ahead: number;
   readonly finished: boolean;
 }
 
 export interface ProgressTally {
   readonly startedAt: number;
-  /** By account and address, in the order they started. */
+  /** Keyed by account and address, in the order they started. */
   readonly mailboxes: ReadonlyMap<string, MailboxTally>;
   readonly requests: ReadonlyMap<string, number>;
-  /** Current request limit per minute of each account. */
+  /** Current request limit per minute, by account. */
   readonly perMinute: ReadonlyMap<string, number>;
-  /** Forecast per account, which includes mailboxes that have not started. */
+  /** Forecast by account, including mailboxes that have not started. */
   readonly forecast: ReadonlyMap<string, number>;
   readonly waiting: Waiting | null;
   readonly indexing: Pick<EventOf<'indexing'>, 'indexed' | 'remaining'> | null;
-  /** Stored messages in the last minute: at most one sample per second, oldest first. */
+  /** Messages stored over the last minute: at most one sample per second, oldest first. */
   readonly samples: readonly { readonly at: number; readonly messages: number }[];
 }
 
@@ -92,7 +92,7 @@ function total(numbers: Iterable<number>): number {
   return [...numbers].reduce((sum, number) => sum + number, 0);
 }
 
-/** Minimum time for a meaningful speed. */
+/** Minimum period for a meaningful speed. */
 const MIN_MS = 5_000;
 const WINDOW_MS = 60_000;
 const SAMPLE_EVERY_MS = 1_000;
@@ -104,7 +104,7 @@ function addSample(tally: ProgressTally, now: number): ProgressTally {
   return { ...tally, samples: [...recent, { at: now, messages: sumOf(tally).messages }] };
 }
 
-/** Returns the messages stored per second in the last minute; null during the first few seconds. */
+/** Returns messages stored per second over the last minute, or null during the first few seconds. */
 export function messagesPerSecond(tally: ProgressTally, now: number): number | null {
   const [first] = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
   if (first === undefined || now - first.at < MIN_MS) return null;
@@ -112,7 +112,7 @@ export function messagesPerSecond(tally: ProgressTally, now: number): number | n
   return stored > 0 ? (stored / (now - first.at)) * 1000 : null;
 }
 
-/** Returns the milliseconds left at the last minute's speed and within the rate limits; null if it is unknown. */
+/** Returns the estimated milliseconds left, from the last minute's speed and the rate limits; null if unknown. */
 export function timeLeft(tally: ProgressTally, now: number): number | null {
   const speed = messagesPerSecond(tally, now);
   if (speed === null) return null;
@@ -123,7 +123,7 @@ export function timeLeft(tally: ProgressTally, now: number): number | null {
   return Math.max((Math.max(0, ahead - messages) / speed) * 1000, ...paced);
 }
 
-/** Returns how many messages of an account are still to be stored. */
+/** Returns the number of an account's messages that are not yet stored. */
 function aheadOf(tally: ProgressTally, account: string): number {
   const own = [...tally.mailboxes.values()].filter((mailbox) => mailbox.account === account);
   const promised = Math.max(total(own.map(({ ahead }) => ahead)), tally.forecast.get(account) ?? 0);
@@ -138,10 +138,10 @@ function mailboxKey(at: { readonly account: string; readonly address: string }):
   return `${at.account}/${at.address}`;
 }
 
-/** Duration from which to suggest a faster rate. */
+/** Duration above which to suggest a faster rate. */
 const LONG_MS = 600_000;
 
-/** Returns the forecast for a first sync, shown before it starts. */
+/** Describes a first sync before it starts. */
 export function forecastText(ahead: Forecast): string {
   const lines = [
     `To fetch: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
@@ -155,15 +155,15 @@ export function forecastText(ahead: Forecast): string {
   return lines.join('\n');
 }
 
-/** Returns a number of messages, and how copies in several folders are counted. */
+/** Returns a number of messages, and states how copies in several folders are counted. */
 export function placesText(messages: number): string {
   return `${counted(messages, 'message')}${messages > 1 ? ' (counted once per folder)' : ''}`;
 }
 
-/** Above this rate, the service and this machine limit the speed, which is still unknown. */
+/** Above this rate, the speed depends on the service and this machine, and is not known in advance. */
 const PACED_PER_MINUTE = 1_200;
 
-/** Returns the requests of a first sync, and its duration if the rate limit determines it. */
+/** Describes the requests of a first sync, and its duration if the rate limit determines that. */
 export function timeText({
   requests,
   requestsPerMinute,
@@ -178,12 +178,12 @@ export function isLong({ hours }: Forecast): boolean {
   return hours * 3_600_000 > LONG_MS;
 }
 
-/** Returns `1,200 of 3,400 messages`. */
+/** Returns text such as `1,200 of 3,400 messages`. */
 function storedText({ messages, ahead }: Pick<MailboxTally, 'messages' | 'ahead'>): string {
   return `${count(messages)} of ${counted(ahead, 'message')}`;
 }
 
-/** Returns `1,300 requests, 58 a minute (budget 60)`. The budget is one account's current rate. */
+/** Returns text such as `1,300 requests, 58 a minute (budget 60)`. The budget is an account's current rate. */
 function requestsText(tally: ProgressTally, now: number): string {
   const elapsed = now - tally.startedAt;
   const { requests } = sumOf(tally);
@@ -214,7 +214,7 @@ export function summaryLine(tally: ProgressTally, now: number): string {
   ]).join('; ');
 }
 
-/** Returns the overall state, from the most detailed text to the shortest. */
+/** Returns descriptions of the overall state, from the most detailed to the shortest. */
 export function sumTexts(tally: ProgressTally, now: number): readonly string[] {
   const { waiting } = tally;
   const isWaiting = waiting !== null && waiting.until > now;
@@ -230,18 +230,18 @@ export function sumTexts(tally: ProgressTally, now: number): readonly string[] {
   ];
 }
 
-/** Returns one mailbox's state, from the most detailed text to the shortest. */
+/** Returns descriptions of a mailbox's state, from the most detailed to the shortest. */
 function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[] {
   const stored = storedText(mailbox);
   const address = shownName(mailbox.address);
   return [
     `${address}  ${stored}, ${bytes(mailbox.bytes)}`,
-    // Shortens the address, because the numbers change.
+    // Cuts the address only, because the numbers change.
     `${fitColumns(address, Math.max(1, columns - displayWidth(stored) - 2))}  ${stored}`,
   ];
 }
 
-/** Returns `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
+/** Returns text such as `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
 function fetchedText(tally: ProgressTally, now: number): string {
   const sum = sumOf(tally);
   const speed = messagesPerSecond(tally, now);
@@ -254,7 +254,7 @@ function fetchedText(tally: ProgressTally, now: number): string {
   ]).join(', ');
 }
 
-/** Returns the text shown once everything is fetched; null until then. */
+/** Describes the work that remains once everything is fetched; null until then. */
 function workText(tally: ProgressTally): string | null {
   const { indexing } = tally;
   const isFetching = tally.mailboxes.size === 0 || openMailboxes(tally).length > 0;
@@ -271,7 +271,7 @@ function openMailboxes(tally: ProgressTally): readonly MailboxTally[] {
 const SHOWN: readonly SyncProgress['event'][] = ['stored', 'waiting', 'indexing'];
 const LINE_EVERY_MS = 10_000;
 
-/** Progress as lines, for files, pipes and logs: the forecast, then a line every ten seconds. */
+/** Shows progress as lines, for files, pipes and logs: the forecast, then a line every ten seconds. */
 export function plainProgress(notices: Notices, now: () => number): Progress {
   let tally = emptyTally(now());
   let lastLine = now();
@@ -293,20 +293,20 @@ interface Progress {
   stop(): void;
 }
 
-/** More bars would scroll off the screen. The others are in the total. */
+/** More bars would scroll off the screen. The total includes all mailboxes. */
 const MAX_BARS = 8;
-/** Maximum bar width; a third of this on 80 columns. */
+/** Maximum width of a bar; a third of this on 80 columns. */
 const BAR_WIDTH = 24;
 const MIN_BAR = 8;
-/** Usual width of the uncut text. */
+/** Typical width of the text when it is not cut. */
 const WORDS = 96;
 
-/** Progress bars on a terminal: one per active mailbox, and an overall bar with the request budget. */
+/** Shows progress bars on a terminal: one per active mailbox, and an overall bar with the request budget. */
 export function liveProgress(notices: Notices, now: () => number): Progress {
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
-      // Windows may be resized, so the width is read each time. A terminal without a set size reports 0.
+      // A window can be resized, so the width is read each time. A terminal with no size set reports 0.
       const columns = notices.stream.columns || 80;
       const width = Math.min(BAR_WIDTH, Math.max(MIN_BAR, columns - WORDS));
       const full = Math.round(progress * width);
@@ -319,7 +319,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
     hideCursor: true,
     linewrap: true,
     clearOnComplete: true,
-    // The command itself handles signals.
+    // The command handles signals itself.
     gracefulExit: false,
     fps: 5,
   });
@@ -344,7 +344,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
       }
     }
     all.setTotal(Math.max(1, sumOf(tally).ahead));
-    // The text is created on display, because waits and remaining times change without events.
+    // The text is created on display, because waits and remaining times change between events.
     all.update(sumOf(tally).messages, { texts: () => sumTexts(tally, now()) });
   };
 
@@ -358,14 +358,14 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
       draw();
     },
     stop() {
-      // A second stop would clear later output.
+      // Stopping twice would clear later output.
       if (!stopped) screen.stop();
       stopped = true;
     },
   };
 }
 
-/** Returns the most detailed text that fits. Cuts the shortest if necessary. */
+/** Returns the most detailed text that fits. Cuts the shortest one if none does. */
 function longestFitting(texts: unknown, columns: number): string {
   const made: unknown = typeof texts === 'function' ? texts(columns) : [];
   const given = Array.isArray(made) ? made.map(String) : [];
@@ -374,12 +374,12 @@ function longestFitting(texts: unknown, columns: number): string {
 }
 
 export interface SyncRunProgress extends EventLog {
-  /** Clears the progress. Call it before printing a result; further calls do nothing. */
+  /** Clears the progress. Call it before printing a result; later calls do nothing. */
   readonly stop: () => void;
 }
 
 /**
- * Returns the progress of a sync run on standard error: bars on a terminal, otherwise lines, or nothing if silent.
+ * Shows the progress of a sync run on standard error: bars on a terminal, otherwise lines, or nothing if silent.
  * @param logged use a log of JSON Lines instead
  */
 export async function followSyncRun(
@@ -399,13 +399,13 @@ export async function followSyncRun(
 /** Shorter work is not shown. */
 const QUIET_MS = 1_000;
 const REDRAW_MS = 200;
-/** Interval of lines if they cannot be redrawn. */
+/** Interval between lines that cannot be redrawn. */
 const ACTIVITY_LINE_EVERY_MS = 5_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
- * Shows after a second that work is in progress. On a terminal it redraws a line. Otherwise it prints a line every five
- * seconds if there is news. Silent with `--quiet` and `--json`.
+ * Shows after one second that work is in progress. Redraws a line on a terminal; elsewhere, prints at most one every
+ * five seconds. Silent with `--quiet` and `--json`.
  * @param first initial text
  */
 export function openActivity(
@@ -424,11 +424,11 @@ export function openActivity(
   };
   const timer = notices.live ? setInterval(draw, REDRAW_MS).unref() : undefined;
   return {
-    /** Sets the current work. The text is created only when shown. */
+    /** Sets the current work. `next` is called only when the text is displayed. */
     show(next: () => string): void {
       text = next;
       if (notices.live) {
-        // The timer alone is late if the work blocks the event loop.
+        // A timer alone would be late if the work blocks the event loop.
         if (now() - (drawnAt ?? 0) >= REDRAW_MS) draw();
         return;
       }
@@ -436,7 +436,7 @@ export function openActivity(
       printedAt = now();
       notices.say(text());
     },
-    /** Clears the line. Call it before printing anything else; further calls do nothing. */
+    /** Clears the line. Call it before printing anything else; later calls do nothing. */
     stop(): void {
       clearInterval(timer);
       if (drawnAt !== null) stream.write(CLEAR_LINE);
@@ -445,7 +445,7 @@ export function openActivity(
   };
 }
 
-/** Returns listeners that show the progress of reading and indexing a log. */
+/** Returns listeners that show progress while a log is read and indexed. */
 export function rebuildProgress(
   { show }: Pick<ReturnType<typeof openActivity>, 'show'>,
   log = 'the log',

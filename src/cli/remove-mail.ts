@@ -14,7 +14,7 @@ import { confirm } from './ask.ts';
 import type { CommandContext } from './context.ts';
 
 export interface MailToRemove {
-  /** The command, as named in the prompt. */
+  /** The command, as the prompt names it. */
   readonly act: 'forget' | 'undo';
   /** For example "import 12 into Backup". */
   readonly name: string;
@@ -27,10 +27,10 @@ type Choose = (
 ) => MailToRemove & { readonly run?: number };
 
 /**
- * Removes mail by its places. Messages that also have other places remain there.
+ * Removes mail by place. Messages with other places remain there.
  * @param choose called again once the archive is locked
  * @throws errors of `choose`; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
- *   archive-in-use: nothing was changed
+ * archive-in-use: nothing was changed
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
  */
 export async function removeMail(
@@ -77,7 +77,7 @@ export async function removeMail(
   }
 }
 
-/** Returns the holds of the archive's configuration. A configuration found by search may belong to another archive. */
+/** Returns the archive's configured holds. A configuration found by search may belong to another archive. */
 function holdsIn(context: CommandContext, dataDir: string) {
   const { globals, environment } = context;
   const file = locateConfig(globals.config, environment);
@@ -91,7 +91,7 @@ type Boxes = ReturnType<Catalog['folders']['mailboxes']>;
 
 interface Done {
   readonly segments: number;
-  /** Attachments that are kept because other messages contain them. */
+  /** Number of attachments kept because other messages contain them. */
   readonly shared?: number;
 }
 

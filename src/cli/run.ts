@@ -20,7 +20,7 @@ import { hasSwitch, parseCommandLine } from './program.ts';
 import { printError, reportEvents, streamNotices, WORDS } from './warnings.ts';
 
 export interface ProcessStreams {
-  /** A function, because opening it costs time and most commands do not read it. */
+  /** Opened on demand, because opening takes time and most commands do not read it. */
   readonly stdin: () => Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { isTTY?: boolean; columns?: number };
   readonly stderr: Writable & { isTTY?: boolean };
@@ -28,11 +28,11 @@ export interface ProcessStreams {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** The only archive that the command may read, regardless of its line and the environment. */
+  /** The only archive that the command may read, whatever its line and the environment specify. */
   readonly only?: EngineContext['only'];
 }
 
-/** Parses and runs a command line. Converts every error to a sentence and an exit code. */
+/** Parses and runs a command line. Turns every error into a sentence and an exit code. */
 export async function run(
   args: readonly string[],
   commands: readonly CommandEntry[],
@@ -43,7 +43,7 @@ export async function run(
   const noColour = hasSwitch(args, '--no-color');
   const output = streamOutput(stdout, { json, env, noColour });
   let verbose = false;
-  // A later output failure does not undo the command's result.
+  // A later failure to write output does not undo the command's result.
   let ended: ExitCode = EXIT.done;
   try {
     const columns = helpColumns(stdout, env);
@@ -65,12 +65,12 @@ export async function run(
     const startedAt = now();
     ended = (await request.body(context)) ?? EXIT.done;
     await output.written();
-    // Comes after everything that may fail, because with --json an error is the only object on standard error.
+    // Warnings come last: with --json, an error must be the only object on standard error.
     if (ended === EXIT.done) notices.settle();
     notices.detail(`time: ${now() - startedAt} ms`);
     return ended;
   } catch (error) {
-    // The reader closed our output.
+    // The reader has closed our output.
     if (error instanceof OutputClosed) return ended;
     // A signal ended a wait or prompt.
     if (error instanceof Error && error.name === 'AbortError') {
@@ -81,21 +81,21 @@ export async function run(
   }
 }
 
-/** Wider lines are hard to read on any terminal. */
+/** Longer lines are hard to read. */
 const MAX_HELP_COLUMNS = 100;
 
-/** Returns the help width: the terminal's, otherwise COLUMNS. */
+/** Returns the width of help: that of the terminal, or else COLUMNS. */
 function helpColumns(
   { isTTY, columns }: ProcessStreams['stdout'],
   { COLUMNS }: ProcessStreams['env'],
 ): number {
-  // A terminal without a set size reports 0.
+  // A terminal with no size set reports 0.
   const wanted = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
   return wanted >= 20 ? Math.min(wanted, MAX_HELP_COLUMNS) : 80;
 }
 
 /**
- * Adds `MAILKEEP_DATA` and `MAILKEEP_CONFIG` if the line has no `--data` or `--config`.
+ * Applies `MAILKEEP_DATA` and checks `MAILKEEP_CONFIG`, unless the line has `--data` or `--config`.
  * @throws usage-invalid for an empty variable, which would silently select another archive or configuration
  */
 function withEnvironment(globals: Globals, env: ProcessStreams['env']): Globals {
@@ -115,8 +115,8 @@ function withEnvironment(globals: Globals, env: ProcessStreams['env']): Globals 
 }
 
 /**
- * Reports an error on standard error and returns the exit code. Adds the stack with `--verbose` or MAILKEEP_DEBUG.
- * With `--json`, where standard error contains one object, only MAILKEEP_DEBUG adds it.
+ * Reports an error on standard error and returns the exit code. Adds the stack with `--verbose` or MAILKEEP_DEBUG. With
+ * `--json`, standard error contains a single object, and only MAILKEEP_DEBUG adds the stack.
  */
 function reportError(
   error: unknown,
@@ -138,8 +138,8 @@ function stackOf(error: unknown): string {
 const STANDARD_OUTPUT = 1;
 
 /**
- * Standard output to a file. Node.js treats a short write as complete, which would truncate a result without an error
- * when the disk fills. This class writes all bytes.
+ * Writes standard output to a file. Node.js treats a short write as complete, so a full disk would truncate a result
+ * without an error. This class writes all bytes.
  */
 class FileOutput extends Writable {
   override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
@@ -154,19 +154,19 @@ class FileOutput extends Writable {
 
 export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
   const interruption = new AbortController();
-  // The first signal stops the command at the next safe point, the second one immediately.
+  // The first signal stops the command at the next safe point, the second at once.
   const interrupt = (): void => {
     if (interruption.signal.aborted) process.exit(EXIT.interrupted);
     interruption.abort();
   };
   process.on('SIGINT', interrupt);
   process.on('SIGTERM', interrupt);
-  // Ignored, because the reader has closed standard error.
+  // The reader has closed standard error, so failures to write there are ignored.
   process.stderr.on('error', () => {});
 
   const args = process.argv.slice(2);
   const { env, stderr } = process;
-  // Node.js would print the throwing line, which is a page of minified source.
+  // Node.js would print the line that threw, which is a page of minified source.
   process.on('uncaughtException', (error) =>
     process.exit(reportError(error, hasSwitch(args, '--json'), { stderr, env })),
   );

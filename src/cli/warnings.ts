@@ -28,7 +28,7 @@ import {
   usesColour,
 } from './output.ts';
 
-/** A problem reported with the result of a sync run, and the exit code it causes. */
+/** A problem reported with the result of a sync run, with its exit code. */
 export interface SyncProblem extends ErrorReport {
   readonly exit: ExitCode;
 }
@@ -37,7 +37,7 @@ export function syncExitCode(result: SyncResult): ExitCode {
   return combineExitCodes(listProblems(result).map(({ exit }) => exit));
 }
 
-/** Returns all problems of a sync run, most severe first. */
+/** Returns the problems of a sync run, most severe first. */
 export function listProblems({ failures, mailboxes }: SyncResult): SyncProblem[] {
   const troubles = failures.map(describeFailure);
   const held = sumOf(mailboxes, 'held');
@@ -54,7 +54,7 @@ export function listProblems({ failures, mailboxes }: SyncResult): SyncProblem[]
   return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
 }
 
-/** Returns known damage as a problem of a sync run, with its exit code. */
+/** Returns known damage as a problem of a sync run. */
 export function damageProblem(damage: KnownDamage): SyncProblem {
   return troubleOf(damageError(damage));
 }
@@ -84,7 +84,7 @@ function sumOf(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined
   };
 }
 
-/** Returns the time at which the last pending deletion ends. ISO times sort as text. */
+/** Returns when the last pending deletion ends. ISO times sort as text. */
 function latest(mailboxes: readonly MailboxResult[]): string | null {
   const held = mailboxes.filter((mailbox) => mailbox.held > 0);
   return (
@@ -103,7 +103,7 @@ interface ErrorReport {
   readonly answer?: { readonly json: object; readonly lines: readonly string[] };
 }
 
-/** Prints an error on standard error: one object with `--json`, otherwise a sentence and a hint. */
+/** Prints an error on standard error: an object with `--json`, or else a sentence and a hint. */
 export function printError(
   stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number },
   json: boolean,
@@ -124,7 +124,7 @@ export function printError(
   stderr.write(`${stderr.isTTY === true ? fitNarrow(text, stderr.columns) : text}\n`);
 }
 
-/** A warning for programs. Codes are stable; sentences are not. */
+/** A warning for programs. Codes are stable, sentences are not. */
 interface Warning {
   readonly code: string;
   readonly message: string;
@@ -132,8 +132,8 @@ interface Warning {
 }
 
 /**
- * Prints notices on standard error. With `--json`, standard error contains one error, or the warnings of a successful
- * command.
+ * Prints notices on standard error. With `--json`, standard error contains either one error, or the warnings of a
+ * successful command.
  */
 export function streamNotices(
   stream: Writable & { isTTY?: boolean; columns?: number },
@@ -152,24 +152,24 @@ export function streamNotices(
   const warn = (text: string): void => line(`${colours.yellow('warning:')} ${text}`);
   const waiting: Warning[] = [];
   return {
-    /** True if progress may be redrawn: a terminal, without `--quiet` and JSON. */
+    /** True if progress can be redrawn: on a terminal, without `--quiet` or `--json`. */
     live: terminal && !options.quiet && !options.json,
     colours,
     stream,
     /** Prints a line about the current work. Silent with `--quiet` and `--json`. */
     say: line,
-    /** Prints a diagnostic line with `--verbose`; silent when `say` is. */
+    /** Prints a diagnostic line with `--verbose`, unless `say` is silent. */
     detail(text: string): void {
       if (options.verbose === true) line(colours.dim(text));
     },
     /** Silent with `--quiet` and `--json`. */
     warn,
-    /** Prints a warning that `--json` includes as an object, written by `settle`. Silent with `--quiet`. */
+    /** Prints a warning, or with `--json` keeps it for `settle` to write. Silent with `--quiet`. */
     alert(warning: Warning): void {
       if (options.json && !options.quiet) waiting.push(warning);
       else warn(`${warning.message} ${warning.hint}`);
     },
-    /** Writes the alerts kept for `--json`, one per line. Call it after a successful command. */
+    /** Writes the alerts kept for `--json`, one per line. Call it after a command has succeeded. */
     settle(): void {
       for (const { code, message, hint } of waiting.splice(0)) {
         stream.write(`${jsonLine({ warning: { code, message, hint } })}\n`);
@@ -180,10 +180,10 @@ export function streamNotices(
 
 export type Notices = Readonly<ReturnType<typeof streamNotices>>;
 
-/** Maximum number of findings shown as text. `--json` shows more. */
+/** Maximum number of findings shown as text. `--json` includes more. */
 const MAX_SHOWN = 5;
 
-/** Returns the lines about verification for `status`. */
+/** Returns the lines of `status` about verification. */
 export function verificationLines(
   last: VerificationStatus | null,
   now: number,
@@ -206,14 +206,14 @@ export function verificationLines(
   ]);
 }
 
-/** Returns the line about the last export test, unless it is shown as the last verification. */
+/** Describes the last export test, unless it is already shown as the last verification. */
 function drillLine({ mode, drill }: VerificationStatus, now: number): string | false {
   if (drill === null || mode === 'drill') return false;
   const ago = span(Math.max(0, now - Date.parse(drill.at)));
   return `last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`;
 }
 
-/** Returns when and how completely the archive was last verified. */
+/** Describes when and how completely the archive was last verified. */
 export function verifiedText(last: VerificationStatus, now: number): string {
   const { at, mode, checked, of, fullAt, found } = last;
   const ago = (iso: string): string => `${span(Math.max(0, now - Date.parse(iso)))} ago`;
@@ -230,7 +230,7 @@ export function verifiedText(last: VerificationStatus, now: number): string {
   return `verified ${ago(at)} (${what})${rest}${found === 0 ? ', no damage' : ''}`;
 }
 
-/** Command-line texts for findings and errors that the engine stores. */
+/** Provides the command line's texts for findings and errors that the engine stores. */
 export const WORDS: EngineContext['words'] = {
   finding: findingText,
   error: (error) => describeError(error).message,
@@ -276,7 +276,7 @@ export function reportEvents(notices: Notices): (event: EngineEvent) => void {
           `the last run was interrupted: ${bytes(event.bytes)} after the last commit were moved to ${event.file}`,
         );
       case 'state-put-aside':
-        // The archive is not damaged. The state can be rebuilt, except for known damage and saved searches.
+        // The archive itself is undamaged. The state can be rebuilt, except for known damage and saved searches.
         return notices.alert({
           code: 'state-put-aside',
           message: `the state could not be read and was moved to ${event.file}. A new one was created; the archive is not affected.`,

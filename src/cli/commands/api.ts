@@ -37,7 +37,7 @@ import { operationError } from '../errors.ts';
 import { collect } from '../option-values.ts';
 import { type Colours, joinReport } from '../output.ts';
 
-/** Returns the body as JSON Schema (2020-12), or null if the operation has none. */
+/** Returns the JSON Schema (2020-12) of an operation's body, or null if the operation takes none. */
 function bodySchema({ body }: Operation): Schema | null {
   return body === null ? null : z.toJSONSchema(body, { io: 'input' });
 }
@@ -46,7 +46,7 @@ function bodyFields(operation: Operation) {
   return fieldsOf(bodySchema(operation) ?? {});
 }
 
-/** Returns the rules for the whole body that an empty body violates, such as `needs at least one of to, cc and bcc`. */
+/** Returns the rules that an empty body violates as a whole, such as `needs at least one of to, cc and bcc`. */
 function bodyRules({ body }: Operation): string[] {
   const read = body?.safeParse({});
   if (read === undefined || read.success) return [];
@@ -55,7 +55,7 @@ function bodyRules({ body }: Operation): string[] {
 
 type Schema = z.core.JSONSchema.JSONSchema;
 
-/** Describes types as `string 1..100`, `list of 1..100 integers from 1` or `one of active, paused`. */
+/** Lists fields with types such as `string 1..100`, `list of 1..100 integers from 1` or `one of active, paused`. */
 function fieldsOf({ properties = {}, required = [] }: Schema) {
   return Object.entries(properties).map(([name, schema]) => ({
     name,
@@ -89,7 +89,7 @@ function typeText(schema: Schema): string {
   }
 }
 
-/** Omits the largest safe integer, which means no limit. */
+/** Omits the largest safe integer, which stands for no limit. */
 function bounds(from: number | undefined, to: number | undefined): string {
   const most = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
   return from === undefined && most === '' ? '' : ` ${from ?? ''}..${most}`;
@@ -97,7 +97,7 @@ function bounds(from: number | undefined, to: number | undefined): string {
 
 const MAX_SUGGESTIONS = 4;
 
-/** @throws operation-unknown with similar names */
+/** @throws operation-unknown, with similar names */
 function namedOperation(name: string): Operation {
   const found = findOperation(name);
   if (found === null) {
@@ -118,10 +118,10 @@ function suggestions(name: string): string[] {
   return [...near, ...holding].slice(0, MAX_SUGGESTIONS);
 }
 
-/** Parameters that take a mailbox's resource id. The command line also accepts its address. */
+/** Parameters that identify a mailbox by resource id. The command line also accepts an address. */
 const MAILBOX_PARAMS: readonly string[] = ['mailboxResourceId', 'mailboxId', 'mailbox_id'];
 const MAILBOX = 'mailbox';
-/** Page sizes are always sent, because services have different defaults. */
+/** Always sent, because services have different default page sizes. */
 const PAGE_SIZES: readonly string[] = ['perPage', 'per_page'];
 
 interface GivenParams {
@@ -190,14 +190,13 @@ function parseParam(operation: Operation, param: Param, given: string | number):
   });
 }
 
-/** More than any service accepts per request, so that wrong input is refused early. */
+/** Larger than any service accepts, so wrong input is refused early. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Reads a request body from a file, standard input (`-`), or inline JSON (starting with `{`). Checks all limits of
- * the API before any prompt or request.
- * @throws operation-no-body, operation-field-unknown, operation-body-missing, -unreadable, -no-object;
- *   request-invalid
+ * Reads a request body from a file, standard input (`-`) or inline JSON (starting with `{`). Checks it against all
+ * limits of the API before any prompt or request.
+ * @throws operation-no-body, operation-field-unknown, operation-body-missing, -unreadable, -no-object; request-invalid
  */
 async function readBody(
   operation: Operation,
@@ -215,7 +214,7 @@ async function readBody(
   return body;
 }
 
-/** Reports misspelt and missing fields by name, which helps more than a schema error. */
+/** Reports misspelt and missing fields by name, which is clearer than a schema error. */
 function checkFields(operation: Operation, given: readonly string[]): void {
   const fields = bodyFields(operation);
   const known = fields.map(({ name }) => name);
@@ -245,7 +244,7 @@ async function typedBody(given: string, { stdin, environment }: CommandContext):
   } catch (error) {
     const reason = errnoOf(error);
     if (reason !== undefined) throw fail(reason);
-    // Bytes that are not UTF-8 would change when sent.
+    // Re-encoding would change bytes that are not UTF-8.
     if (error instanceof TypeError) throw fail('it is not UTF-8');
     throw error;
   }
@@ -257,7 +256,7 @@ function objectIn(text: string, source: string): object {
     value = JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // The parser's message quotes the text, and thus mail.
+    // The parser's message quotes the text, which can contain mail.
     const before = text.slice(0, jsonErrorOffset(text) ?? 0).split('\n');
     const at = { line: before.length, column: (before.at(-1) ?? '').length + 1 };
     throw operationError('operation-body-no-object', { source, ...at });
@@ -383,8 +382,8 @@ function answerText({ response, surface }: Operation): string {
 }
 
 /**
- * Writes a response to a file with mode 0600, atomically replacing an existing one. Writes directly to a pipe or
- * device.
+ * Writes a response to a file with mode 0600, atomically replacing an existing file. Pipes and devices are written to
+ * directly.
  * @throws usage-save-failed
  */
 async function writeAnswerFile(
@@ -399,7 +398,7 @@ async function writeAnswerFile(
     }
   };
   try {
-    // Links are treated as special: their target is written and the link is kept.
+    // Links are handled like special files: the target is overwritten and the link remains.
     const stat = lstatSync(file, { throwIfNoEntry: false });
     if (stat !== undefined && !stat.isFile()) return await fill(await open(file, 'w'));
     const temporary = `${file}.${randomUUID()}.tmp`;
@@ -416,12 +415,12 @@ async function writeAnswerFile(
   }
 }
 
-/** Partial success: the response lists what failed. */
+/** HTTP status for partial success. The response lists the failures. */
 const PARTLY = 207;
 const ACCEPTED = 202;
 
 /**
- * Shows a response unchanged: JSON as one object, bytes untouched. Also reports 202, 207 and empty responses.
+ * Prints or saves a response: JSON as one object, other content unchanged. Also reports 202, 207 and empty responses.
  * @param file the output file; null for standard output
  */
 async function showAnswer(
@@ -465,7 +464,7 @@ async function showAnswer(
   return status === PARTLY ? EXIT.failures : EXIT.done;
 }
 
-/** Returns the body of 200 and 201 unchanged. Adds the meaning of other statuses. */
+/** Returns the body of 200 and 201 responses unchanged. Other results include the status. */
 function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   const { status } = answer;
   const body = answer.kind === 'json' ? answer.json : null;
@@ -474,7 +473,7 @@ function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   return status === PARTLY && typeof body === 'object' ? { status, ...body } : body;
 }
 
-/** Returns null if there is only one page. */
+/** Returns a notice if there are more pages, or null. */
 function pageNotice({ response, surface }: Operation, json: unknown): string | null {
   if (response.kind !== 'page' || typeof json !== 'object' || json === null) return null;
   const pagination =
@@ -554,19 +553,19 @@ async function callOperation(
     command.param ?? [],
     operation.surface === 'mailbox' ? {} : { orderId: platformOf(operation, account).orderId },
   );
-  // Mail may contain terminal control sequences.
+  // Mail can contain terminal control sequences.
   const { interactive } = context.output;
   if (operation.response.kind === 'bytes' && command.output === undefined && interactive)
     throw operationError('operation-bytes-on-terminal', { operation: operation.name });
   const body = await readBody(operation, command.body, context);
-  // The user is watching, so the operation's own limit is reported instead of awaited.
+  // The user is waiting, so a limit on the operation is reported rather than waited out.
   const retries = operation.ownLimit ? { budgetMs: 0 } : {};
   return withClients(context, settings, account, retries, async (clients) => {
     const { values, address } = params;
     if (address !== null)
       values[address.param] = (await findNamedMailbox(clients, address.address)).resourceId;
     if (operation.destructive && command.yes !== true) {
-      // If standard input provided the body, it cannot answer a prompt.
+      // Standard input cannot answer a prompt if it supplied the body.
       if (command.body === '-')
         throw operationError('operation-needs-yes', { act: operation.name });
       const given = Object.entries(values).map(
@@ -606,8 +605,8 @@ function platformOf<Platform>(
 const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'];
 
 /**
- * Calls an operation. If it renews the secret of a stored webhook, stores the new one, because the old one becomes
- * invalid immediately. Prepares the storage before the request.
+ * Calls an operation. If it renews the secret of a stored webhook, stores the new secret, because the old one becomes
+ * invalid at once. Prepares the storage before sending the request.
  * @param webhookId as given to the operation
  * @param onKept called with the file
  * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and errors of `call`
@@ -636,7 +635,7 @@ async function keepingSecret(
 
 const SECRET = webhookWithSecretRecord.pick({ secret: true });
 
-/** Finds the secret in `data` (Mailbox API) or in the record itself (Platform API). Null if it comes later (202). */
+/** Returns the secret in `data` (Mailbox API) or at the top level (Platform API), or null if it is sent later (202). */
 function secretIn(answer: RawAnswer): string | null {
   if (answer.kind !== 'json') return null;
   const { json } = answer;

@@ -73,7 +73,7 @@ async function attachmentsOf(
 
 type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
 
-/** Returns the state of each attachment's text, by number. Images and the like have none. */
+/** Returns the state of each attachment's text, by attachment number. Images, for example, have none. */
 function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextState> {
   const docid = catalog.messages.docidOf(id);
   const states = docid === undefined ? [] : catalog.attachments.ofMessage(docid);
@@ -90,15 +90,15 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
 }
 
 /**
- * Saves the attachments of a message into a folder, in one pass over the source, under safe and unused names. Creates a
- * missing folder with mode 0700. On failure, complete attachments are kept and partial ones are removed. Returns
- * attachments that were announced but not saved as `missing`, and the reason for a read or write failure as `failure`.
+ * Saves a message's attachments into a folder under safe, unused names, reading the source once. Creates a missing
+ * folder with mode 0700. On failure, keeps complete attachments and removes partial ones. Returns attachments that were
+ * not saved as `missing`, and any read or write error as `failure`.
  * @throws usage-save-failed for the folder
  */
 async function saveAttachments(folder: string, source: AsyncIterable<Uint8Array>) {
   const taken = new Set<string>();
   try {
-    // Mail is private, so the folder and each file are too, regardless of the umask.
+    // Mail is private, so the folder and files are too, whatever the umask.
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   } catch (error) {
@@ -150,7 +150,7 @@ class SavedFile {
 
   constructor(readonly attachment: Omit<ExtractedAttachment, 'size'>) {}
 
-  /** Creates the file under the first free name. Never follows links or overwrites files. */
+  /** Creates the file under the first free name. Does not follow links or overwrite files. */
   async create(folder: string, taken: Set<string>): Promise<void> {
     const { number, filename } = this.attachment;
     while (this.handle === null) {
@@ -166,7 +166,7 @@ class SavedFile {
   }
 
   async append(bytes: Uint8Array): Promise<void> {
-    // When reopening the file, does not follow a link that has replaced it.
+    // If a link has replaced the file, reopening must not follow it.
     this.handle ??= await open(this.path, constants.O_WRONLY | constants.O_APPEND | NO_FOLLOW);
     await this.handle.writeFile(bytes);
     this.size += bytes.byteLength;
@@ -184,13 +184,13 @@ class SavedFile {
   }
 }
 
-/** Windows lacks this flag. */
+/** Undefined on Windows. */
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 
-/** Maximum open files. A message may announce many attachments before the first one ends. */
+/** Maximum number of open files. A message can announce many attachments before the first one ends. */
 const OPEN_FILES = 16;
 
-/** Closes the least recently used file if too many are open. `open` is in order of use. */
+/** Closes the least recently used file if too many are open. `open` is sorted by last use. */
 async function keepFewOpen(open: Set<SavedFile>, used: SavedFile): Promise<void> {
   open.delete(used);
   if (used.handle !== null) open.add(used);

@@ -53,7 +53,7 @@ async function makeCheckpoint(
       ? path.join(dataDir, 'checkpoints', `${String(head.number).padStart(10, '0')}.json`)
       : path.resolve(environment.cwd, options.to);
   await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
-  // The format of `verify --checkpoint`.
+  // Same format as the output of `verify --checkpoint`.
   const signer = fingerprintOf(checkpoint.publicKey);
   await output.object({ ...checkpoint, signer, file }, () =>
     [

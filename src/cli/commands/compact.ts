@@ -73,7 +73,7 @@ function report(result: CompactResult, durationMs: number): string {
   const isNothing = segments === 0 && remaining === 0;
   const after = bytesAfter === null ? '' : `, which take ${bytes(bytesAfter)} now`;
   return joinReport([
-    // A damaged segment has its own line, because its codec is unknown.
+    // Damaged segments are listed separately, because their codec is unknown.
     isNothing && damaged.length === 0 && `Every sealed segment has ${codec} already.`,
     !isNothing && dryRun && `Would rewrite ${rewritten} with ${codec}.`,
     !isNothing && !dryRun && `Rewrote ${rewritten} with ${codec}${after}, in ${span(durationMs)}.`,

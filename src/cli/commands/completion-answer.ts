@@ -8,7 +8,7 @@ import type { Register } from '../context.ts';
 import { minusWords } from '../option-values.ts';
 import { captureOutput, SHELLS } from './completion.ts';
 
-/** `values` is set if the option takes one. */
+/** `values` is set for options that take a value. */
 interface KnownOption {
   readonly name: string;
   readonly short?: string | undefined;
@@ -24,14 +24,14 @@ export interface KnownCommand {
 }
 
 /**
- * Characters with no special meaning in any shell. Offered names end up on a command line, where a folder name could
- * run a command, so names with other characters are not offered.
+ * Characters with no special meaning in any shell. Other names are not offered: they would be inserted into a command
+ * line, where a malicious folder name could run a command.
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
 const STATES = 'unread read starred answered forwarded draft deleted';
 
-/** @param open opens the archive; if it throws, nothing is offered */
+/** @param open opens the archive; nothing is offered if it throws */
 function archiveValues(open: () => Reader) {
   const asked = <T>(ask: (reader: Reader) => T[]): T[] => {
     try {
@@ -42,7 +42,7 @@ function archiveValues(open: () => Reader) {
         reader.close();
       }
     } catch {
-      // All errors are ignored, because the user only pressed a key.
+      // The user only pressed a key, so errors are ignored.
       return [];
     }
   };
@@ -70,9 +70,9 @@ function archiveValues(open: () => Reader) {
 
 type ArchiveValues = ReturnType<typeof archiveValues>;
 
-/** Handles calls from the shell scripts, with the line's words after `--`. Prints no errors and writes nothing. */
+/** Answers calls from the completion scripts, with the line's words after `--`. Prints no errors, writes nothing. */
 export const register: Register = (command, run) => {
-  // The last word is empty if a value is about to be typed.
+  // The last word is empty if the user is about to type a new one.
   command
     .argument('[words...]', 'the words of the line', minusWords, [])
     .action((words: string[]) =>
@@ -146,7 +146,7 @@ function typedValue(words: readonly string[], option: string): string | undefine
   return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];
 }
 
-/** Returns the completions of the last word, in the scripts' format. */
+/** Returns completions for the last word, in the format that the scripts read. */
 export function answer(
   words: readonly string[],
   globals: readonly KnownOption[],

@@ -20,9 +20,9 @@ export const register: Register = (command, run) => {
 };
 
 /**
- * Passes the typed words to the program as text, with expressions such as `$(…)` unevaluated. The library's
- * PowerShell script uses Invoke-Expression, which would run them. Windows PowerShell and PowerShell before 7.3 drop
- * an empty argument unless it is written as two quotation marks.
+ * Passes the words to the program as text, without evaluating expressions such as `$(…)`. The library's PowerShell
+ * script would evaluate them through Invoke-Expression. PowerShell before 7.3, including Windows PowerShell, drops an
+ * empty argument unless it is written as two quotation marks.
  */
 const POWERSHELL = `# PowerShell completion for mailkeep
 Register-ArgumentCompleter -Native -CommandName mailkeep -ScriptBlock {
@@ -56,9 +56,9 @@ export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
 type Shell = (typeof SHELLS)[number];
 
 /**
- * Passes the typed words to the program without `eval`, unlike the library's bash script: redirections and
- * substitutions must not run before Enter. Bash splits `in:INBOX` into three words and replaces the last, so the
- * prefix must not be repeated.
+ * Passes the words to the program without `eval`, which the library's bash script uses: redirections and substitutions
+ * must not run before Enter. Bash splits `in:INBOX` into three words and replaces only the last, so completions must
+ * not repeat the prefix.
  */
 const BASH = `# bash completion for mailkeep
 __mailkeep_words() {
@@ -112,12 +112,12 @@ if ! declare -F _get_comp_words_by_ref >/dev/null; then
 fi
 complete -F __mailkeep_words mailkeep`;
 
-/** The library's zsh script evaluates this part of the last word, so it must be text. */
+/** The library's zsh script evaluates this part of the last word, so it must be quoted as text. */
 const ZSH_PREFIX = `flagPrefix="-P \${BASH_REMATCH}"`;
 
 /**
  * Returns the script that a shell loads at startup.
- * @throws Error if the library's script differs from the expected version
+ * @throws Error if the library's script is not the expected version
  */
 function shellScript(shell: Shell): string {
   if (shell === 'bash') return BASH;

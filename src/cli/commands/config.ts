@@ -54,7 +54,7 @@ function configInForce({ globals, environment }: CommandContext) {
   return { file, source: globals.config === undefined ? 'MAILKEEP_CONFIG' : '--config' };
 }
 
-/** Returns `named by --config` or `found in the current folder`. */
+/** Returns text such as `named by --config` or `found in the current folder`. */
 function sourceText(
   { file, source }: ReturnType<typeof configInForce>,
   environment: CommandContext['environment'],
@@ -65,7 +65,7 @@ function sourceText(
 }
 
 /**
- * Loads the configuration as any command does, and tries to read its tokens. Accesses neither the service nor the
+ * Loads the configuration like any other command, and tries to read its tokens. Contacts no service and opens no
  * archive.
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
@@ -92,7 +92,7 @@ async function checkConfig(context: CommandContext): Promise<void> {
   );
 }
 
-/** An unreadable token is only a warning, because the daemon may still be able to read it. */
+/** Returns a warning for each unreadable token. The daemon may still be able to read it. */
 async function unreadTokens(settings: Settings, env: CommandContext['environment']['env']) {
   const warnings: { readonly code: string; readonly message: string }[] = [];
   for (const account of settings.accounts) {

@@ -175,7 +175,7 @@ export const register: Register = (command, run) => {
   defineKeys(command, below);
 };
 
-/** Returns the actions of subcommands of `copy`. The parser assigns options that `copy` also has to `copy` itself. */
+/** Returns a function that creates actions of subcommands. The parser assigns shared options to `copy` itself. */
 function actionsBelow(copy: Command, run: (body: RunCommand) => void) {
   return <Line extends object>(
     body: (context: CommandContext, line: Line) => Promise<CommandResult>,
@@ -195,7 +195,7 @@ function withKeys(command: Command): Command {
 }
 
 /**
- * Updates the encrypted copy if the target has one, otherwise a readable archive in a folder.
+ * Updates the encrypted copy at a target, or else the readable archive in a folder.
  * @throws usage-invalid
  */
 function copyTo(context: CommandContext, options: CopyLine): Promise<CommandResult> {
@@ -209,7 +209,7 @@ function copyTo(context: CommandContext, options: CopyLine): Promise<CommandResu
   return copyToFolder(context, to, options);
 }
 
-/** Default number of copy states kept regardless of age. */
+/** Default number of copy states to keep, whatever their age. */
 const KEPT = 1;
 
 function upload(
@@ -356,7 +356,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Comman
         activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
       ...rebuildProgress(activity),
     }).finally(activity.stop);
-    // Otherwise the copy's keys can only come from `copy init`.
+    // A recovery key or passphrase proves that the keys come from `copy init`.
     const isUnproven = way.type === 'age' && line.signer === undefined;
     const copiedAt = new Date(back.copiedAt).toISOString();
     const lost = back.lost.map(({ segment, error }) => {
@@ -411,7 +411,7 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
   );
 }
 
-/** Lists what was restored besides the archive, and which secrets the user still has to enter. */
+/** Describes what was restored besides the archive, and which secrets the user still has to enter. */
 function settingsLines(settings: RestoredSettings | null): readonly string[] {
   const { config = null, secrets = [], savedSearches = 0 } = settings ?? {};
   return joinReport([
@@ -422,11 +422,11 @@ function settingsLines(settings: RestoredSettings | null): readonly string[] {
   ]);
 }
 
-/** `limitRate` in bytes per second. */
+/** `limitRate` is in bytes per second. */
 type CopyLine = Flags<'encrypt' | 'rebuild' | 'refresh'> &
   Values<'to'> &
   Values<'keep' | 'lockDays' | 'limitRate', number>;
-/** The signer that the copy must have: an Ed25519 key, 32 bytes. */
+/** The Ed25519 key that must have signed the copy, 32 bytes. */
 type Signer = Values<'signer', Buffer>;
 type FromLine = CopyLine &
   KeyOptions &
@@ -468,9 +468,9 @@ async function copyAdopt(context: CommandContext, line: AdoptLine): Promise<Exit
 }
 
 /**
- * Creates a copy's keys, and starts the copy once the user has the recovery key.
- * @throws usage-invalid for invalid option combinations, offsite-no-witness if the recovery key can be neither shown
- *   nor written; errors of `createCopy`
+ * Creates a copy's keys, then the copy itself once the user has the recovery key.
+ * @throws usage-invalid for invalid option combinations; offsite-no-witness if the recovery key can be neither shown
+ * nor written; errors of `createCopy`
  */
 async function copyInit(context: CommandContext, line: InitLine): Promise<void> {
   const { signal, output, now } = context;
@@ -512,7 +512,7 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<void> 
 }
 
 /**
- * Forgets the data about an abandoned copy. Does not access the target, which may be gone.
+ * Forgets an abandoned copy. Does not contact the target, which may no longer exist.
  * @throws offsite-unknown, offsite-planned
  */
 async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<void> {
@@ -533,7 +533,7 @@ async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<vo
 type AddLine = OpenWithOptions &
   Values<'to' | 'recoveryKeyFile' | 'passphraseFile' | 'label'> &
   Values<'age', readonly string[]>;
-/** `limitRate` in bytes per second. */
+/** `limitRate` is in bytes per second. */
 type RotateLine = OpenWithOptions &
   Values<'to' | 'recoveryKeyFile' | 'passphraseFile'> &
   Flags<'reencrypt'> &
@@ -609,7 +609,7 @@ function withTarget(command: Command): Command {
   return command.option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
 }
 
-/** Adds options for write-only machines: the secret that opens the copy, whose keys are then wrapped for others. */
+/** Adds the options that write-only machines need: they have no secret that opens the copy. */
 function withOpening(command: Command): Command {
   return command
     .option('--open-with-recovery-key <file>', 'where this machine can only write: open with this')
@@ -663,7 +663,7 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
   });
 }
 
-/** Returns null if the untrusted number is not a valid time. */
+/** Formats an untrusted time; null if it is invalid. */
 function timeText(created: number): string | null {
   const time = new Date(created);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
@@ -682,8 +682,7 @@ function newKeyFile(
 }
 
 /**
- * Refuses a file that exists, or whose folder is not writable. Called before any work, because the file is written
- * last.
+ * Refuses an existing file, or one in an unwritable folder. Called before any work, because the file is written last.
  * @throws usage-save-failed
  */
 function refuseKeyFile(file: string | undefined): void {
@@ -696,7 +695,7 @@ function refuseKeyFile(file: string | undefined): void {
   }
 }
 
-/** Runs `act`. If it fails, removes the recovery key file that it wrote, because that key opens nothing. */
+/** Runs `act`. On failure, removes the recovery key file that it wrote, because that key opens nothing. */
 async function withNewKeyFile<T>(
   file: string | undefined,
   act: (written: () => void) => Promise<T>,
@@ -717,8 +716,8 @@ function saveFailed(file: string, reason: string): Error {
 }
 
 /**
- * Gives a new recovery key to the user before it opens anything: writes it to a new file, or shows it on a terminal and
- * has the user type it back.
+ * Gives a new recovery key to the user before it opens anything. Writes it to a new file, or shows it on a terminal and
+ * asks the user to type it back.
  * @param to the copy, for display
  * @throws offsite-no-witness if it can be neither shown nor written; usage-save-failed
  */
@@ -746,7 +745,7 @@ async function handOver(
     ].join('\n'),
   );
   for (const [at, wanted] of lines.entries()) {
-    // Typing it back proves that the paper is readable.
+    // Typing the key back proves that it was written down legibly.
     while (!isLine(await prompter.line(`Line ${at + 1}`), at + 1, wanted)) {
       stream.write(
         `That is not line ${at + 1}. Compare it with the paper, and the paper with the above.\n`,
@@ -759,13 +758,13 @@ function isLine(typed: string, number: number, wanted: string): boolean {
   try {
     return parseRecoveryLine(typed, number).equals(parseRecoveryLine(wanted, number));
   } catch {
-    // Any error means a wrong line, which the caller reports.
+    // Any error means a mistyped line, which the caller reports.
     return false;
   }
 }
 
 /**
- * Never replaces an existing file.
+ * Writes a new file; never replaces an existing one.
  * @throws usage-save-failed
  */
 function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): void {
@@ -783,8 +782,8 @@ function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): 
 }
 
 /**
- * Wraps a copy's keys for another recipient. Without a recipient option or a passphrase in the environment, it
- * creates a recovery key.
+ * Wraps a copy's keys for another recipient. Creates a recovery key unless the options or the environment specify a
+ * recipient.
  * @throws errors of `openOwnCopy`, `addRecipients` and `handOver`
  */
 async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
@@ -795,7 +794,7 @@ async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
   refuseKeyFile(file);
   const { age = [], label } = line;
   const isNamed = file !== undefined || age.length > 0;
-  // If another recipient is added, the environment's passphrase may be the opening secret.
+  // If options name another recipient, the environment's passphrase may be the secret that opens the copy.
   const passphrase =
     line.passphraseFile !== undefined || !isNamed
       ? passphraseOf(context, line.passphraseFile)
@@ -843,13 +842,13 @@ async function keyRemove(
   });
 }
 
-/** Maximum recipients shown, because anyone can add some. JSON lists all of them. */
+/** Maximum number of recipients shown, because anyone can add them. JSON lists all of them. */
 const OLD_SHOWN = 5;
-/** The next copy decides how many states to keep. */
+/** Keeps all states, because the next copy decides how many remain. */
 const KEEP_ALL = Number.MAX_SAFE_INTEGER;
 
 /**
- * Creates new keys for future copies. With `--reencrypt`, uploads existing data again.
+ * Creates new keys for future copies. With `--reencrypt`, also uploads existing data again.
  * @throws errors of `openOwnCopy`, `rotateKeys` and `handOver`
  */
 async function keyRotate(context: CommandContext, line: RotateLine): Promise<void> {
@@ -857,7 +856,7 @@ async function keyRotate(context: CommandContext, line: RotateLine): Promise<voi
   const target = requireOption(line.to, '--to');
   const order = { dataDir: requireArchiveDir(context), signal };
   const file = newKeyFile(context, line.recoveryKeyFile);
-  // The environment's passphrase may be the opening secret, so it is not added as a recipient.
+  // The environment's passphrase may be the secret that opens the copy, so it does not become a recipient.
   const { passphraseFile } = line;
   const passphrase =
     passphraseFile === undefined ? undefined : passphraseOf(context, passphraseFile);

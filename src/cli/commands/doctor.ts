@@ -45,15 +45,15 @@ import type { Colours } from '../output.ts';
 import { verifiedText } from '../warnings.ts';
 
 interface Check {
-  /** Stable name for programs: `config`, `token`, `clock`. */
+  /** Stable name for programs, such as `config`, `token` or `clock`. */
   readonly name: string;
-  /** The account or webhook checked; null for the whole installation. */
+  /** The account, webhook or copy that was checked; null for the whole installation. */
   readonly about: string | null;
-  /** `warning`: works but should be fixed. `skipped`: could not be checked, or is unused. */
+  /** `warning`: works but should be fixed. `skipped`: cannot be checked or is not used. */
   readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
   readonly message: string;
   readonly remedy: string | null;
-  /** The exit code if this is the worst result. */
+  /** Exit code if no other check is worse. */
   readonly exit: ExitCode;
 }
 
@@ -82,7 +82,7 @@ class Checks {
     this.all.push({ name, about, ...finding });
   }
 
-  /** Adds the finding that `act` returns or the error that it throws. Returns false if it threw. */
+  /** Adds the finding returned by `act`, or the error that it throws. Returns false if it threw. */
   async run(
     name: string,
     about: string | null,
@@ -99,17 +99,17 @@ class Checks {
   }
 }
 
-/** A service's clock, and our clock before and after the request. */
+/** A service's clock, with our own before and after the request. */
 interface ClockReading {
   readonly theirs: number;
   readonly before: number;
   readonly after: number;
 }
 
-/** Larger skews affect schedules and "as of". */
+/** A larger skew affects schedules and "as of". */
 const MAX_SKEW_MS = 60_000;
 
-/** Checks the token, service, clock and webhooks of an account. Sends about five requests, and changes nothing. */
+/** Checks an account's token, service, clock and webhooks. Sends about five requests and changes nothing. */
 async function checkAccount(
   checks: Checks,
   given: CommandContext,
@@ -144,8 +144,8 @@ async function checkAccount(
 }
 
 /**
- * Returns the context with the credentials folder, or null if an account needs an unreadable credential. systemd sets
- * the folder only for the unit. Otherwise uses the folder from which systemd reads credentials.
+ * Returns the context with the folder of systemd credentials, which systemd itself sets only for the unit. Returns null
+ * if the account needs a credential that this user cannot read.
  */
 function withCredentials(context: CommandContext, account: AccountSettings): CommandContext | null {
   const { environment } = context;
@@ -155,7 +155,7 @@ function withCredentials(context: CommandContext, account: AccountSettings): Com
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
   const config = env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config');
-  // The folders in which "service install" units look for credentials, as root and as another user.
+  // Where the units of "service install" look for credentials, as root and as any other user.
   const folder = ['/etc/mailkeep', path.join(config, 'mailkeep')].find((one) =>
     names.every((name) => isReadable(path.join(one, name))),
   );
@@ -190,7 +190,7 @@ async function clockFinding(
   );
 }
 
-/** Returns the service's Date header (RFC 9110, 6.6.1), from a request without a token. */
+/** Reads the service's clock from its Date header (RFC 9110, 6.6.1). Sends no token. */
 async function clockOf(
   baseUrl: string,
   now: () => number,
@@ -207,7 +207,7 @@ async function clockOf(
         signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
       })
       .catch(() => null);
-    // The service was reachable a moment ago, so a failure here says nothing about clocks.
+    // The service has just responded, so a failure here says nothing about the clock.
     if (answer === null) return null;
     await answer.body.dump();
     const theirs = Date.parse(String(answer.headers.date ?? ''));
@@ -217,7 +217,7 @@ async function clockOf(
   }
 }
 
-/** Returns how far our clock is ahead, in milliseconds. The header has whole seconds and was in transit. */
+/** Returns how far our clock is ahead, in milliseconds. Allows for transit time and for the header's whole seconds. */
 export function clockSkew({ theirs, before, after }: ClockReading): number {
   if (before > theirs + 1_000) return before - theirs - 1_000;
   return after < theirs ? after - theirs : 0;
@@ -265,7 +265,7 @@ async function checkWebhooks(
   });
 }
 
-/** Checks the file system, free space, files, lock and last verification. Leaves nothing behind. */
+/** Checks an archive's file system, free space, files, lock and last verification. Leaves nothing behind. */
 async function checkArchive(
   checks: Checks,
   dataDir: string,
@@ -319,13 +319,13 @@ async function spaceFinding(dataDir: string, minFreeBytes: number): Promise<Find
     return failed(new MailkeepError('disk', 'disk.low', { free, minFreeBytes }));
   const until = minFreeBytes > 0 ? `, and fetching stops below ${bytes(minFreeBytes)}` : '';
   const message = `${bytes(free)} are free${until}.`;
-  // A first sync and a catalog rewrite need temporary space.
+  // A first sync and a rewrite of the catalog need temporary space.
   return free < 2 * minFreeBytes
     ? warned(message, 'Free some space, or lower minFreeBytes.')
     : well(message);
 }
 
-/** Opens the files that a sync reads (FORMAT, segments) and tests those it writes (last segment, catalog, state). */
+/** Opens the files that a sync reads (FORMAT, segments), and tests those it writes (last segment, catalog, state). */
 function logFinding(dataDir: string): Finding {
   const folder = logFolder(dataDir);
   let names: string[] = [];
@@ -353,18 +353,18 @@ function logFinding(dataDir: string): Finding {
     ...databases.flatMap((file) => [file, `${file}-wal`, `${file}-shm`]),
   ];
   for (const file of written.filter((name) => existsSync(name))) {
-    // These are not opened, because closing one would release the locks of this process's connections.
+    // Not opened, because closing a database file would release the locks of this process's connections.
     const error = systemRefusal(
       () => accessSync(file, constants.R_OK | constants.W_OK),
       (errno, cause) => archiveError('archive-unwritable', { file, errno }, cause),
     );
-    // Sealing replaces segments, and SQLite removes its write-ahead log, at any time.
+    // Segments can be sealed, and SQLite can remove its write-ahead log, at any time.
     if (error !== undefined && existsSync(file)) return failed(error);
   }
   return well('The log, the catalog and the state can be read and written.');
 }
 
-/** Returns the segment that a writer appends to: the last one, unless it is sealed. */
+/** Returns the segment that a writer would append to: the last one, unless it is sealed. */
 function appendedTo(names: readonly string[]): string[] {
   const segments = names.map(parseSegmentName).filter((name) => name !== undefined);
   const last = Math.max(...segments.map(({ segment }) => segment));
@@ -387,7 +387,7 @@ function lockFinding(dataDir: string): Finding {
   }
 }
 
-/** Checks the configured copies based on the archive's state, without accessing their targets. */
+/** Checks the configured copies using the archive's state. Does not contact their targets. */
 async function checkCopies(
   checks: Checks,
   dataDir: string,
@@ -468,13 +468,13 @@ async function examine(context: CommandContext): Promise<ExitCode> {
   return exit;
 }
 
-/** Returns the archive's folder if the rest of the configuration is invalid. */
+/** Returns the archive's folder, even if the rest of the configuration is invalid. */
 function fallbackDataDir({ globals, environment }: CommandContext): string | null {
   try {
     return locateDataDir(globals, environment);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    // The unreadable configuration is already reported.
+    // The unreadable configuration has already been reported.
     return null;
   }
 }

@@ -4,15 +4,15 @@ import { exportBack } from '../../export/elsewhere/back.ts';
 import type { CommandContext, Register } from '../context.ts';
 import { selectPlaces } from './export.ts';
 
-/** Ends an export that has stalled this long, so that another can start. */
+/** Ends an export that has stalled for this long, so that another can start. */
 const IDLE_MS = 600_000;
 
-/** Run by the worker that holds an account, for `mailkeep export --account` on another node. Not for users. */
+/** Run by the worker that holds an account when another node calls `mailkeep export --account`. Not for users. */
 export const register: Register = (command, run) => {
   command.action(() => run(answerExport));
 };
 
-/** Serves HTTP requests on standard input and output until the input ends or is idle for a long time. */
+/** Serves HTTP requests over standard input and output until the input ends or stays idle for too long. */
 async function answerExport(context: CommandContext): Promise<void> {
   const { output, stdin } = context;
   let reader: Reader | undefined;

@@ -42,7 +42,7 @@ import { openActivity } from '../progress.ts';
 const LONGEST = 100;
 
 /**
- * Yields message ids or prefixes from a file's lines. Skips empty lines.
+ * Yields message ids or prefixes from the lines of a file. Skips empty lines.
  * @param from a file, or `-` for standard input
  * @throws usage-ids-unreadable
  */
@@ -88,7 +88,7 @@ async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined
 }
 
 /**
- * Returns the selection of an export, and unknown names in its query.
+ * Returns the selection of an export, and any unknown names in its query.
  * @param ids message ids or prefixes, if given
  * @throws usage-unknown-name for a mailbox or folder that never existed; errors of `parseQuery` and `docidsOf`
  */
@@ -112,7 +112,7 @@ export async function selectPlaces(
   return { selection, unknown };
 }
 
-/** Maximum number of messages listed as text. The manifest and `--json` list all of them. */
+/** Maximum number of messages listed as text. The manifest and `--json` list all. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
@@ -140,7 +140,7 @@ function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): strin
   return `  ${shortId(id)}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${WHY[reason]}`;
 }
 
-/** Returns 3 for damage, 1 for incomplete or purged messages, as a sync does. */
+/** Returns 3 for damage, or 1 for incomplete or purged messages, like a sync. */
 function exitOfExport(result: ExportResult): ExitCode {
   const { damaged, quarantined, purged, interrupted } = result;
   return combineExitCodes([
@@ -219,7 +219,7 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');
     const which = { account, tenant };
-    // All ids are read before connecting, because the worker must not wait for typing.
+    // Reads all ids before connecting, so that the worker never waits for typing.
     const named: string[] | undefined = ids && [];
     for await (const id of ids ?? []) named?.push(id);
     return withAccountElsewhere(context, { which, typed, ids: named, to }, (origin) =>

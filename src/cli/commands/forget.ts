@@ -113,7 +113,7 @@ function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
   return { act: 'forget', name, removable: catalog.ended.removable(chosen) };
 }
 
-/** Prints what would be forgotten, without a lock: the worker that holds an account in a fleet runs this for others. */
+/** Prints what would be forgotten. Takes no lock, because a worker that holds an account runs this for other nodes. */
 async function printCandidates(context: CommandContext, choice: ForgetChoice): Promise<void> {
   const candidates = await withReader(context, (reader) => {
     refuseUnknownFolder(reader, { ...choice, deleted: true });
@@ -215,19 +215,19 @@ interface ForgetChoice extends IncompleteSelection {
 }
 
 export interface ForgetCandidate extends MessageToForget {
-  /** Location of an incomplete message, as text. */
+  /** Describes where an incomplete message is. */
   readonly at: string | null;
   readonly date: string | null;
   readonly subject: string | null;
   readonly purged: 'pruned' | 'forgotten' | null;
-  /** Number of places where the service still has it. */
+  /** Number of its places that are still at the service. */
   readonly atOrigin: number;
 }
 
 const SHORT = 12;
 
 /**
- * Returns the messages to forget, each once.
+ * Returns the messages to forget, without duplicates.
  * @throws usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen
  */
 function forgetCandidates(
@@ -247,7 +247,7 @@ function forgetCandidates(
   }
   if (choice.quarantine) {
     for (const entry of selectIncomplete(catalog, choice)) {
-      // Its hash is unknown, so a random number represents it and reveals nothing.
+      // Its hash is unknown, so a random number stands in for it, which reveals nothing.
       const message = randomBytes(32).toString('hex');
       const { host, mailbox, folder, generation, uid } = entry;
       const place = { host, mailbox, folder, generation, uid };
@@ -260,7 +260,7 @@ function forgetCandidates(
   return [...found.values()];
 }
 
-/** Returns a terminal-safe line for each candidate that is not forgotten yet. */
+/** Returns a terminal-safe line for each candidate that has not been forgotten. */
 export function candidateLines(candidates: readonly ForgetCandidate[]): string[] {
   return candidates
     .filter(({ purged }) => purged !== 'forgotten')

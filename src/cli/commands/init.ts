@@ -29,7 +29,7 @@ import { joinReport, shownName } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
 /**
- * Returns the mailboxes that a token can access, with their folders and message counts. Costs one request, plus one per
+ * Returns the mailboxes within a token's scope, with their folders and message counts. Sends one request, plus one per
  * mailbox.
  * @throws errors of the service, such as auth.refused
  */
@@ -40,7 +40,7 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
     rateLimit: { requestsPerMinute: 60, concurrency: 1 },
     env: context.environment.env,
     spoolDir: tmpdir(),
-    // The user is waiting, and the address may be mistyped.
+    // Fails early: the user is waiting, and the address may be mistyped.
     retries: { attempts: 2 },
   });
   const [origin] = origins.all().map((account) => origins.fresh(account));
@@ -75,7 +75,7 @@ function firstSync(reach: Reach, requestsPerMinute: number): Forecast {
   });
 }
 
-/** Prompts for the request rate if the default would make the first sync long. */
+/** Prompts for the request rate if the first sync would take long at the default. */
 async function chosenRate(
   { notices }: CommandContext,
   reach: Reach,
@@ -104,8 +104,8 @@ type InitOptions = Values<'baseUrl' | 'tokenEnv' | 'tokenFile'> &
   Flags<'yes'>;
 
 /**
- * Collects values from the options, prompts for the rest on a terminal, and fails elsewhere. Tests the token at the
- * service first. Repeats a prompt after a typing error. An error in an option is thrown.
+ * Collects values from the options, and prompts for missing ones on a terminal. Tests the token at the service first.
+ * Prompts again after a typing error; throws if an option is wrong.
  * @param onReach called with the token's mailboxes as soon as they are known
  * @throws config-exists before any prompt; usage-not-interactive with all missing options; errors of the service
  */
@@ -174,7 +174,7 @@ async function accessTo(
   }
 }
 
-/** Returns which of the two values an error concerns; undefined if neither. */
+/** Returns whether an error is due to the URL or the token; undefined if neither. */
 function mistakeIn(error: unknown): 'url' | 'token' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.family === 'auth' || error.code.startsWith('token-')) return 'token';
@@ -215,7 +215,7 @@ function literalToken(text: string): TokenSource {
   return { kind: 'literal', secret: new Secret(text), name: 'given to init' };
 }
 
-/** Shown even with --quiet, because a prompt follows. */
+/** Shown even with --quiet, because another prompt follows. */
 function showMistake({ notices }: CommandContext, error: unknown): void {
   notices.stream.write(`${describeError(error).message}\n`);
 }
@@ -239,7 +239,7 @@ function serviceAddress(text: string): string {
   return url.replace(/\/+$/, '');
 }
 
-/** Returns a writable folder from `--data` or the prompt. */
+/** Returns a writable folder, from `--data` or a prompt. */
 async function dataDirectory(
   context: CommandContext,
   file: string,
@@ -265,7 +265,7 @@ async function dataDirectory(
   }
 }
 
-/** Returns a relative folder as the configuration will read it, relative to its own folder. */
+/** Returns a relative folder as it must be written in the configuration, which resolves it against its own folder. */
 function asWritten(given: string, base: string, configured: string): string {
   if (path.isAbsolute(given)) return given;
   const relative = path.relative(configured, path.resolve(base, given));
@@ -377,14 +377,14 @@ function summaryText(
   { globals, environment }: CommandContext,
 ): string {
   const written = newTokenFile === null ? file : `${file} and ${newTokenFile}`;
-  // Without the option, the next command would find another configuration or none.
+  // Without --config, the next command would find another configuration or none.
   const isFound = locateConfig(undefined, environment) === file;
   const option = globals.config === undefined || isFound ? '' : ` --config ${shellWord(file)}`;
   return `Written: ${written}.\nNow run "mailkeep sync${option}".`;
 }
 
 /**
- * Writes a new file with mode 0600, durably.
+ * Durably writes a new file with mode 0600.
  * @throws config-exists if it exists; usage-save-failed if it cannot be written
  */
 function writeNewFile(file: string, text: string): void {

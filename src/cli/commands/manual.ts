@@ -16,7 +16,7 @@ interface HelpRow {
   readonly description: string;
 }
 
-/** A paragraph to fill, or preformatted lines. */
+/** A paragraph to wrap, or preformatted lines. */
 type HelpBlock =
   | { readonly kind: 'heading'; readonly text: string }
   | { readonly kind: 'paragraph'; readonly text: string }
@@ -25,8 +25,8 @@ type HelpBlock =
 const LIST = /^(Arguments|Options|Global Options|Commands):$/;
 
 /**
- * Parses a command's printed help, in Commander's layout. `lists` are by heading: `Arguments`, `Options`,
- * `Global Options`, `Commands`.
+ * Parses a command's help as printed by Commander. `lists` is keyed by heading: `Arguments`, `Options`, `Global
+ * Options`, `Commands`.
  */
 export function readHelp(text: string) {
   const parts = text.trim().split(/\n\n/);
@@ -44,7 +44,7 @@ function firstLine(part: string | undefined): string {
   return part?.split('\n', 1)[0] ?? '';
 }
 
-/** A row is two spaces, the term, two or more spaces, and the description. Deeper lines continue the row above. */
+/** Parses rows of two spaces, a term, two or more spaces and a description. Lines indented further continue a row. */
 function rowsOf(lines: readonly string[]): HelpRow[] {
   const rows = lines
     .join('\n')
@@ -56,7 +56,7 @@ function rowsOf(lines: readonly string[]): HelpRow[] {
   });
 }
 
-/** Keeps consecutive indented lines as they are and fills the others. A line in capitals is a heading. */
+/** Keeps consecutive indented lines unchanged and wraps the others. A line in capitals is a heading. */
 function blocksOf(part: string): HelpBlock[] {
   const blocks: HelpBlock[] = [];
   let plain: string[] = [];
@@ -81,7 +81,7 @@ function filled(text: string): string {
   return text.split('\n').join(' ').trim();
 }
 
-/** Escapes text for man(7), so that it contains no requests or escapes. */
+/** Escapes text for man(7), so that it cannot contain requests or escapes. */
 export function roffText(text: string): string {
   const escaped = text
     .replaceAll('\\', '\\e')
@@ -95,7 +95,7 @@ export function roffText(text: string): string {
       const code = letter.codePointAt(0) ?? 0;
       return `\\[u${code.toString(16).toUpperCase().padStart(4, '0')}]`;
     });
-  // A leading dot or apostrophe would be a request.
+  // roff would read a leading dot or apostrophe as a request.
   return /^\./.test(escaped) ? `\\&${escaped}` : escaped;
 }
 
@@ -133,7 +133,7 @@ export async function manualPage(commands: readonly CommandEntry[]): Promise<str
   );
   const lines = [
     `.TH MAILKEEP 1 "" "mailkeep ${packageJson.version}" "mailkeep"`,
-    // Without hyphens or justification, commands and options can be found and copied.
+    // Hyphenation and justification would make commands and options hard to find and copy.
     '.nh',
     '.ad l',
     '.SH NAME',
@@ -157,7 +157,7 @@ export async function manualPage(commands: readonly CommandEntry[]): Promise<str
   return `${lines.join('\n')}\n`;
 }
 
-/** Returns a command with its options and help text, followed by its subcommands. */
+/** Returns a command's options and help text, followed by its subcommands. */
 async function commandPart(
   names: readonly string[],
   commands: readonly CommandEntry[],
@@ -186,14 +186,14 @@ async function helpOf(names: readonly string[], commands: readonly CommandEntry[
   return readHelp(request.text);
 }
 
-/** Removes the EXIT STATUS part that all commands share. */
+/** Drops the EXIT STATUS section if it is the one that all commands share. */
 function withoutShared(blocks: readonly HelpBlock[], shared: string): HelpBlock[] {
   return [...sectionsOf(blocks)]
     .filter(([name, section]) => name !== 'EXIT STATUS' || JSON.stringify(section) !== shared)
     .flatMap(([, section]) => section);
 }
 
-/** Groups blocks by heading. Blocks before the first heading have an empty one. */
+/** Groups blocks by heading. Blocks before the first heading are under the empty string. */
 function sectionsOf(blocks: readonly HelpBlock[]): Map<string, HelpBlock[]> {
   const sections = new Map<string, HelpBlock[]>();
   let name = '';

@@ -45,7 +45,7 @@ async function serveMcp(
   const mailboxes = await mailboxKeys(context, addresses);
   const archive = new ServedArchive(dataDir, only?.segments);
   try {
-    // Reports an unreadable catalog before the first request.
+    // Reports an unreadable catalog now rather than at the first request.
     archive.hold(mailboxes).release();
     const server = mcpServer(
       (asked, act) =>

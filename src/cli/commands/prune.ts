@@ -34,7 +34,7 @@ export const register: Register = (command, run) => {
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
 
-/** Sizes are the sources' bytes. */
+/** Sizes are in bytes of message source. */
 function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
   return {
     applied: done !== undefined,
@@ -97,7 +97,7 @@ function totalBytes(sums: ReadonlyMap<unknown, Sum>): number {
 }
 
 /**
- * Shows what may be removed, or removes it.
+ * Prints what a retention policy allows to be removed, or removes it.
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
  */
@@ -117,7 +117,7 @@ async function prune(context: CommandContext, { apply = false }: Flags<'apply'>)
   const open = () => openWriter(context, settings.dataDir, settings.archive.codec);
   let writer = await open();
   try {
-    // First finishes any purge that an earlier command left unfinished.
+    // Finishes any purge that an earlier command left incomplete.
     const before = await finishPurge(context, writer);
     if (before?.closed === true) writer = await open();
     const plan = preparePrune(context, writer.catalog, writer.state, settings.retention);

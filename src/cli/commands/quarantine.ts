@@ -39,7 +39,7 @@ export const register: Register = (command, run) => {
 };
 
 /**
- * Records that the user knows about incomplete messages. They are still counted.
+ * Acknowledges incomplete messages. They still count as incomplete.
  * @throws usage-invalid for another action, or without a selection
  */
 async function acknowledge(
@@ -54,7 +54,7 @@ async function acknowledge(
   if (chosen === all) {
     throw invalid('choose by --mailbox, --folder and --uid, or everything by --all.');
   }
-  // A reader locates the archive by any option, and reports a missing one.
+  // The reader finds the archive whichever option names it, and reports a missing one.
   const dataDir = await withReader(context, (reader) => {
     refuseUnknownFolder(reader, { ...choice, deleted: true });
     return reader.dataDir;
@@ -80,7 +80,7 @@ async function acknowledge(
 
 async function listQuarantine(context: CommandContext, choice: IncompleteSelection): Promise<void> {
   return withReader(context, async (reader) => {
-    // The entry's folder may be gone.
+    // The entry's folder may have been deleted.
     refuseUnknownFolder(reader, { ...choice, deleted: true });
     const all = reader.catalog.quarantine.open();
     const chosen = selectIncomplete(reader.catalog, choice);
@@ -93,7 +93,7 @@ async function listQuarantine(context: CommandContext, choice: IncompleteSelecti
   });
 }
 
-/** Times are ISO 8601 UTC; `kept` is the hash of the received bytes. */
+/** Times are ISO 8601 in UTC. `kept` is the hash of the bytes received. */
 function lineOf(entry: QuarantineEntry) {
   return {
     mailbox: entry.address,

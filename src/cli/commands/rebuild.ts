@@ -42,7 +42,7 @@ export const register: Register = (command, run) => {
         });
         activity.stop();
         const durationMs = now() - startedAt;
-        // Attachment texts are read last.
+        // Attachment text is extracted last.
         const indexMs = searchableAt - startedAt;
         const timings = { indexMs, attachmentsMs: durationMs - indexMs };
         await output.object({ ...result, timings, durationMs }, () =>
@@ -83,7 +83,7 @@ function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
   ];
 }
 
-/** The new catalog is intact, but unreadable parts of the log remain recorded as damage. */
+/** Records damage that the rebuild found in the log. The new catalog itself is intact. */
 function rememberRebuild(
   context: CommandContext,
   dataDir: string,

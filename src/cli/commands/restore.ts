@@ -43,8 +43,8 @@ import { openActivity } from '../progress.ts';
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
 
 /**
- * Returns the user's credential, or prompts on a terminal if no source is given. It is never a command-line argument,
- * which every local user can read.
+ * Returns the user's credential from the given file or variable, or else prompts on a terminal. It is never a
+ * command-line argument, because every local user can read those.
  * @throws restore-no-password, restore-password-unreadable
  */
 async function credentialFor(
@@ -63,7 +63,7 @@ async function credentialFor(
   };
 }
 
-/** Returns a file's first line, because editors add a line break. */
+/** Returns the first line only, because editors add a line break. */
 function fromFile(file: string): string {
   let text: string;
   try {
@@ -88,7 +88,7 @@ function fromEnvironment(env: Readonly<Record<string, string | undefined>>, name
   return value;
 }
 
-/** Maximum number of messages listed as text. `--json` lists all of them. */
+/** Maximum number of messages listed as text. `--json` lists all. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<RefusalReason, string>> = {
@@ -173,7 +173,7 @@ function plannedText(result: RestoreResult): string[] {
   ]);
 }
 
-/** Formats a duration as a range, given estimates in seconds by message count and by bytes. */
+/** Formats a duration as a range, from two estimates in seconds: by message count and by bytes. */
 function betweenTimes([least = 0, most = 0]: readonly number[]): string {
   const [from, to] = [span(least * 1000), span(most * 1000)];
   return from === to ? from : `between ${from} and ${to}`;
@@ -245,7 +245,7 @@ function messageLines<M extends NamedMessage>(
   ]);
 }
 
-/** Returns 3 for damage, the code of an error that ended the run, or 1 for refused, missing or duplicated messages. */
+/** Returns 3 for damage, the code of the error that stopped the run, or 1 for refused, lost or duplicate messages. */
 function exitOfRestore(result: RestoreResult): ExitCode {
   const { refusals, refused, lost, doubled, interrupted, ended } = result;
   return combineExitCodes([
@@ -264,7 +264,7 @@ function progressText(progress: RestoreProgress): string {
   return `appended ${count(sent)} of ${counted(of, 'message')}, ${bytes(written)} of ${bytes(ofBytes)}${rest}`;
 }
 
-/** Servers allow ten or more connections per user, and other programs need some. */
+/** Servers allow at least ten connections per user, and other programs need some of them. */
 const DEFAULT_JOBS = 4;
 const MAX_JOBS = 16;
 
@@ -338,7 +338,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
     const file = line.journal === undefined ? null : path.resolve(environment.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };
     const journal = dryRun ? readJournal(place) : openJournal(place);
-    // Most allocations here are short-lived. Without this, the heap would grow to retain them.
+    // Most allocations here are short-lived, and by default the heap would grow to retain them.
     fixYoungGeneration();
     const activity = openActivity(context, `connecting to ${address.host}`);
     try {

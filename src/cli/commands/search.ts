@@ -57,7 +57,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
   });
   return [
     `${placeText(line, output)}${also}`,
-    // The start of the text explains nothing if an attachment matched.
+    // If an attachment matched, the start of the message explains nothing.
     ...(line.snippet === '' || (matches.length === 0 && attached.length > 0)
       ? []
       : [`    ${snippetText(line.snippet, matches, output)}`]),
@@ -67,7 +67,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
 
 const MAX_OF_A_NAME = 40;
 
-/** Returns the snippet with matches in bold, fitted after `taken` columns. Pieces are made safe before marking. */
+/** Returns the snippet with matches in bold, fitted after `taken` columns. Each piece is first made terminal-safe. */
 function snippetText(
   text: string,
   matches: SearchHit['matches'],
@@ -113,12 +113,12 @@ function nodeLines(node: SearchNode, indent: string): string[] {
   return [`${indent}${kind} ${terminalLine(JSON.stringify(rest))}`];
 }
 
-/** Maximum hits in memory. */
+/** Maximum number of hits held in memory. */
 const PRINTED_PAGE = 2_000;
 
 /**
- * Yields the hits in pages, so that an unlimited search fits in memory. The first page lists unknown names. A search
- * by relevance has one page, because it cannot be continued.
+ * Yields hits in pages, so that an unlimited search needs little memory. The first page also lists unknown names. A
+ * search by relevance has a single page, because it cannot be resumed.
  */
 function* searchPages(
   { search }: Pick<Catalog, 'search'>,
@@ -135,7 +135,7 @@ function* searchPages(
   }
 }
 
-/** @throws usage-unknown-name, before anything is printed */
+/** @throws usage-unknown-name before anything is printed */
 async function printFound(
   context: CommandContext,
   reader: Reader,
@@ -152,7 +152,7 @@ async function printFound(
   return EXIT.done;
 }
 
-/** Prints only ids, without reading texts for snippets. */
+/** Prints only ids. Skips snippets, which would require message text. */
 async function printIds(
   { output, notices, signal }: CommandContext,
   { catalog }: Reader,
@@ -196,7 +196,7 @@ async function printHits(
   return { count, last };
 }
 
-/** Returns the line below a page. Only used on a terminal, so that scripts do not wait for counting. */
+/** Returns the line below a page. Terminal only, so that scripts do not wait for the count. */
 function footer(
   { now }: Pick<CommandContext, 'now'>,
   { catalog }: Reader,
@@ -271,7 +271,7 @@ export const register: Register = (command, run) => {
     .option('--replace', 'with --save: replace a search saved under that name without asking')
     .option('--saved', 'list the saved searches')
     .option('--forget <name>', 'delete a saved search')
-    // A word may start with a minus, which excludes it.
+    // A leading minus excludes a word.
     .allowUnknownOption()
     .addHelpText('after', HELP)
     .action((words: string[], options: SearchLine) =>
@@ -375,7 +375,7 @@ async function search(
 }
 
 /**
- * Returns whether a query may replace the saved one. Prompts on a terminal.
+ * Returns whether a query may replace a saved one. Asks the user on a terminal.
  * @throws usage-search-exists without a terminal
  */
 async function mayReplace(

@@ -28,9 +28,9 @@ import { serviceUnitsError } from '../errors.ts';
 
 type Need = 'read' | 'write';
 
-/** Folders that a service cannot access: root's home is private, and a unit has its own /tmp. */
+/** Folders that are unusable for a service: root's home is private, and each unit has its own /tmp. */
 const PRIVATE = ['/root', '/tmp', '/var/tmp'];
-/** systemd-tmpfiles and the unit grant the user access to these. */
+/** Paths to which systemd-tmpfiles and the unit grant access. */
 const MANAGED = [
   '/etc/mailkeep',
   '/etc/mailkeep/config.json',
@@ -41,9 +41,9 @@ const MANAGED = [
 type Account = ReturnType<typeof accountOf>;
 
 /**
- * Returns the paths that a user cannot access, checking permissions along each path. A missing path is checked by its
- * parent. `at` is the obstacle: the path itself or a parent folder. `commands` grant access; if empty, only moving the
- * path helps.
+ * Returns the paths that a user cannot access, checking permissions on every parent folder. For a missing path, checks
+ * the nearest existing parent. `at` is the obstacle: the path or a parent. `commands` would grant access; if empty, the
+ * path has to move.
  */
 function withoutAccess(
   user: string,
@@ -122,15 +122,15 @@ function linesOf(file: string): string[] {
 }
 
 /**
- * Quotes a word of a command line for a unit (systemd.syntax(7), systemd.service(5)), with `%` and `$` escaped.
- * @throws service-units-path for a control character: a line break would start a directive
+ * Quotes one word of a unit's command line (systemd.syntax(7), systemd.service(5)), escaping `%` and `$`.
+ * @throws service-units-path for control characters, because a line break would start a new directive
  */
 export function quoteUnitWord(word: string): string {
   return inQuotes(literal(word).replaceAll('$', '$$$$'));
 }
 
 /**
- * Quotes a path for a directive such as `ReadWritePaths=`, in which systemd expands `%`, but not `$`.
+ * Quotes a path for directives such as `ReadWritePaths=`, in which systemd expands `%` but not `$`.
  * @throws service-units-path
  */
 export function quoteUnitPath(file: string): string {
@@ -147,29 +147,29 @@ function inQuotes(literal: string): string {
   return `"${literal.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** Inputs for an installation's units. Paths are absolute. */
+/** Inputs for the units of an installation. Paths are absolute. */
 interface UnitFacts {
   readonly scope: 'system' | 'user';
   /** The program's command, without arguments. */
   readonly program: readonly string[];
   readonly config: string;
   readonly dataDir: string;
-  /** Names of systemd credentials that the configuration uses for tokens. */
+  /** Names of the systemd credentials that hold the configuration's tokens. */
   readonly credentials: readonly string[];
 }
 
 export interface UnitFile {
-  /** Relative to the scope's unit folder, or to / for other files. */
+  /** Relative to the unit folder of the scope, or to / for other files. */
   readonly path: string;
   readonly content: string;
 }
 
 export const CACHE_DIRECTORY = '/var/cache/mailkeep';
-/** The system service's archive. systemd creates the folder for the service's user. */
+/** Archive of the system service. systemd creates the folder for the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';
 const USER = 'mailkeep';
 
-/** Returns the daemon's service, and a timer for single syncs. The user enables one of them. */
+/** Returns a daemon service, and a timer for single syncs. The user enables one of them. */
 export function unitFiles(facts: UnitFacts): UnitFile[] {
   return [
     { path: 'mailkeep.service', content: daemonUnit(facts) },
@@ -178,9 +178,9 @@ export function unitFiles(facts: UnitFacts): UnitFile[] {
   ];
 }
 
-/** Inputs for a worker's unit. Other paths are in the configuration. */
+/** Inputs for a worker's unit. All other paths are in the configuration. */
 interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
-  /** The folder with local copies of archives: the configuration's `cache`. */
+  /** Folder with local copies of archives: `cache` in the configuration. */
   readonly cache: string;
 }
 
@@ -195,7 +195,7 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
     section('Unit', [
       'Description=Worker of a mailkeep fleet',
       ...network(facts),
-      // Keeps restarting while registry and store are unreachable, because other workers can take the archives.
+      // Restarts without limit while the registry or store is unreachable. Other workers can take over meanwhile.
       'StartLimitIntervalSec=0',
     ]),
     section('Service', [
@@ -203,15 +203,15 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
       `ExecStart=${command}`,
       'Restart=on-failure',
       'RestartSec=10s',
-      // 2 means an invalid configuration, which the user must correct.
+      // Exit code 2 means an invalid configuration, which only the user can correct.
       'RestartPreventExitStatus=2',
-      // The worker closes and releases its archives. Other workers can take over any that it does not release.
+      // The worker closes and releases its archives. Other workers can take over those that it fails to release.
       'TimeoutStopSec=2min',
       'KillMode=mixed',
-      // The store's keys and the registry's password. Not a credential, which systemd would copy: the file is read
-      // again after a key rotation.
+      // The store's keys and the registry's password. systemd would copy a credential, but this file is read again
+      // after a key rotation.
       'EnvironmentFile=-/etc/mailkeep/fleet.env',
-      // About ten files per archive.
+      // Each archive needs about ten files.
       'LimitNOFILE=65536',
       ...common(facts),
     ]),
@@ -243,21 +243,21 @@ function daemonUnit(facts: UnitFacts): string {
     section('Unit', [
       'Description=Mirror of hosted mailboxes',
       ...network(facts),
-      // Temporary problems (a full disk, a running rebuild) may last hours, so it keeps restarting.
+      // Temporary problems such as a full disk or a running rebuild can last for hours.
       'StartLimitIntervalSec=0',
     ]),
     section('Service', [
       'Type=notify',
-      // systemd-notify sends the messages, as a child of the daemon.
+      // systemd-notify, a child of the daemon, sends the messages.
       'NotifyAccess=all',
       `ExecStart=${commandLine(facts, 'daemon')}`,
       'ExecReload=/bin/kill -HUP $MAINPID',
       'Restart=on-failure',
       'RestartSec=30s',
-      // 2 means an invalid configuration and 3 damage. The user must act on both.
+      // Exit codes 2 (invalid configuration) and 3 (damage) need the user's attention.
       'RestartPreventExitStatus=2 3',
       'WatchdogSec=3min',
-      // Opening an archive after a crash reads its last segment.
+      // After a crash, opening an archive reads its last segment.
       'TimeoutStartSec=10min',
       'TimeoutStopSec=20s',
       'KillMode=mixed',
@@ -277,7 +277,7 @@ function syncUnit(facts: UnitFacts): string {
     section('Service', [
       'Type=oneshot',
       `ExecStart=${commandLine(facts, 'sync --quiet')}`,
-      // A first sync may take a day.
+      // A first sync can take a day.
       'TimeoutStartSec=infinity',
       'TimeoutStopSec=20s',
       ...common(facts),
@@ -291,7 +291,7 @@ function timerUnit(): string {
     section('Timer', [
       'OnCalendar=*:0/15',
       'RandomizedDelaySec=60s',
-      // Catches up once after downtime.
+      // After downtime, runs one sync for all that were missed.
       'Persistent=true',
     ]),
     section('Install', ['WantedBy=timers.target']),
@@ -299,7 +299,7 @@ function timerUnit(): string {
 }
 
 function network({ scope }: UnitFacts): string[] {
-  // The user's service manager has no network targets.
+  // User service managers have no network targets.
   return scope === 'user' ? [] : ['After=network-online.target', 'Wants=network-online.target'];
 }
 
@@ -322,15 +322,15 @@ function common(facts: UnitFacts): string[] {
 }
 
 /**
- * Settings for glibc's malloc. By default each thread has an arena that retains freed memory, and large buffers stay
- * in an arena too. Measurements are in docs/performance.md.
+ * Settings for glibc's malloc. By default, each thread has an arena that retains freed memory, including that of large
+ * buffers. See docs/performance.md for measurements.
  */
 export const MALLOC_SETTINGS: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '1',
   MALLOC_MMAP_THRESHOLD_: '131072',
 };
 
-/** All restrictions that work without privileges. */
+/** All restrictions that need no privileges. */
 const USER_HARDENING = [
   'NoNewPrivileges=yes',
   'LockPersonality=yes',
@@ -354,7 +354,7 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
     'CapabilityBoundingSet=',
     'AmbientCapabilities=',
     'ProtectSystem=strict',
-    // The service's own folders must stay visible.
+    // The service's own folders must remain visible.
     `ProtectHome=${inHomes ? 'read-only' : 'yes'}`,
     'PrivateTmp=yes',
     'PrivateDevices=yes',
@@ -371,11 +371,11 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
     'ProcSubset=pid',
     'KeyringMode=private',
     'RemoveIPC=yes',
-    // Not MemoryDenyWriteExecute: the JavaScript engine compiles code at run time.
+    // MemoryDenyWriteExecute is omitted, because the JavaScript engine compiles code at run time.
   ];
 }
 
-/** systemd creates the default folders for the service's user. */
+/** Returns settings that make a folder writable. systemd creates the default folders for the service's user. */
 function writableFolder(folder: string): string[] {
   if (folder === STATE_DIRECTORY) return ['StateDirectory=mailkeep', 'StateDirectoryMode=0700'];
   if (folder === CACHE_DIRECTORY) return ['CacheDirectory=mailkeep', 'CacheDirectoryMode=0700'];
@@ -425,7 +425,7 @@ export const register: Register = (command, run) => {
     );
 };
 
-/** Replaces a file atomically and durably. Everyone may read units, because they contain no secrets. */
+/** Atomically and durably replaces a file. Units contain no secrets, so everyone may read them. */
 function putFile(file: string, content: string): void {
   const temporary = `${file}.${process.pid}.tmp`;
   writeFileSync(temporary, content, { mode: 0o644, flag: 'wx', flush: true });
@@ -533,7 +533,7 @@ function configHome(env: CommandContext['environment']['env']): string {
     : path.join(env.HOME ?? homedir(), '.config');
 }
 
-/** Returns the archive's folder. For the system-wide configuration, `./data` would be below /etc. */
+/** Returns the archive's folder. In the system-wide configuration, the default `./data` would be below /etc. */
 function dataDirOf(
   { globals, environment }: CommandContext,
   scope: InstallCommand['scope'],
@@ -577,7 +577,7 @@ function accessLines(access: readonly NoAccess[]): string[] {
 }
 
 function nextSteps({ scope, config, dataDir }: UnitFacts, access: readonly NoAccess[]): string[] {
-  // Moving files changes the unit.
+  // The unit has to be created again once the files have moved.
   const isToMove = access.some(({ commands }) => commands.length === 0);
   if (isToMove) return ['mailkeep service install --system # once everything is in its new place'];
   return scope === 'system'

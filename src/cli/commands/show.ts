@@ -18,7 +18,7 @@ import {
 import { exclude } from '../option-values.ts';
 import { type Colours, commandLine, joinReport, type Output, wrapLine } from '../output.ts';
 
-/** Shared fields have the same names as in list and search. */
+/** Fields shared with list and search have the same names. */
 function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
   const { html: _html, hasPlain: _hasPlain, remote: _remote, ...shown } = reading;
   const summary = reader.catalog.messages.summary(id);
@@ -27,13 +27,13 @@ function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
 
 type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
 
-/** Wider lines are hard to read on any terminal. */
+/** Longer lines are hard to read. */
 const MAX_COLUMNS = 100;
-/** Maximum characters of a header field: hundreds of recipients would hide the message. */
+/** Maximum characters of a header field. Hundreds of recipients would push the message off the screen. */
 const FIELD_CHARS = 1000;
 
 /**
- * Returns a message for a terminal: main headers, text and attachments.
+ * Formats a message for a terminal: main headers, text and attachments.
  * @param data the folder given by `--data`, for the suggested command
  */
 export function messageText(
@@ -76,7 +76,7 @@ export function messageText(
 
 function shortenField(value: string): string {
   if (value.length <= FIELD_CHARS) return value;
-  // Cuts at a space to keep characters whole. A list of recipients contains some.
+  // Cuts at a space, to avoid splitting a character. Long header fields are lists, which contain spaces.
   const end = value.lastIndexOf(' ', FIELD_CHARS);
   return `${fitColumns(value.slice(0, end > 0 ? end : FIELD_CHARS), 2 * FIELD_CHARS)} … (--headers has all of it)`;
 }
@@ -85,7 +85,7 @@ function shortenField(value: string): string {
 function bodyLines(text: string, { colours, interactive, columns }: Paper): string[] {
   let signature = false;
   return text.split('\n').flatMap((line) => {
-    // RFC 3676, section 4.3. The space after the dashes is often lost.
+    // RFC 3676, section 4.3. Mail programs often strip the space after the dashes.
     if (/^-- ?$/.test(line)) signature = true;
     const quoted = /^[ \t]*>/.test(line);
     if (quoted) signature = false;
@@ -111,16 +111,16 @@ function attachmentLines(
   ];
 }
 
-/** Shows colours, exits if everything fits on the screen, and leaves the text there. */
+/** Shows colours, exits if everything fits on one screen, and leaves the text visible. */
 const DEFAULT_PAGER = 'less -FRX';
 
-/** Returns `MAILKEEP_PAGER`, `PAGER` or less; undefined if paging is disabled. */
+/** Returns the value of `MAILKEEP_PAGER` or `PAGER`, or less; undefined if paging is disabled. */
 export function choosePager(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const wanted = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
   return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
 }
 
-/** Prints terminal-safe text, through the pager on a terminal, or directly if the pager cannot start. */
+/** Prints terminal-safe text. On a terminal, uses the pager if it starts. */
 export async function printPaged(
   { output, environment: { env } }: Pick<CommandContext, 'output' | 'environment'>,
   text: string,
@@ -135,10 +135,10 @@ async function runPager(
   env: Readonly<Record<string, string | undefined>>,
   text: string,
 ): Promise<boolean> {
-  // A shell, because these variables may contain options and pipes. The command contains no mail data.
+  // Runs in a shell, because these variables can contain options and pipes. The command contains no mail data.
   const child = spawn('/bin/sh', ['-c', pager], {
     stdio: ['pipe', 'inherit', 'inherit'],
-    // As git does: without these options, less would print our colour codes literally.
+    // Same defaults as git. Without them, less would print our colour codes literally.
     env: { ...env, LESS: env.LESS ?? 'FRX' },
   });
   const ended = new Promise<number | null>((resolve) => {
@@ -146,17 +146,17 @@ async function runPager(
     child.on('close', resolve);
   });
   child.stdin.end(`${text}\n`);
-  // Leaving the pager early is not an error.
+  // Quitting the pager early is not an error.
   await finished(child.stdin).catch(() => undefined);
   const code = await ended;
   return code !== NOT_FOUND && code !== NOT_EXECUTABLE;
 }
 
-/** A shell's exit codes for a missing or non-executable command. */
+/** Exit codes by which a shell reports a missing or non-executable command. */
 const NOT_FOUND = 127;
 const NOT_EXECUTABLE = 126;
 
-/** Shows a thread's messages like `show`, oldest first: on a terminal in one pager, in JSON as one line each. */
+/** Prints a thread's messages, oldest first: one pager on a terminal, one line each in JSON. */
 async function showThread(
   context: CommandContext,
   reader: Reader,

@@ -33,7 +33,7 @@ interface Column<Row> {
 
 /**
  * Prints rows as JSON lines, CSV or a table, and returns their number.
- * @param flexible the column that shrinks on a narrow terminal
+ * @param flexible the column that shrinks on narrow terminals
  */
 async function printTable<Row>(
   rows: readonly Row[],
@@ -172,9 +172,9 @@ EXAMPLES
   mailkeep stats --by folder --query is:deleted --format csv
   mailkeep stats --largest -n 20`;
 
-/** Default row limit for lists that can be as long as the archive. */
+/** Default number of rows for lists that can be as long as the archive. */
 const PAGE = 20;
-/** Default row limit for programs, and for years and months, of which there are few. */
+/** Default number of rows for programs, and for years and months, of which there are few. */
 const EVERYTHING = 1_000_000_000;
 
 export const register: Register = (command, run) => {
@@ -205,7 +205,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
   return withReader(context, async (reader) => {
     const { catalog } = reader;
     let request: StatsRequest = {};
-    // The query given by `--query`, which each row's query starts with.
+    // The query given by `--query`. Each row's own query starts with it.
     let within: string | undefined;
     if (options.query !== undefined) {
       const { text, query, accounts } = readQuery(context, reader, options.query);
@@ -213,7 +213,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
       const asked = { node, accounts, ...withoutAbsent({ asOf: asOf ?? undefined }) };
       refuseUnknown(catalog.explainSearch({ ...asked, limit: 1, sort: 'newest' }).unknown, notices);
       request = asked;
-      // A query with `asof:` has no alternatives that need brackets, and `asof:` is not allowed within brackets.
+      // `asof:` is not allowed in brackets. A query with `asof:` has no alternatives, so it needs none.
       within = asOf === null ? `(${text})` : text;
     }
     const isTime = by === 'year' || by === 'month';

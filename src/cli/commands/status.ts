@@ -28,7 +28,7 @@ import { duration } from '../option-values.ts';
 import { type Colours, joinReport, type Output, shownName } from '../output.ts';
 import { verificationLines } from '../warnings.ts';
 
-/** Returns the archive's copies as text: a line each, and one per problem. */
+/** Describes the archive's copies, with a line for each copy and each problem. */
 function copyLines(
   copies: readonly CopyStatus[],
   now: number,
@@ -62,7 +62,7 @@ function verifiedPart({ verified }: CopyStatus, ago: (iso: string) => string): s
   return `${count(checked)} of ${counted(of, unit)} read back ${ago(at)}${rest}`;
 }
 
-/** Returns a running daemon's status; null if none serves the archive. */
+/** Returns the status of the daemon that serves the archive, or null if none does. */
 async function runningDaemon(dataDir: string): Promise<DaemonStatus | null> {
   const socket = findControlSocket(dataDir);
   if (socket === null) return null;
@@ -70,7 +70,7 @@ async function runningDaemon(dataDir: string): Promise<DaemonStatus | null> {
   return askStatus(socket);
 }
 
-/** Returns a running daemon's status as text: schedules, running work and failures. */
+/** Describes a running daemon: schedules, running work and failures. */
 function daemonLines(
   daemon: DaemonStatus | null,
   now: number,
@@ -118,9 +118,8 @@ function accountLine(
 const NAME_COLUMNS = 28;
 
 /**
- * Returns the status as text: the archive on one line, then each mailbox with its folders. Names are cut only on a
- * terminal that is too narrow.
- *
+ * Describes the archive on one line, then each mailbox with its folders. Cuts names only on a terminal that is too
+ * narrow.
  * @param data the folder of `--data`, for suggested commands
  */
 export function statusText(
@@ -160,14 +159,14 @@ export function statusText(
           : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
       ),
     ]),
-    // Alerts come last, so that they are noticed.
+    // Alerts come last, where they are noticed.
     stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
   ]).join('\n');
 }
 
 const NEVER_COMPARED = 'Stale: no mailbox was ever compared with the service.';
 
-/** Returns only the alerts: known damage, and stale mailboxes and copies. */
+/** Returns alerts only: known damage, and stale mailboxes and copies. */
 function alertLines(issues: readonly Issue[], stale: readonly string[]): string[] {
   const has = (kind: Issue['kind']): boolean => issues.some((issue) => issue.kind === kind);
   return joinReport([
@@ -186,7 +185,7 @@ function alertLines(issues: readonly Issue[], stale: readonly string[]): string[
   ]);
 }
 
-/** Returns the numbers of distinct messages, and of their places, current or deleted. */
+/** Counts distinct messages, and all their places, current or deleted. */
 function holdings({ messages, mailboxes }: ArchiveStatus): string {
   const sum = (field: 'messages' | 'ended'): number =>
     mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
@@ -206,7 +205,7 @@ function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments'])
   return `text of attachments: ${parts.join(', ')}`;
 }
 
-/** Shows a service's rate only if it differs from the configuration. */
+/** Includes a service's rate only if it differs from the configuration. */
 function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
   const where = terminalLine(gate);
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
@@ -223,7 +222,7 @@ function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: 
   return [`  ${colours.yellow(`the service lists it as suspended, first seen ${age} ago`)}`];
 }
 
-/** Minimum percentage shown in the quota line. */
+/** Lower quota percentages are not shown. */
 const WORTH_PERCENT = 80;
 
 function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {
@@ -256,10 +255,10 @@ function mailboxLine(
   return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
 
-/** Smaller differences mean that flags were compared in the same sync. */
+/** A smaller difference means that the flags were compared in the same sync. */
 const OLDER_MS = 60_000;
 
-/** Returns the age of a folder's last comparison, and that of its flags if they are older. */
+/** Describes when a folder was last compared, and its flags if that was earlier. */
 function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] {
   if (provenAt === null) return ['never compared'];
   const age = (at: string): string => span(now - Date.parse(at));
@@ -362,7 +361,7 @@ function printStatus(
       ...daemonLines(daemon, now(), output.colours),
       ...(has(['never-compared']) ? [NEVER_COMPARED] : []),
     ];
-    // Cron mails every line: a check without problems prints nothing.
+    // Cron mails all output, so a check without problems prints nothing.
     const lines = fresh !== null && globals.quiet ? () => alertLines(issues, stale) : text;
     if (output.json || lines().length > 0) {
       await output.object({ ...status, copies, catalogBehind, fresh, stale, daemon }, () =>

@@ -44,7 +44,7 @@ import {
   syncExitCode,
 } from '../warnings.ts';
 
-/** Returns a line per mailbox, and a final sentence with totals. */
+/** Returns one line per mailbox, and a final line with totals. */
 export function syncReport(result: SyncResult): string {
   return [
     ...result.mailboxes.map(mailboxLine),
@@ -73,7 +73,7 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
   return `${address}: ${done}; ${counted(folders, 'folder')}`;
 }
 
-/** Lists the folders that are not completely stored. */
+/** Lists folders that are not completely stored. */
 function certificateLines(certificates: readonly FolderReconciliation[]): string[] {
   const odd = certificates.filter(
     (folder) => !folder.complete || folder.originTotal !== folder.stored,
@@ -84,7 +84,7 @@ function certificateLines(certificates: readonly FolderReconciliation[]): string
   );
 }
 
-/** Pending deletions wait for the user or a later check. The next sync compares everything else again. */
+/** Explains why a folder is incomplete. Pending deletions wait; the next sync compares everything else again. */
 function incompleteNote(folder: FolderReconciliation): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
@@ -126,7 +126,7 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
   'newest-page': 'counts agree',
 };
 
-/** Returns a line per folder with reason and cost, then the total. */
+/** Returns one line per folder with the reason and cost, then the total. */
 export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
@@ -143,7 +143,7 @@ export function planText(plan: SyncPlan): string {
 }
 
 /**
- * Prints a sync's result and problems. Returns exit code 3 if damage is known.
+ * Prints the result and problems of a sync. Returns exit code 3 if damage is known.
  * @param archive its folder, and the damage found by verifications
  * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
@@ -156,7 +156,7 @@ async function printResult(
   refuseUnknownNames(command, result, dataDir);
   const found = damage === null ? [] : [damageProblem(damage)];
   const code = combineExitCodes([syncExitCode(result), ...found.map(({ exit }) => exit)]);
-  // Cron mails every line, so a sync without problems prints nothing.
+  // Cron mails all output, so a sync without problems prints nothing.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
   const printed = { ...result, sum: sumOf(result.certificates), damage };
   if (!silent) await context.output.object(printed, () => syncReport(result));
@@ -165,7 +165,7 @@ async function printResult(
 }
 
 /**
- * Prints a sync's plan. Also prints known damage and then returns 3, as the sync would.
+ * Prints the plan of a sync. If damage is known, prints it too and returns 3, as the sync would.
  * @param damage found by verifications
  */
 async function printPlan(
@@ -180,10 +180,10 @@ async function printPlan(
   return trouble.exit;
 }
 
-/** Maximum number of sentences shown. The result contains all of them. */
+/** Maximum number of problems shown as text. The result contains all. */
 const MAX_SHOWN = 20;
 
-/** Prints problems on standard error: all as text, but only the most severe with --json. */
+/** Prints problems on standard error. With --json, prints only the most severe one. */
 function printTroubles(
   { globals, notices }: CommandContext,
   troubles: readonly SyncProblem[],
@@ -267,8 +267,8 @@ async function synchronise(context: CommandContext, line: SyncLine): Promise<Exi
 }
 
 /**
- * Makes a running daemon start a sync; null if no daemon serves the archive. The daemon's own accounts and limits
- * apply. An interruption only stops the wait.
+ * Asks a running daemon to sync; returns null if no daemon serves the archive. The daemon uses its own accounts and
+ * limits. Interrupting the command stops only the wait.
  * @throws usage-option for excluded names; errors of the daemon
  */
 async function handOver(
@@ -295,7 +295,7 @@ async function handOver(
   return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
 }
 
-/** Without an archive, uses an empty temporary one and leaves nothing behind. */
+/** Returns the archive, or an empty temporary folder if there is no archive. Planning leaves nothing behind. */
 function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
   if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
   const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));

@@ -45,7 +45,7 @@ export const register: Register = (command, run) => {
     .helpCommand(false)
     .addHelpText('after', HELP)
     .action((typed: string | undefined) => {
-      // Without a command, the program asks for one.
+      // Without a subcommand, the parser asks for one.
       if (typed !== undefined) {
         const problem = `unknown command '${typed}'. Use create, list or revoke.`;
         throw invalidUsage('token', problem);
@@ -147,7 +147,7 @@ async function withTokens<T>(
   }
 }
 
-/** Times are ISO 8601 UTC. */
+/** Times are ISO 8601 in UTC. */
 function lineOf(token: ApiToken, now: number) {
   const { id, name, createdAt, usedAt, expiresAt, mailboxes } = token;
   return {

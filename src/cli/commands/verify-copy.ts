@@ -204,7 +204,7 @@ function drillText(
   ].join('\n');
 }
 
-/** Omits the path, which contains a folder's name. */
+/** Drops the path, which contains a folder's name. */
 function knownFinding(finding: ExportTestFinding): KnownFinding {
   return { what: 'drill', id: null, text: testFindingText({ ...finding, path: null }) };
 }

@@ -190,7 +190,7 @@ function sampleSize(text: string): SampleSize {
   throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
 }
 
-/** Maximum number of findings shown as text. `--json` shows more. */
+/** Maximum number of findings shown as text. `--json` includes more. */
 const MAX_SHOWN = 50;
 
 function verifyReport(
@@ -214,7 +214,7 @@ function verifyReport(
   ]).join('\n');
 }
 
-/** If only the catalog is damaged, its own line suggests a rebuild. */
+/** Suggests a repair for damage to the log or the state. For the catalog, its own line suggests a rebuild. */
 function remedy(findings: readonly Finding[]): string | false {
   if (inLog(findings)) {
     return 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.';
@@ -247,7 +247,7 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
     missing: 'There is no catalog to compare; "mailkeep rebuild" creates one.',
     'other-version':
       'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.',
-    // A rebuild from a damaged log would lose data that the catalog may still contain.
+    // Rebuilding from a damaged log would lose data that only the catalog still contains.
     different: logIsDamaged
       ? 'The catalog differs from the log, which is damaged.'
       : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.',
@@ -257,7 +257,7 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
 }
 
 /**
- * Verifies the complete archive, prints the findings and records the time, unless the catalog was not checked.
+ * Verifies the whole archive and prints the findings. Records the time, unless the catalog could not be checked.
  * @param checker closed by the caller
  */
 async function verifyAll(
@@ -291,7 +291,7 @@ async function verifyAll(
   return exit;
 }
 
-/** An unchecked catalog is neither damaged nor sound. */
+/** Returns 1 for an unchecked catalog, which is neither damaged nor sound. */
 function exitOfVerification({ found, catalog }: Verification): ExitCode {
   if (found > 0) return EXIT.damage;
   return catalog === 'unreadable' ? EXIT.failures : EXIT.done;
@@ -308,7 +308,7 @@ function printUnread(
 }
 
 /**
- * Returns a checkpoint's commit and signer. Prints who signed it and when. `compared` is true if the user gave the key.
+ * Reads a checkpoint, and prints who signed it and when. `compared` is true if the user gave the key.
  * @param publicKey the required signing key, or a file with it
  * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
  */
@@ -369,13 +369,13 @@ function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Further differences are only counted. */
+/** Any further differences are only counted. */
 const MAX_NAMED = 10_000;
 const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
 
 /**
- * Compares the archive with the service, and verifies messages that were matched without a download. Only reports
- * differences, which a sync resolves.
+ * Compares the archive with the service, and verifies messages that were matched without a download. Differences are
+ * only reported; the next sync resolves them.
  * @throws archive-in-use
  */
 async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
@@ -430,7 +430,7 @@ async function report(
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const { requests, durationMs, failures } = result;
   const { folders, messages, differences } = tally;
-  // Messages matched without download that were now fetched, and confirmed or corrected.
+  // Messages matched without a download, which were now fetched and either confirmed or corrected.
   const [verified, corrected] = [sum('verified'), sum('corrected')];
   const more = differences - findings.length;
   const assumed =
@@ -478,7 +478,7 @@ async function repairCopied(
     .filter((copy) => !isEncrypted(context, dataDir, copy))
     .map((copy) => path.resolve(environment.cwd, copy));
   for (const copy of folders) {
-    // A copy that exists but cannot be read is reported and skipped.
+    // A copy that exists but is unreadable is reported and skipped later.
     if (!existsSync(copy) || isAbsent(copy))
       throw usageError('usage-no-archive', { dataDir: copy });
   }
@@ -501,7 +501,7 @@ async function repairCopied(
 
 type Fetched = SegmentsForRepair & { readonly label: string };
 
-/** @param fetched copies in temporary folders */
+/** @param fetched copies that were downloaded to temporary folders */
 async function repairWith(
   context: CommandContext,
   dataDir: string,
@@ -545,7 +545,7 @@ async function repairWith(
   return exit;
 }
 
-/** Returns whether a folder certainly contains no archive. */
+/** Returns true only if the folder certainly contains no archive. */
 function isAbsent(copy: string): boolean {
   try {
     return !holdsArchive(copy);

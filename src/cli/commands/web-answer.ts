@@ -4,7 +4,7 @@ import { joinStreams, serveOverStream } from '../../core/listener.ts';
 import { openBack } from '../../web/elsewhere/back.ts';
 import type { CommandContext, Register } from '../context.ts';
 
-/** Run by the worker that holds an account, for `mailkeep web --account` on another node. Not for users. */
+/** Run by the worker that holds an account when another node calls `mailkeep web --account`. Not for users. */
 export const register: Register = (command, run) => {
   command.action(() => run(answerWeb));
 };

@@ -86,9 +86,9 @@ export const register: Register = (command, run) => {
 };
 
 /**
- * Opens a sign-in link in the user's browser. Every local user can read command lines, so the browser gets a private
- * file that redirects to the link. Resolves when the file is removed: after `keptMs`, on interruption, or without a
- * browser.
+ * Opens a sign-in link in the user's browser. Every local user can read command lines, so the browser is given a
+ * private file that redirects to the link. Resolves once the file is removed: after `keptMs`, on interruption, or if no
+ * browser starts.
  * @param keptMs time for the browser to start and read the file, in milliseconds
  */
 async function openInBrowser(
@@ -130,7 +130,7 @@ function opener(file: string): [string, ...string[]] {
   return ['xdg-open', file];
 }
 
-/** Time for the browser to start and read the link with `--link --open`. */
+/** Time allowed for the browser to start and read the file, with `--link --open`. */
 const READ_MS = 60_000;
 
 interface ServeOptions {
@@ -139,7 +139,7 @@ interface ServeOptions {
   readonly open: boolean;
 }
 
-/** Returns whether a daemon runs for the archive. Ignores a socket that someone else packed with the archive. */
+/** Returns whether a daemon runs for the archive. Ignores a foreign socket that was packed with the archive. */
 async function hasDaemon(dataDir: string): Promise<boolean> {
   try {
     const control = findControlSocket(dataDir);
@@ -150,7 +150,7 @@ async function hasDaemon(dataDir: string): Promise<boolean> {
   }
 }
 
-/** Serves the archive until interrupted, which is the normal way to stop. */
+/** Serves the archive until interrupted, which is how users normally stop it. */
 async function serveWeb(context: CommandContext, options: ServeOptions): Promise<void> {
   fixYoungGeneration();
   slowOldGenerationGrowth();
@@ -191,17 +191,17 @@ async function serveWeb(context: CommandContext, options: ServeOptions): Promise
 }
 
 interface Announced {
-  /** The folder of remembered browsers, where `--link` finds the server. */
+  /** Folder with remembered browsers, in which `--link` looks for the server. */
   readonly dataDir: string;
-  /** Mailbox keys that the first link is limited to; null for all. */
+  /** Keys of the mailboxes that the first link is limited to; null for all. */
   readonly mailboxes: readonly string[] | null;
   readonly open: boolean;
   readonly asking: string;
-  /** True if browsers stay signed in across restarts. */
+  /** True if browsers remain signed in across restarts. */
   readonly areKept: boolean;
 }
 
-/** Prints where a server listens and how to sign in. Resolves when the command is interrupted. */
+/** Prints the server's address and how to sign in. Resolves on interruption. */
 export async function whileServed(
   context: CommandContext,
   { url, apiUrl, mcpUrl, link }: WebServer,
@@ -239,7 +239,7 @@ export function cannotListen({ host, port }: ListenAddress, error: unknown): unk
   return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
 }
 
-/** Prints a link to the running server: the daemon, otherwise the `mailkeep web` started last. */
+/** Prints a link to the running server: the daemon, or else the `mailkeep web` that was started last. */
 async function askForLink(
   context: CommandContext,
   addresses: readonly string[],
@@ -258,7 +258,7 @@ async function askForLink(
 }
 
 /**
- * Prints a link from the first server that responds.
+ * Prints a sign-in link from the first server that responds.
  * @throws web-not-running
  */
 export async function printLink(
@@ -285,7 +285,7 @@ export async function printLink(
   throw webError('web-not-running', { dataDir });
 }
 
-/** Returns the configuration's policy for an archive; null if it is unreadable or for another archive. */
+/** Returns the configured policy for an archive, or null if the configuration is unreadable or for another archive. */
 function policyFor(dataDir: string, context: CommandContext): ArchivePolicy | null {
   const globals = { ...context.globals, data: undefined };
   try {

@@ -104,7 +104,7 @@ export const register: Register = (command, run) => {
     .helpCommand(false)
     .addHelpText('after', HELP)
     .action((typed: string | undefined) => {
-      // Without a command, the program asks for one.
+      // Without a subcommand, the parser asks for one.
       if (typed !== undefined) throw unknownCommand(typed);
     });
   const sub = (name: string, summary: string) =>
@@ -177,7 +177,7 @@ function unknownCommand(typed: string): Error {
   return invalidUsage('webhooks', problem);
 }
 
-/** The fields of a webhook that both APIs show, without the secret. */
+/** The fields of a webhook that both APIs return, without the secret. */
 interface Hook
   extends Pick<
     WebhookRecord,
@@ -194,12 +194,12 @@ interface HookFilter {
   readonly status?: 'active' | 'paused' | 'disabled' | undefined;
 }
 
-/** `success` is null if the service did not say. */
+/** `success` is null if the service did not report the outcome. */
 type TestOutcome = Pick<WebhookTestRecord, 'httpStatus' | 'error'> & {
   readonly success: boolean | null;
 };
 
-/** The service completes it later (202). */
+/** `accepted` means that the service completes the request later (202). */
 type OrAccepted<T> = T | 'accepted';
 
 async function testDelivery(
@@ -223,7 +223,7 @@ async function testHook(clients: Clients, hook: Hook): Promise<OrAccepted<TestOu
   return { success, httpStatus, error };
 }
 
-/** Lists webhooks, if possible over the Platform API, which lists an order in one request. */
+/** Lists webhooks. Prefers the Platform API, which lists all of an order's webhooks in one request. */
 async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Promise<Hook[]> {
   const { platform, mailbox: client } = clients;
   const options = { ...clients.options, ...withoutAbsent({ status }) };
@@ -296,7 +296,7 @@ function platformHook(
 }
 
 interface Chosen {
-  /** Each account with its requested mailboxes; an empty list means all. */
+  /** Accounts with their requested mailboxes. An empty list means all mailboxes. */
   readonly accounts: readonly {
     readonly account: AccountSettings;
     readonly names: readonly string[];
@@ -305,11 +305,9 @@ interface Chosen {
 }
 
 /**
- * Finds the accounts of the requested mailboxes, before any change. Costs one request per account, or none if no
- * mailboxes are requested or there is only one account.
- *
- * If an account does not respond and a name was not found elsewhere, no account is returned, because the mailbox may be
- * there. The failure is printed.
+ * Finds the accounts of the requested mailboxes, before any change. Sends one request per account, or none if there is
+ * only one account or no mailboxes were requested. If an account does not respond and a name was not found elsewhere,
+ * prints the failure and returns no accounts, because the mailbox may be in that account.
  * @throws operation-mailbox-nowhere if all responded and none has a name
  */
 async function accountsWith(
@@ -343,10 +341,10 @@ async function accountsWith(
   });
 }
 
-/** `delivery` is null if the deliveries are unknown. */
+/** `delivery` is null if nothing is known about deliveries. */
 type JudgedHook = Hook & { readonly delivery: ReturnType<typeof deliveryOf> };
 
-/** Returns the deliveries that the daemon recorded, by account. Warns about an unreadable state. */
+/** Returns the deliveries recorded by the daemon, by account. Warns if the state is unreadable. */
 function keptLogs(
   { notices }: CommandContext,
   dataDir: string,
@@ -373,8 +371,8 @@ function keptLogs(
 }
 
 /**
- * Determines the condition of listed webhooks as the daemon does: from the Platform API's delivery log, read now, and
- * the daemon's record. Our webhooks missing from the list are findings too.
+ * Judges listed webhooks by the daemon's rules, from its record and the Platform API's current delivery log. Webhooks
+ * of ours that are missing from the list are findings too.
  */
 async function judgeHooks(
   context: CommandContext,
@@ -394,8 +392,8 @@ async function judgeHooks(
 }
 
 /**
- * Describes the deliveries as the daemon determines them. `off` means paused or disabled, `failures` counts the
- * consecutive failed deliveries up to the newest, and `lastSuccessAt` (ISO 8601) is within a day.
+ * Describes deliveries in the daemon's terms. `off` means paused or disabled, `failures` counts consecutive failures up
+ * to the newest delivery, and `lastSuccessAt` (ISO 8601) is within the last day.
  */
 function deliveryOf(finding: WebhookFinding | undefined) {
   if (finding === undefined || finding.state === 'missing') return null;
@@ -403,7 +401,7 @@ function deliveryOf(finding: WebhookFinding | undefined) {
   return { state, failures, lastSuccessAt: at === null ? null : new Date(at).toISOString() };
 }
 
-/** Returns our webhooks missing from a complete list. A list of one status does not include the others. */
+/** Returns our webhooks that are missing from the list, or none if the list was filtered by status. */
 async function missingHooks(
   context: CommandContext,
   dataDir: string,
@@ -425,7 +423,7 @@ async function missingHooks(
   );
 }
 
-/** Returns null if there is neither a delivery log nor a record. */
+/** Returns null if there is neither a delivery log nor a stored record. */
 async function knownDeliveries(
   context: CommandContext,
   clients: Clients,
@@ -443,7 +441,7 @@ async function knownDeliveries(
   return kept.length === 0 ? null : kept;
 }
 
-/** Returns a default and warns on failure, because the list is useful without these details. */
+/** Returns `otherwise` and warns on failure, because the list is useful without these details. */
 async function orWarning<T>(
   { notices, signal }: CommandContext,
   what: string,
@@ -459,7 +457,7 @@ async function orWarning<T>(
   }
 }
 
-/** Maximum number of warnings printed. The table shows the state of every webhook. */
+/** Maximum number of warnings printed. The table shows every webhook's state. */
 const MAX_WARNED = 5;
 
 async function listWebhooks(
@@ -580,7 +578,7 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
   return tableText(headings, rows, 5, output);
 }
 
-/** Minimum characters of an id prefix. A shorter one is probably a mistake or an unset variable. */
+/** Minimum length of an id prefix. A shorter one is probably a mistake or an unset variable. */
 const MIN_BEGINNING = 4;
 
 /** @param ids ids or prefixes; empty for all webhooks of the mailbox */
@@ -671,7 +669,7 @@ async function actOn(
   return EXIT.done;
 }
 
-/** `error` may be the receiver's own text. */
+/** `error` can be the receiver's own text. */
 function testText(outcome: TestOutcome | 'accepted'): string {
   if (outcome === 'accepted') return 'the test will be sent';
   const { success, httpStatus, error } = outcome;
@@ -697,7 +695,7 @@ async function forget(context: CommandContext, dataDir: string, { id }: Hook): P
   }
 }
 
-/** A webhook as `create` and `ensure` show it. */
+/** A webhook as printed by `create` and `ensure`. */
 type ShortHook = Omit<Hook, 'description' | 'createdAt' | 'updatedAt'>;
 type NewWebhook = ShortHook & { readonly secretFile: string };
 
@@ -706,7 +704,7 @@ function shortHook(...about: Parameters<typeof hookOf>): ShortHook {
   return shown;
 }
 
-/** `url` defaults to the configuration's webhook.publicUrl. */
+/** `url` defaults to `webhook.publicUrl` in the configuration. */
 type NewCommand = Values<'url' | 'account'> & { readonly name: string; readonly test: boolean };
 
 type Fields = ReturnType<typeof webhookFields>;
@@ -724,8 +722,8 @@ function webhookFields(settings: Settings, { url, name }: NewCommand, command: s
 }
 
 /**
- * Creates a webhook and stores its secret, which the service shows only once. The result does not contain the secret.
- * A webhook whose secret cannot be stored is deleted.
+ * Creates a webhook and stores its secret, which the service reveals only once. The result omits the secret. If the
+ * secret cannot be stored, the webhook is deleted again.
  * @throws webhook-secrets-unwritable, webhook-secret-lost, and errors of the service
  */
 async function registerWebhook(
@@ -759,21 +757,21 @@ async function registerWebhook(
   }
 }
 
-/** Ignores the signal, because no webhook without a stored secret may remain, even after an interruption. */
+/** Ignores interruption, because no webhook may remain whose secret is not stored. */
 async function tryDelete(client: MailboxClient, at: WebhookRef): Promise<boolean> {
   try {
     await client.deleteWebhook(at);
     return true;
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    // The caller's error reports that the webhook still exists.
+    // The caller's error states that the webhook still exists.
     return false;
   }
 }
 
 /**
- * Creates and tests a webhook. Shows an equivalent webhook instead of creating a second one. Returns 1 if the test
- * delivery failed; the webhook still exists.
+ * Creates and tests a webhook, or shows an existing equivalent one. Returns 1 if the test delivery failed, although the
+ * webhook exists.
  */
 async function createWebhook(
   context: CommandContext,
@@ -862,16 +860,16 @@ async function testAndPrint(
 }
 
 interface EnsureCommand extends NewCommand {
-  /** Addresses or resource ids; without any, all mailboxes in the configuration. */
+  /** Addresses or resource ids. Defaults to all mailboxes in the configuration. */
   readonly mailbox?: readonly string[];
-  /** Only creates missing webhooks; paused ones remain paused. */
+  /** Creates missing webhooks only; paused ones remain paused. */
   readonly createOnly?: boolean;
 }
 
 /**
- * Makes sure that each mailbox has one webhook. Keeps existing ones, so it can be repeated. Returns 1 if a mailbox or
- * the test delivery failed; the others are still done.
- * @throws operation-mailbox-nowhere for a name that no account has; nothing has been changed
+ * Ensures that each mailbox has exactly one webhook. Existing ones are kept, so the command can be repeated. Returns 1
+ * if a mailbox or the test delivery failed; other mailboxes are still processed.
+ * @throws operation-mailbox-nowhere if no account has a requested mailbox; nothing has been changed
  */
 async function ensureWebhooks(context: CommandContext, command: EnsureCommand): Promise<ExitCode> {
   const { createOnly = false } = command;
@@ -888,7 +886,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
   }
   const { kept, resumed, created, failed, other } = ensurer.tally;
   const all = kept + resumed + created + failed;
-  // Nothing was done, and the reason is already printed.
+  // Nothing was done, and the reason has been printed.
   if (all + other === 0 && combineExitCodes(codes) !== EXIT.done) return combineExitCodes(codes);
   const parts = joinReport([
     `${count(created)} created`,
@@ -901,7 +899,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
   return combineExitCodes([...codes, ensurer.hasFailed ? EXIT.failures : EXIT.done]);
 }
 
-/** Runs `act` for a mailbox, unless the service has refused one. Reports a refusal, so that the others can continue. */
+/** Runs `act` for a mailbox that the service has not refused. Reports a refusal, so that the others continue. */
 type Attempt = (mailbox: PlannedMailbox, act: () => Promise<void>) => Promise<void>;
 
 class Ensurer {
@@ -942,9 +940,9 @@ class Ensurer {
   }
 
   /**
-   * Returns the webhooks whose secrets are stored here. Requests those missing from the list by id, because the list
-   * may be wrong and a forgotten secret cannot be recovered. Adds those found to the list. Refuses mailboxes whose
-   * webhook may or may not exist: a second one would deliver everything twice.
+   * Returns the webhooks whose secrets are stored here. If one is missing from the list, requests it by id and adds it,
+   * because the list may be wrong and a lost secret cannot be recovered. Refuses a mailbox whose webhook may or may not
+   * exist, because a second one would deliver everything twice.
    */
   async #ownHooks(
     clients: Clients,
@@ -968,7 +966,7 @@ class Ensurer {
       }
       await attempt(mailbox, async () => {
         const found = await client.getWebhook(refOf(hook), options).catch((error: unknown) => {
-          // Only a 404 proves that it is gone; otherwise its secret is kept.
+          // Only a 404 proves that the webhook is gone. Otherwise, its secret is kept.
           if (isOfService(error) && error.facts.status === 404) return null;
           throw error;
         });
@@ -996,7 +994,7 @@ class Ensurer {
     return this.#done('resumed', step.hook, { accepted: true });
   }
 
-  /** The webhook exists even if its test fails. One test is enough, because all webhooks deliver to the same URL. */
+  /** Prints a created webhook, even if its test fails. Only the first is tested, because all have the same URL. */
   async #created(clients: Clients, made: NewWebhook, replaces: readonly string[]): Promise<void> {
     const test = this.#isToTest
       ? await testDelivery(clients, made).catch((error: unknown) => {
@@ -1018,7 +1016,7 @@ class Ensurer {
   ): Promise<void> {
     this.tally[action] += 1;
     const { output } = this.context;
-    // Thousands of unchanged webhooks would hide the rest.
+    // Thousands of unchanged webhooks would hide the others.
     if (action === 'kept' && !output.json) return;
     const { mailbox, url, id, status } = hook;
     const state = action === 'other' ? ` (${terminalLine(status)})` : '';
@@ -1063,7 +1061,7 @@ async function wantedMailboxes(
 }
 
 /**
- * Returns the webhooks of these mailboxes: in one list over the Platform API, otherwise per mailbox.
+ * Lists the webhooks of mailboxes, in one request over the Platform API if possible, or else per mailbox.
  * @param named whether only some mailboxes are selected
  */
 async function listedHooks(

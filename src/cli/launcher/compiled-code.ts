@@ -17,19 +17,19 @@ import path from 'node:path';
 
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 const OURS = /^reading-.*\.(code|tmp)$/;
-/** Two checksums of 4 bytes: source, and source with code. V8 copies code that is not aligned to 8 bytes. */
+/** Two 4-byte checksums: source, and source with code. The code must stay aligned to 8 bytes, or V8 copies it. */
 const CHECKSUM_BYTES = 8;
 
-/** Returns a script's CRC-32. Compiled code belongs to exactly one source. */
+/** Returns a script's CRC-32, which identifies the source of compiled code. */
 export function sourceChecksum(source: Buffer): number {
   return crc32(source, 0);
 }
 
 /**
- * Returns the compiled code in a file, or undefined if it is damaged or for another source. V8 checks little more
- * than lengths and crashes on a flipped bit.
- * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; written by the
- *   build (src/bootstrap/build.mjs) and `storeCode`
+ * Returns the compiled code in a file, or undefined if it is damaged or belongs to another source. V8 checks little
+ * more than lengths, and crashes on a flipped bit.
+ * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; written by the build
+ * (src/bootstrap/build.mjs) and `storeCode`
  */
 export function verifyCachedCode(content: Buffer, sourceSum: number): Buffer | undefined {
   const code = content.subarray(CHECKSUM_BYTES);
@@ -45,16 +45,16 @@ function checksum(code: Buffer, sourceSum: number): Buffer {
 }
 
 /**
- * Loaded on demand, because an old Node.js lacks it. Loading `crypto` takes a tenth of a search; `zlib` is needed
- * anyway.
+ * Loads `zlib` on demand, because old versions of Node.js lack `crc32`. Loading `crypto` would take a tenth of a
+ * search; `zlib` is needed anyway.
  */
 function crc32(data: Buffer, before: number): number {
   return process.getBuiltinModule('zlib').crc32(data, before);
 }
 
 /**
- * Returns a compiled-code file in the user's cache, or undefined if there is no cache folder. Only the Node.js version
- * that built the program accepts the code shipped with it.
+ * Returns the path of a compiled-code file in the user's cache, or undefined if there is no cache folder. Code shipped
+ * with the program is accepted only by the Node.js version that built it.
  */
 export function cachedCodeFile(name: string): string | undefined {
   const home = process.env.HOME;
@@ -69,13 +69,13 @@ export function cachedCodeFile(name: string): string | undefined {
 }
 
 /**
- * Returns a source's compiled code from the cache, or undefined. It is executable code, so only this user may have
- * write access. With `sudo -E`, for example, the cache belongs to another user.
+ * Returns the cached compiled code of a source, or undefined. The code is executable, so only this user may have write
+ * access. With `sudo -E`, for example, the cache belongs to another user.
  */
 export function cachedCode(file: string, sourceSum: number): Buffer | undefined {
   return attempt(() => {
     if (!isOurFolder(path.dirname(file))) return undefined;
-    // Without O_NONBLOCK, opening a pipe would wait for a writer. Both flags are undefined, so 0, on Windows.
+    // Opening a pipe without O_NONBLOCK would wait for a writer. Windows defines neither flag, so both are 0.
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
     const descriptor = openSync(file, flags);
     try {
@@ -89,9 +89,9 @@ export function cachedCode(file: string, sourceSum: number): Buffer | undefined 
 }
 
 /**
- * Writes compiled code to a cache file. Does nothing if the cache or its parent belongs to another user, or if the
- * file system fails.
- * @param makeCode creates the code; called only if it can be written
+ * Writes compiled code to a cache file. Does nothing if the cache or its parent belongs to another user, or if the file
+ * system fails.
+ * @param makeCode creates the code; not called if the file cannot be written
  */
 export function storeCode(file: string, sourceSum: number, makeCode: () => Buffer): void {
   attempt(() => {
@@ -108,7 +108,7 @@ export function storeCode(file: string, sourceSum: number, makeCode: () => Buffe
       }
       renameSync(temporary, file);
     } catch (error) {
-      // The disk may be full, and each run would leave another file behind.
+      // If the disk is full, every run would otherwise leave a partial file behind.
       unlinkSync(temporary);
       throw error;
     }
@@ -118,7 +118,7 @@ export function storeCode(file: string, sourceSum: number, makeCode: () => Buffe
 
 /**
  * Creates a missing folder and its parent. Returns false on failure, or if the nearest existing folder belongs to
- * another user, who could not remove what we create there.
+ * another user, who could not remove our files.
  */
 function makeFolders(folder: string): boolean {
   const missing: string[] = [];
@@ -137,12 +137,12 @@ function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, 0o700);
   } catch (error) {
-    // Another command has created it in the meantime.
+    // Another command created it in the meantime.
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
   }
 }
 
-/** Returns whether only this user can write to the folder. Links are refused, because their target may change. */
+/** Returns whether only this user can write to the folder. Refuses links, because their target can change. */
 function isOurFolder(folder: string): boolean {
   const stats = lstatSync(folder);
   return stats.isDirectory() && onlyWeWrite(stats);
@@ -152,7 +152,7 @@ function onlyWeWrite(stats: Stats): boolean {
   return isOurs(stats) && (stats.mode & 0o022) === 0;
 }
 
-/** True on systems without user ids. */
+/** Returns true on systems without user ids. */
 function isOurs(stats: Stats): boolean {
   return process.geteuid === undefined || stats.uid === process.geteuid();
 }
@@ -166,7 +166,7 @@ function dropUnused(folder: string): void {
   }
 }
 
-/** Returns undefined if the file system fails: a cache failure is not an error. */
+/** Returns undefined if the file system fails, because cache failures are not errors. */
 function attempt<T>(work: () => T | undefined): T | undefined {
   try {
     return work();

@@ -3,18 +3,18 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { isNewEnough, reportOldNode } from './node-version.ts';
 
-/** Fields of /proc/PID/stat (proc(5)), counted after the program's name: the process group is the third. */
+/** Indexes of fields in /proc/PID/stat (proc(5)), counted from the field after the name. */
 const GROUP = 2;
 const TERMINAL = 4;
 const FOREGROUND_GROUP = 5;
 
-/** True if unknown. */
+/** Returns true if unknown. */
 function hasTerminal(): boolean {
   const fields = stat();
   return fields === undefined || fields[TERMINAL] !== '0';
 }
 
-/** Returns whether this process is in the terminal's foreground. */
+/** Returns whether this process is in the terminal's foreground; true if unknown. */
 function inForeground(): boolean {
   const fields = stat();
   return fields === undefined || fields[GROUP] === fields[FOREGROUND_GROUP];
@@ -28,21 +28,21 @@ function stat(): string[] | undefined {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
-  // The name is in parentheses and may contain any character.
+  // The name is in parentheses and can contain any character.
   return text.slice(text.lastIndexOf(')') + 2).split(' ');
 }
 
-/** Name of a file in dist/; set by the build. */
+/** Name of a file in dist/, set by the build. */
 declare const HANDED_OVER: string;
 
-/** Keyboard signals go to all processes in the terminal's foreground. */
+/** A terminal sends these signals to every process in its foreground. */
 const KEYBOARD: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 const OTHERS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'];
 
 /**
- * Runs the program with the Node.js in .runtime/. The npm scripts of a clone install it if the one on the PATH is too
- * old (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits as its child does. Without such
- * a Node.js it reports the required version.
+ * Runs the program with the Node.js in .runtime/, which a clone's npm scripts install if the one on the PATH is too old
+ * (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits in the same way as its child. If
+ * .runtime/ has no suitable Node.js, reports the required version.
  */
 function handOver(): void {
   const folder = path.join(__dirname, '..', '.runtime');
@@ -55,10 +55,10 @@ function handOver(): void {
   const runtime = path.join(folder, 'bin', 'node');
   const args = [path.join(__dirname, HANDED_OVER)].concat(process.argv.slice(2));
   const child = spawn(runtime, args, {
-    // The program exits with this process, because the pipe closes. See handed-over.ts.
+    // When this process exits, the pipe closes and the program exits too. See handed-over.ts.
     stdio: [0, 1, 2, 'pipe'],
-    // In its own group the program gets group signals once, forwarded from here. On a terminal it must stay in the
-    // keyboard's group.
+    // In its own group, the program receives each group signal once, forwarded from here. On a terminal it must stay in
+    // the foreground group.
     detached: !hasTerminal(),
   });
   for (const signal of KEYBOARD.concat(OTHERS)) {
@@ -79,7 +79,7 @@ function handOver(): void {
   });
 }
 
-/** Returns whether the folder has a recent enough Node.js for this platform, according to its `version` file. */
+/** Returns whether the folder's `version` file names a Node.js for this platform that is recent enough. */
 function holdsRuntime(folder: string): boolean {
   let words: string[];
   try {

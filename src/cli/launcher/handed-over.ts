@@ -2,12 +2,12 @@ import path from 'node:path';
 import { SHARE_ENV, Worker } from 'node:worker_threads';
 import { commandName, readingCommand } from '../command-name.ts';
 
-/** Name of the launcher in dist/; set by the build. */
+/** Name of the launcher in dist/, set by the build. */
 declare const LAUNCHER: string;
 
-/** Quick commands finish sooner, and a thread would cost more than the rest of the hand-over. */
+/** Commands that finish sooner do without the thread, which would cost more than the rest of the hand-over. */
 const QUICK_MS = 100;
-/** Node.js does not pass the pipe on to child processes. */
+/** Node.js does not pass this pipe on to child processes. */
 const WATCH = `
 const { Socket } = require('node:net');
 const die = () => process.kill(process.pid, 'SIGKILL');
@@ -15,15 +15,14 @@ new Socket({ fd: 3 }).on('error', die).on('close', die).resume();
 `;
 
 /**
- * Runs in the script that hand-over.ts starts with the Node.js of .runtime/: a thread that kills the program when the
- * launcher's pipe closes. It is a thread because the main one may be busy for seconds. It starts first because a
- * rebuild blocks immediately.
+ * Starts a thread that kills the program when the launcher's pipe closes. The main thread can be busy for seconds. A
+ * rebuild blocks it immediately, so the watching thread starts first.
  */
 function watch(): void {
   new Worker(WATCH, { eval: true, env: SHARE_ENV, execArgv: [] }).unref();
 }
 
-/** Returns whether a line is interactive: a reading command, help or completion. */
+/** Returns whether a line is a reading command, help or completion. */
 function isQuick(args: readonly string[]): boolean {
   const name = commandName(args);
   return (

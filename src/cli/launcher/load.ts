@@ -1,4 +1,4 @@
-/** Loads the program's modules. `import()` is in a separate file because old Node.js versions cannot parse it. */
+/** Loads the program's modules. `import()` needs a separate file, because old versions of Node.js cannot parse it. */
 import('../main.ts').catch((error: unknown) => {
   const reason = error instanceof Error ? error.message : String(error);
   process.stderr.write(

@@ -12,25 +12,24 @@ import {
 } from './compiled-code.ts';
 import { isNewEnough } from './node-version.ts';
 
-/** Names of files in dist/; set by the build. */
+/** Names of files in dist/, set by the build. */
 declare const HAND_OVER: string;
 declare const READING_SCRIPT: string;
 declare const READING_CODE: string;
 declare const LOAD: string;
-/** The Node.js version that compiled READING_CODE, such as `v24.21.0`. */
+/** Node.js version that compiled READING_CODE, such as `v24.21.0`. */
 declare const BUILT_BY: string;
 
 /**
- * Starts the program in this process. Interactive reading commands run from one script with compiled code, without the
- * module loader, which makes a search a fifth faster. All other commands run from modules, and so do all commands if
- * that script is missing.
- *
- * Other Node.js versions refuse the build's compiled code. Theirs is stored in the user's cache, one file per command,
- * because it contains only what has run. The cache also replaces damaged code.
+ * Starts the program in this process. Interactive reading commands run from a single script with compiled code, without
+ * the module loader, which makes a search a fifth faster. All other commands, or all if that script is missing, run
+ * from modules. The build's compiled code works only with the Node.js that built it. For other versions it is stored in
+ * the user's cache, in one file per command, because it covers only functions that have run. The cache also replaces
+ * damaged code.
  */
 function launch(): void {
   const args = process.argv.slice(2);
-  // Reading on another node needs more than the script contains.
+  // Reading on another node needs modules that the script does not contain.
   const isElsewhere = args.some((arg) => /^--account(?:=|$)/.test(arg));
   const command = isElsewhere ? undefined : readingCommand(commandName(args));
   const source = command === undefined ? undefined : contentOf(READING_SCRIPT);
@@ -44,7 +43,7 @@ function launch(): void {
   const cachedData =
     (cached === undefined ? undefined : cachedCode(cached, sourceSum)) ??
     (process.version === BUILT_BY ? builtCode(sourceSum) : undefined);
-  // The build writes ASCII only.
+  // The build's output is ASCII only.
   const script = new Script(source.toString('latin1'), {
     filename: path.join(__dirname, READING_SCRIPT),
     ...(cachedData === undefined ? {} : { cachedData }),
@@ -74,8 +73,8 @@ function contentOf(name: string): Buffer | undefined {
 }
 
 /**
- * Entry point of `mailkeep` (dist/mailkeep.cjs). The build compiles this file and its imports to syntax that very old
- * Node.js versions parse, so that they reach the version check.
+ * Entry point of `mailkeep` (dist/mailkeep.cjs). The build compiles this file and its imports to old syntax, so that
+ * very old versions of Node.js reach the version check.
  */
 if (isNewEnough(process.versions.node)) launch();
 else require(HAND_OVER);

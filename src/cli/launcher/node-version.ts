@@ -1,4 +1,4 @@
-/** The oldest version in package.json's `engines`, such as `22.15`; set by the build. */
+/** Minimum version from `engines` in package.json, such as `22.15`; set by the build. */
 declare const NEEDED_NODE: string;
 
 export function isNewEnough(version: string): boolean {
@@ -9,8 +9,8 @@ export function isNewEnough(version: string): boolean {
 }
 
 /**
- * Reports, in the usual format, that the program cannot run on this Node.js, and sets the exit code for wrong usage.
- * Searches the raw arguments for `--json`, because they are not parsed yet.
+ * Reports in the usual format that the program cannot run on this Node.js, and sets the exit code for usage errors.
+ * Looks for `--json` in the raw arguments, because they have not been parsed.
  */
 export function reportOldNode(code: string, problem: string, hint: string): void {
   const message = `mailkeep needs Node.js ${NEEDED_NODE} or newer; this is ${process.versions.node}${problem}.`;
