@@ -1,8 +1,7 @@
-import type { Address, BlobHash } from '../core/types.ts';
+import { type Address, type BlobHash, FILE_GROUPS, type FileGroup } from '../core/types.ts';
 import { hasDate } from '../mail/docid.ts';
 import { knownText } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
-import { FILE_GROUPS, type FileGroup } from './file-group-names.ts';
 import { endsBeforeAttachment } from './indexing.ts';
 import { displaySender, readableText } from './messages.ts';
 import { selectBy } from './query.ts';

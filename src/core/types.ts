@@ -160,3 +160,7 @@ export function isHeldOnly(
 ): boolean {
   return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
 }
+
+/** Groups of attachments by type, as on the page of files. */
+export const FILE_GROUPS = ['pdf', 'pictures', 'documents', 'tables', 'archives', 'other'] as const;
+export type FileGroup = (typeof FILE_GROUPS)[number];

@@ -27,7 +27,6 @@ import {
   type WebApp,
 } from './request-context.ts';
 import { forgetSearchFor, type SaveResult, saveSearchFor } from './saving.ts';
-import { searchRoutes } from './search-api.ts';
 import { withSecurityHeaders } from './security-headers.ts';
 import { publicRoutes, sessionIn, signedInRoutes } from './sign-in-routes.tsx';
 
@@ -179,7 +178,6 @@ export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
   });
   lookRoutes(app, parts);
   const pages = byLimit(() => new MailPages(parts));
-  searchRoutes(app, parts, pages);
   exportRoutes(app, parts);
   mailRoutes(app, parts, pages);
   savedRoutes(app, parts);

@@ -1,5 +1,4 @@
 import type { Catalog } from '../catalog/catalog.ts';
-import { FILE_GROUPS, type FileGroup } from '../catalog/file-group-names.ts';
 import {
   type FileContent,
   type FilePosition,
@@ -21,7 +20,7 @@ import {
 } from '../catalog/snippets.ts';
 import { Semaphore } from '../core/concurrency.ts';
 import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
-import type { BlobHash, MessageId } from '../core/types.ts';
+import { type BlobHash, FILE_GROUPS, type FileGroup, type MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';

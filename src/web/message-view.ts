@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { KnownText } from '../catalog/attachment-texts.ts';
-import type { FileGroup } from '../catalog/file-group-names.ts';
 import type { FileContent, ListedFile } from '../catalog/files.ts';
 import { findPurgedMessage, type Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
@@ -8,7 +7,7 @@ import type { SearchNode } from '../catalog/query-ast.ts';
 import type { CountRequest, SearchHit } from '../catalog/search.ts';
 import type { Range } from '../catalog/snippets.ts';
 import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
-import type { BlobHash, MessageId } from '../core/types.ts';
+import type { BlobHash, FileGroup, MessageId } from '../core/types.ts';
 import type { MessageReading } from '../mail/extraction.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import { readMessage } from '../mail/reading.ts';

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { FILE_GROUPS, type FileGroup } from '../../src/catalog/file-group-names.ts';
 import type {
   FilePosition,
   FilesCount,
@@ -10,6 +9,7 @@ import type {
 } from '../../src/catalog/files.ts';
 import { fileGroup } from '../../src/catalog/files.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { FILE_GROUPS, type FileGroup } from '../../src/core/types.ts';
 import type { HashedAttachment } from '../../src/mail/extraction.ts';
 import {
   appeared,

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { Hono } from 'hono';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { FILE_GROUPS } from '../../src/catalog/file-group-names.ts';
+import { FILE_GROUPS } from '../../src/core/types.ts';
 import { ZipReader } from '../../src/transfer/read-zip.ts';
 import { mailRoutes } from '../../src/web/mail-routes.tsx';
 import { attachedFiles, exceedsDownloadLimit } from '../../src/web/pages/message-props.ts';

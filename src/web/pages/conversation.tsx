@@ -1,8 +1,8 @@
 import type { ComponentChildren, VNode } from 'preact';
-import type { FileGroup } from '../../catalog/file-group-names.ts';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine, shellWord } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, dayText, monthName, shortMonth } from '../../core/text.ts';
+import type { FileGroup } from '../../core/types.ts';
 import type { AttachmentLine } from '../../mail/identity.ts';
 import type { NoTextReason } from '../message-view.ts';
 import { asOfTermText, filterText, pageAddress } from '../query-text.ts';

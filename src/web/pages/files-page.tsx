@@ -1,6 +1,6 @@
-import { FILE_GROUPS, type FileGroup } from '../../catalog/file-group-names.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
+import { FILE_GROUPS, type FileGroup } from '../../core/types.ts';
 import type { FileDetail, FilesList, FileTile } from '../files.ts';
 import { asOfTermText, pageAddress } from '../query-text.ts';
 import {

@@ -1,6 +1,6 @@
 import { type ComponentType, createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import type { FileGroup } from '../../catalog/file-group-names.ts';
+import type { FileGroup } from '../../core/types.ts';
 import type { DashboardData } from '../dashboard.ts';
 import type { Range } from '../dashboard-data.ts';
 import type { DownloadFormat, ExportOffer } from '../exporting.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Children } from '../../../src/sandbox/children.ts';
-import { startRadosGateway } from '../../../src/sandbox/radosgw.ts';
+import { startRadosGateway } from '../../../src/sandbox/demo-servers.ts';
 import { absent, extendPath } from '../../peers/programs.ts';
 import type { S3Server } from './s3-server.ts';
 

@@ -20,7 +20,7 @@ import {
 } from '../../../src/registry/registry.ts';
 import { migrateRegistry } from '../../../src/registry/schema.ts';
 import { type RegistryTarget, registryTarget } from '../../../src/registry/target.ts';
-import { postgresOwner, programPath } from '../../../src/sandbox/programs.ts';
+import { postgresOwner, programPath } from '../../../src/sandbox/demo-servers.ts';
 import { absent, notCompared } from '../../peers/programs.ts';
 
 const USER = 'fleet';

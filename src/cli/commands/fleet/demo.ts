@@ -8,10 +8,14 @@ import { addFleetAccount } from '../../../fleet/add-account.ts';
 import { readFleetKeys } from '../../../fleet/key-file.ts';
 import { listAccounts } from '../../../registry/overview.ts';
 import { Children, findStablePort } from '../../../sandbox/children.ts';
+import {
+  checkPrograms,
+  postgresOwner,
+  programPath,
+  startPostgres,
+  startRadosGateway,
+} from '../../../sandbox/demo-servers.ts';
 import { DemoWorker } from '../../../sandbox/demo-worker.ts';
-import { startPostgres } from '../../../sandbox/postgres.ts';
-import { checkPrograms, postgresOwner, programPath } from '../../../sandbox/programs.ts';
-import { startRadosGateway } from '../../../sandbox/radosgw.ts';
 import { type Sandbox, startSandbox } from '../../../sandbox/sandbox.ts';
 import type { CommandContext } from '../../context.ts';
 import { DEFAULT_TENANT } from './account-settings.ts';
