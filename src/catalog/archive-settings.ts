@@ -6,7 +6,7 @@ import { configError } from '../core/error-tables.ts';
 import type { LocatingContext } from './open-reader.ts';
 
 /**
- * Returns the configuration in force. An archive given by the user overrides its dataDir. Reports warnings.
+ * Loads the effective configuration and reports warnings. An archive named by the user overrides its `dataDir`.
  *
  * @throws config-not-found and other configuration errors
  */

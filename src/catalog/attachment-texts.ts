@@ -10,17 +10,17 @@ import { packUtf8, unpackUtf8 } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
 import { countBy, type Row, selectBy, sqlQuery, updateBy } from './query.ts';
 
-/** A distinct attachment whose text is unknown, and a message that contains it. */
+/** A distinct attachment whose text has not been read, and one message that contains it. */
 export interface PendingAttachment {
   readonly textId: number;
-  /** SHA-256 of its bytes; a unique value if the message was cut off before their end. */
+  /** SHA-256 of its bytes, or a unique value if the attachment is truncated. */
   readonly hash: BlobHash;
   readonly form: string;
   readonly message: MessageId;
   readonly number: number;
   /** Decoded bytes. */
   readonly size: number;
-  /** Number of timeouts among that message's attachments. */
+  /** Timeouts so far across all attachments of that message. */
   readonly strikes: number;
 }
 
@@ -30,7 +30,7 @@ export interface AttachmentTextState {
   readonly status: 'pending' | 'done' | 'failed';
   readonly reason: string | null;
   readonly truncated: boolean;
-  /** Failed attempts. It is retried while `pending`. */
+  /** Failed attempts so far. A `pending` attachment is retried. */
   readonly attempts: number;
 }
 
@@ -119,10 +119,10 @@ function stateOf({
 export function attachmentQueries(connection: Connection) {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
-    /** Lists distinct attachments that have not been read yet, in order of arrival, after a text's number. */
+    /** Lists distinct unread attachments in order of arrival, starting after a text number. */
     pending: ({ limit, after = 0 }: { readonly limit: number; readonly after?: number }) =>
       connection.all(PENDING, { limit, after }).flatMap((row) => withHolder(connection, row)),
-    /** Lists distinct attachments to read, including those that timed out. Messages with few timeouts come first. */
+    /** Lists distinct attachments to read, including timed-out ones. Messages with the fewest timeouts come first. */
     pendingAgain: (limit: number) =>
       connection
         .all(PENDING_AGAIN, { limit })
@@ -150,7 +150,7 @@ function withHolder(connection: Connection, { id, hash, form }: PendingRow): Pen
   return [{ textId: id, hash: hash.toString('hex'), form, message, number, size, strikes }];
 }
 
-/** After this many timeouts, an attachment or a whole message is given up on. */
+/** Timeouts before giving up on an attachment, and on all attachments of a message. */
 const MAX_ATTEMPTS = 3;
 const MAX_STRIKES = 6;
 
@@ -158,13 +158,13 @@ export function attachmentWriter(connection: Connection) {
   return {
     ...attachmentQueries(connection),
     /**
-     * Records the result of reading an attachment, in one transaction. Once all attachments of a message have been
-     * tried and one has text, the message is marked for reindexing.
+     * Records the result of reading an attachment, in one transaction. Marks a message for reindexing once all its
+     * attachments have been tried and one has text.
      *
-     * An attachment that timed out remains pending until it, or its message, has timed out too often. Then the
-     * remaining attachments of the message fail too, unless other messages have them.
+     * An attachment that timed out remains pending until it or its message reaches the limit of timeouts. The remaining
+     * attachments of that message then fail too, unless other messages contain them.
      *
-     * @returns how many attachments were read or failed permanently
+     * @returns the number of attachments read or permanently failed
      */
     settle: (textId: number, outcome: AttachmentOutcome): number =>
       connection.transaction(() => {
@@ -206,7 +206,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   const attempts = stateOf(row).attempts + 1;
   const timeout = { status: 'failed', reason: 'timeout' } as const;
   if (attempts >= MAX_ATTEMPTS) return settleFinally(connection, textId, timeout);
-  // Keeps the text from an older version until this version has one.
+  // Keep the text from an older version until this version has read one.
   const { truncated, text } = row;
   connection.run(SETTLE, { id: textId, version: -attempts, failure: 'timeout', truncated, text });
   let settled = 0;
@@ -237,20 +237,20 @@ export function attachmentText(connection: Connection, docid: number): string {
     texts.push(text.slice(0, room));
     room -= text.length;
   }
-  // A blank line, so that no phrase spans two attachments.
+  // The blank line prevents phrases from matching across attachments.
   return texts.join('\n\n');
 }
 
 /** zstd level. Reading an attachment takes far longer than packing its text. */
 const LEVEL = 6;
-/** A UTF-16 unit takes at most three bytes. */
+/** A UTF-16 code unit takes at most three bytes in UTF-8. */
 const MAX_BYTES = 3 * CHARS_PER_ATTACHMENT;
 
 function pack(text: string): Buffer | null {
   return text === '' ? null : packUtf8(Buffer.from(text, 'utf8'), LEVEL);
 }
 
-/** @throws `catalog-damaged` if it does not unpack or is too long; a rebuild stores it again */
+/** @throws `catalog-damaged` if the text cannot be unpacked or is too long; a rebuild replaces it */
 function unpack({ file }: Connection, packed: Buffer): string {
   return unpackUtf8(packed, { maxBytes: MAX_BYTES, file, reason: 'attachment' });
 }

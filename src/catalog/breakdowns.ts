@@ -32,7 +32,7 @@ interface Contents {
 }
 
 /**
- * Returns all attachment types, from stored sums.
+ * Returns all attachment types from the stored sums.
  *
  * @param count returns the number of messages with attachments of a type
  */
@@ -50,10 +50,10 @@ export function storedTypes(connection: Connection, count: (type: string) => num
   return [...types.values()].map((row) => typeRow(row, count(row.type)));
 }
 
-/** Types to read. Senders choose the types of their attachments, so there may be any number. */
+/** Maximum types to read. Senders choose attachment types freely, so their number is unlimited. */
 const MAX_TYPES = 2_000;
 
-/** Returns attachment types by prefix, most common first, from stored sums. */
+/** Returns the attachment types with a prefix, most common first, from the stored sums. */
 export function typesByPrefix(
   connection: Connection,
   prefix: string,
@@ -90,7 +90,7 @@ export function matchingTypes(found: MatchingMessages): StatsRow[] {
   });
 }
 
-/** Types that a search cannot distinguish have the same key. */
+/** Returns the same key for types that a search cannot distinguish. */
 function keyOf(type: string): string {
   return mimeTokens(type).at(-1) ?? '';
 }
@@ -108,9 +108,9 @@ interface Counted {
 }
 
 /**
- * Returns the people, or senders' domains, with the most messages, from stored sums.
+ * Returns the people or sender domains with the most messages, from the stored sums.
  *
- * @param limit needed because an archive may have a million addresses
+ * @param limit required, because an archive can contain a million addresses
  */
 export function storedPeople(
   connection: Connection,
@@ -129,7 +129,7 @@ export function storedPeople(
   return [...rows].map((row) => personRow(by, row));
 }
 
-/** Returns the people with the most messages. May include more than `limit` if they tie with the last. */
+/** Returns the people with the most messages. Exceeds `limit` if several tie for the last position. */
 export function matchingPeople(
   by: PeopleDimension,
   found: MatchingMessages,
@@ -149,7 +149,7 @@ export function matchingPeople(
   const most = [...counted].sort(([, a], [, b]) => b.messages - a.messages);
   const people: StatsRow[] = [];
   for (let at = 0; at < most.length; at += CHUNK) {
-    // Ties are ordered by address.
+    // Ties are broken by address.
     const next = most[at]?.[1].messages ?? 0;
     if (people.length >= limit && (people[limit - 1]?.messages ?? 0) > next) break;
     const chunk = most.slice(at, at + CHUNK);
@@ -173,7 +173,7 @@ function roleOf(by: PeopleDimension): number {
   return by === 'to' ? ROLE.recipient : ROLE.sender;
 }
 
-/** Domains are stored among the addresses, with an @. */
+/** Domains are stored as addresses that start with an @. */
 function likeOf(by: PeopleDimension): string {
   return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
 }
@@ -197,7 +197,7 @@ export interface Years {
   readonly high: number;
 }
 
-/** Candidates per role, year and list of mailboxes. */
+/** Maximum candidates per role, year and mailbox list. */
 const MAX_CANDIDATES = 40;
 const MAX_LISTS = 60;
 
@@ -207,8 +207,9 @@ interface CountedCorrespondent {
 }
 
 /**
- * Returns the addresses with the most messages from and to them, from stored sums. A query is null if the language
- * cannot express the address. Counts are exact, but an address that ranks high in no single year may be missing.
+ * Returns the addresses with the most messages sent and received, from the stored sums. A row's query is null if the
+ * query language cannot express the address. Counts are exact, but an address that never ranks high in a single year
+ * can be missing.
  *
  * @param years null for all
  */
@@ -305,8 +306,8 @@ function add(
 }
 
 /**
- * Messages between the turn of the year in UTC and in the reader's zone. `times` is 1 if the sums in UTC lack them, and
- * -1 if they must be subtracted.
+ * Messages received between the turn of the year in UTC and in the reader's time zone. `times` is 1 if the UTC sums
+ * lack them, or -1 if they must be subtracted.
  */
 interface Edge {
   readonly low: number;
@@ -356,7 +357,7 @@ function namesOf(connection: Connection, ids: readonly number[]): ReadonlyMap<nu
 
 export interface Person {
   readonly address: string;
-  /** Taken from the newest known message. Null if no message has a name. */
+  /** Name in the newest known message; null if no message contains one. */
   readonly name: string | null;
   /** Messages sent to the address, and messages sent from it. */
   readonly received: number;
@@ -368,10 +369,10 @@ const ASKED_AFTER = 256;
 const MAX_NAMED = 64;
 
 /**
- * Returns people whose address starts with `typed`, or whose name in recent messages does. Those written to most often
- * come first.
+ * Returns people whose address, or name in recent messages, starts with `typed`. The most frequent recipients come
+ * first.
  *
- * @param mayContinue if it returns false, addresses later in the alphabet are omitted
+ * @param mayContinue once it returns false, addresses later in the alphabet are omitted
  */
 export function peopleByPrefix(
   connection: Connection,
@@ -399,7 +400,7 @@ export function peopleByPrefix(
     const sums = { received: 0, sent: 0 };
     for (const { role, messages } of connection.text<CountedPerson>(OF_ADDRESS(scope), [address]))
       sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
-    // If there are no counts, the address's messages were purged or are not indexed.
+    // An address without counts has only purged or unindexed messages.
     if (sums.received + sums.sent > 0) counts.set(address, sums);
   }
   return [...counts]
@@ -425,7 +426,7 @@ const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
 
 const READ = 2_000;
 const MAX_PEOPLE = 10_000;
-/** Limited because senders choose the length of their name. */
+/** Senders can choose names of any length. */
 const MAX_CHARACTERS = 200;
 const MAX_WORDS = 12;
 
@@ -437,7 +438,7 @@ interface RecentSender {
   messages: number;
 }
 
-/** Sender names in the newest messages, because the catalog has no index of names. Each request reads further back. */
+/** Caches sender names from recent messages, because names are not indexed. Each request reads further back. */
 class RecentSenders {
   readonly #senders = new Map<string, RecentSender>();
   #newest = -1;
@@ -458,7 +459,7 @@ class RecentSenders {
     );
     const [first, ...rest] = newer;
     if (first !== undefined) {
-      // There are more new messages than were read, which would leave a gap.
+      // More messages arrived than were read, so continuing would leave a gap.
       if (this.#newest >= 0 && rest.length === READ - 1) this.#clear();
       for (const sender of [first, ...rest].reverse()) this.#note(sender, true);
     }
@@ -471,7 +472,7 @@ class RecentSenders {
     for (const sender of older) this.#note(sender, false);
   }
 
-  /** Each typed word must be the start of a word in the name or address. */
+  /** Returns the addresses for which each typed word starts a word in the name or address. */
   called(typed: string): string[] {
     const wanted = wordsOf(typed);
     if (wanted.length === 0 && typed !== '') return [];
@@ -574,7 +575,7 @@ export function findDuplicates(
         [JSON.stringify(docids)],
       ),
     ];
-    // The service's listing may differ from the header, which the index uses.
+    // The service's listing can differ from the header that was indexed.
     const listed = rows.find(
       ({ message_id: id }) => id !== null && threadNode(id) === node,
     )?.message_id;
@@ -596,7 +597,7 @@ type LargestRow = Pick<
 
 const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
 
-/** Returns the largest messages; the newest first if sizes are equal. */
+/** Returns the largest messages. Ties are ordered newest first. */
 export function largestMessages(
   connection: Connection,
   { found, scope }: Pick<StatsQuery, 'found' | 'scope'>,
@@ -636,27 +637,27 @@ const MOST = 5_000;
 type Facet = Exclude<Dimension, 'to' | 'domain'>;
 
 /**
- * A value and the number of messages that a search with a term for it would find. A folder counts all messages in the
- * result that are in it. If the query contains a state, such a search finds fewer: `is:unread in:Work` requires the
- * message to be unread in Work.
+ * A value, and the number of messages that a search with its term would find. A folder counts every result that it
+ * contains. If the query contains a state, the search finds fewer: `is:unread in:Work` requires the message to be
+ * unread in Work.
  */
 interface FacetValue {
   readonly key: string;
   readonly messages: number;
 }
 
-/** Years and months are newest first, the others largest first. */
+/** Years and months are sorted newest first, all other values by count. */
 export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
-  /** Number of messages counted; the newest matches. */
+  /** Messages counted, starting with the newest match. */
   readonly counted: number;
   readonly complete: boolean;
 }
 
 /**
- * Counts a query's messages by all facets in one pass. A message in two folders counts in both.
+ * Counts a query's matches by every facet in one pass. A message in two folders counts in both.
  *
- * @param limit values per facet
- * @param mayContinue stops the pass when it returns false
+ * @param limit maximum values per facet
+ * @param mayContinue the pass stops once it returns false
  */
 export function countFacets(
   connection: Connection,
@@ -712,7 +713,7 @@ function foldersOf(
   found: MatchingMessages,
   view: View,
 ): (readonly number[])[] {
-  // Place sets cover only the present and the whole archive.
+  // Place sets exist only for the present and the whole archive.
   if (view.asOf !== null || view.scope !== null)
     return docids.map((docid) => lastOf(shownPlaces(connection, docid, view)));
   const rows = found.rows<{ current: string; last: string }>(
@@ -732,7 +733,7 @@ function lastOf(places: ReturnType<typeof shownPlaces>): number[] {
   return shown.map(({ folder_id: folder }) => folder);
 }
 
-/** Folders of two mailboxes may have the same path. */
+/** Folders in different mailboxes can have the same path. */
 function pathsOf(folders: readonly number[], names: ReadonlyMap<number, FolderName>): string[] {
   const paths = folders.flatMap((id) => names.get(id)?.path ?? []);
   // A query cannot name a folder called "anywhere".

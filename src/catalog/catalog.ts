@@ -51,7 +51,7 @@ const TAKEN_FROM = sqlQuery<{ docid: number; limit: number }, { docid: number }>
 );
 
 const CHUNK = 256;
-/** Base docids whose next one is remembered. Thousands of imported messages may share one second. */
+/** Maximum base docids to cache. Thousands of imported messages can share one second. */
 const REMEMBERED = 1_000;
 
 class Docids {
@@ -65,7 +65,7 @@ class Docids {
   next(base: number): number {
     const docid = this.#firstFree(this.#next.get(base) ?? base);
     this.#handed.add(docid);
-    // Drops the least recently used one. Messages without a date share a base that is needed again and again.
+    // Drop the least recently used base. Undated messages share one that is needed constantly.
     this.#next.delete(base);
     if (this.#next.size >= REMEMBERED) this.#next.delete(this.#next.keys().next().value ?? base);
     this.#next.set(base, docid + 1);
@@ -85,7 +85,7 @@ class Docids {
 
   #firstFree(from: number): number {
     let docid = from;
-    // Most are free, so one row is checked before many are read.
+    // Most docids are free, so check a single row before reading many.
     for (let limit = 1; ; limit = CHUNK) {
       const taken = this.connection.all(TAKEN_FROM, { docid, limit });
       for (const row of taken) {
@@ -99,12 +99,12 @@ class Docids {
   }
 }
 
-/** Readers can block a checkpoint, but a synced commit covers the whole write-ahead log. */
+/** Readers can block a checkpoint, but syncing a commit makes the whole write-ahead log durable. */
 function makeDurable(connection: Connection): void {
   const set = (pragma: string) => connection.guard(() => connection.db.pragma(pragma));
   set('synchronous = FULL');
   try {
-    // Forces a commit. SQLite would not write an unchanged row.
+    // Force a commit: SQLite does not write an unchanged row.
     set(`user_version = ${CATALOG_VERSION}`);
   } finally {
     set('synchronous = NORMAL');
@@ -122,27 +122,26 @@ const MAILBOX_NUMBER = selectBy('mailboxes', 'id', 'host, mailbox');
 const META = selectBy('meta', 'messages, message_bytes', '');
 const UNPARSED_COUNT = countBy('texts', '', 'AND unparsed IS NOT NULL');
 
-/** Returns sums for `status`. The cost does not depend on the size of the archive. */
+/** Returns the totals for `status`. The cost does not depend on the size of the archive. */
 function totals(connection: Connection) {
   const meta = connection.get(META, {});
   return {
-    /** Distinct messages, and the bytes of their sources. */
+    /** Number of distinct messages, and the total bytes of their sources. */
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
-    /** Messages that must be indexed or reindexed. */
+    /** Messages waiting to be indexed or reindexed. */
     pending: indexQueries(connection).pendingCount(),
     unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
   };
 }
 
 interface FoldOptions {
-  /** Accepts a batch that does not follow the last commit; only for a rebuild from a damaged log. */
+  /** Accepts a batch that does not follow the last commit. Used only to rebuild from a damaged log. */
   readonly acrossGap?: boolean;
 }
 
 /**
- * Opens the catalog in a data directory for writing, and creates it if it is missing. The caller holds the archive's
- * lock.
+ * Opens the catalog in a data directory for writing, creating it if necessary. The caller holds the archive's lock.
  *
  * @throws see `openForWriting`
  */
@@ -172,7 +171,7 @@ export async function openCatalog(
     index: indexWriter(connection),
     attachments: attachmentWriter(connection),
     /**
-     * Folds a batch, in one transaction with its commit.
+     * Folds a batch and its commit in one transaction.
      *
      * @throws `catalog-out-of-step` if the batch does not follow the last commit; nothing is changed
      */
@@ -181,14 +180,14 @@ export async function openCatalog(
     foldBatches: foldAll,
     /** Returns the first docid at or above `base` that is neither used nor allocated. */
     docidFor: (base: number) => docids.next(base),
-    /** Makes previous writes durable. Otherwise, a power cut may lose the last ones, which the log still contains. */
+    /** Makes previous writes durable. Until then, a power cut can lose the latest ones, which remain in the log. */
     makeDurable: () => makeDurable(connection),
     /** Moves the write-ahead log into the database. Returns false if a reader prevents it. */
     checkpoint: () => checkpoint(connection),
     /**
-     * Compacts the database after a first sync, a rebuild or an import. Working newest first leaves pages half full,
-     * and merging the index leaves free ones, so a new catalog shrinks by about half. Takes seconds for hundreds of
-     * megabytes, and needs as much free space again.
+     * Compacts the database after a first sync, rebuild or import. Writing newest first leaves pages half full and
+     * merging the index leaves free pages, so a new catalog shrinks by about half. Takes seconds for hundreds of
+     * megabytes, and temporarily needs as much free space again.
      *
      * @throws `catalog-busy` while another connection reads
      */
@@ -197,8 +196,8 @@ export async function openCatalog(
       checkpoint(connection);
     },
     /**
-     * Writes the committed catalog into a new file, compactly, even while others read. The file is a complete catalog
-     * but not synced. Takes about a second for 200 MB.
+     * Writes a compact copy of the committed catalog to a new file, even while others read. The copy is complete but
+     * not synced to disk. Takes about a second for 200 MB.
      *
      * @throws `catalog-io` if the file exists or cannot be created; a failure leaves no file
      */
@@ -228,9 +227,9 @@ function unlimited(connection: Connection) {
   const messages = messageQueries(connection);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   return {
-    /** Returns the last commit. Before the first, number 0 and an empty hash. */
+    /** Returns the last commit; number 0 and an empty hash if there are no commits. */
     reached: () => catalogHead(connection),
-    /** Changes with each commit and index row. Reveals changes in all mailboxes, so do not return it to clients. */
+    /** Changes with each commit or index row. Reveals activity in all mailboxes: do not return it to clients. */
     version: () => connection.version(),
     folders: folderQueries(connection),
     places,
@@ -244,15 +243,15 @@ function unlimited(connection: Connection) {
     index: indexQueries(connection),
     attachments: attachmentQueries(connection),
     totals: () => totals(connection),
-    /** See `list.ts`. Keeps a read transaction open until drained or returned. */
+    /** Lists places; see `list.ts`. Holds a read transaction until the list is drained or closed. */
     list: (filter: ListFilter): IterableIterator<PlaceLine> =>
       listMessages(connection, places, filter),
     listPlaces: (filter: ListFilter): IterableIterator<ListedPlace> =>
       listPlaces(connection, places, filter),
-    /** Runs reads on a single state of the catalog. */
+    /** Runs reads against a single snapshot of the catalog. */
     snapshot: <T>(act: () => T) => connection.snapshot(act),
     positions: ALL_POSITIONS,
-    /** Returns the commit in force at a time. Times are milliseconds since the epoch. */
+    /** Returns the last commit at or before a time. Times are in milliseconds since the epoch. */
     commitAt(time: number) {
       const number = commitAt(connection, time);
       const made = commitTime(connection, number);
@@ -265,7 +264,7 @@ function unlimited(connection: Connection) {
     timeline: (request: TimelineRequest, mayContinue: () => boolean) =>
       countTimeline(connection, search, request, mayContinue),
     charts: chartQueries(connection),
-    /** Returns the IDs of the messages in a message's thread, oldest first. Until it is indexed, only its own. */
+    /** Returns the IDs of the messages in a message's thread, oldest first. An unindexed message has only its own. */
     threadOf(id: MessageId, scope?: Scope): MessageId[] {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {
@@ -281,7 +280,7 @@ function unlimited(connection: Connection) {
       connection.snapshot(() =>
         conversationSizes(connection, docids, createView(connection, request)),
       ),
-    /** See `changesSince`: what happened to messages since the request's time. */
+    /** Returns what happened to messages after the request's time; see `changesSince`. */
     changesSince: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => changesSince(connection, docids, createView(connection, request))),
     history(id: MessageId, scope?: Scope) {
@@ -292,7 +291,7 @@ function unlimited(connection: Connection) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : lastSeen(connection, places, docid, scope);
     },
-    /** Returns the scope of a reader of these mailboxes. Ignores unknown ones. */
+    /** Returns a scope limited to these mailboxes. Ignores unknown mailboxes. */
     scopeOf: (mailboxes: readonly MailboxKey[]): Scope => ({
       mailboxes: mailboxes.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
     }),
@@ -302,7 +301,7 @@ function unlimited(connection: Connection) {
 
 /** The catalog, opened for reading on one connection. Close it after use. */
 export interface Catalog extends ReturnType<typeof unlimited> {
-  /** Returns the catalog as if there were only these mailboxes. */
+  /** Returns a view of the catalog limited to these mailboxes. */
   within(mailboxes: readonly MailboxKey[]): Catalog;
 }
 

@@ -18,13 +18,13 @@ import {
 
 interface Change {
   readonly stored: number;
-  /** Messages that were deleted at the service in this period and have not come back. */
+  /** Messages deleted at the service in this period that have not come back. */
   readonly ended: number;
 }
 
 export interface MessageChanges {
   readonly periods: readonly Change[];
-  /** Index of the first complete period. Earlier ones exceed the limit. */
+  /** Index of the first complete period. The limit cuts off earlier ones. */
   readonly since: number;
 }
 
@@ -33,7 +33,7 @@ const MAX_STORED = 100_000;
 const MAX_ENDED = 25_000;
 
 /**
- * Counts the messages stored and deleted per period, by commit time.
+ * Counts messages stored and deleted per period, by commit time.
  *
  * @param bounds milliseconds since the epoch, ascending: the start of each period, and the end of the last
  */
@@ -59,7 +59,7 @@ function changesBetween(
   const sets = countedSets(connection, filter);
   let since = 0;
   const periodAt = (commit: number): number => countUpTo(bounds, times.get(commit) ?? -1) - 1;
-  /** Marks the period of a commit that was not read completely, and all earlier ones, as incomplete. */
+  /** Marks the period of a partly read commit, and all earlier periods, as incomplete. */
   const stopAt = (commit: number): void => {
     since = Math.max(since, countUpTo(bounds, times.get(commit) ?? last));
   };
@@ -103,7 +103,7 @@ function changesBetween(
 type Stored = readonly [commit: number, set: number, messages: number];
 type Ended = readonly [commit: number, docid: number, set: number, hasEnded: 0 | 1];
 
-/** Newest commit first, from the index alone. */
+/** Selects newest commits first, using only the index. */
 function storedSql(low: number, high: number, among: string): string {
   return `SELECT first_commit, place_set, count(*) FROM messages INDEXED BY messages_by_commit
     WHERE first_commit >= ${low} AND first_commit <= ${high} AND ${among}
@@ -111,8 +111,8 @@ function storedSql(low: number, high: number, among: string): string {
 }
 
 /**
- * Counts stored messages in some mailboxes. Messages shared with other mailboxes may have arrived in these ones later.
- * The limit counts only visible rows.
+ * Counts stored messages in some mailboxes. A message shared with other mailboxes can have arrived later in these. Only
+ * visible rows count towards the limit.
  */
 function storedWithin(
   connection: Connection,
@@ -138,7 +138,7 @@ function storedWithin(
     .sort((a, b) => b[0] - a[0] || b[1] - a[1]);
 }
 
-/** Groups messages by the first commit that brought them to a place in the scope. */
+/** Groups messages by the commit that first placed them in the scope. */
 function sharedSql(sets: readonly number[], scope: Scope): string {
   const first = `SELECT min(q.first_commit) FROM places q
     WHERE q.docid = m.docid AND q.folder_id IN ${scopedFolders(scope)}`;
@@ -146,7 +146,7 @@ function sharedSql(sets: readonly number[], scope: Scope): string {
     WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
 }
 
-/** Selects places that ended. If none is open, a message ends with its last place. */
+/** Selects ended places. A message ends with its last place if none remains open. */
 function endedSql(low: number, high: number, scope: Scope | null): string {
   const ours = scope === null ? '' : ` AND q.folder_id IN ${scopedFolders(scope)}`;
   const isOpen =
@@ -163,24 +163,24 @@ function placeOf(condition: string): string {
   return `SELECT 1 FROM places q WHERE q.docid = p.docid AND ${condition}`;
 }
 
-/** Offsets of time zones are multiples of a quarter of an hour. */
+/** Time zone offsets are multiples of a quarter of an hour. */
 const QUARTER_MS = 900_000;
 const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
 
-/** Maximum messages to read, which takes up to 50 ms. */
+/** Maximum messages to read. Reading this many takes up to 50 ms. */
 const MOST = 50_000;
 
 export interface QuarterCounts {
   /** Keyed by the start of the quarter hour, in milliseconds since the epoch. */
   readonly counts: ReadonlyMap<number, number>;
-  /** If there are more messages, when the oldest one read was received. */
+  /** Received time of the oldest message read; null if all were read. */
   readonly since: number | null;
 }
 
 /**
- * Counts received messages by quarter hour, at most the newest 50,000.
+ * Counts received messages by quarter hour, limited to the newest 50,000.
  *
- * @param low docids are half-open
+ * @param low first docid of a half-open range
  */
 function quartersBetween(
   connection: Connection,
@@ -189,7 +189,7 @@ function quartersBetween(
   high: number,
 ): QuarterCounts {
   const sets = countedSets(connection, filter);
-  // Negative if it does not count, because the limit applies to rows read.
+  // Negative for messages that do not count, because the limit applies to rows read.
   const docid = `iif(${chartCondition(sets, filter)}, docid, -docid)`;
   const docids = connection.column<number>(
     `SELECT ${docid} FROM messages WHERE docid >= ${low} AND docid < ${high}
@@ -212,13 +212,13 @@ function quartersBetween(
 export interface FolderBytes extends Sums {
   readonly address: string;
   readonly path: string;
-  /** A query for exactly these messages. Null if the query language cannot name the folder. */
+  /** Query that matches exactly these messages; null if the query language cannot express the folder. */
   readonly query: string | null;
 }
 
 /**
- * Returns the contents of folders from stored sums, most bytes first. A message in two folders counts in both.
- * Undefined if a message left the scope but is still elsewhere, because the sums do not record where it was.
+ * Returns the messages and bytes per folder from the stored sums, largest first. A message in two folders counts in
+ * both. Undefined if a message left the scope but exists elsewhere: the sums do not record its former folder.
  */
 function folderBytes(
   connection: Connection,
@@ -276,7 +276,7 @@ export interface TypeBytes {
 export function chartQueries(connection: Connection) {
   return {
     /**
-     * Returns a filter for a query about mailboxes and accounts only. Undefined for other queries.
+     * Returns a filter if the query concerns only mailboxes and accounts, otherwise undefined.
      *
      * @param accounts see `SearchRequest.accounts`
      */
@@ -301,8 +301,8 @@ export function chartQueries(connection: Connection) {
     folders: (filter: ChartFilter, received: ReceivedCounts) =>
       folderBytes(connection, filter, received),
     /**
-     * Returns the types of attachments. Sums are stored for the whole archive only, since mailboxes share contents; for
-     * a part of it, attachments are counted. Undefined if there are too many.
+     * Returns the attachment types. Mailboxes share attachments, so sums are stored only for the whole archive; in a
+     * scope, attachments are counted. Returns undefined if there are too many.
      */
     types: (filter: ChartFilter): TypeBytes[] | undefined => typesOf(connection, filter),
     /** Returns the first docid of the UTC day on which the oldest message was received. */
@@ -334,7 +334,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
   const counts = chartCondition(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(
-      // Content has several sizes only if a row is damaged. The stored sums use one.
+      // The same content has several sizes only if a row is damaged. The stored sums use one of them.
       `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
          SELECT a.type, max(a.size) AS size FROM attachments a
          CROSS JOIN messages m ON m.docid = a.docid

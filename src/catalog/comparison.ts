@@ -17,19 +17,19 @@ import { ROLE } from './people.ts';
 import { type Row as QueryRow, selectBy, sqlQuery } from './query.ts';
 import { flagMarks } from './sql.ts';
 
-/** A row of the catalog that is missing, surplus or different according to the log. */
+/** A catalog row that is missing, surplus or different when compared with the log. */
 export interface RowDifference {
   readonly table: string;
   readonly difference: 'lacking' | 'surplus' | 'different';
-  /** The columns that differ. Empty if the whole row is missing or surplus. */
+  /** Columns that differ; empty if the whole row is missing or surplus. */
   readonly columns: readonly string[];
   readonly key: Readonly<Record<string, Value>>;
   readonly docid: number | null;
-  /** Only for `records`: where the catalog locates the bytes. */
+  /** Location of the bytes according to the catalog. Only for `records`. */
   readonly position: { readonly segment: number; readonly ordinal: number } | null;
 }
 
-/** Yielded between rows, so that a long comparison does not block other work. */
+/** Yielded between rows to let other work run during a long comparison. */
 export type PauseMarker = 'turn';
 
 /** About 20 ms. */
@@ -40,12 +40,10 @@ type Row = readonly Value[];
 
 interface Compared {
   readonly table: string;
-  /** The first `keys` of them are the key, which orders the rows. */
+  /** The first `keys` columns form the key, which orders the rows. */
   readonly columns: readonly string[];
   readonly keys: number;
-  /**
-   * Selects each row as one JSON text. Equal rows have equal texts, and reading a text takes half as long as columns.
-   */
+  /** Selects each row as one JSON text. Equal rows have equal texts, and one text is read twice as fast as columns. */
   readonly sql: string;
   readonly ofKey: string;
 }
@@ -128,7 +126,7 @@ const COMPARED: readonly Compared[] = [
   ),
 ];
 
-/** @param list of columns, as SQL; `hex(…)` for a column of bytes */
+/** @param list SQL for the columns; `hex(…)` for a column of bytes */
 function select(
   table: string,
   list: string,
@@ -151,7 +149,7 @@ function select(
   };
 }
 
-/** Returns SQL for bytes in hex. A flipped bit can turn a value into text, which plain hex would hide. */
+/** Returns SQL that converts bytes to hex. A flipped bit can turn a value into text, which plain hex would hide. */
 function bytes(_: string, column: string): string {
   return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
 }
@@ -165,11 +163,11 @@ function nameOf(field: string): string {
 }
 
 /**
- * Yields the differences between two catalogs, table by table, with constant memory. Both must have reached the same
- * commit. Each is read in the current transaction of its connection.
+ * Yields the differences between two catalogs, table by table, in constant memory. Both must be at the same commit.
+ * Each is read within its connection's current transaction.
  *
- * @param implied folded from the log
- * @param grown the catalog to check
+ * @param implied catalog folded from the log
+ * @param grown catalog to check
  * @throws `catalog-damaged`
  */
 export function* compareRows(
@@ -195,14 +193,14 @@ function* compareTable(
 }
 
 /**
- * Returns whether a catalog consists of the folded rows and the settled ones. False does not mean that the catalogs
- * differ: fold everything and use `compareRows`.
+ * Reports whether a catalog consists of exactly the folded and settled rows. False does not prove a difference: to find
+ * one, fold everything and use `compareRows`.
  *
- * Settled rows are distinct, since each was found by the position of a different record. Folded rows come from other
- * records, and each is found with all rows of its key. So a table with no more rows than were settled and folded
- * contains no others.
+ * Settled rows are distinct, because each was found by the position of a different record. Folded rows come from other
+ * records and are looked up with all rows of their key. A table with no more rows than were settled and folded
+ * therefore contains no others.
  *
- * @param implied folded from the records that were not settled
+ * @param implied catalog folded from the records that were not settled
  * @throws `catalog-damaged`
  */
 export function* matchesSettledRows(
@@ -231,7 +229,7 @@ export function* matchesSettledRows(
   return true;
 }
 
-/** Returns the number of folded rows. Undefined if the catalog has other rows with the same keys. */
+/** Returns the number of folded rows, or undefined if the catalog has different rows for their keys. */
 function* foundAgain(
   { sql, ofKey, columns, keys }: Compared,
   implied: Connection,
@@ -293,12 +291,12 @@ function rowOf(text: string | undefined, file: string): Row | undefined {
   try {
     return text === undefined ? undefined : (JSON.parse(text) as Row);
   } catch (error) {
-    // The column contains bytes instead of text. SQLite took them for its own JSON and copied them.
+    // The column contains bytes instead of text. SQLite copied them as if they were its own JSON.
     throw catalogError('catalog-damaged', { file, reason: 'bytes where text should be' }, error);
   }
 }
 
-/** Keys are numbers and hex strings, never null. SQLite orders them in the same way. */
+/** Compares keys in SQLite's order. Keys are numbers and hex strings, never null. */
 function keyOrder(a: Row, b: Row, keys: number): number {
   for (let i = 0; i < keys; i += 1) {
     const [left, right] = [a[i] ?? 0, b[i] ?? 0];
@@ -378,7 +376,7 @@ const BETWEEN_OFFSETS = sqlQuery<
      AND "offset" >= :from AND "offset" < :end ORDER BY ordinal LIMIT :limit`,
 );
 
-/** A range of records in a segment: by ordinals, both included, or by offsets in generation 1. */
+/** A range of records in a segment, given by inclusive ordinals or by offsets in generation 1. */
 export type RecordSpan =
   | { readonly segment: number; readonly first: number; readonly last: number }
   | { readonly segment: number; readonly from: number; readonly end: number };
@@ -396,7 +394,7 @@ export function toSpannedRecord(
   return { kind: kind === RECORD_MESSAGE ? 'message' : 'blob', hash: connection.hex(hash), docid };
 }
 
-/** Looks up the messages affected by damage, in a catalog or in one folded from the log. */
+/** Looks up the messages affected by damage, in the archive's catalog or one folded from the log. */
 export type AffectedMessages = ReturnType<typeof affectedMessages>;
 
 export function affectedMessages(connection: Connection) {
@@ -535,7 +533,7 @@ const SUMS = [
   },
 ] as const;
 
-/** Yields rows in the sums that a recount does not confirm. */
+/** Yields the rows of stored sums that a recount does not confirm. */
 export function* findMiscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
     // Finds rows that only one side has. Two EXCEPTs, one per direction, would count twice.
@@ -551,7 +549,7 @@ export function* findMiscountedSums(grown: Connection): Generator<RowDifference,
   }
 }
 
-/** Yields every message with its stored place set, and with the set that its places imply. */
+/** Yields every message with its stored place set and the set implied by its places. */
 function* located(grown: Connection): Generator<{
   readonly docid: number;
   readonly size: number;
@@ -564,7 +562,7 @@ function* located(grown: Connection): Generator<{
     const { current, last, mailboxes: all } = toPlaceSet(own, mailboxOf);
     return [current, last, all].map((list) => JSON.stringify(list)).join(' ');
   };
-  /** Keyed by folder. Most messages have one place, which is current. */
+  /** Keyed by folder. Most messages have a single place, which is current. */
   const ofOnePlace = new Map<number, string>();
   const knownTextOf = (own: readonly OwnPlace[]): string => {
     const [only, another] = own;
@@ -595,11 +593,11 @@ function* located(grown: Connection): Generator<{
   }
 }
 
-/** Any row that the rule finds is wrong. */
+/** A statement that selects only wrong rows. */
 interface Rule {
   readonly table: string;
   readonly difference: RowDifference['difference'];
-  /** Wrong columns. Empty if the whole row is missing or surplus. */
+  /** Columns that are wrong; empty if the whole row is missing or surplus. */
   readonly columns: readonly string[];
   /** Selects the docid or null, then the key. */
   readonly sql: string;
@@ -703,10 +701,9 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * Finds contradictions between tables of the index, such as a text without a message.
- *
- * The index also follows from the log, but only a rebuild, which parses every message with the same extractor, can
- * recompute it. So these tables are compared only with each other.
+ * Finds contradictions between index tables, such as a text without a message. Only a rebuild, which parses every
+ * message with the same extractor, can recompute the index from the log. These tables are therefore compared only with
+ * each other.
  */
 export function* findContradictions(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, difference, columns, key, sql } of RULES) {
@@ -722,7 +719,7 @@ export function* findContradictions(grown: Connection): Generator<RowDifference,
  */
 export interface MatchingRun {
   readonly kind: 'settled';
-  /** The last place with the highest UID. All places are in its folder and generation. */
+  /** Last place with the highest UID. All places of the run share its folder and generation. */
   readonly place: Place;
   readonly folderId: number;
   readonly messages: number;
@@ -744,10 +741,8 @@ const BLOB = `SELECT CASE
   FROM records WHERE kind = ${RECORD_BLOB} AND hash = ?`;
 
 /**
- * Has a condition for every compared column; a test changes each of them. The place must also be found through the
- * index of UIDs, which syncs use.
- *
- * With the plus, SQLite does not prepare the statement again for each message.
+ * Contains a condition for every compared column; a test changes each of them. The place must also be found through the
+ * UID index, which syncs use. The plus keeps SQLite from preparing the statement again for each message.
  */
 const ARRIVAL = `SELECT places.folder_id
   FROM records CROSS JOIN messages CROSS JOIN places CROSS JOIN flag_sets
@@ -772,7 +767,7 @@ const ARRIVAL = `SELECT places.folder_id
         AND events.uid = places.uid)`;
 
 /**
- * Opens a catalog for looking up rows that match a record exactly, with nothing having happened since.
+ * Opens a catalog to look up rows that still match their record exactly.
  *
  * @throws see `openForReading`
  */
@@ -780,7 +775,7 @@ export function openSettledRows(dataDir: string) {
   const connection = openForReading(catalogFile(dataDir));
   return {
     /**
-     * Returns whether a blob's row refers to this record, or a later one that replaced it. Undefined for any other row.
+     * Reports whether a blob's row refers to this record or a later replacement; undefined for any other row.
      *
      * @throws `catalog-damaged`, `catalog-io`
      */
@@ -794,10 +789,10 @@ export function openSettledRows(dataDir: string) {
       return connection.first<'settled' | 'superseded' | null>(BLOB, values) ?? undefined;
     },
     /**
-     * Returns the number of the folder in which a message arrived with this fact and has not changed since. Undefined
-     * if any column of its three rows differs, or if its UID has more rows or events.
+     * Returns the folder number of a message that arrived with this fact and has not changed since. Returns undefined
+     * if any column of its three rows differs, or if its UID has other rows or events.
      *
-     * @param size of the source according to the record
+     * @param size size of the source according to the record
      * @throws `catalog-damaged`, `catalog-io`
      */
     arrival(
@@ -815,7 +810,7 @@ export function openSettledRows(dataDir: string) {
         ...[Buffer.from(fingerprint(listing), 'hex'), JSON.stringify(listing.flags)],
       ]);
     },
-    /** Runs several lookups on a single state of the catalog, which is faster. */
+    /** Runs several lookups against one snapshot of the catalog, which is faster. */
     within: <T>(ask: () => T): T => connection.snapshot(ask),
     close: (): void => connection.close(),
   };

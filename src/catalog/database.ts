@@ -21,19 +21,19 @@ import type { Query } from './query.ts';
  * numbers, dates are milliseconds since the epoch, and booleans are 0 and 1.
  */
 export interface CatalogTables {
-  /** A single row about the last commit. Changes in the same transaction as that commit's rows (invariant 2). */
+  /** A single row about the last commit, updated in the same transaction as that commit's rows (invariant 2). */
   meta: {
     id: 1;
     commit_number: number;
     commit_hash: Buffer;
     commit_time: number;
-    /** Facts about unknown places, which only a damaged log contains. */
+    /** Number of facts about unknown places, which only a damaged log contains. */
     orphans: number;
     messages: number;
     message_bytes: number;
-    /** The version of the extractor that wrote the index. */
+    /** Version of the extractor that wrote the index. */
     extractor: number;
-    /** The version of the reader of attachment texts. */
+    /** Version of the attachment text reader. */
     attachment_version: number;
   };
   commits: {
@@ -84,9 +84,7 @@ export interface CatalogTables {
     first_commit: number;
     open_places: number;
     place_set: number;
-    /**
-     * The version of the extractor that wrote its index rows. Negative if it must be indexed again, 0 if it never was.
-     */
+    /** Version of the extractor that wrote its index rows; 0 if never indexed, negative if it must be reindexed. */
     extractor: number;
   };
   /** JSON arrays of numbers; see `PlaceSet`. */
@@ -123,7 +121,7 @@ export interface CatalogTables {
     to_commit: number;
     flag_set: number;
     date: number | null;
-    /** If the span ended with its place, the commit at which the place came back. */
+    /** Commit at which the place came back, if the span ended with its place. */
     resumed: number | null;
     reason: string | null;
   };
@@ -142,7 +140,7 @@ export interface CatalogTables {
     folder_id: number;
     generation: number;
     uid: number;
-    /** Its position among docids in lists. */
+    /** Position in lists, sorted like a docid. */
     position: number;
     from_commit: number;
     to_commit: number | null;
@@ -203,7 +201,7 @@ export interface CatalogTables {
     came: number;
     ended: number;
   };
-  /** Kept apart from `messages`, whose rows must not grow once their page is full. */
+  /** Separate from `messages`, whose rows must not grow once their page is full. */
   texts: {
     docid: number;
     unparsed: string | null;
@@ -215,7 +213,7 @@ export interface CatalogTables {
     docid: number;
     thread: number;
     node: number;
-    /** Hash of its base subject. Null if that is empty. */
+    /** Hash of its base subject; null if the subject is empty. */
     subject: number | null;
     /** 1 for a reply without references, which joins the nearest earlier message with the same subject. */
     joins: 0 | 1;
@@ -226,12 +224,12 @@ export interface CatalogTables {
     node: number;
     thread: number;
   };
-  /** Texts of attachments. One row for each content and way of reading it. */
+  /** Attachment texts: one row for each content and way of reading it. */
   attachment_texts: {
     id: number;
     hash: Buffer;
     form: string;
-    /** The reader's version. 0 if unread, negative if to be reread. After a timeout, minus the number of attempts. */
+    /** Version of the reader; 0 if unread, negative to reread. After a timeout, minus the number of attempts. */
     version: number;
     failure: string | null;
     truncated: number;
@@ -247,10 +245,10 @@ export interface CatalogTables {
     type: string;
     /** Decoded bytes. */
     size: number;
-    /** SHA-256 of its bytes. A unique value if the message was cut off before their end. */
+    /** SHA-256 of its bytes, or a unique value if the attachment is truncated. */
     hash: Buffer;
     inline: 0 | 1;
-    /** Null if it cannot have a text, such as for an image or an archive. */
+    /** Null if no text can be read from it, for example from an image or an archive. */
     text_id: number | null;
   };
   attachment_types: {
@@ -258,7 +256,7 @@ export interface CatalogTables {
     contents: number;
     bytes: number;
   };
-  /** Addresses of senders and recipients in lower case, and domains of senders with an @. */
+  /** Sender and recipient addresses in lower case, and sender domains with a leading @. */
   addresses: {
     id: number;
     address: string;
@@ -266,7 +264,7 @@ export interface CatalogTables {
   /** Lists are JSON arrays of numbers. */
   message_people: {
     docid: number;
-    /** Its mailboxes when it was indexed. */
+    /** Mailboxes of the message when it was indexed. */
     mailboxes: string;
     /** Addresses in From, and their domains. */
     senders: string;
@@ -283,7 +281,7 @@ export interface CatalogTables {
   };
   msg_fts: {
     rowid: number;
-    /** May be UTF-8, which avoids creating a string. */
+    /** A Buffer of UTF-8 avoids creating a string. */
     body: string | Buffer;
     subject: string;
     from_: string;
@@ -314,18 +312,18 @@ interface Statement<P, R> {
   run(params: P): { readonly changes: number; readonly lastInsertRowid: number };
   get(params: P): R | undefined;
   all(params: P): R[];
-  /** Holds a read transaction, and keeps this connection from writing, until drained or returned. */
+  /** Holds a read transaction, which blocks writes on this connection until the iterator is drained or closed. */
   iterate(params: P): IterableIterator<R>;
 }
 
-/** Preparing a statement takes as long as running it, so unused ones are kept. */
+/** Preparing a statement takes as long as running it, so idle statements are kept. */
 const IDLE_STATEMENTS = 64;
 
 export class Connection {
   static #opened = 0;
   readonly #number = ++Connection.#opened;
   readonly #statements = new Map<object, unknown>();
-  /** Statements of one-off SQL that are not in use. */
+  /** Idle statements for one-off SQL. */
   readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
 
   constructor(
@@ -339,7 +337,7 @@ export class Connection {
       known = this.#prepare(query);
       this.#statements.set(query, known);
     }
-    // The query that is the key has these types.
+    // The query that serves as the key has these types.
     return known as Statement<P, R>;
   }
 
@@ -355,12 +353,12 @@ export class Connection {
     return this.statement(query).all(params);
   }
 
-  /** Uses a separate statement, so that several walks can be open. Return it unless drained. */
+  /** Uses a separate statement, so that several walks can be open at once. Close the iterator unless it is drained. */
   rows<P, R>(query: Query<P, R>, params: P): IterableIterator<R> {
     return this.#prepare(query).iterate(params);
   }
 
-  /** Yields the rows of one-off SQL. Return it unless drained. */
+  /** Yields the rows of one-off SQL. Close the iterator unless it is drained. */
   text<R>(sql: string, params: readonly unknown[]): IterableIterator<R> {
     return this.#reused<R>(sql, params);
   }
@@ -403,7 +401,7 @@ export class Connection {
     }
   }
 
-  /** Yields rows as arrays. Return it unless drained. */
+  /** Yields rows as arrays. Close the iterator unless it is drained. */
   values<R>(sql: string): Generator<R, void, undefined> {
     return this.#walk(() => this.db.prepare<unknown[], R>(sql).raw().iterate());
   }
@@ -425,7 +423,7 @@ export class Connection {
     }
   }
 
-  /** Runs reads on a single state of the database. */
+  /** Runs reads against a single snapshot of the database. */
   snapshot<T>(act: () => T): T {
     return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
   }
@@ -433,8 +431,7 @@ export class Connection {
   #prepare<P, R>(query: Query<P, R>): Statement<P, R> {
     const { sql, bind } = query.compiled();
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
-    // Not through `guard`: these run dozens of times per millisecond, and a closure for each would take a tenth of
-    // that.
+    // This avoids `guard`: with dozens of calls per millisecond, closures would take a tenth of the time.
     const safely =
       <T>(act: (...args: unknown[]) => T) =>
       (params: P): T => {
@@ -455,7 +452,7 @@ export class Connection {
     };
   }
 
-  /** Changes whenever the database does. Not comparable between connections. */
+  /** Returns a value that changes whenever the database does. Not comparable between connections. */
   version(): number {
     const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
     return (
@@ -479,7 +476,7 @@ export class Connection {
   /**
    * Returns the bytes of a column in hex.
    *
-   * @throws `catalog-damaged` if a damaged page contains another type of value
+   * @throws `catalog-damaged` if a damaged page contains a value of another type
    */
   hex(bytes: Buffer): string {
     if (Buffer.isBuffer(bytes)) return bytes.toString('hex');
@@ -508,18 +505,18 @@ export function snapshotInto(connection: Connection, file: string): void {
   }
 }
 
-/** The version of the schema. Earlier catalogs are rebuilt from the log. */
+/** Schema version. Catalogs with earlier versions are rebuilt from the log. */
 export const CATALOG_VERSION = 11;
 
-/** The oldest version that a writer can open. */
+/** Oldest version that a writer can open. */
 export const OLDEST_MIGRATED = CATALOG_VERSION;
 
-/** SQLite puts `-wal` and `-shm` files next to it while it is open. */
+/** Returns the path of the catalog. While it is open, SQLite keeps `-wal` and `-shm` files next to it. */
 export function catalogFile(dataDir: string): string {
   return join(dataDir, 'catalog.sqlite');
 }
 
-/** Returns the path of a catalog that is being rebuilt, until it replaces the old one. */
+/** Returns the path at which a new catalog is built before it replaces the old one. */
 export function rebuildFile(dataDir: string): string {
   return `${catalogFile(dataDir)}.rebuild`;
 }
@@ -535,14 +532,14 @@ export interface CatalogOptions {
 const CACHE_KIB = 16_384;
 
 interface ReadingOptions extends CatalogOptions {
-  /** Accepts an earlier version too. Every version has the same `meta` columns up to `orphans`. */
+  /** Also accepts an earlier version. All versions share the `meta` columns up to `orphans`. */
   readonly mayBeOlder?: boolean;
 }
 
 /**
- * Opens the database for its only writer. Creates it if it is missing.
+ * Opens the database for its only writer, creating it if necessary.
  *
- * @throws `catalog-version` for another version, `catalog-damaged` if it is unreadable; a rebuild fixes both
+ * @throws `catalog-version` for any other version, `catalog-damaged` if it is unreadable; a rebuild fixes both
  */
 export async function openForWriting(
   file: string,
@@ -579,8 +576,8 @@ export async function openForWriting(
 }
 
 /**
- * Opens the database read-only, with or without a writer. SQLite cannot create its `-shm` file in a read-only
- * directory. Unless a writer left one, the database is loaded into memory, without changes since the last checkpoint.
+ * Opens the database read-only, whether or not a writer has it open. In a read-only directory, SQLite cannot create its
+ * `-shm` file. Unless a writer left one, the database is then loaded into memory as of the last checkpoint.
  *
  * @throws `catalog-missing`, `catalog-version` (with the remedy), `catalog-damaged`, `catalog-io`
  */
@@ -648,7 +645,7 @@ function connect(file: string, readonly: boolean): Connection {
   }
 }
 
-/** Returns why a file is unreadable, which SQLite does not report. Opening it here would drop this process's locks. */
+/** Returns why a file is unreadable, which SQLite does not report. Opening it would release this process's locks. */
 function whyNot(file: string): string | undefined {
   try {
     accessSync(file, constants.R_OK);

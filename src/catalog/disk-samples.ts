@@ -7,7 +7,7 @@ import { DISK_DAYS, utcDay, utcDayBefore } from '../core/state-runs.ts';
 import type { Catalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
 
-/** A day's sample is replaced only after an hour, so that the last one is from close to the end of the day. */
+/** A day's sample is replaced at most hourly, so that the last one dates from near the end of the day. */
 const AGAIN_MS = 3_600_000;
 
 /** Records the archive's size once a day. Skips the day if reading or writing fails. */
@@ -49,7 +49,7 @@ export function directoryBytes(folder: string): number {
   return readdirSync(folder).reduce((sum, name) => sum + fileBytes(path.join(folder, name)), 0);
 }
 
-/** 0 if a writer has just replaced the file. */
+/** Returns the size in bytes, or 0 if a writer has just replaced the file. */
 export function fileBytes(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

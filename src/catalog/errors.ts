@@ -20,12 +20,12 @@ function quoted({
   return `${jsonLine(found)} (character ${position + 1})`;
 }
 
-/** Without quotation marks, which would make it a phrase. */
+/** Omits quotation marks, which would turn the suggestion into a phrase. */
 function meant(suggestion: string | null, otherwise: string): string {
   return suggestion === null ? otherwise : `Did you mean ${suggestion}? ${otherwise}`;
 }
 
-/** Prefixes of replies and forwarded messages, which are not meant as operators. */
+/** Subject prefixes of replies and forwarded messages, which are not operators. */
 const SUBJECT_PREFIX = /^(re|fwd?|aw|wg|sv|vs|antw):$/i;
 
 const SPANS = 'a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.';
@@ -44,7 +44,7 @@ function badDate(facts: { operator: string; position: number; found: string }): 
   ];
 }
 
-/** `>1M` and `<1M` are separate operators here. */
+/** Returns a hint for `>1M` and `<1M`, which have their own operators here. */
 function comparison(found: string): string {
   const [, sign, size] = /^([<>])=?(\w+)$/.exec(found) ?? [];
   if (sign === undefined) return '';
@@ -98,9 +98,9 @@ const PARTS = {
 /** An error in the query; exit code 2. */
 export const searchError = defineErrors({
   usage: {
-    /** No text, or only characters that no index holds. */
+    /** The query is empty, or contains only characters that are never indexed. */
     'search-empty': (_: { query: string }) => ['There is nothing to search for.', MANUAL],
-    /** `suggestion` is the operator that was probably meant. Quotes make it plain text. */
+    /** `suggestion` is the operator most likely meant. Quotes turn the term into plain text. */
     'search-unknown-operator': (facts: At & { suggestion: string | null }) => [
       `Unknown operator ${quoted(facts)}.`,
       meant(
@@ -110,7 +110,7 @@ export const searchError = defineErrors({
         `Put it in quotes to search for it as text. ${MANUAL}`,
       ),
     ],
-    /** An operator from other programs, for data that archives lack. `instead` is one to try. */
+    /** An operator from another program, for data that archives do not have. `instead` is an operator to try. */
     'search-foreign-operator': (facts: At & { instead: string | null }) => [
       `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
       meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),

@@ -19,10 +19,10 @@ interface Carrier {
 const ASKED_AFTER = 256;
 
 /**
- * Yields the attachments with given content, by message. Most messages in an archive may contain the same logo, so the
- * walk regularly checks whether to continue. Returns whether it reached the end.
+ * Yields the attachments with given content, by message. The same logo can be in most messages of an archive, so the
+ * walk regularly checks whether to continue. Returns true if it reached the end.
  *
- * @param meant SQL condition on an attachment `a` of a message `m`; skipping others also takes time
+ * @param meant SQL condition on an attachment `a` of a message `m`; skipped attachments also take time
  */
 function* carriersOf(
   connection: Connection,
@@ -46,7 +46,7 @@ function* carriersOf(
   return true;
 }
 
-/** Types that are too generic, so that the file extension decides. */
+/** Types so generic that the file extension decides instead. */
 const UNTOLD =
   /^(?:$|application\/(?:octet-?stream|binary|(?:force-|x-)?download|x-msdownload|unknown|x-unknown|save|file)$|text\/plain$)/;
 const BY_TYPE: readonly (readonly [FileGroup, RegExp])[] = [
@@ -94,7 +94,7 @@ const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
 };
 
 /**
- * Returns a query for the attachments in a group, by type or extension. Null if the query language cannot express it.
+ * Returns a query for the attachments in a group, by type or extension; null if the query language cannot express it.
  */
 export function groupFilter(group: FileGroup): string | null {
   const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
@@ -115,11 +115,11 @@ function each(group: FileGroup, endings: string): (readonly [string, FileGroup])
 
 export interface FilesRequest extends CountRequest {
   readonly group?: FileGroup | undefined;
-  /** Includes images in message text, most of which are logos in signatures. */
+  /** Includes images in message text, which are mostly signature logos. */
   readonly inlinePictures?: boolean | undefined;
 }
 
-/** A position in the attachment list. Number 0 lies before the first attachment of a message. */
+/** A position in the attachment list. Number 0 precedes the first attachment of a message. */
 export interface FilePosition {
   readonly docid: number;
   readonly number: number;
@@ -144,7 +144,7 @@ interface Row extends Omit<FoundFile, 'group' | 'textId'> {
   readonly text_id: number | null;
 }
 
-/** Messages per statement that reads attachments: for the first one, and at most. */
+/** Messages per statement when reading attachments: for the first statement, and at most. */
 const FIRST = 128;
 const MOST = 2_048;
 const AMONG = 16;
@@ -162,8 +162,8 @@ const HAS_ANY: SearchNode = {
 };
 
 /**
- * Walks the distinct contents attached to a query's messages, newest first. Each content appears only at the newest
- * message with it, even if the walk starts after that message.
+ * Walks the distinct attachments in a query's matches, newest first. Content appears only with its newest message, even
+ * if the walk starts after that message.
  */
 class FoundFiles {
   readonly #seen = new Set<string>();
@@ -194,8 +194,8 @@ class FoundFiles {
   }
 
   /**
-   * Yields the contents after a position, or all. After every few thousand messages, it also yields the position
-   * reached, so that the caller can stop. Ends if `mayContinue` returns false. Content may appear again after a
+   * Yields the attachments after a position, or all of them. Also yields the current position every few thousand
+   * messages, so that the caller can stop. Ends when `mayContinue` returns false. Content can be repeated after a
    * position if time ran out while searching for its newer message.
    */
   *behind(
@@ -214,7 +214,7 @@ class FoundFiles {
           if (this.#seen.has(key)) continue;
           this.#seen.add(key);
           const its = fileGroup(row.type, row.filename);
-          // The newest message also decides the type, so that groups do not depend on each other.
+          // The newest message also determines the type, so that groups are independent of each other.
           if (group !== undefined && group !== its) continue;
           if (position !== undefined && this.#isEarlier(row.hash, position, mayContinue)) continue;
           const { text_id: textId, ...rest } = row;
@@ -232,7 +232,7 @@ class FoundFiles {
     }
   }
 
-  /** Undefined if no matching message contains it, or time ran out. */
+  /** Returns the content in its newest matching message; undefined if none contains it or time ran out. */
   newestWith(hash: Buffer, mayContinue: () => boolean): FoundFile | undefined {
     const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
     this.#walk?.return(null);
@@ -266,7 +266,7 @@ class FoundFiles {
     return carriersOf(this.connection, hash, asked, mayContinue);
   }
 
-  /** Returns the newest matching message among these carriers, which are newest first. */
+  /** Returns the newest matching message among these carriers, which are sorted newest first. */
   #newestAmong(carriers: Iterable<Carrier>, mayContinue: () => boolean): number | undefined {
     let among: number[] = [];
     for (const { docid } of carriers) {
@@ -315,12 +315,12 @@ function* upTo(
   }
 }
 
-/** Returns whether an attachment is at or before a position. */
+/** Reports whether an attachment is at or before a position. */
 function isAt(row: FilePosition, { docid, number }: FilePosition): boolean {
   return row.docid > docid || (row.docid === docid && row.number <= number);
 }
 
-/** Takes the next items of a walk. `end` is the walk's result, or undefined if there may be more. */
+/** Takes the next items from a walk. `end` is the walk's result, or undefined if more items may follow. */
 function taken(
   docids: Generator<number, number | null, undefined>,
   most: number,
@@ -367,7 +367,7 @@ function holderMessage(
 
 const FILENAME = selectBy('attachments', 'filename', 'docid, number');
 
-/** Counts the messages in a view that contain it. A lower bound if time runs out. */
+/** Counts the messages in a view that contain the content. The count is a lower bound if time runs out. */
 function countHolders(
   connection: Connection,
   hash: Buffer,
@@ -386,7 +386,7 @@ function countHolders(
     : { count: messages, complete: true };
 }
 
-/** Returns the newest `limit` messages with this content, their total, and when the first was received. */
+/** Returns the newest `limit` messages with this content, their total, and the time of the first one. */
 function holdersOf(
   connection: Connection,
   hash: Buffer,
@@ -457,7 +457,7 @@ function meantIn(view: View): string {
 
 /** An attachment with distinct content, and the newest matching message that contains it. */
 export interface ListedFile extends FilePosition {
-  /** SHA-256 of its bytes; a unique value for a truncated attachment. */
+  /** SHA-256 of its bytes, or a unique value for a truncated attachment. */
   readonly hash: BlobHash;
   readonly filename: string | null;
   readonly type: string;
@@ -465,7 +465,7 @@ export interface ListedFile extends FilePosition {
   readonly group: FileGroup;
   /** Null if it has no text. */
   readonly textId: number | null;
-  /** True if the message ends before the attachment. */
+  /** True if the message is truncated before the end of the attachment. */
   readonly isCutOff: boolean;
   readonly message: HolderMessage;
   /** Includes messages that the query does not match. */
@@ -474,23 +474,23 @@ export interface ListedFile extends FilePosition {
 
 export interface FilesPage {
   readonly files: readonly ListedFile[];
-  /** Null at the end. A page may be short if time ran out. */
+  /** Null at the end of the list. A page can be short if time ran out. */
   readonly next: FilePosition | null;
 }
 
-/** Contents whose newest message was received in this month. */
+/** Attachments whose newest message was received in a given month. */
 interface FilesOfMonth {
   readonly key: string;
-  /** Where the month's part of the list starts. */
+  /** Start of the month in the list. */
   readonly from: FilePosition;
   readonly count: number;
 }
 
-/** Numbers of distinct contents. Lower bounds unless `complete`. */
+/** Counts of distinct attachments; lower bounds unless `complete`. */
 export interface FilesCount {
   /** All groups, even if the request selects one. */
   readonly groups: Readonly<Record<FileGroup, number>>;
-  /** Newest first, for the requested group. Unless `complete`, the last month may lack some. */
+  /** Newest first, for the requested group. The last count can be too low unless `complete`. */
   readonly months: readonly FilesOfMonth[];
   readonly complete: boolean;
 }
@@ -515,7 +515,7 @@ const OF_MESSAGE = selectBy(
   `ORDER BY number LIMIT ${MAX_OF_MESSAGE}`,
 );
 
-/** Lists attachments by distinct content. Nothing outside the request's time and scope is revealed. */
+/** Lists attachments by distinct content. Reveals nothing outside the request's time and scope. */
 export function fileQueries(connection: Connection, search: SearchQueries) {
   const listed = (
     found: FoundFile,
@@ -580,7 +580,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         }
         return { groups: allGroups(groups), months: months.all, complete };
       }),
-    /** Returns a content with up to `limit` messages. If time runs out, it may be missing or reported as not found. */
+    /** Returns content with up to `limit` messages. If time runs out, it can be missing or `isFound` can be false. */
     content: (
       request: FilesRequest,
       hash: BlobHash,
@@ -591,14 +591,14 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         const view = createView(connection, request);
         const bytes = Buffer.from(hash, 'hex');
         const holders = holdersOf(connection, bytes, limit, view, mayContinue);
-        // Neither the result nor its duration may reveal contents of other mailboxes.
+        // Neither the result nor its duration may reveal the contents of other mailboxes.
         if (holders.messages.count === 0) return undefined;
         const { group: _, ...asked } = request;
         const inTexts: FilesRequest = { ...asked, inlinePictures: true };
         const all: FilesRequest = { ...inTexts, node: { kind: 'all', span: { start: 0, end: 0 } } };
         const newest = (among: FilesRequest) =>
           new FoundFiles(connection, search, among).newestWith(bytes, mayContinue);
-        // First as listed, then among inline images, then outside the query.
+        // Searches the listed attachments first, then inline images, then the whole view.
         const found = newest(asked) ?? newest(inTexts);
         const shown = found ?? newest(all);
         const file = shown === undefined ? undefined : listed(shown, view, mayContinue);

@@ -7,7 +7,7 @@ import type { AffectedMessage, AffectedMessages, RecordSpan } from './comparison
 /** Damaged bytes. Their records are known if the segment's footer lists them. */
 export interface SegmentDamage extends LogDamage {
   readonly generation: number;
-  /** The first and last ordinal. Absent if the offsets are those of generation 1, or unknown. */
+  /** First and last ordinal; absent if the offsets are unknown or refer to generation 1. */
   readonly ordinals?: readonly [number, number];
 }
 
@@ -15,7 +15,7 @@ export type MessageProblem = DamageReason | 'hash' | 'absent' | 'purged';
 
 /** A problem found by verification. Any finding makes the exit code 3. */
 export type Finding =
-  /** Bytes in the log differ from what was written. `messages` are located there. */
+  /** Log bytes differ from those written. `messages` are stored there. */
   | {
       readonly what: 'log';
       readonly file: string;
@@ -32,7 +32,7 @@ export type Finding =
       readonly reason: MessageProblem;
       readonly blob: string | null;
     }
-  /** Bytes that no record contains, according to a repair or the log. */
+  /** Bytes missing from every record, according to a repair or the log. */
   | {
       readonly what: 'missing';
       readonly kind: 'message' | 'blob';
@@ -49,7 +49,7 @@ export type Finding =
     }
   /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
-  /** The state's file is damaged. The next sync replaces it, but it also holds user data. */
+  /** The state file is damaged. The next sync replaces it, but it also holds user data. */
   | { readonly what: 'state-file'; readonly detail: string }
   /** The log ends before a commit that the catalog or a checkpoint recorded, or has a different one in its place. */
   | {
@@ -62,7 +62,7 @@ export type Finding =
   /** The FORMAT file has the wrong content. */
   | { readonly what: 'format'; readonly found: string | null };
 
-/** Maximum findings to keep. All are counted: if the middle of a log is lost, there may be one per message. */
+/** Maximum findings to keep. Others are only counted: a lost part of the log can cause one per message. */
 export const MAX_FINDINGS = 10_000;
 
 export class Findings {
@@ -79,7 +79,7 @@ export class Findings {
     this.count += count - kept.length;
   }
 
-  /** False if further findings are only counted, so that their details need not be looked up. */
+  /** False once further findings are only counted and their details need not be looked up. */
   get keeps(): boolean {
     return this.kept.length < MAX_FINDINGS;
   }
@@ -90,7 +90,7 @@ const MAX_NAMED = 100;
 
 type Asked = readonly (AffectedMessages | undefined)[];
 
-/** Returns the messages in a damaged range, from the first catalog that knows records there. */
+/** Returns the messages in a damaged range, from the first catalog with records there. */
 export function messagesInDamage(asked: Asked, damage: SegmentDamage): AffectedMessage[] {
   const span = spanOf(damage);
   if (span === undefined) return [];

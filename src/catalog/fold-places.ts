@@ -28,7 +28,7 @@ export function toEnvelope(listing: Listing): Envelope {
   };
 }
 
-/** Milliseconds since the epoch. Null if the date is invalid. */
+/** Returns milliseconds since the epoch, or null for an invalid date. */
 function moment(date: string): number | null {
   const parsed = Date.parse(date);
   return Number.isNaN(parsed) ? null : parsed;
@@ -70,7 +70,7 @@ const IN_MAILBOX = sqlQuery<{ docid: number; mailbox: number }, { id: number }>(
 const UNFORGET = deleteBy('forgotten', UID);
 const ADD_EVENT = insertInto('events', `${UID}, commit_number, event, detail`);
 
-/** Methods return false for an unknown place, which only a damaged log contains. */
+/** Folds facts about places. Methods return false for an unknown place, which only a damaged log contains. */
 export class FoldPlaces {
   constructor(
     private readonly connection: Connection,
@@ -96,7 +96,7 @@ export class FoldPlaces {
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
     const flags = this.flagSets.of(listing.flags);
     const received = moment(listing.date);
-    // Not a spread: this runs for every message in a log.
+    // Not a spread, because this runs for every message in a log.
     const row = {
       folder_id: folder.id,
       generation: fact.generation,
@@ -268,7 +268,7 @@ export class FoldPlaces {
   }
 }
 
-/** Returns whether a span started and ended within one commit, so that it was never visible. */
+/** Reports whether a span started and ended within one commit and was therefore never visible. */
 function wasNeverSeen(
   { from_commit: from }: Pick<PlaceRow, 'from_commit'>,
   to: number,
@@ -322,7 +322,7 @@ type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number 
 interface KnownFolder {
   readonly id: number;
   readonly mailboxId: number;
-  /** The highest UID of each generation that has a row; 0 if it has none. */
+  /** Highest UID with a row in each generation, or 0. */
   readonly generations: Map<number, number>;
 }
 
@@ -396,7 +396,7 @@ export class FoldFolders {
     this.connection.run(SET_GENERATION, { id: folder.id, generation: fact.generation });
   }
 
-  /** Returns the number of a live folder. Creates it if the log lacks the fact that introduced it. */
+  /** Returns the number of a live folder, creating it if the log lacks the fact that introduced it. */
   of(key: FolderKey, commit: number): number {
     return this.#known(key, commit).id;
   }
@@ -407,7 +407,7 @@ export class FoldFolders {
     return { folder_id: folder.id, generation: place.generation, uid: place.uid };
   }
 
-  /** Records that a UID was seen. `first` is true if it is higher than any seen before, so it has no row yet. */
+  /** Records that a UID was seen. `first` is true if it exceeds all previous UIDs and so has no row yet. */
   ofArrival(
     key: PlaceKey,
     commit: number,

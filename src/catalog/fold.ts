@@ -47,12 +47,12 @@ export class FoldChanges {
     this.#count(commit, folder, 0, 1);
   }
 
-  /** Undoes a count: the place appeared in this commit and was removed. */
+  /** Undoes a count for a place that appeared and was removed in this commit. */
   removed(commit: number, folder: number): void {
     this.#count(commit, folder, -1, 0);
   }
 
-  /** Undoes an end: the place came back in the same commit, so it was never visibly gone. */
+  /** Undoes the end of a place that came back in the same commit and so was never visibly gone. */
   stayed(commit: number, folder: number): void {
     this.#count(commit, folder, 0, -1);
   }
@@ -169,7 +169,7 @@ export class FoldMessages {
   ) {
     const hash = Buffer.from(id, 'hex');
     const arrived = this.#arrived.get(id);
-    // Nearly always, the fact brings a new message with its bytes, so one statement checks for the record and adds it.
+    // A fact nearly always brings a new message with its bytes, so one statement checks for the record and adds it.
     if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
     else {
       const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
@@ -228,7 +228,7 @@ export class FoldMessages {
     this.connection.run(DUE_AGAIN, { docid });
   }
 
-  /** Writes records that no fact has used. A record of a known message repairs it. */
+  /** Writes the records that no fact used. A record for a known message repairs that message. */
   finish(): void {
     for (const [id, { size, position }] of this.#arrived) {
       const hash = Buffer.from(id, 'hex');
@@ -252,7 +252,7 @@ export class FoldMessages {
     this.#put(record, hash, known?.size ?? size, undefined, known?.docid ?? null);
   }
 
-  /** Returns the change in messages and their bytes since the last call. */
+  /** Returns the change in message count and bytes since the last call. */
   grown() {
     const grown = { messages: this.#rows, message_bytes: this.#bytes };
     this.#rows = 0;
@@ -336,12 +336,12 @@ const DROP_TERMS = deleteBy('msg_fts', 'rowid');
 const DROP_RECORD = deleteBy('records', 'kind, hash');
 
 /**
- * Folds purges. Facts about a purged message are gone from the log, so their rows are removed here. Only the tombstone
- * and the places of the purge itself remain. The result equals a rebuild from the purged log, even if only some of the
- * facts are gone yet. The file still contains the terms and freed pages until it is rebuilt.
+ * Folds purges. The log contains no facts about a purged message, so this removes their rows. Only the tombstone and
+ * the places of the purge itself remain. The result equals a rebuild from the purged log, even if some facts have not
+ * been removed from the log yet. Until the file is rebuilt, it still contains the terms and freed pages.
  */
 class FoldedPurges {
-  /** Purged messages whose threads are not recomputed yet. */
+  /** Purged messages whose threads have not been recomputed yet. */
   readonly #leaving: number[] = [];
 
   constructor(
@@ -427,7 +427,7 @@ const CLOSE = updateBy('quarantine', 'to_commit', 'id');
 const DROP = deleteBy('quarantine', 'id');
 const ACKNOWLEDGE = updateBy('quarantine', 'acknowledged = 1', 'id');
 
-/** As with places, false means an unknown place. */
+/** Folds incomplete messages. As with places, false means an unknown place. */
 class FoldedQuarantine {
   constructor(
     private readonly connection: Connection,
@@ -504,8 +504,8 @@ const DROP_FOLDER = deleteBy('folders', 'id');
 const DROP_MAILBOX = deleteBy('mailboxes', 'host, mailbox');
 
 /**
- * Removes parts of mailboxes. Separate facts in the same batch purge messages without other places. A rebuild from a
- * log that still contains some of the facts yields the same rows.
+ * Removes parts of mailboxes. Separate facts in the same batch purge messages that have no other place. A rebuild from
+ * a log that still contains some of the facts yields the same rows.
  */
 class FoldedRemovals {
   constructor(
@@ -556,7 +556,7 @@ const ADD_CERTIFICATE = upsert(
   'generation, origin_total, stored, assumed, quarantined, held, forgotten, complete, since',
 );
 
-/** The last commit in the catalog. Before the first, number 0 and an empty hash. */
+/** The last commit in the catalog; number 0 and an empty hash if there is none. */
 export interface CatalogHead {
   readonly number: number;
   readonly hash: string;
@@ -623,7 +623,7 @@ export class Fold {
     },
   };
 
-  /** @param sums comparisons do not need the sums over the rows */
+  /** @param sums `rows` omits the sums over the rows, which comparisons do not need */
   constructor(
     private readonly connection: Connection,
     sums: 'sums' | 'rows' = 'sums',
@@ -655,7 +655,7 @@ export class Fold {
    * Folds batches and their last commit in one transaction (invariant 2). A rebuild passes a few dozen at a time,
    * because separate transactions would rewrite the same pages.
    *
-   * @param acrossGap accept a batch that does not follow the last commit; only for a rebuild from a damaged log
+   * @param acrossGap accepts a batch that does not follow the last commit; only for a rebuild from a damaged log
    * @throws `catalog-out-of-step` if a batch does not follow the previous commit; nothing is changed
    */
   batches(batches: readonly CommittedBatch[], acrossGap = false): void {
@@ -720,7 +720,7 @@ export class Fold {
 
   /** Returns false for a fact about an unknown place, or one that only newer versions know. */
   #fact(fact: Fact, commit: number, time: number): boolean {
-    // Each handler takes the facts of its name.
+    // Each handler takes the facts named after it.
     if (!Object.hasOwn(this.#handlers, fact.fact)) return false;
     const handle: unknown = this.#handlers[fact.fact];
     return typeof handle === 'function' && handle(fact, commit, time) !== false;

@@ -25,7 +25,7 @@ const CURRENT = sqlQuery<object, NameRow>(
      f.special_use AS specialUse, f.delimiter
    FROM folders f JOIN mailboxes b ON b.id = f.mailbox_id ORDER BY f.id`,
 );
-/** Takes the last span that started by the commit, so that a removed folder keeps its name. */
+/** Selects the last span that started by the commit, so that a removed folder keeps its name. */
 const AT = sqlQuery<{ commit: number }, NameRow>(
   `SELECT f.id, b.host, b.mailbox, b.address, b.id AS mailboxId, s.path,
      s.special_use AS specialUse, f.delimiter
@@ -105,7 +105,7 @@ export function asList(names: OneOrMore): readonly string[] {
   return typeof names === 'string' ? [names] : (names ?? []);
 }
 
-/** Resolves the names in each mailbox separately. */
+/** Returns the matching folders, resolving the names in each mailbox separately. */
 export function matchingFolders<
   F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
 >(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
@@ -177,7 +177,7 @@ export interface KnownMailbox extends MailboxKey {
   readonly address: string;
 }
 
-/** The `id` survives renames. Facts and users know only paths. */
+/** A folder whose `id` survives renames. Facts and users refer to folders by path. */
 export interface KnownFolder extends FolderKey {
   readonly id: number;
   readonly address: string;
@@ -279,13 +279,13 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
   };
   return {
     mailboxes: (): KnownMailbox[] => connection.all(MAILBOXES, {}).filter(({ id }) => isOurs(id)),
-    /** Does not read the other mailboxes, of which there may be a thousand. */
+    /** Avoids reading all other mailboxes, of which there can be a thousand. */
     mailbox: ownMailbox,
     /** Lists folders by mailbox and path. Includes deleted ones only with `gone`. */
     all,
     /**
      * Lists the names of each folder over time, with commits and their times in milliseconds since the epoch. `to` is
-     * null for the present name; otherwise, the commit that renamed or removed the folder.
+     * the commit that renamed or removed the folder, or null for the present name.
      */
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
     everNamed: () => allNames(connection, scope),
@@ -315,18 +315,18 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     /** Returns the number of open places without `\Seen`. */
     unread: (folder: number) => (isOwn(folder) ? connection.snapshot(() => unread(folder)) : 0),
     highestUid: (folder: number, generation: number) => highestUid(connection, folder, generation),
-    /** `time` is that of its commit, in milliseconds since the epoch. */
+    /** Returns the latest reconciliation. `time` is its commit time in milliseconds since the epoch. */
     latestCertificate(folder: number) {
       const row = isOwn(folder) ? connection.get(CERTIFICATE, { folder }) : undefined;
       return row && { ...row, complete: row.complete === 1 };
     },
-    /** Returns when a folder was found deleted at the service, in milliseconds since the epoch. Null if it exists. */
+    /** Returns when a folder was found deleted at the service, in milliseconds since the epoch, or null. */
     goneAt: (folder: number) =>
       isOwn(folder) ? (connection.get(GONE, { folder })?.time ?? null) : null,
   };
 }
 
-/** Returns the highest UID in any fact; 0 if there is none. */
+/** Returns the highest UID in any fact, or 0. */
 export function highestUid(connection: Connection, folder: number, generation: number): number {
   return connection.get(HIGHEST, { folder_id: folder, generation })?.highest_uid ?? 0;
 }
@@ -348,7 +348,7 @@ interface ArchiveNames {
 /** Names change only with a commit. */
 const KNOWN = new WeakMap<Connection, { readonly commit: number; readonly names: ArchiveNames }>();
 
-/** Returns folders and flag sets, cached until the next commit; for a past commit, with the names of that time. */
+/** Returns folders and flag sets: for a past commit with the names of that time, otherwise cached. */
 export function archiveNames(connection: Connection, asOf: number | null): ArchiveNames {
   if (asOf !== null) return read(connection, asOf);
   const commit = reachedCommit(connection);

@@ -68,7 +68,7 @@ const NO_ARRIVALS = `SELECT EXISTS (SELECT 1 FROM meta WHERE orphans > 0)
   OR EXISTS (SELECT 1 FROM records WHERE segment IS NULL)`;
 
 /**
- * Returns whether every fact that changed a row was folded. Facts about unknown places are counted as orphans, a purge
+ * Reports whether every fact that changed a row was folded. Facts about unknown places are counted as orphans, a purge
  * leaves a tombstone, and missing bytes leave a record without a segment.
  */
 function hasOnlyArrivals(connection: Connection): boolean {
@@ -95,7 +95,7 @@ export async function openImpliedCatalog() {
     connection.db.pragma('journal_mode = OFF');
     connection.db.unsafeMode(false);
     connection.db.pragma('synchronous = OFF');
-    // Rows arrive in the order of their hashes, so pages that do not fit are written and read repeatedly. In KiB.
+    // In KiB. Rows arrive in hash order, so pages that do not fit are written and read repeatedly.
     connection.db.pragma('cache_size = -65536');
     for (const index of UNUSED) connection.db.exec(`DROP INDEX IF EXISTS ${index}`);
     // One transaction that is never committed: a commit would visit every page written.
@@ -108,12 +108,12 @@ export async function openImpliedCatalog() {
     reached: (): CatalogHead => catalogHead(connection),
     fold: (batches: readonly ComparedBatch[], acrossGap: boolean): void =>
       connection.guard(() => fold.within(batches, acrossGap)),
-    /** Yields messages and blobs whose bytes no readable record contains, although facts mention them. */
+    /** Yields messages and blobs that facts mention but whose bytes no readable record contains. */
     *withoutBytes(): IterableIterator<SpannedRecord> {
       for (const row of connection.rows(WITHOUT_BYTES, {})) yield toSpannedRecord(connection, row);
     },
     /**
-     * Returns whether the catalog consists of these rows and the settled ones. Both must have reached the same commit.
+     * Reports whether the catalog consists of exactly these rows and the settled ones. Both must be at the same commit.
      * False proves nothing. True proves nothing about the index: see `contradictingTables`.
      */
     *agrees(
@@ -123,7 +123,7 @@ export async function openImpliedCatalog() {
       if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
       return yield* matchesSettledRows(connection, grown.connection, settled);
     },
-    /** Yields the differences and contradictions in the catalog. Both must have reached the same commit. */
+    /** Yields the catalog's differences and contradictions. Both must be at the same commit. */
     *differences(grown: ComparedCatalog): Generator<RowDifference | PauseMarker, void, undefined> {
       yield* compareRows(connection, grown.connection);
       yield* findContradictions(grown.connection);
@@ -143,15 +143,15 @@ export function openComparedCatalog(dataDir: string) {
   return {
     ...affectedMessages(connection),
     reached: (): CatalogHead => catalogHead(connection),
-    /** Changes when another connection changes the catalog. */
+    /** Returns a value that changes when another connection changes the catalog. */
     version: (): unknown => connection.version(),
     /**
-     * Returns whether messages can be settled by their rows. If something was purged or is missing, or a fact has an
-     * unknown place, facts about messages that are not folded would be lost.
+     * Reports whether messages can be settled by their rows. After a purge, missing bytes or a fact about an unknown
+     * place, facts about messages that are not folded would be lost.
      */
     // Each thread would load an in-memory database again.
     settles: (): boolean => !connection.db.memory && hasOnlyArrivals(connection),
-    /** Keeps returning the current state while others write. */
+    /** Freezes the catalog at its current state, which hides later writes. */
     freeze: (): void => {
       connection.guard(() => connection.db.exec('BEGIN'));
       // A deferred transaction starts with the first read.
@@ -174,7 +174,7 @@ export function openComparedCatalog(dataDir: string) {
 
 export type ComparedCatalog = ReturnType<typeof openComparedCatalog>;
 
-/** Accepts a catalog of an earlier version. Undefined if it is unreadable. */
+/** Returns the last commit in a catalog of this or an earlier version; undefined if it is unreadable. */
 export function readCatalogHead(dir: string): CatalogHead | undefined {
   try {
     const connection = openForReading(catalogFile(dir), { mayBeOlder: true });
@@ -192,7 +192,7 @@ export function readCatalogHead(dir: string): CatalogHead | undefined {
 const MAX_REPORTED = 20;
 
 /**
- * Returns the problems that SQLite finds. Takes as long as reading the file, and uses its own connection, so that it
+ * Returns the problems that SQLite finds. Takes as long as reading the file. Opens a separate connection, so that it
  * can run on another thread.
  *
  * @throws see `openForReading`
@@ -211,7 +211,7 @@ export function checkStructure(dataDir: string): readonly string[] {
 }
 
 /**
- * Returns the first table found to contradict another. Uses its own connection, so that it can run on another thread.
+ * Returns the first table that contradicts another. Opens a separate connection, so that it can run on another thread.
  *
  * @throws see `openForReading`
  */

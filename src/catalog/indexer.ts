@@ -139,7 +139,7 @@ export class IndexingRound {
       });
   }
 
-  /** Null for a message that must not be indexed: it was purged, or is damaged and left for later. */
+  /** Returns null for a message that must not be indexed: one that was purged, or is damaged and left for later. */
   async #extracted({ id }: PendingMessage): Promise<IndexEntry | null> {
     const { sources, segments = localSegments } = this.options;
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
@@ -203,7 +203,7 @@ interface IndexPendingOptions extends RoundOptions {
 type IndexingResult = RoundCounts & Pick<IndexingProgress, 'remaining'>;
 
 const PAGE = 1000;
-/** With at least this many messages, index segments are merged only after the round. */
+/** Rounds of at least this many messages merge index segments only at the end. */
 export const BULK_MESSAGES = 5000;
 
 /**
@@ -258,8 +258,7 @@ export interface Indexer {
 }
 
 /**
- * Creates the only indexer of a catalog, whose rounds run one at a time. The caller closes the catalog and the
- * extractor.
+ * Creates a catalog's only indexer, whose rounds run one at a time. The caller closes the catalog and the extractor.
  */
 export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'limit'>): Indexer {
   let previous: Promise<unknown> = Promise.resolve();
@@ -300,11 +299,11 @@ interface AttachmentReadingOptions {
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due, like `Indexer.all`. */
   readonly index: (signal: AbortSignal) => Promise<void>;
-  /** Frees the memory of message extraction while attachments are read. */
+  /** Frees memory used by message extraction while attachments are read. */
   readonly makeRoom: () => Promise<void>;
   /** On abort, finished texts are kept and the rest remain pending. */
   readonly signal: AbortSignal;
-  /** Called before each attachment. The run ends if it returns false. @param lostMs work lost to timeouts */
+  /** Called before each attachment. The run ends if it returns false. `lostMs` is the work lost to timeouts. */
   readonly goOn?: (lostMs: number) => boolean;
 }
 
@@ -323,15 +322,15 @@ const AGAIN_MS = 10_000;
 const AGAIN_MS_PER_MIB = 10_000;
 
 /**
- * Reads the text of each distinct attachment that is unread, then indexes the messages. These never overlap, because
- * each worker takes about 100 MB. Call this once the messages are searchable: at the end of a sync run, or when idle.
- * An unreadable attachment is recorded as failed, and this version does not retry it.
+ * Reads the text of each distinct unread attachment, then indexes the messages. These never overlap, because each
+ * worker takes about 100 MB. Call this once the messages are searchable: at the end of a sync run, or when idle. An
+ * unreadable attachment is recorded as failed, and this version does not retry it.
  *
- * Slow attachments barely delay others. The first attempt has a short limit, which shrinks with the timeouts of the
- * run. After a timeout, the rest of the message waits. At the end, and in later runs, timed-out attachments are retried
- * with their full limit for up to `RUN_MS`.
+ * Slow attachments barely delay others. The first attempt has a short limit, which shrinks with each timeout in the
+ * run. After a timeout, the message's other attachments wait. At the end, and in later runs, timed-out attachments are
+ * retried with their full limit for up to `RUN_MS`.
  *
- * @returns how many were read, including failures, and how many are left
+ * @returns the numbers of attachments read, including failures, and left
  * @throws errors from the store; errors from `sources` other than damage or purges; `mime-worker-failed`
  */
 export async function readAttachments(
@@ -392,7 +391,7 @@ class Run {
     return this.#slow.has(attachment.message) || this.leftOf(attachment) <= 0;
   }
 
-  /** Makes all further attempts use their full limits. */
+  /** Gives all further attempts their full time limits. */
   beginAgain(): void {
     this.lostMs = 0;
     this.#slow = new Set();
@@ -417,7 +416,7 @@ class Run {
   }
 }
 
-/** Null if the message has since been purged. */
+/** Returns null if the message has since been purged. */
 async function outcomeOf(
   options: AttachmentReadingOptions,
   attachment: PendingAttachment,

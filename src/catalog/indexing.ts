@@ -121,7 +121,7 @@ function dropUnused(connection: Connection, before: readonly Known[]): void {
   }
 }
 
-/** Returns whether the message ends before the attachment does. */
+/** Reports whether the message is truncated before the end of the attachment. */
 export function endsBeforeAttachment({
   docid,
   number,
@@ -165,7 +165,7 @@ interface Listed {
 }
 
 interface KnownDocument extends IndexedDocument {
-  /** True if it was never indexed, so that only `messages` has a row for it. */
+  /** True if it was never indexed and so has a row only in `messages`. */
   readonly fresh: boolean;
   readonly listed: Listed;
 }
@@ -225,7 +225,7 @@ export function indexQueries(connection: Connection) {
       connection
         .all(PENDING, { limit, before })
         .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    /** Lists messages that were never indexed, after a position, in log order. */
+    /** Lists messages that were never indexed, in log order, after a position. */
     fresh: (behind: LogPosition) =>
       connection.all(FRESH, behind).map(({ docid, id, size, segment, ordinal }) => ({
         docid,
@@ -308,7 +308,7 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
   }
 }
 
-/** Leaves out messages that have since been purged. */
+/** Omits messages that have since been purged. */
 function knownOf(connection: Connection, documents: readonly IndexedDocument[]): KnownDocument[] {
   const docids = JSON.stringify(documents.map(({ docid }) => docid));
   const extractors = new Map(
@@ -323,7 +323,7 @@ function knownOf(connection: Connection, documents: readonly IndexedDocument[]):
   });
 }
 
-/** Returns the listing of a message that lacks some of its fields. Most messages need none. */
+/** Returns the listing of a message whose header lacks some fields. Most messages need no listing. */
 function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Listed {
   const { subject, from, links } = entry;
   const complete = subject !== null && from !== null && links.node !== null;
@@ -335,7 +335,7 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
     subject: decodeListedText(row.subject ?? ''),
     from: `${decodeListedText(row.sender_name ?? '')} ${row.sender_address ?? ''}`,
     senders: exactAddress(`<${sender}>`) === undefined ? [] : [sender],
-    // No other message can reference one without a usable Message-ID, so its own ID is used.
+    // No message can reference one that has no usable Message-ID, so its own ID is used.
     node: id === null ? hash47(row.id.toString('hex')) : threadNode(id),
   };
 }

@@ -44,7 +44,7 @@ interface ListBounds {
 const SHOWN = `p.folder_id, p.generation, p.uid, m.size, m.date, m.subject, m.sender_name,
   m.sender_address, m.message_id, seen.time AS first_seen`;
 
-/** The parts of a list query. With CROSS joins, SQLite follows the index of places in docid order and need not sort. */
+/** Returns the parts of a list query. CROSS joins keep SQLite in docid order, without sorting. */
 function armsOf(isInFolder: boolean) {
   const within = (docid: string, folder: string) =>
     `${docid} >= :low AND ${docid} < :high${isInFolder ? ` AND ${folder} = :folder` : ''}`;
@@ -130,13 +130,13 @@ export interface ListedPlace {
   readonly docid: number;
 }
 
-/** With more folders, one walk over all places is cheaper than merging one per folder. */
+/** For more folders than this, one walk over all places is cheaper than merging one walk per folder. */
 const MERGED_FOLDERS = 64;
 
 /**
- * Lists places, newest first, then by folder and UID; oldest first is the exact reverse. The order follows the
- * message's received date, not the copy's. The connection cannot write until the list is drained or returned, because
- * it holds a read transaction.
+ * Lists places newest first, then by folder and UID, or in exactly the reverse order. Sorts by the received date of the
+ * message rather than of the copy. Holds a read transaction, so the connection cannot write until the list is drained
+ * or closed.
  */
 export function* listMessages(
   connection: Connection,
@@ -244,13 +244,13 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
 }
 
 /**
- * Converts docids for URLs. The low bits of a docid count the messages received in its second in all mailboxes, so a
- * reader of some mailboxes gets ranks among the visible messages instead.
+ * Converts docids for URLs. A docid's low bits count the messages received in the same second in all mailboxes. A
+ * reader of some mailboxes therefore gets ranks among the visible messages instead.
  */
 export interface ListPositions {
   /** Returns the position for continuing a list after a docid. */
   shown(docid: number, direction: Direction): number;
-  /** Returns the docid to continue after. The position may be any input. */
+  /** Returns the docid to continue after. Accepts any position. */
   meant(position: number, direction: Direction): number;
 }
 
@@ -270,7 +270,7 @@ export function scopedPositions(connection: Connection, scope: Scope): ListPosit
     shown(docid, direction) {
       const base = docidBaseOf(docid);
       const passed = inSecond(base);
-      // The rank of the last message passed. For oldest first, of the last one up to the docid.
+      // Newest first, the rank of the last message passed. Oldest first, the rank of the last message up to the docid.
       return direction === 'newest'
         ? base + passed.filter((one) => one < docid).length
         : Math.max(0, base + passed.filter((one) => one <= docid).length - 1);
@@ -278,7 +278,7 @@ export function scopedPositions(connection: Connection, scope: Scope): ListPosit
     meant(position, direction) {
       const base = docidBaseOf(position);
       const known = inSecond(base)[position - base];
-      // No message has this rank. Newest first, none from this second has been passed yet; oldest first, all have.
+      // No message has this rank: newest first, none from this second has been passed; oldest first, all have.
       return known ?? base + (direction === 'newest' ? DOCIDS_PER_SECOND : DOCIDS_PER_SECOND - 1);
     },
   };
@@ -311,7 +311,7 @@ export interface UnverifiedPlace extends Place {
   readonly since: number;
 }
 
-/** Rows are read in chunks, so that no statement remains open and the caller may write between rows. */
+/** Rows per chunk. Reading in chunks leaves no statement open, so the caller can write between rows. */
 const CHUNK = 1_000;
 
 const OPENED = 'uid, docid, flag_set, fingerprint, assumed, held, from_commit';
@@ -359,7 +359,7 @@ export function placeQueries(connection: Connection) {
     since: row.from_commit,
   });
   return {
-    /** Yields a generation's open places with UIDs from `from` to `to`, both included, in ascending order. */
+    /** Yields a generation's open places in ascending UID order, from `from` to `to` inclusive. */
     *open({
       folder,
       generation,
@@ -410,7 +410,7 @@ export function placeQueries(connection: Connection) {
     /** Returns a folder's generations with open places. There are several while the deletion guard keeps old ones. */
     openGenerations: (folder: number) =>
       connection.all(GENERATIONS_OPEN, { folder_id: folder }).map((row) => row.generation),
-    /** Returns a mailbox's places that were only matched, not downloaded, in commits up to `before`, oldest first. */
+    /** Returns a mailbox's places matched without download in commits up to `before`, oldest first. */
     assumed: ({ host, mailbox }: MailboxKey, before: number, limit: number) =>
       connection
         .all(ASSUMED, { host, mailbox, before, limit })
@@ -423,10 +423,10 @@ export type PlaceQueries = ReturnType<typeof placeQueries>;
 
 export const DOCIDS_PER_DAY = DOCIDS_PER_SECOND * 86_400;
 
-/** A message's places, as ascending numbers of folders and mailboxes. */
+/** The folders and mailboxes of a message's places, as ascending numbers. */
 export interface PlaceSet {
   readonly current: readonly number[];
-  /** The folders that it was in last, if it has no current place. */
+  /** The last known folders, if the message has no current place. */
   readonly last: readonly number[];
   /** Includes past mailboxes. */
   readonly mailboxes: readonly number[];

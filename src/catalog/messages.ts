@@ -76,8 +76,8 @@ export function messageQueries(connection: Connection, scope?: Scope) {
   };
   return {
     /**
-     * Returns a message whose bytes are known. One that lost them to a damaged log is not found, so that it is stored
-     * again.
+     * Returns a message whose bytes are known. A message that lost its bytes to log damage is not found, so that it is
+     * stored again.
      */
     find(id: MessageId): FoundMessage | undefined {
       const found = record(RECORD_MESSAGE, id);
@@ -107,7 +107,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     /** Returns whether a message was purged deliberately and must not be fetched again. */
     isForgotten: (id: MessageId) => tombstone(id) !== undefined,
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
-    /** Returns up to ten purged messages. `time` is milliseconds since the epoch. */
+    /** Returns up to ten purged messages. `time` is in milliseconds since the epoch. */
     purgedByPrefix(prefix: string) {
       const bounds = prefixBounds(prefix);
       if (bounds === undefined || scope !== undefined) return [];
@@ -122,7 +122,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       const bounds = prefixBounds(prefix);
       return bounds === undefined ? 0 : (connection.get(PREFIX_COUNT, bounds)?.n ?? 0);
     },
-    /** Accepts hex digits in either case. */
+    /** Finds a message by a prefix of its ID, in hex digits of either case. */
     byPrefix(prefix: string): IdMatch {
       const found = beginning(prefix);
       const [first] = found;
@@ -137,7 +137,7 @@ export function readableText<T extends string | null>(text: T): T | string {
   return text === null ? text : decodeListedText(text);
 }
 
-/** Returns the sender in the listing for display. Null if there is none. */
+/** Returns the listing's sender for display, or null. */
 export function displaySender({
   sender_name: name,
   sender_address: address,
@@ -167,7 +167,7 @@ export interface ChosenPlaces extends MailboxKey {
 export interface RemovalEffect {
   readonly parts: readonly RemovedRange[];
   readonly places: number;
-  /** Messages without any other place. */
+  /** Messages that have no other place. */
   readonly going: readonly (FoundMessage & { readonly id: MessageId })[];
   readonly staying: number;
   /** Messages that were never fetched completely. */
@@ -269,7 +269,7 @@ const QUARANTINED = selectBy(
   UID,
   'ORDER BY id',
 );
-/** Finds the last full sync of a folder, from a commit (included) to another (excluded). */
+/** Finds a folder's last full sync between two commits, the first inclusive and the second exclusive. */
 const COMPARED = sqlQuery<
   { folder: number; generation: number; from: number; to: number },
   { since: string }
@@ -309,7 +309,7 @@ export function history(
   return lines.sort((a, b) => a.commit - b.commit);
 }
 
-/** When a message was last known to be in a place where a later commit found it missing. */
+/** The last time at which a message was known to be in a place, before a later commit found it missing. */
 export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'uid'> {
   /** When it was found missing, in milliseconds since the epoch. */
   readonly found: number;
@@ -317,7 +317,7 @@ export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'u
   readonly seen: number;
 }
 
-/** Returns when a message was last known to be in each place that ended. Omits an end if no full sync proves it. */
+/** Returns when a message was last known to be in each ended place. Omits ends that no full sync proves. */
 export function lastSeen(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -486,7 +486,7 @@ export function deletedQueries(connection: Connection) {
     },
     removable: (chosen: readonly ChosenPlaces[]) => removable(connection, chosen),
     placesOf: (docid: number) => placesOf(docid, folderRows(connection)),
-    /** Returns, by folder, the start of the last complete reconciliation, which accounts for every UID. */
+    /** Returns the start of each folder's last complete reconciliation, which accounts for every UID. */
     confirmed() {
       const rows = connection.all(CONFIRMED, {});
       return new Map(rows.map(({ folder_id, since }) => [folder_id, Date.parse(since)]));
@@ -564,7 +564,7 @@ export function quarantineQueries(connection: Connection) {
 }
 
 export interface BlobPositions {
-  /** Undefined for a blob without readable bytes. @throws `catalog-damaged`, `catalog-io` */
+  /** Returns the blob's position if any readable record contains it. @throws `catalog-damaged`, `catalog-io` */
   readonly of: (hash: BlobHash) => Position | undefined;
   close(): void;
 }

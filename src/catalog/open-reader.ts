@@ -168,7 +168,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
   };
 }
 
-/** Undefined unless exactly one purged message has this ID or prefix. */
+/** Returns the purged message with this ID or prefix; undefined if none or several match. */
 export function findPurgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
   if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
   const [purged, other] = catalog.messages.purgedByPrefix(typed);
@@ -183,7 +183,7 @@ export interface CatalogLag {
 }
 
 /**
- * Returns how far a catalog lags behind its log. Null if it is up to date, or a writer will update it. Ignores damage
+ * Returns how far a catalog lags behind its log, or null if it is up to date or a writer will update it. Ignores damage
  * to the log, which verification reports.
  *
  * @param reachedNow returns the number of the catalog's last commit
@@ -196,7 +196,7 @@ export function catalogLag(dataDir: string, reachedNow: () => number): CatalogLa
   return last > reached ? { reached, last } : null;
 }
 
-/** Tries the lock. Used only if the catalog is behind. */
+/** Reports whether a writer holds the lock. Used only if the catalog is behind. */
 function hasWriter(dataDir: string): boolean {
   try {
     tryLock(dataDir);
@@ -233,7 +233,7 @@ export function openReader({ globals, environment, report, only }: LocatingConte
 /**
  * Opens the archive in a directory read-only.
  *
- * @param segments where remote segments come from; by default, all are local
+ * @param segments source of remote segments; by default, all are local
  */
 export function openReaderAt(
   dataDir: string,
@@ -276,7 +276,7 @@ function openCurrentCatalog(dataDir: string, options: CatalogOptions): Catalog {
   }
 }
 
-/** Returns the last commit in the catalog being rebuilt. Undefined if there is none, or it is not readable yet. */
+/** Returns the last commit in a catalog being rebuilt, or undefined if none is readable yet. */
 function rebuiltCommit(dataDir: string): number | undefined {
   try {
     const connection = openForReading(rebuildFile(dataDir));
@@ -326,17 +326,17 @@ export type UnwrittenState = 'result' | 'damage' | 'sample' | 'segments' | 'run'
 
 export type LocatingContext = Pick<EngineContext, 'globals' | 'environment' | 'report' | 'only'>;
 
-/** Everything below the front end accesses the process only through this. */
+/** Process state for code below the front end, which must not access the process directly. */
 export interface EngineContext {
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
   readonly environment: ProcessEnvironment;
-  /** The only archive to read, and its segments. No configuration is looked up. */
+  /** Limits reading to this archive and its segments, without looking up a configuration. */
   readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly report: (event: EngineEvent) => void;
-  /** The front end's wording, for the state and for the facts of other errors. */
+  /** Wording of the front end, used in the state and in the facts of other errors. */
   readonly words: {
     readonly finding: (finding: Finding) => string;
     readonly error: (error: unknown) => string;

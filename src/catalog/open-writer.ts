@@ -42,13 +42,13 @@ export interface Writer {
   readonly sealer: Sealer;
   readonly segments: SegmentStore;
   readonly purges?: PurgeJournal;
-  /** Directory for large sources before they are in the log. */
+  /** Directory for large sources that are not in the log yet. */
   readonly spoolDir: string;
   close(): Promise<void>;
 }
 
 /**
- * Takes the lock, opens log, catalog and state, and updates the catalog from the log.
+ * Takes the lock, opens the log, catalog and state, and updates the catalog from the log.
  *
  * @param configuredCodec `archive.codec` of a configuration that is already loaded
  * @throws network-file-system, archive-in-use, and errors from `locateCodec`; family `damage` if the log is damaged
@@ -102,8 +102,8 @@ export async function openWriter(
 }
 
 /**
- * Opens a catalog for writing. If it has an earlier version, it is first rebuilt from the log, which must be intact and
- * contain the catalog's last commit. The caller holds the archive's lock.
+ * Opens a catalog for writing. A catalog with an earlier version is first rebuilt from the log, which must be intact
+ * and contain the catalog's last commit. The caller holds the archive's lock.
  *
  * @throws errors from `openCatalog`; `log-damaged` and `rebuild-interrupted`, which leave the old catalog unchanged
  */
@@ -211,15 +211,15 @@ export async function removeCatalogs(dataDir: string): Promise<boolean> {
   const folder = dirname(file);
   if (!existsSync(folder)) return false;
   const names = readdirSync(folder).filter((name) => name.startsWith(basename(file)));
-  // The database goes before its log, which SQLite would replay into another database.
+  // Delete the database before its log, which SQLite would replay into another database.
   for (const name of names.sort()) rmSync(join(folder, name), { force: true });
   if (names.length > 0) await realFiles.syncFolder(folder);
   return names.length > 0;
 }
 
 /**
- * Updates a copy's catalog to the copy's last commit, texts included. Deletes one that cannot be updated, because
- * searches would silently miss new mail. The caller holds the copy's lock.
+ * Updates a copy's catalog to the copy's last commit, texts included. Deletes a catalog that cannot be updated, because
+ * its searches would silently miss new mail. The caller holds the copy's lock.
  *
  * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is left out of date, and the next copy resumes
  * the update

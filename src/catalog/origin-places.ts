@@ -6,8 +6,7 @@ import type { PlaceQueries } from './list.ts';
 import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
 import { flagMarks, MARK } from './sql.ts';
 
-/** The service's messages by UID, now or at a commit, in the generation of that time. Includes incomplete ones. */
-
+/** A folder at the service, now or at a commit, with its generation at that time. */
 export interface OriginFolder {
   readonly id: number;
   readonly path: string;
@@ -20,7 +19,7 @@ export interface OriginFolder {
 /** The messages in a folder, as parallel arrays. */
 export interface OriginUids {
   readonly uids: Float64Array;
-  /** Row numbers: that of a place, or minus that of an incomplete message. */
+  /** Row number of a place, or the negated row number of an incomplete message. */
   readonly rows: Float64Array;
   readonly flagSets: Uint32Array;
   readonly unread: number;
@@ -45,7 +44,7 @@ export interface OriginPlace {
 export interface OriginFacts {
   /** Bytes. */
   readonly size: number;
-  /** When it was received, in milliseconds since the epoch. Minus infinity if there is no date. */
+  /** When it was received, in milliseconds since the epoch; minus infinity for an undated message. */
   readonly date: number;
 }
 
@@ -169,7 +168,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       const date = found.date ?? (hasDate(found.docid) ? receivedAt(found.docid) : NO_DATE);
       return { size: found.size, date };
     },
-    /** @param row of `OriginUids`. Valid until the next commit, because purges free rows, which are reused. */
+    /** @param row from `OriginUids`; valid until the next commit, because purges free row numbers for reuse */
     place(row: number) {
       const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;
       const found = row > 0 ? stored : connection.get(QUARANTINE, { row: -row });
@@ -180,7 +179,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
   };
 }
 
-/** An open place, with what a new place needs to reuse its bytes. */
+/** An open place, with the data needed to reuse its bytes for a new place. */
 export interface PlacedMessage {
   readonly uid: number;
   readonly docid: number;
@@ -199,7 +198,7 @@ interface InGeneration {
   readonly folder: number;
   readonly generation: number;
 }
-/** A folder of a million messages needs a million numbers, but not as many row objects. */
+/** Reading in chunks avoids a row object for each of a million messages. */
 const CHUNK = 5_000;
 type Stretch = InGeneration & { readonly after: number; readonly limit: number };
 

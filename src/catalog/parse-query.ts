@@ -19,13 +19,13 @@ import { QUERY_LIMIT, type Token, tokenize } from './query-lexer.ts';
 /** Maximum words and phrases in one query, including all spellings. */
 const SPELLINGS_LIMIT = 64;
 
-/** Two letters for one with a mark. The plain letter is not needed, because the index folds both to it. */
+/** Two-letter spellings of marked letters. Plain letters are omitted, because the index folds the marks away. */
 const LONG: Readonly<Record<string, string>> = { ä: 'ae', ö: 'oe', ü: 'ue', å: 'aa', ø: 'oe' };
 const VARIABLE = /[äöüåø]|[aou]e|aa/giu;
 
 /**
  * Returns a query that finds every spelling of an umlaut: Müller finds Mueller, and vice versa. The same applies to å,
- * ø and their pairs of letters. The index itself folds ß, æ and œ to ss, ae and oe.
+ * ø and their two-letter spellings. The index itself folds ß, æ and œ to ss, ae and oe.
  *
  * @throws search-too-complex
  */
@@ -102,7 +102,7 @@ const TERM_LIMIT = 50;
 const PREFIX_LIMIT = 6;
 /** Minimum characters before a star. In a script without spaces, one is enough. */
 const PREFIX_LEAST = 2;
-/** Maximum words in a phrase as the index counts them (`a*a*a` is the phrase "a a a"). It opens a list for each. */
+/** Maximum words per phrase as the index counts them: `a*a*a` is the phrase "a a a". Each word opens a list. */
 const PHRASE_LIMIT = 100;
 const NEAR_LIMIT = 5;
 const UNSPACED = lazy(
@@ -125,7 +125,7 @@ export function parseQuery(query: string, context: ParseContext): SearchQuery {
   return new Parser(query, tokens, context).query();
 }
 
-/** The operator before a bracket applies to everything in it. */
+/** An operator before a bracket, which applies to everything in it. */
 interface Within {
   readonly operator: string;
   readonly start: number;
@@ -164,7 +164,7 @@ class Parser {
     return this.#anySpelling ? respelled(node) : node;
   }
 
-  /** Undefined if everything was ignored, in which case the caller omits it. */
+  /** Returns undefined if every part was ignored; the caller then omits the node. */
   #or(within: Within | undefined): SearchNode | undefined {
     const nodes: SearchNode[] = [];
     let alternatives = 0;
@@ -430,7 +430,7 @@ class Parser {
 const EMOJI = lazy(() => /\p{Emoji_Presentation}|\p{Emoji}\ufe0f\u20e3?|[0-9#*]\u20e3/gu);
 const LETTER = lazy(() => /[\p{L}\p{N}\p{Co}]/u);
 
-/** Returns whether a text contains a word once the index has folded it. */
+/** Reports whether a text still contains a word after the index has folded it. */
 function hasWord(text: string): boolean {
   return isAscii(text)
     ? /[0-9A-Za-z]/.test(text)

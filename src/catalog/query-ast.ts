@@ -47,7 +47,7 @@ export interface TextNode {
   readonly span: Span;
 }
 
-/** A parsed query. Times are milliseconds since the epoch, half-open. Sizes are raw bytes, both ends included. */
+/** A parsed query. Times are milliseconds since the epoch, half-open. Sizes are raw bytes, inclusive. */
 export type SearchNode =
   | TextNode
   | { readonly kind: 'and' | 'or'; readonly nodes: readonly SearchNode[]; readonly span: Span }
@@ -71,9 +71,7 @@ export type SearchNode =
       readonly to: number | null;
       readonly span: Span;
     }
-  /**
-   * By the time of observation: when it was first stored, or when it was deleted at the service and has not come back.
-   */
+  /** By observation time: when it was first stored, or when it was deleted at the service without coming back. */
   | {
       readonly kind: 'observed';
       readonly what: 'added' | 'deleted';
@@ -94,7 +92,7 @@ export interface SearchQuery {
   readonly node: SearchNode;
   /** From `asof:`, in milliseconds since the epoch. */
   readonly asOf: number | null;
-  /** Words without a letter or digit, which no index holds. */
+  /** Words without letters or digits, which are not indexed. */
   readonly ignored: readonly Span[];
 }
 
@@ -138,7 +136,7 @@ const named =
   (kind: NamedKind): Operator =>
   (value, span) => ({ kind, value: plain(value), span });
 
-/** A name that must match entirely. */
+/** Matches whole names only. */
 const exact =
   (kind: NamedKind): Operator =>
   (value, span, ...rest) => {
@@ -148,7 +146,7 @@ const exact =
     return named(kind)(value, span, ...rest);
   };
 
-/** Maps, because users may type keys that every object has, such as `constructor`. */
+/** A Map, because users can type keys that every object has, such as `constructor`. */
 const HAS: ReadonlyMap<string, 'attachment' | 'inline'> = new Map([
   ['attachment', 'attachment'],
   ['attachments', 'attachment'],
@@ -283,7 +281,7 @@ export const AS_OF = 'asof';
 /** With `any`, words match every spelling of their umlauts. Applies to the whole query. */
 export const SPELLING = 'spelling';
 
-/** For help and suggestions, without aliases. */
+/** Operator names for help and suggestions, without aliases. */
 export const OPERATOR_NAMES: readonly string[] = [
   ...['from', 'to', 'cc', 'bcc', 'recip', 'contact', 'subject', 'body', 'filename', 'mime', 'has'],
   ...[
@@ -339,7 +337,7 @@ export function checkSpelling(value: OperatorValue): void {
   if (plain(value).toLowerCase() !== 'any') throw badValue(value, SPELLING, ['any']);
 }
 
-/** Returns the time that `asof:` means: the end of a period of a day or longer, otherwise the time itself. */
+/** Returns the time that `asof:` refers to: the end of a period of a day or longer, otherwise the time itself. */
 export function resolveAsOf(value: OperatorValue, context: ParseContext, name: string): number {
   const { to } = period(value, context, name);
   // The last included millisecond.

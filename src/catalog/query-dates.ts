@@ -116,7 +116,7 @@ function utc(y: number, month: number, day: number, h: number, m: number, s: num
   return date.getTime();
 }
 
-/** What a date in a query stands for: a day, month, year or single moment. Half-open. */
+/** The period that a date in a query denotes: a day, month, year or single moment. Half-open. */
 export interface Period {
   readonly from: number;
   readonly to: number;
@@ -157,7 +157,7 @@ export function readDate(text: string, context: ParseContext): DateReading {
   return { problem: UNCLEAR.test(text) ? 'ambiguous' : 'unreadable' };
 }
 
-/** Returns the time that many units ago. Days and longer units follow the calendar of the zone. */
+/** Returns the time `count` units ago. Days and longer units follow the calendar of the zone. */
 function timeAgo(count: number, unit: string, context: ParseContext): number {
   const ms = UNIT_MS[unit];
   if (ms !== undefined) return context.now - count * ms;
@@ -172,7 +172,7 @@ function timeAgo(count: number, unit: string, context: ParseContext): number {
   return localMoment({ ...shifted, year: Math.max(0, shifted.year) }, context.timeZone);
 }
 
-/** Undefined for anything but an age, such as `3d`. */
+/** Returns the time that an age such as `3d` refers to; undefined for any other text. */
 export function readAgo(text: string, context: ParseContext): number | undefined {
   const ago = AGO.exec(text.toLowerCase());
   return ago === null ? undefined : timeAgo(Number(ago[1]), ago[2] ?? '', context);

@@ -20,7 +20,7 @@ type Parameter<N extends string> = N extends `${string} = ${string}`
   : N extends `+${infer Name}`
     ? Name
     : N;
-/** A list of columns such as `'id, uid'`. A long one may be in several parts. */
+/** A list of columns such as `'id, uid'`. Long lists may be split into several parts. */
 type Columns<T extends Table, L extends string> =
   Parameter<Names<L>> extends keyof Row<T> ? L | readonly L[] : never;
 type Values<T extends Table, L extends string> = Pick<Row<T>, Parameter<Names<L>> & keyof Row<T>>;
@@ -94,16 +94,16 @@ export function deleteBy<T extends Table, K extends string>(
   return lazy(() => `DELETE FROM ${table} ${where(keys)} ${rest}`, keys);
 }
 
-/** Returns a query in SQL with parameters such as `:docid`. The caller declares the rows. */
+/** Returns a query in SQL with parameters such as `:docid`. The caller declares the row type. */
 export function sqlQuery<P extends object, R>(sql: string): Query<P, R> {
   const names = [...sql.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
   return lazy(() => sql.replaceAll(/:\w+/g, PLACE), names);
 }
 
 /**
- * The plus does not change the value. It hides the value from SQLite's planner, which would otherwise prepare the
- * statement again for each value (15 µs), as in every join by `docid = ?`. The catalog has no statistics (sqlite_stat4)
- * that would make the plan depend on values.
+ * The plus does not change the value but hides it from SQLite's planner. Otherwise, SQLite would prepare a join by
+ * `docid = ?` again for each value (15 µs). The catalog has no statistics (sqlite_stat4) that would make the plan
+ * depend on values.
  */
 const PLACE = '+?';
 

@@ -46,18 +46,18 @@ interface FoldLogOptions {
   };
   readonly segments?: ScanOptions['segments'];
   /**
-   * A commit that the log must contain. Errors before it, a different commit in its place or an earlier end is damage.
+   * A commit that the log must contain. Errors before it, a different commit in its place or an earlier end are damage.
    */
   readonly expected?: ExpectedCommit | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
-  /** Once a transaction has this many records, it takes no more batches. */
+  /** Number of records after which a transaction takes no more batches. */
   readonly records?: number | undefined;
   readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
-  /** Called after each transaction. The next one waits for it. */
+  /** Called after each transaction and awaited before the next one. */
   readonly folded?: (() => Promise<void>) | undefined;
   readonly inflated?: ScanOptions['inflated'];
-  /** Called for each damaged part. If it throws, folding stops, and everything before that part has been folded. */
+  /** Called for each damaged part. If it throws, folding stops at that part. */
   readonly onDamage: (damage: LogDamage) => void;
 }
 
@@ -78,7 +78,7 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   let messages = 0;
   let records = 0;
   let damaged = false;
-  /** The position read, and whether damage follows it. */
+  /** The position reached, and whether damage follows it. */
   let end = { segment: 0, number: 0, isDamaged: false };
   let batches: CommittedBatch[] = [];
   const flush = async () => {
@@ -117,8 +117,8 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
 }
 
 /**
- * Folds the commits that the catalog lacks, such as after a crash between a commit and its fold. Called by the writer
- * on opening.
+ * Folds commits missing from the catalog, for example after a crash between a commit and its fold. The writer calls
+ * this on opening.
  *
  * @throws `log-damaged` at the first damage, without folding later batches; use `rebuild` instead. A log that ends
  * before the catalog's commit, or has a different one in its place, is also damaged.
@@ -202,7 +202,7 @@ interface RebuildOptions {
   /** If omitted, attachment texts wait for the next sync run. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
-  /** The last commit of the old catalog. Errors before it and an earlier end of the log are both damage. */
+  /** The last commit of the old catalog. Errors before it and an earlier end of the log are treated as damage. */
   readonly expected?: ExpectedCommit | undefined;
   /** Stops at the first damage instead of folding later batches. */
   readonly wholeLogOnly?: boolean | undefined;
@@ -253,7 +253,7 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
       result = await fill(catalog, options, false);
     }
     if (signal.aborted) throw rebuildError('rebuild-interrupted', { commits: result.commits });
-    // A reader of its progress may have blocked the checkpoint. Without it, the file is not complete.
+    // A reader checking progress may have blocked the checkpoint, without which the file is incomplete.
     if (!catalog.checkpoint()) throw catalogError('catalog-busy', { file: fresh });
     if (options.keepAs !== undefined && existsSync(file)) {
       unread = keepDatabase(file, options.keepAs);

@@ -25,7 +25,7 @@ export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
   flagSets(): readonly FlagSetRow[];
   byIdPrefix(prefix: string): readonly number[];
-  /** Return a message's thread, or the thread of a Message-ID. Undefined if there is none. */
+  /** Return the thread of a message or Message-ID, if there is one. */
   threadOf(docid: number): MemberSet | undefined;
   threadNaming(messageId: string): MemberSet | undefined;
   /** Returns all past and present names. A query for a past name is valid but matches nothing. */
@@ -41,7 +41,7 @@ export interface UnknownName {
   readonly suggestion: string | null;
   /** The existing names, if there are few enough to list. */
   readonly candidates: readonly string[];
-  /** False for a past name, or for a configured account without mail. An empty result is correct in these cases. */
+  /** False for a past name or a configured account without mail, for which an empty result is correct. */
   readonly never: boolean;
 }
 
@@ -333,7 +333,7 @@ export function candidateConditions(conjunct: Conjunct, view: View): string[] {
   ];
 }
 
-/** Combines conditions on one place: `in:INBOX is:unread` means unread in INBOX. Each folder needs its own place. */
+/** Combines conditions on one place: `in:INBOX is:unread` means unread in INBOX. Each folder needs a separate place. */
 export function mergePlaceConditions(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const states = places.filter(({ folders }) => folders === null);
   const inFolders = places.filter(({ folders }) => folders !== null);
@@ -364,7 +364,7 @@ export function isCurrent({ asOf, scope }: View): string {
   return scope === null ? '(m.open_places > 0)' : isOpen(inScope(scope));
 }
 
-/** True if a current place meets the condition, or the last place if there is no current one. */
+/** Returns SQL that tests whether a current place, or else the last one, meets the condition. */
 export function placeCondition(place: PlaceCondition, { asOf, scope }: View): string {
   const ours = inScope(scope);
   const condition = `${ofPlace(place)}${ours}`;
@@ -399,7 +399,7 @@ export function observedCondition({ what, low, high, except }: ObservedChange, v
     .concat(')');
 }
 
-/** Restricts a place `q` to a scope. Appended to other conditions. */
+/** Returns a condition that restricts a place `q` to a scope, for appending to others. */
 function inScope(scope: Scope | null): string {
   return scope === null ? '' : ` AND q.folder_id IN ${scopedFolders(scope)}`;
 }
@@ -421,7 +421,7 @@ function openAt(commit: number, condition: string): string {
 }
 
 /**
- * True if one of the places that ended last before a commit met the condition.
+ * Returns SQL that tests whether one of the places that ended last before a commit met the condition.
  *
  * @param ours see `inScope`
  */
@@ -441,7 +441,7 @@ function endedBy(commit: number, ours: string): string {
 export interface PlaceCondition {
   readonly folders: readonly number[] | null;
   readonly flagSets: readonly number[] | null;
-  /** The partial index that contains such places, if one exists. */
+  /** Partial index that contains matching places, if one exists. */
   readonly indexed: 'unread' | 'starred' | null;
 }
 
@@ -452,14 +452,14 @@ export interface MemberSet {
 
 export interface ObservedChange {
   readonly what: 'added' | 'deleted';
-  /** Both included. */
+  /** Both are inclusive. */
   readonly low: number;
   readonly high: number;
-  /** Commits between them whose time is outside the range, because the clock was set back. */
+  /** Commits within the bounds whose time is outside the range, because the clock was set back. */
   readonly except: readonly number[];
 }
 
-/** A query after its names were resolved. `fts` is an FTS5 expression built here. */
+/** A query with resolved names. `fts` is an FTS5 expression built here. */
 export type Predicate =
   | { readonly op: 'and' | 'or'; readonly parts: readonly Predicate[] }
   | { readonly op: 'not'; readonly part: Predicate }
@@ -663,7 +663,7 @@ function isPossible({ low, high, sizeLow, sizeHigh, places, members }: Conjunct)
   );
 }
 
-/** Undefined if the full-text index cannot evaluate the predicate alone. */
+/** Returns the predicate as an FTS5 expression; undefined if the full-text index alone cannot evaluate it. */
 function ftsExpression(predicate: Predicate): string | undefined {
   switch (predicate.op) {
     case 'fts':
@@ -708,10 +708,7 @@ export class ObservedCommits {
     private readonly view: View,
   ) {}
 
-  /**
-   * Returns the commits from `from` (included) to `to` (excluded), milliseconds since the epoch. Undefined if there are
-   * none.
-   */
+  /** Returns the commits from `from` (included) to `to` (excluded), milliseconds since the epoch, if there are any. */
   between(from: number | null, to: number | null): Omit<ObservedChange, 'what'> | undefined {
     const isWithin = [
       ...(from === null ? [] : [`time >= ${from}`]),
@@ -728,17 +725,14 @@ export class ObservedCommits {
     return { low, high, except };
   }
 
-  /**
-   * Returns the half-open docid range of these messages, most of which were received at that time. Null if they may be
-   * anywhere.
-   */
+  /** Returns the half-open docid range of these messages, most of which were received at that time; null if unknown. */
   docidsOf({
     what,
     low,
     high,
   }: ObservedChange): { readonly low: number; readonly high: number } | null {
     const { asOf, scope } = this.view;
-    // A mailbox may receive an old message later, and a deleted message may have come back.
+    // A mailbox can receive an old message later, and a deleted message can have come back.
     if (scope !== null || (what === 'deleted' && asOf !== null)) return null;
     const rows =
       what === 'added'

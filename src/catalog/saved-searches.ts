@@ -7,8 +7,8 @@ import type { EngineContext } from './open-reader.ts';
 import type { SearchNode } from './query-ast.ts';
 
 /**
- * Returns hosts by lower-case account name, for queries with `account:`. Empty for other queries, and without a
- * configuration. Reads no other fields of the file, so that searching works even if they are invalid.
+ * Returns hosts by lower-case account name, for queries with `account:`. Returns none for other queries or if there is
+ * no configuration. Ignores all other fields of the file, so that searching works even if they are invalid.
  */
 export function accountHosts(
   node: SearchNode,
@@ -49,7 +49,7 @@ const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_-]{0,63}$/u;
 /** `@name` as a separate word. An address or domain has a dot, or text before the @. */
 const USED = /(?<=^|[\s({-])@([\p{L}\p{N}][\p{L}\p{N}_-]*)(?=$|[\s)}])/gu;
 
-/** Creates no file, so that it works on a read-only disk. */
+/** Reads the saved searches without creating a file, so that it works on a read-only disk. */
 export function readSavedSearches(dataDir: string): SavedSearch[] {
   const state = readState(dataDir);
   try {
@@ -86,7 +86,7 @@ export function saveSearch(
 /**
  * Saves a query under a name in an open state; undefined deletes the name.
  *
- * @param field the input field or option of the name, for the error
+ * @param field input field or option to name in the error
  * @throws usage-option
  */
 export function saveSearchIn(

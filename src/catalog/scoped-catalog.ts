@@ -52,13 +52,13 @@ class OwnCommits {
     return this.#numbers.length;
   }
 
-  /** Returns the scope's number for a commit, or for the last one before it. 0 before the first. */
+  /** Returns the scope's number for a commit, or for the last one before it; 0 before the first. */
   numberOf(commit: number): number {
     this.#catchUp();
     return countUpTo(this.#numbers, commit);
   }
 
-  /** Returns the commit in force at a time. Times are milliseconds since the epoch. */
+  /** Returns the last commit at or before a time. Times are in milliseconds since the epoch. */
   at(time: number): { readonly number: number; readonly time: number } | null {
     const number = this.numberOf(commitAt(this.connection, time));
     const made = this.timeOf(number);
@@ -92,7 +92,7 @@ class OwnCommits {
   }
 }
 
-/** How far commits have been read, and rows in the tables without an index by commit. */
+/** The last commit read, and the last rows read from tables without a commit index. */
 interface Read {
   readonly commit: number;
   readonly span: number;
@@ -236,7 +236,7 @@ export function scopedCatalog(
   };
 }
 
-/** Returns queries that throw. Readers of some mailboxes do not need them, and they cannot be limited. */
+/** Replaces queries that cannot be limited with ones that throw. Readers of some mailboxes do not need them. */
 function withheld<Q extends object>(queries: Q): Q {
   const refusals = Object.keys(queries).map((name) => [
     name,

@@ -23,7 +23,7 @@ const FIRST = 1_000;
 const GROWTH = 4;
 /** A list of docids takes about 16 bytes per message. */
 const LONGEST = 65_536;
-/** The limit if each message is checked, which takes about 10 µs. */
+/** Limit if each message must be checked, which takes about 10 µs. */
 const MAX_ASKED = 8_192;
 
 /**
@@ -258,7 +258,7 @@ function listPlace(place: PlaceCondition, range: Range): Sql {
     ...(folders === null ? [] : [`p.folder_id IN (${folders.join(', ')})`]),
     ...(flagSets === null ? [] : [`p.flag_set IN (${flagSets.join(', ')})`]),
   ]);
-  // A message without a current place counts by its last one.
+  // A message without a current place is counted under its last one.
   return unionOf([
     current,
     checked(`m.open_places = 0 AND ${lastPlaceCondition(place, null)}`, range),
@@ -288,8 +288,8 @@ export interface SumsFilter {
 const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
 
 /**
- * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages. Undefined
- * for other queries, and for the past, which the sums do not cover.
+ * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages. Returns
+ * undefined for other queries, and for past times, which the sums do not cover.
  *
  * @param isIndexed whether the full-text index is complete; it resolves mailboxes
  */
@@ -337,7 +337,7 @@ function mailboxesMeant(expression: string): ReadonlySet<number> | undefined {
     : undefined;
 }
 
-/** Unread messages with the same folders and mailboxes. */
+/** Unread messages that share folders and mailboxes. */
 interface Group {
   /** The current folders in which they are unread, or the last ones if there are no current ones. */
   readonly folders: readonly number[];
@@ -348,7 +348,7 @@ interface Group {
 interface Kept {
   readonly commit: number;
   readonly groups: Map<string, Group>;
-  /** The progress of each walk: one over messages with current places, one over those without. */
+  /** Progress of the two walks: over messages with current places, and over those without. */
   readonly reached: number[];
   isComplete: boolean;
 }

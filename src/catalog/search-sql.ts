@@ -9,9 +9,9 @@ import {
 } from './resolve-query.ts';
 
 /**
- * SQL with its parameters: FTS5 expressions and docids. better-sqlite3 would bind a number as REAL, which FTS5 ignores,
- * so docids are bigints. Other numbers are part of the text. Docids are not, so that a continued search reuses its
- * prepared statement.
+ * SQL with its parameters: FTS5 expressions and docids. Docids are bigints, because better-sqlite3 would bind a number
+ * as REAL, which FTS5 ignores. Other numbers are part of the text. Docids are not, so that a continued search reuses
+ * its prepared statement.
  */
 export interface Sql {
   readonly sql: string;
@@ -71,7 +71,7 @@ export function walkStatements(
   });
 }
 
-/** Returns a statement that counts a conjunct. Undefined if one index is not enough. */
+/** Returns a statement that counts a conjunct; undefined if one index is not enough. */
 export function countStatement(conjunct: Conjunct, view: View): Sql | undefined {
   if (candidateConditions(conjunct, view).length > 0) return undefined;
   if (needsMatch(conjunct)) {
@@ -123,7 +123,7 @@ export function unionOf(parts: readonly Sql[]): Sql {
   };
 }
 
-/** Returns the first `limit` candidates of each source, unsorted. They serve as a sample. */
+/** Returns an unsorted sample: the first `limit` candidates of each source. */
 function newestOf(
   conjunct: Conjunct,
   accessPath: { readonly by: 'match' } | Side,
@@ -186,7 +186,7 @@ interface Source {
 }
 
 /**
- * Returns the sources of a side's candidates. A message without a current place counts by its last one, so deleted
+ * Returns the sources of a side's candidates. A message without a current place is found by its last one, so deleted
  * messages are always included.
  */
 function sources(accessPath: Side, joined = true): readonly Source[] {
@@ -286,14 +286,14 @@ const TEXT_ALONE = 16;
 /** If the text has this many times more hits, only the side drives, and each candidate is checked in the index. */
 const SIDE_ALONE = 64;
 const SAMPLE = 32;
-/** Maximum candidates of a side in one list. */
+/** Maximum candidates from a side in one list. */
 const LISTED = 100_000;
-/** Maximum folders or flag sets of one filter that are walked in parallel. */
+/** Maximum folders or flag sets that one filter walks in parallel. */
 const TOGETHER = 16;
 /** Candidates in the first range of a walk. `both` counts those of the rarer side. */
 const STRETCH = { match: 2_000, side: 256, both: 512 };
 
-/** How dense a side's candidates are at the start of the walk. */
+/** Density of a side's candidates at the start of the walk. */
 interface Density<D> {
   readonly accessPath: D;
   readonly first: number | undefined;
@@ -386,7 +386,7 @@ function rateOf(
   return density(connection, conjunct, side, direction, rangeOf(connection, conjunct)).rate;
 }
 
-/** FTS5 merges all words with a prefix before it returns the first hit, so such a search is not split into ranges. */
+/** Reports whether a search must not be split into ranges. FTS5 merges all words with a prefix before its first hit. */
 function inOneGo(
   connection: Connection,
   conjunct: Conjunct,
@@ -411,7 +411,7 @@ function rivalsOf({ places, members, deleted }: Conjunct, { asOf, scope }: View)
     .filter(({ values }) => values.length <= TOGETHER)
     .map((some) => ({ by: some.column === 'node' ? 'message-id' : 'thread', members: some }));
   if (asOf !== null) return rivals;
-  // Within a scope, the other indexes do not tell whether a message is deleted.
+  // Within a scope, the other indexes do not show whether a message is deleted.
   if (scope !== null)
     return [
       ...rivals,
@@ -477,7 +477,7 @@ export class TimeLimit {
     return this.mayContinue !== undefined;
   }
 
-  /** @param docid the last one passed, whether it matches or not */
+  /** @param docid last docid passed, whether it matches or not */
   mayPass(docid: number, direction: Direction): boolean {
     if (this.stoppedAt === null && this.mayContinue?.() !== false) return true;
     // The walk that is furthest behind decides.
@@ -496,7 +496,7 @@ function isBehind(docid: number, other: number, direction: Direction): boolean {
   return direction === 'newest' ? docid < other : docid > other;
 }
 
-/** Yields the docids of all drives in order, without duplicates. Close it unless drained. */
+/** Yields the docids of all drives in order, without duplicates. Close the iterator unless it is drained. */
 export function* walkPaths(
   connection: Connection,
   drives: readonly PlannedWalk[],
@@ -547,10 +547,10 @@ function* stretches(
   }
 }
 
-/** Messages per part of a long walk. If searching a past time, each check takes about 10 µs. */
+/** Messages per part of a long walk. In a search of a past time, checking each one takes about 10 µs. */
 const PART = 4_096;
 
-/** Returns whether a walk may be split: each candidate is checked, and no part would merge a prefix again. */
+/** Reports whether a walk can be split: each candidate is checked, and no part would merge a prefix again. */
 function isCuttable({ conjunct }: PlannedWalk, view: View): boolean {
   const { has, lacks } = conjunct;
   return candidateConditions(conjunct, view).length > 0 && ![...has, ...lacks].some(hasPrefixStar);

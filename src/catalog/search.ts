@@ -98,7 +98,7 @@ function placesInOrder(rows: readonly PlaceRow[]): PlaceRow[] {
   );
 }
 
-/** Returns every place as it was at a commit, or as it last was before that. */
+/** Returns every place as of a commit, or its last state before that commit. */
 function placesAt(connection: Connection, docid: number, commit: number, view: View): PlaceRow[] {
   const { places, spans } = intervalsOf(connection, docid, view);
   const intervals = [...places, ...spans()].filter((row) => row.from_commit <= commit);
@@ -275,7 +275,7 @@ function rankedHits(has: readonly string[], most: number): number {
   return Math.ceil(most / Math.max(1, words / FEW_WORDS));
 }
 
-/** A hit has a fixed cost, so up to this number of words makes little difference. */
+/** Ranking has a fixed cost per hit, so up to this many words make little difference. */
 const FEW_WORDS = 3;
 const STAR_WEIGHT = 3;
 
@@ -283,8 +283,8 @@ const STAR_WEIGHT = 3;
 const STRINGS = /(?:- )?(?:meta : )?"[^"]*"/g;
 
 /**
- * Returns docids by bm25, best first, then newest first. Hits of several alternatives are ranked by the words of all of
- * them.
+ * Returns docids by bm25 rank, best first, then newest first. Hits from several alternatives are ranked by the words of
+ * all alternatives.
  *
  * @param inOrder all matches, newest first
  * @throws `search-too-complex`
@@ -370,7 +370,7 @@ export interface SearchRequest {
 export interface SearchResult {
   readonly hits: readonly SearchHit[];
   readonly unknown: readonly UnknownName[];
-  /** If `mayContinue` stopped the search, the docid to continue after. */
+  /** Docid to continue after if `mayContinue` stopped the search. */
   readonly stoppedAt: number | null;
 }
 
@@ -473,7 +473,7 @@ export function searchQueries(
       yield* inOrder(connection, drives, 'newest', view, watch);
       return watch.stoppedAt;
     },
-    /** Returns the place sets that match the query. Undefined if messages must be checked one by one. */
+    /** Returns the place sets that match the query; undefined if each message must be checked. */
     sumsFilter(request: CountRequest) {
       const { drives, view } = prepared(connection, ids, request);
       return sumsFilter(
@@ -512,7 +512,7 @@ export function searchQueries(
   };
 }
 
-/** Any search may throw `search-too-complex`. */
+/** Any search can throw `search-too-complex`. */
 export type SearchQueries = ReturnType<typeof searchQueries>;
 
 function shown({ sql, params }: Sql): string {
@@ -623,8 +623,8 @@ function inOrder(
 }
 
 /**
- * Returns whether to walk the indexes. A single alternative is always walked. With several, each walk could search far
- * for its next hit and check the same messages as the others, so there must be few candidates.
+ * Reports whether to walk the indexes. A single alternative is always walked. Several are walked only if there are few
+ * candidates, because each walk can search far for its next hit and check the same messages as the others.
  */
 function isWalked(
   connection: Connection,

@@ -1,7 +1,7 @@
 import { foldLetters, foldWord, isAscii, lazy, splitRuns, UNSPACED } from '../mail/normalise.ts';
 import type { SearchNode, TextField, TextNode } from './query-ast.ts';
 
-/** Consecutive words to find. With `prefix`, the last one is a prefix. `loose` words are within unspaced text. */
+/** Consecutive words to find. With `prefix`, the last one is a prefix. `loose` words occur in unspaced text. */
 export interface SoughtPhrase {
   readonly words: readonly string[];
   readonly prefix: boolean;
@@ -76,14 +76,14 @@ function sought({ text, prefix }: TextNode): SoughtPhrase[] {
 
 interface Cursor {
   readonly one: SoughtPhrase;
-  /** Everything before this was searched. */
+  /** Position up to which the text has been searched. */
   at: number;
   found: Range | undefined;
 }
 
 /**
- * Finds matches that differ at most in case. Nearly all do, and this is twenty times as fast as `findFrom`, which
- * accents and unspaced scripts need. The text is lower-cased once, and searched once per word.
+ * Finds matches that differ in case at most, as nearly all do. This is twenty times as fast as `findFrom`, which
+ * accents and unspaced scripts require. Lower-cases the text once and searches it once per word.
  */
 class PlainMatches {
   readonly #lower: string;
@@ -148,9 +148,9 @@ function findFolded(text: string, words: readonly SoughtPhrase[]): Range | undef
   return present.length === 0 ? undefined : findFrom(text, present, earliest.start, text.length);
 }
 
-/** Returns the ranges between dividers that contain a non-ASCII character. */
+/** Returns the ranges between dividers that contain at least one non-ASCII character. */
 function stretchesBeyondAscii(text: string): Range[] {
-  // `PlainMatches` searched nothing in that case.
+  // If lower-casing changes the length, `PlainMatches` has searched nothing.
   if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
   const found: Range[] = [];
   BEYOND_ASCII.lastIndex = 0;
@@ -165,7 +165,7 @@ function stretchesBeyondAscii(text: string): Range[] {
   return found;
 }
 
-/** Excludes the dividers of `isDivider`. */
+/** Excludes the characters that `isDivider` accepts. */
 const BEYOND_ASCII = /[^\0-\x7f\u00a0\u2010-\u2027\u2030-\u203d]/g;
 
 /** Spaces, control characters, and punctuation common in mail: dashes, quotation marks, dots, bullets. */
@@ -314,13 +314,13 @@ function wordEnd(text: string, at: number): number {
   return end - at < 20 ? end : whole(text, at);
 }
 
-/** Avoids splitting a surrogate pair. */
+/** Returns a position that does not split a surrogate pair. */
 function whole(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;
 }
 
-/** Replaces white space with single spaces, and adjusts the ranges. */
+/** Collapses white space into single spaces, and adjusts the ranges. */
 function folded(text: string, begin: number, end: number, found: readonly Range[]): Snippet {
   let start = begin;
   while (start < end && SPACE.test(text[start] ?? '')) start += 1;
@@ -442,7 +442,7 @@ function* matchesIn(
   }
 }
 
-/** Ends at nearby word boundaries. Omits matches that it would cut. */
+/** Returns a part that ends at nearby word boundaries. Omits matches that it would cut. */
 function stretch(text: string, from: number, to: number, found: readonly Range[]): Excerpt {
   const start = wordStart(text, Math.max(0, from));
   const end = wordEnd(text, Math.min(text.length, Math.max(start, to)));

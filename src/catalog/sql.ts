@@ -13,7 +13,7 @@ export function scopedFolders({ mailboxes }: Scope): string {
   return `(SELECT id FROM folders WHERE mailbox_id IN (${mailboxes.join(', ')}))`;
 }
 
-/** True in SQL if a JSON list of mailboxes includes one of the scope. */
+/** Returns an SQL condition that is true if a JSON list of mailboxes includes one in the scope. */
 export function includesScope(list: string, { mailboxes }: Scope): string {
   return `EXISTS (SELECT 1 FROM json_each(${list}) WHERE value IN (${mailboxes.join(', ')}))`;
 }
@@ -22,7 +22,7 @@ export function scopedPlaceSets(scope: Scope): string {
   return `(SELECT id FROM place_sets WHERE ${includesScope('mailboxes', scope)})`;
 }
 
-/** True in SQL if a message `m` is or was in a mailbox of the scope. */
+/** Returns an SQL condition that is true if a message `m` is or was in a mailbox in the scope. */
 export function isVisible(scope: Scope): string {
   return `m.place_set IN ${scopedPlaceSets(scope)}`;
 }
@@ -47,7 +47,7 @@ export interface Prefixed {
   readonly docid: number;
 }
 
-/** Returns the lowest and highest hash with a prefix of hex digits in either case. Undefined for other text. */
+/** Returns the lowest and highest hash with a prefix of hex digits in either case; undefined for other text. */
 export function prefixBounds(
   prefix: string,
 ): { readonly low: Buffer; readonly high: Buffer } | undefined {
@@ -118,7 +118,7 @@ const BITS: Readonly<Record<string, number>> = {
   $forwarded: MARK.forwarded,
 };
 
-/** Ignores flags without a bit. */
+/** Returns the bits for a set of flags, ignoring flags without a bit. */
 export function flagMarks(flags: FlagSet): number {
   return flags.reduce((marks, flag) => marks | (BITS[flag.toLowerCase()] ?? 0), 0);
 }
@@ -168,7 +168,7 @@ export class FlagSets {
     return stored;
   }
 
-  /** Clears the cache, because its numbers no longer exist after a rollback. */
+  /** Clears the cache after a rollback, which invalidates its numbers. */
   forget(): void {
     this.#known.clear();
   }
@@ -189,17 +189,17 @@ const IN_FORCE = sqlQuery<{ time: number }, { number: number }>(
 const BY_NUMBER = selectBy('commits', 'time', 'number');
 const LAST_NUMBER = selectBy('meta', 'commit_number', '');
 
-/** Returns the last commit that is not later than a time (milliseconds since the epoch). 0 before the first. */
+/** Returns the number of the last commit at or before a time in milliseconds since the epoch; 0 if there is none. */
 export function commitAt(connection: Connection, time: number): number {
   return connection.get(IN_FORCE, { time })?.number ?? 0;
 }
 
-/** In milliseconds since the epoch. Undefined if the commit was never folded. */
+/** Returns a commit's time in milliseconds since the epoch; undefined if it was never folded. */
 export function commitTime(connection: Connection, number: number): number | undefined {
   return connection.get(BY_NUMBER, { number })?.time;
 }
 
-/** Returns the number of the last commit. 0 before the first. */
+/** Returns the number of the last commit, or 0 if there are none. */
 export function reachedCommit(connection: Connection): number {
   return connection.get(LAST_NUMBER, {})?.commit_number ?? 0;
 }
@@ -209,7 +209,7 @@ export function docidToIso(docid: number): string | null {
   return isoTime(Math.floor(docid / DOCIDS_PER_SECOND) * 1000);
 }
 
-/** ISO 8601 in UTC, as in all JSON. Null for an invalid time. */
+/** Formats a time as ISO 8601 in UTC, the format of all JSON. Returns null for an invalid time. */
 export function isoTime(time: number | null): string | null {
   if (time === null) return null;
   const date = new Date(time);

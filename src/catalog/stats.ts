@@ -58,7 +58,7 @@ function undatedRows(sums: Sums): StatsRow[] {
 }
 
 export class StatsQuery {
-  /** The query's matches. Undefined if there is no query, so that stored sums can be used. */
+  /** The query's matches; undefined if there is no query and stored sums can be used. */
   readonly found: MatchingMessages | undefined;
   readonly scope: Scope | null;
   readonly #all: MatchingMessages;

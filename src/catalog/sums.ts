@@ -42,7 +42,7 @@ export interface StatsRow {
   readonly contents?: number;
   /** Only for an address or domain: when the last message was received, ISO 8601. */
   readonly last?: string | null;
-  /** A query for exactly these messages. Null if the query language cannot express it. */
+  /** Query that matches exactly these messages; null if the query language cannot express it. */
   readonly query: string | null;
 }
 
@@ -54,7 +54,7 @@ export interface LargeMessage {
   readonly from: { readonly name: string; readonly address: string } | null;
 }
 
-/** Messages with the same Message-ID but different bytes, such as a sent copy and the one from a mailing list. */
+/** Messages with the same Message-ID but different bytes, such as a sent copy and one received from a mailing list. */
 export interface DuplicateRow {
   readonly messageId: string | null;
   readonly subject: string | null;
@@ -65,7 +65,7 @@ export interface DuplicateRow {
 
 const UNQUOTABLE = /["“”„]/u;
 
-/** Returns a query term with a quoted value. Null if the value is empty or contains a quotation mark. */
+/** Returns a query term with a quoted value, or null if the value is empty or contains a quotation mark. */
 export function quotedTerm(operator: string, value: string): string | null {
   return UNQUOTABLE.test(value) || value === '' ? null : `${operator}:"${value}"`;
 }
@@ -110,7 +110,7 @@ export class MatchingMessages {
     return sumMessages(this.messages(term));
   }
 
-  /** Returns the rows of a statement for all matches. The SQL must end where the list of docids goes. */
+  /** Returns the rows of a statement for all matches. The SQL must end just before the list of docids. */
   rows<R>(sql: string): R[] {
     return this.rowsOf<R>(this.#all(), sql);
   }
@@ -154,7 +154,7 @@ export function matchAll(): SearchNode {
 
 export interface ChartFilter {
   readonly scope: Scope | null;
-  /** Returns whether to count messages with these past and present mailboxes. Null counts all. */
+  /** Decides whether to count messages with these past and present mailboxes; null counts all. */
   readonly fits: ((mailboxes: readonly number[]) => boolean) | null;
 }
 
@@ -219,8 +219,7 @@ const DAYS = new WeakMap<Connection, { readonly commit: number; readonly receive
 const MAX_KEPT = 200_000;
 
 /**
- * Returns the sums at the last commit. There may be 100,000, which take 100 ms to read, so they are cached until the
- * next commit.
+ * Returns the sums at the last commit, cached until the next one. Reading 100,000 of them takes 100 ms.
  *
  * @throws catalog-damaged
  */
@@ -229,7 +228,7 @@ function receivedDays(connection: Connection): SetDays[] {
     const commit = reachedCommit(connection);
     const kept = DAYS.get(connection);
     if (kept?.commit === commit) return kept.received;
-    // One JSON text per column: single rows take twice as long, and leave garbage.
+    // A single JSON text per column: separate rows take twice as long and create garbage.
     const rows = connection.text<{ id: number } & Record<'days' | 'messages' | 'bytes', string>>(
       `SELECT place_set AS id, json_group_array(day) AS days,
          json_group_array(messages) AS messages, json_group_array(bytes) AS bytes
@@ -252,7 +251,7 @@ function receivedDays(connection: Connection): SetDays[] {
 
 type Count = readonly [set: number, messages: number, bytes: number];
 
-/** Returns how many of some ascending numbers are at most `limit`. */
+/** Counts the ascending numbers that do not exceed `limit`. */
 export function countUpTo(numbers: ArrayLike<number>, limit: number): number {
   let [from, to] = [0, numbers.length];
   while (from < to) {
@@ -264,12 +263,12 @@ export function countUpTo(numbers: ArrayLike<number>, limit: number): number {
 }
 
 /**
- * Received messages by consecutive periods. Uses the fold's daily sums; a UTC day that overlaps two periods is counted
- * by message.
+ * Counts received messages in consecutive periods. Uses the fold's daily sums; a UTC day that spans two periods is
+ * counted by message.
  */
 export class ReceivedCounts {
   readonly sets: ReadonlyMap<number, ChartedSet>;
-  /** By place set: before the first bound, in each period, and after the last bound. */
+  /** Counts by place set: before the first bound, in each period, and after the last bound. */
   readonly #counts = new Map<number, Record<'messages' | 'bytes', Float64Array>>();
   readonly #periods: number;
   #bySet: (readonly [ChartedSet, Sums])[] | undefined;
@@ -400,7 +399,7 @@ export function totalReceived(connection: Connection): ReceivedCounts {
   return received;
 }
 
-/** Returns the UTC days on which messages of these sets were received, ascending. Skips undated messages. */
+/** Returns the UTC days on which messages in these sets were received, ascending. Skips undated messages. */
 export function listReceivedDays(
   connection: Connection,
   filter: ChartFilter,

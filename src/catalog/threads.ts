@@ -7,17 +7,17 @@ import { seen, type View } from './resolve-query.ts';
 import { isVisible, type Scope } from './sql.ts';
 
 /**
- * Threads are the connected components of a graph. Its nodes are Message-IDs: those of messages, and those that
- * messages reference. Its edges lead from a message to each reference (References, In-Reply-To). A reply without
- * references has an edge to the nearest earlier message with the same base subject, within SUBJECT_REACH. The number of
- * a thread is the smallest hash of its nodes, so threads depend on which messages exist and not on their order. The
- * number of a growing thread rarely changes (about as often as the logarithm of its size).
+ * Threads are the connected components of a graph. Its nodes are the Message-IDs of messages and of their references.
+ * Its edges lead from a message to each reference (References, In-Reply-To). A reply without references has an edge to
+ * the nearest earlier message with the same base subject, within SUBJECT_REACH. A thread's number is the smallest hash
+ * of its nodes, so threads depend on which messages exist and not on their order. The number rarely changes as a thread
+ * grows (about as often as the logarithm of its size).
  */
 
 interface ThreadedMessage {
   readonly docid: number;
   readonly node: number;
-  /** Nodes of its references, oldest first. Its own is ignored. */
+  /** Nodes of its references, oldest first. The message's own node is ignored. */
   readonly ancestors: readonly number[];
   readonly subject: ReturnType<typeof subjectLink>;
   /** True if it has no thread yet, which saves a lookup. */
@@ -27,7 +27,7 @@ interface ThreadedMessage {
 type MemberRow = Row<'thread_members'>;
 type Member = Omit<MemberRow, 'thread'>;
 
-/** How far back a reply is matched by its subject alone: 30 days. */
+/** Maximum distance for matching a reply by its subject alone: 30 days. */
 const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
 const NODE_BYTES = 6;
 
@@ -125,7 +125,7 @@ function threadsWithin(connection: Connection, scope: Scope, thread: number): Th
   ]);
 }
 
-/** Returns the connected parts of some messages. @param members of one thread, by docid */
+/** Returns the connected parts of a thread's messages, which must be sorted by docid. */
 function partsOf(members: readonly Member[]): ThreadPart[] {
   const parts = new Parts();
   const bySubject = new Map<number, Member>();
@@ -148,7 +148,7 @@ function partsOf(members: readonly Member[]): ThreadPart[] {
   return [...found.values()];
 }
 
-/** Returns the docids in a message's thread within a scope, ascending. Until it is indexed, only its own. */
+/** Returns the docids in a message's thread within a scope, ascending. An unindexed message has only its own. */
 export function threadInScope(
   connection: Connection,
   scope: Scope,
@@ -220,7 +220,7 @@ function neighbour(
   return connection.get(side, { subject, docid, reach });
 }
 
-/** Merges the threads of these nodes. Returns the number of the new thread. */
+/** Merges the threads of these nodes. Returns the number of the resulting thread. */
 function merge(connection: Connection, nodes: ReadonlySet<number>): number {
   const threads = new Set<number>();
   const fresh: number[] = [];
@@ -292,12 +292,12 @@ const NONE = Buffer.alloc(0);
 
 /** Maximum messages counted per conversation, so that a list need not wait for an endless one. */
 const MAX_OF_CONVERSATION = 1_000;
-/** Maximum messages read for a scope, whose conversations differ. */
+/** Maximum messages read for a scope, because scopes have separate conversations. */
 const MAX_READ = 20_000;
 
 /**
- * Returns the sizes of messages' conversations in a view, in one or two statements. They equal the number of matches
- * for `thread:`. Omits conversations of one message or beyond the limit, and messages that are not indexed.
+ * Returns the sizes of messages' conversations in a view, using one or two statements. Sizes equal the match counts for
+ * `thread:`. Omits conversations of one message or beyond the limit, and unindexed messages.
  */
 export function conversationSizes(
   connection: Connection,

@@ -15,7 +15,7 @@ export type TimelineUnit = 'month' | 'week' | 'day';
 type CalendarPeriod = ReturnType<typeof enclosingPeriod>;
 
 const DAY = 86_400_000;
-/** The longest ranges for daily and weekly bars. */
+/** Longest ranges shown as daily and as weekly bars. */
 const DAYS_UP_TO = 62 * DAY;
 const WEEKS_UP_TO = 731 * DAY;
 
@@ -67,7 +67,7 @@ export interface TimelineRequest extends CountRequest {
   readonly timeZone?: string | undefined;
   /** By default, chosen from the time range. */
   readonly unit?: TimelineUnit | undefined;
-  /** End of the time range for that choice, in milliseconds since the epoch. By default, the last message. */
+  /** End of the time range used to choose the unit, in milliseconds since the epoch; default: the last message. */
   readonly until?: number | undefined;
 }
 
@@ -78,11 +78,11 @@ export interface TimelineBar {
   readonly from: number;
   readonly to: number;
   readonly messages: number;
-  /** Messages deleted at the service. Null if time ran out. */
+  /** Messages deleted at the service; null if time ran out. */
   readonly ended: number | null;
 }
 
-/** When a query's matches were received. Undated messages are left out. */
+/** Received times of a query's matches. Undated messages are omitted. */
 export interface Timeline {
   readonly unit: TimelineUnit;
   /** Oldest first. */
@@ -90,7 +90,7 @@ export interface Timeline {
   readonly messages: number;
   /** False if time ran out. */
   readonly complete: boolean;
-  /** If incomplete, the start of the part that was counted. Null if nothing was. */
+  /** Start of the counted part if incomplete; null if nothing was counted. */
   readonly countedFrom: number | null;
 }
 
@@ -120,7 +120,7 @@ interface Bar extends CalendarPeriod {
   ended: number | null;
 }
 
-/** Undefined if the sums cannot answer the query. */
+/** Returns the timeline from stored sums; undefined if they cannot answer the query. */
 function storedTimeline(
   connection: Connection,
   search: Pick<SearchQueries, 'sumsFilter'>,
@@ -253,7 +253,7 @@ function buildTimeline(
   };
 }
 
-/** What happened to a message after a past time. */
+/** A change to a message after a past time. */
 export type LaterChange =
   /** Milliseconds since the epoch. */
   | { readonly kind: 'deleted'; readonly at: number }
@@ -269,8 +269,8 @@ interface LastPlace extends Interval {
 }
 
 /**
- * Returns what happened to messages after the view's time. Omits unchanged ones. A message was moved if it is in none
- * of its former folders. Folders are given by their present names.
+ * Returns later changes to messages in a past view. Omits unchanged messages. A message was moved if it is in none of
+ * its former folders. Folders have their present names.
  */
 export function changesSince(
   connection: Connection,
@@ -335,7 +335,7 @@ export interface ChangesRequest {
   readonly scope?: Scope | undefined;
 }
 
-/** A message that was moved counts in both. */
+/** A moved message counts in both. */
 export interface ChangeSums {
   readonly came: number;
   readonly ended: number;
