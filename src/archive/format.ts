@@ -177,7 +177,7 @@ const FACTS = {
     size: isCount,
     /** Why a source was accepted although its size differs from the listing. Absent if the sizes match. */
     accepted: isOptional(isOneOf('shorter-twice', 'longer-twice', 'host-rule')),
-    /** Present if the bytes were matched to another place's without a download. */
+    /** The place whose bytes were matched. Absent if the message was downloaded. */
     assumedFrom: isOptional(place),
   },
   /** The flags of an open place changed to this set. */
@@ -575,7 +575,7 @@ export function parseSegmentName(name: string): SegmentFile | undefined {
   return match === null ? undefined : { segment: Number(match[1]), generation: Number(match[2]) };
 }
 
-/** Returns the number in the name of a torn tail; undefined for any other name. */
+/** Returns the number in the name of a torn tail, or undefined for any other name. */
 export function parseTailName(name: string): number | undefined {
   const match = TAIL_NAME.exec(name);
   return match === null ? undefined : Number(match[1]);

@@ -60,7 +60,7 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/** Returns the positions of the facts in a segment's nth commit, counting from 0; undefined if n is too large. */
+/** Returns the positions of the facts in a segment's nth commit, or undefined if n is too large. Counts from 0. */
 type CommitsOf = (n: number) => readonly Position[] | undefined;
 
 /** Finds the facts of a commit, which directly precede it. Walks each part of an unsealed file only once. */
@@ -117,7 +117,7 @@ class CommitFacts {
     return found;
   }
 
-  /** Returns the index of the local segment closest to the middle of a range. Undefined if none is local. */
+  /** Returns the index of the local segment closest to the middle of a range, or undefined if none is local. */
   #nearMiddle(numbers: readonly number[], low: number, high: number): number | undefined {
     const middle = (low + high) >>> 1;
     for (let distance = 0; distance < high - low; distance += 1) {

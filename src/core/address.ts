@@ -6,7 +6,7 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** Parses `127.0.0.1:8025`, `[::1]:8025`, `localhost:0` or `:8025` (every interface); undefined if invalid. */
+/** Parses `127.0.0.1:8025`, `[::1]:8025`, `localhost:0` or `:8025` (every interface). Undefined if invalid. */
 export function parseListen(text: string): ListenAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):(\d{1,5})$/.exec(text);
   if (match === null) return undefined;
@@ -17,14 +17,14 @@ export function parseListen(text: string): ListenAddress | undefined {
   return { host: bracketed ?? (plain === undefined || plain === '' ? '0.0.0.0' : plain), port };
 }
 
-/** True for a loopback host (RFC 6761 `localhost`, RFC 5735 127/8, RFC 4291 ::1). */
+/** Reports whether a host is loopback (RFC 6761 `localhost`, RFC 5735 127/8, RFC 4291 ::1). */
 export function isLoopback(hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, '').toLowerCase();
   if (host === 'localhost' || host.endsWith('.localhost') || host === '::1') return true;
   return isIP(host) === 4 && host.startsWith('127.');
 }
 
-/** Parses an http(s) service address. Refuses credentials (they belong in the token), a query or a fragment. */
+/** Parses an http(s) service address. Rejects credentials (which belong in the token), queries and fragments. */
 export function parseServiceUrl(text: string): URL | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
@@ -32,7 +32,7 @@ export function parseServiceUrl(text: string): URL | undefined {
   return plain && (url.protocol === 'https:' || url.protocol === 'http:') ? url : undefined;
 }
 
-/** Adds the missing scheme (`http://` for this machine, else `https://`). Null if the text is not a bare address. */
+/** Adds a missing scheme: `http://` for this machine, otherwise `https://`. Null if the text is not a bare address. */
 export function withScheme(text: string): string | null {
   const match = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9.-]{1,253})(:\d{1,5})?(\/[^\s?#@]{0,200})?$/i.exec(
     text,

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 export interface Clock {
-  /** Milliseconds since the epoch, so that values survive between runs. */
+  /** Milliseconds since the epoch, so that stored times remain valid in later runs. */
   now(): number;
-  /** Calls back once after at least `ms`. The returned function cancels the call. */
+  /** Calls back once, after at least `ms`. The returned function cancels the call. */
   after(ms: number, call: () => void): () => void;
 }
 
@@ -19,13 +19,13 @@ export const systemClock: Clock = {
 };
 
 /**
- * Requests that a user waits for come first, then new mail, the backlog and full syncs. Within a lane the keys
- * (mailboxes) take turns, so that a large mailbox does not delay a small one.
+ * Lanes in order of priority: requests that a user is waiting for, new mail, the backlog, full syncs. Within a lane,
+ * keys (mailboxes) take turns, so that a large mailbox does not delay a small one.
  */
 const LANES = ['hint', 'new-mail', 'backlog', 'sweep'] as const;
 export type Lane = (typeof LANES)[number];
 
-/** Once in this many turns, the lowest waiting lane is served, so that no lane starves. */
+/** One turn in this many goes to the lowest waiting lane, so that no lane starves. */
 const TURNS_TO_LOWEST = 16;
 
 export interface Waiting<T> {
@@ -80,7 +80,7 @@ export class WaitQueue<T> {
   }
 }
 
-/** Thousands of requests share the signal of one run, so each signal gets a single listener. */
+/** Each signal gets a single listener, because thousands of requests share the signal of one run. */
 const waiting = new WeakMap<AbortSignal, ReturnType<typeof listen>>();
 
 /**
@@ -89,7 +89,7 @@ const waiting = new WeakMap<AbortSignal, ReturnType<typeof listen>>();
  */
 export function onAbort(signal: AbortSignal, call: () => void): () => void {
   const { calls, listener } = waiting.get(signal) ?? listen(signal);
-  // A wrapper per caller, because the same function may be registered twice.
+  // A wrapper per caller, because a function can be registered more than once.
   const entry = () => call();
   calls.add(entry);
   return () => {
@@ -113,10 +113,10 @@ function listen(signal: AbortSignal) {
 }
 
 /**
- * Returns a controller that aborts with the signal or on its own. Call `release` to detach it from the signal.
+ * Returns a controller that aborts with the signal or independently. Call `release` to detach it from the signal.
  *
- * Replaces `AbortSignal.any`: in Node.js 22 and 24 each call leaks 200 to 350 bytes on its input signals. In Node.js
- * 26 a result with a listener still lives as long as its inputs. Every sync run needs a controller, and the signal
+ * Replaces `AbortSignal.any`: in Node.js 22 and 24, each call leaks 200 to 350 bytes on its input signals. In Node.js
+ * 26, a result with a listener still lives as long as its inputs. Each sync run needs a controller, and its signal
  * lives as long as the process.
  */
 export function linkedController(signal: AbortSignal): {
@@ -131,7 +131,7 @@ export function linkedController(signal: AbortSignal): {
   return { controller, release: onAbort(signal, () => controller.abort(signal.reason)) };
 }
 
-/** @throws the signal's reason when it aborts */
+/** @throws the signal's reason if it aborts */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted === true) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
@@ -149,7 +149,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Limits concurrent work that costs memory or time. Further work waits, first come, first served. */
+/** Limits concurrent work that uses a lot of memory or time. Excess work waits in order of arrival. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -159,7 +159,7 @@ export class Semaphore {
   }
 
   /**
-   * Runs `act` when its turn comes. With a signal, yields to the event loop first, so that abandoned work never
+   * Runs `act` when its turn comes. If there is a signal, yields to the event loop first, so that abandoned work never
    * starts.
    * @throws the signal's reason if it aborts before `act` starts
    */

@@ -12,8 +12,8 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const SPACE = /[ \t\r\n]*/y;
 
 /**
- * Returns the offset of the first invalid JSON token, or undefined for valid JSON. The built-in parser reports offsets
- * only for some errors, and otherwise quotes the text, secrets included.
+ * Returns the offset of the first invalid JSON token, or undefined for valid JSON. The built-in parser reports an
+ * offset only for some errors; for others it quotes the text, including any secrets.
  */
 export function jsonErrorOffset(text: string): number | undefined {
   let at = 0;
@@ -48,16 +48,16 @@ export function jsonErrorOffset(text: string): number | undefined {
 }
 
 /**
- * Text of config files given as pipes, such as `<(…)` in a shell, by absolute path. A command reads its configuration
- * several times, but a pipe only once, so the text is cached.
+ * Contents of config files given as pipes, such as `<(…)` in a shell, by absolute path. Cached because a command reads
+ * its configuration several times, but can read a pipe only once.
  */
 const pipes = new Map<string, Buffer | null>();
 
 const CHUNK = 65_536;
-/** Paths of open streams: relative paths in a config file cannot be resolved against their directory. */
+/** Paths of open streams. Relative paths in a streamed config file cannot be resolved against the stream's path. */
 const STREAM = /^\/dev\/(?:stdin|fd\/\d+)$|^\/proc\/(?:self|\d+)\/fd\/\d+$/;
 
-/** Records that the user gave a pipe as the config file. Only then may reading wait for the pipe's writer. */
+/** Records that the user gave a pipe as the config file. Reading waits for a pipe's writer only after this call. */
 export function markAsPipe(file: string): void {
   if (!pipes.has(file)) pipes.set(file, null);
 }
@@ -67,9 +67,9 @@ export function isPiped(file: string): boolean {
 }
 
 /**
- * Returns the text of a config file that is a pipe, waiting for its writer. Undefined for any other file.
- * @param most bytes
- * @throws system errors; EFBIG for more than `most`
+ * Returns the text of a config file that is a pipe, and waits for the pipe's writer. Undefined for any other file.
+ * @param most limit in bytes
+ * @throws system errors; EFBIG if the text is longer than `most`
  */
 function pipedText(file: string, most: number): Buffer | undefined {
   const known = pipes.get(file);
@@ -79,7 +79,7 @@ function pipedText(file: string, most: number): Buffer | undefined {
   return text;
 }
 
-/** Returns the directory that relative paths in a config file start from: its own, or the current one for a stream. */
+/** Returns the directory for relative paths in a config file: the file's own, or the current directory for a stream. */
 export function configFolder(file: string, cwd = process.cwd()): string {
   return STREAM.test(file) ? cwd : path.dirname(file);
 }
@@ -102,11 +102,11 @@ function readPipe(file: string, most: number): Buffer {
   }
 }
 
-/** Bytes; more than a thousand accounts need. */
+/** Bytes; more than a thousand accounts would need. */
 const MAX_CONFIG = 1024 * 1024;
 
 /**
- * Returns the parsed JSON of a config file, unchecked. Waits for the writer of a pipe that the user gave.
+ * Returns the parsed JSON of a config file without checking it. Waits for the writer if the user gave a pipe.
  * @throws config-unreadable, config-not-json
  */
 export function readConfigFile(file: string): unknown {
@@ -114,7 +114,7 @@ export function readConfigFile(file: string): unknown {
 }
 
 /**
- * @param file source of the text, for the error
+ * @param file where the text came from, for the error
  * @throws config-not-json
  */
 export function jsonValue(text: string, file: string): unknown {
@@ -123,7 +123,7 @@ export function jsonValue(text: string, file: string): unknown {
     return value;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // The parser's message may quote the file, and with it a token, so only the position is reported.
+    // Report only the position: the parser's message may quote the file, and a token in it.
     throw configError('config-not-json', { file, ...positionOf(text) });
   }
 }

@@ -8,7 +8,7 @@ import { errnoOf, hasCode } from './errors.ts';
 import { nearest } from './names.ts';
 import { pathProblem } from './s3-target.ts';
 
-/** Where to search for a config file. Passed in, so that tests need no real home directory. */
+/** The process data needed to find a config file. A parameter, so that tests need no real home directory. */
 export interface ProcessEnvironment {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -25,8 +25,8 @@ export function configPaths({ cwd, env }: ProcessEnvironment): string[] {
 }
 
 /**
- * Returns the config file to use: `--config`, `MAILKEEP_CONFIG`, then the default paths; undefined if none exists. A
- * file that the user gives must exist, and may be a pipe.
+ * Returns the config file to use: `--config`, `MAILKEEP_CONFIG`, or the first default path that exists; otherwise
+ * undefined. A file given by the user must exist, and can be a pipe.
  * @throws config-not-found if that file does not exist, config-unreadable if access is denied
  */
 export function locateConfig(
@@ -44,7 +44,7 @@ export function locateConfig(
 
 /** @throws config-unreadable if the system denies access */
 function fileExists(file: string): boolean {
-  // A pipe may be gone once it has been read.
+  // A pipe may have disappeared once it has been read.
   if (isPiped(file)) return true;
   try {
     if (statSync(file).isFIFO()) markAsPipe(file);
@@ -57,7 +57,7 @@ function fileExists(file: string): boolean {
   }
 }
 
-/** Returns whether `--config` or `MAILKEEP_CONFIG` gives the file, so that mailkeep does not search for one. */
+/** Reports whether `--config` or `MAILKEEP_CONFIG` gives the file, which disables the search for one. */
 export function isConfigGiven(named: string | undefined, environment: ProcessEnvironment): boolean {
   return explicitConfig(named, environment) !== undefined;
 }
@@ -69,12 +69,12 @@ function explicitConfig(
   return named ?? env.MAILKEEP_CONFIG;
 }
 
-/** Archive directory if neither the command line nor a config file sets one. */
+/** The archive directory if neither the command line nor a config file sets one. */
 export const DEFAULT_DATA_DIR = 'data';
 
 /**
  * Returns the archive directory for read-only commands: `--data`, else the config file's `dataDir`, else `./data`.
- * Reads only that field, without loading the schema, so reading works even if other fields are invalid.
+ * Reads only that field and does not load the schema, so reading works even if other fields are invalid.
  */
 export function locateDataDir(
   options: { readonly data: string | undefined; readonly config: string | undefined },
@@ -101,11 +101,11 @@ export function locateDataDir(
 type Codec = ConfigFile['archive']['codec'];
 
 /**
- * Returns `archive.codec` from the config file; undefined if there is no file or field. Checks no other field, so that
- * commands that need no configuration work even if it is invalid.
+ * Returns `archive.codec` from the config file, or undefined if it is not set. Checks no other field, so that an
+ * invalid configuration does not affect commands that do not need one.
  *
- * With `data`, a config file found by searching is used only if its archive is that directory: `config.json` is a
- * common name, and the file may belong to another program.
+ * If `data` is set, a config file found by searching is used only if it configures that directory, because a file named
+ * `config.json` may belong to another program.
  * @throws config-invalid for any other value; config-not-found, config-unreadable, config-not-json
  */
 export function locateCodec(
@@ -121,7 +121,7 @@ export function locateCodec(
   return codecIn(file);
 }
 
-/** Returns whether a config file found by searching configures the archive in `dataDir`. */
+/** Reports whether a config file found by searching configures the archive in `dataDir`. */
 export function configuresArchive(
   file: string,
   dataDir: string,
@@ -130,7 +130,7 @@ export function configuresArchive(
   try {
     return locateDataDir({ data: undefined, config: file }, environment) === dataDir;
   } catch (error) {
-    // A file that is not JSON, or has no usable `dataDir`, belongs to another program.
+    // A file belongs to another program if it is not JSON or has no usable `dataDir`.
     const codes = ['config-not-json', 'config-unreadable', 'config-invalid'] as const;
     if (codes.some((code) => hasCode(error, code))) return false;
     throw error;

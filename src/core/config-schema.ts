@@ -17,14 +17,14 @@ import {
 import { type ParsedTarget, parseTarget, pathProblem, targetLabel } from './s3-target.ts';
 import { Secret } from './secrets.ts';
 
-/** Validation, defaults and the editors' JSON Schema derive from this. Errors show `expected` as the expected value. */
+/** Source of validation, defaults and the JSON Schema for editors. Errors print `expected` as the expected value. */
 declare module 'zod' {
   interface GlobalMeta {
     expected?: string;
   }
 }
 
-/** Accepts five fields, or six with seconds first. node-cron also accepts `@daily`, which we do not promise. */
+/** Accepts five fields, or six with seconds first. Rejects `@daily`, which is specific to node-cron. */
 function isCron(text: string): boolean {
   const fields = text.trim().split(/\s+/).length;
   return (fields === 5 || fields === 6) && cron.validate(text);
@@ -43,7 +43,7 @@ const duration = (description: string) =>
 const cronField = (description: string) =>
   checked(description, 'a cron expression of 5 fields, or 6 with seconds', isCron);
 
-/** Builds a section of the config file, whose errors list all of its fields. */
+/** Builds a section of the config file. Its errors list all of the section's fields. */
 function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const names = Object.keys(shape);
   const last = names.pop() ?? '';
@@ -72,7 +72,7 @@ const ELSEWHERE = [
   z.strictObject({ credential: z.string().regex(/^[A-Za-z0-9_.-]+$/) }),
 ] as const;
 
-/** A shorter interval would copy continuously. */
+/** Anything shorter would copy continuously. */
 const MIN_MS = 60_000;
 const MAX_KEPT = 10_000;
 const MAX_LOCK_DAYS = 36_500;
@@ -154,14 +154,13 @@ const copiesSchema = z
 
 export type Schedule = { readonly everyMs: number } | { readonly cron: string };
 
-/** Relative paths are resolved against `folder`. */
 function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
   return copies.map(({ to, every, schedule, verify, ...rest }) => ({
     ...rest,
-    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, spelled as on the command line. */
+    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, in the command line's spelling. */
     to: canonicalTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
-    /** In the form that `verify --sample` accepts; null disables sampling. */
+    /** As accepted by `verify --sample`; null disables sampling. */
     sample: verify.sample === null ? null : String(verify.sample),
     full: verify.full === null ? null : rhythmOf(verify.full),
   }));
@@ -169,7 +168,7 @@ function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
 
 export type CopySettings = Readonly<ReturnType<typeof copySettings>[number]>;
 
-/** Returns the canonical spelling of a target; undefined if invalid. */
+/** Returns the canonical spelling of a target, or undefined if it is invalid. */
 export function canonicalTarget(text: string, folder: string): string | undefined {
   const target = readTarget(text);
   if (target === undefined) return undefined;
@@ -195,7 +194,7 @@ const MAX_ARCHIVES = 100_000;
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const EGRESS = /^[\x21-\x7e]{1,128}$/;
 
-/** A simple check, because the registry's parser reports different errors and local commands must not load it. */
+/** A simple check. The registry's parser reports different errors, and local commands must not load it. */
 const postgresUrl = z
   .string()
   .refine((text) => /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text));
@@ -313,8 +312,8 @@ const HOST_NAME = 'a host name without a port, such as "node-1.example.org"';
 const HOST_NAME_PATTERN = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/;
 
 /**
- * True for an https origin without a path. A reverse proxy must serve the whole host, because links start at the
- * root.
+ * Reports whether an address is an https origin with no path. Links start at the root, so a reverse proxy must serve
+ * the whole host.
  */
 function isPublicOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
@@ -323,7 +322,7 @@ function isPublicOrigin(text: string): boolean {
   return protocol === 'https:' && pathname === '/' && rest === '';
 }
 
-/** `fetch` refuses addresses with a user name. */
+/** `fetch` rejects addresses that contain a user name. */
 function isPostable(text: string): boolean {
   if (!isWebUrl(text)) return false;
   const { username, password } = new URL(text);
@@ -620,7 +619,7 @@ export const configSchema = z
     expected: 'an object',
   });
 
-/** Config file of a fleet node. Its accounts are in the registry. */
+/** Config file of a fleet node, whose accounts are stored in the registry. */
 export const fleetFileSchema = configSchema.extend({
   accounts: configSchema.shape.accounts.optional(),
   fleet: fleetSchema,
@@ -629,7 +628,7 @@ export const fleetFileSchema = configSchema.extend({
 export type ConfigFile = z.output<typeof configSchema>;
 export type ConfigInput = z.input<typeof configSchema>;
 
-/** The subset of JSON Schema that our schema uses. */
+/** The subset of JSON Schema used by the config schema. */
 const nodeSchema = z.looseObject({
   get properties() {
     return z.record(z.string(), nodeSchema).optional();
@@ -644,13 +643,13 @@ const nodeSchema = z.looseObject({
 });
 type SchemaNode = z.infer<typeof nodeSchema>;
 
-/** Returns the text of `config.schema.json`: the JSON Schema of what users write, for editors. */
+/** Returns the text of `config.schema.json`, the JSON Schema that editors apply to the config file. */
 export function jsonSchemaText(): string {
   const schema = z.toJSONSchema(configSchema, {
     io: 'input',
     override: ({ zodSchema, jsonSchema }) => {
       delete jsonSchema.expected;
-      // The file of a fleet node needs no accounts.
+      // A fleet node's config file needs no accounts.
       if (zodSchema !== configSchema) return;
       delete jsonSchema.required;
       jsonSchema.anyOf = [{ required: ['accounts'] }, { required: ['fleet'] }];
@@ -659,7 +658,7 @@ export function jsonSchemaText(): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
-/** Returns the nodes that may describe the value at a path: alternatives are separate nodes. */
+/** Returns the schema nodes that can describe the value at a path, with each alternative as a separate node. */
 function nodesAt(root: SchemaNode, path: readonly PropertyKey[]): readonly SchemaNode[] {
   const withAlternatives = (node: SchemaNode): SchemaNode[] => [node, ...(node.anyOf ?? [])];
   let nodes = [root];
@@ -671,10 +670,10 @@ function nodesAt(root: SchemaNode, path: readonly PropertyKey[]): readonly Schem
   return nodes.slice(0, 1).flatMap(withAlternatives);
 }
 
-/** An invalid field. `found` is never a secret. */
+/** An invalid field. `found` never contains a secret. */
 export interface ConfigProblem {
   readonly path: string;
-  /** Null for an unknown field; `expected` then lists the known ones. */
+  /** Null for an unknown field, for which `expected` lists the known fields. */
   readonly found: string | null;
   readonly expected: string;
   /** The name or value that the user probably meant. */
@@ -694,7 +693,7 @@ export function configInvalid(file: string, problems: readonly ConfigProblem[]):
 }
 
 /**
- * Returns one problem per validation issue, in schema order.
+ * Returns one problem for each validation issue, in schema order.
  * @param raw the parsed file
  */
 export function validationProblems(
@@ -717,7 +716,7 @@ export function validationProblems(
     const [node] = nodesAt(schema, issue.path);
     const typed = valueAt(raw, issue.path);
     const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
-    // The nearest allowed value, or a base URL with its missing scheme added.
+    // The nearest allowed value, or a base URL with the missing scheme added.
     const meant = (text: string): string | null =>
       nearest(text, values) ?? (issue.path.at(-1) === 'baseUrl' ? withScheme(text) : null);
     return [
@@ -731,7 +730,7 @@ export function validationProblems(
   });
 }
 
-/** Returns problems that span fields. Reads the raw file, so that they are reported together with wrong fields. */
+/** Returns problems that involve several fields. Reads the raw file, so that invalid fields are reported as well. */
 export function crossFieldProblems(raw: unknown): ConfigProblem[] {
   return [plainHttp, repeatedNames, sharedPorts, openWeb, noUrl].flatMap((find) => find(raw));
 }
@@ -797,7 +796,7 @@ function sharedPorts(raw: unknown): ConfigProblem[] {
   });
 }
 
-/** Mail is never served unencrypted to another machine. */
+/** Mail is never served to another machine without encryption. */
 function openWeb(raw: unknown): ConfigProblem[] {
   const at = listenAt(raw, LISTENERS[2]);
   const publicUrl = valueAt(raw, ['web', 'publicUrl']) ?? null;
@@ -806,7 +805,7 @@ function openWeb(raw: unknown): ConfigProblem[] {
   return [{ path: 'web.listen', found: at.host, expected }];
 }
 
-/** The service needs an address to deliver to. */
+/** Deliveries from the service need an address. */
 function noUrl(raw: unknown): ConfigProblem[] {
   if (valueAt(raw, ['fleet', 'createWebhooks']) !== true) return [];
   if (typeof valueAt(raw, ['webhook', 'publicUrl']) === 'string') return [];
@@ -828,7 +827,7 @@ export function valueAt(raw: unknown, path: Path): unknown {
   return value;
 }
 
-/** Fields whose text may contain a secret. Errors never show them. */
+/** Fields whose text can contain a secret, so errors never show it. */
 const SECRET_FIELD = /token|secret|password|credential|registry$|^url$|^publicUrl$|^command$/i;
 const SHOWN_CHARACTERS = 80;
 
@@ -840,7 +839,7 @@ function describe(value: unknown, path: Path): string {
   if (typeof value !== 'string') return String(value);
   if (value === '') return 'an empty text';
   if (path.some((key) => SECRET_FIELD.test(String(key)))) return 'a text (not shown)';
-  // The part before @ may be a password.
+  // The part before @ can be a password.
   if (/^[a-z][a-z0-9+.-]*:/i.test(value) && value.includes('@')) {
     return 'an address with a user name or password (not shown)';
   }
@@ -850,7 +849,7 @@ function describe(value: unknown, path: Path): string {
   );
 }
 
-/** Returns a path such as `accounts[0].token.env`; `(file)` means the whole file. */
+/** Returns a path such as `accounts[0].token.env`, or `(file)` for the whole file. */
 export function pathText(path: Path): string {
   const text = path
     .map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`))
@@ -896,11 +895,11 @@ export function toSettings(content: ConfigFile, file: string) {
   });
 }
 
-/** The configuration in use: absolute paths, milliseconds, wrapped secrets, deeply frozen. */
+/** The configuration in use: absolute paths, times in milliseconds, wrapped secrets; deeply frozen. */
 export type Settings = Readonly<ReturnType<typeof toSettings>>;
 
 /**
- * @param folder base of relative paths
+ * @param folder base directory of relative paths
  * @param insecure allows plain http for every account
  */
 function accountSettings(
@@ -913,7 +912,7 @@ function accountSettings(
     name,
     baseUrl: baseUrl.replace(/\/+$/, ''),
     token: tokenSource(token, folder, `accounts.${name}.token`),
-    /** True to allow plain http to other machines. */
+    /** Allows plain http to other machines. */
     insecure: account.insecure || insecure,
     platform:
       platform === undefined
@@ -934,7 +933,7 @@ export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[
   return accounts.flatMap(({ token, platform }) => (platform ? [token, platform.token] : [token]));
 }
 
-/** @param place how errors refer to a secret in the file itself */
+/** @param place the name that errors use for a secret in the file itself */
 export function tokenSource(
   token: ConfigFile['accounts'][number]['token'],
   folder: string,
@@ -958,14 +957,14 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** What an account's secret is for: its name in the registry. */
+/** Purpose of an account's secret, which is also its name in the registry. */
 export type SecretPurpose = 'token' | 'platform-token' | 'webhook';
 
 /**
- * Checks a single entry of `accounts`, and splits it for a registry, which encrypts only the secrets. The settings are
- * as written, without name and tokens: the program that reads them applies its own defaults.
- * @param raw parsed JSON; a name in it must be equal to `name`
- * @param place `source` of the entry, for errors, and `folder`, the base of relative paths
+ * Checks one entry of `accounts` and splits it for a registry, which encrypts only the secrets. The settings are
+ * returned as written, without the name and tokens, because the program that reads them applies its own defaults.
+ * @param raw parsed JSON; if it contains a name, the name must equal `name`
+ * @param place `source` of the entry, for errors, and `folder`, the base directory of relative paths
  * @param token source of the token, if the entry has none
  * @throws config-invalid, with every problem
  */
@@ -990,8 +989,8 @@ export function accountEntry(
 /**
  * Reassembles an account.
  * @param settings result of `accountEntry`
- * @param secrets by purpose
- * @throws config-invalid if another version wrote it or a token is missing
+ * @param secrets secrets by purpose
+ * @throws config-invalid if the settings are from an incompatible version or a token is missing
  */
 export function storedAccount(
   name: string,
@@ -1006,7 +1005,7 @@ export function storedAccount(
       ? { platform: { ...platform, token: secrets.get('platform-token') } }
       : {}),
   };
-  // It contains no relative paths, so any base will do.
+  // The entry has no relative paths, so any base directory will do.
   return accountSettings(checkEntry(entry, `Account ${name} in the registry`, name), '/', false);
 }
 

@@ -10,12 +10,12 @@ const MASK = '***';
 
 /**
  * Returns every field of the configuration with its defaults, in schema order, without secrets. Values are JSON, and
- * paths are like `accounts[0].token`. `isDefault` is true if the file does not set the field.
+ * paths look like `accounts[0].token`. `isDefault` is true for fields that the file does not set.
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
 export function shownFields(file: string) {
-  // Loading reports every problem at once, as for any command.
+  // As for any command, loading reports every problem at once.
   const isFleet = isFleetOnly(file);
   if (isFleet) loadFleetConfig(file);
   else loadConfig(file);
@@ -38,7 +38,7 @@ function fieldsBelow(path: Keys, value: unknown, raw: unknown): Shown[] {
   return [{ path: pathText(path), value: mask(path, value), isDefault }];
 }
 
-/** Splits objects and lists of objects. A list of strings is one value. */
+/** Splits objects and lists of objects into entries. A list of strings is a single value. */
 function entriesOf(value: unknown): (readonly [string | number, unknown])[] {
   if (Array.isArray(value)) {
     const items: readonly unknown[] = value;
@@ -52,8 +52,8 @@ function isToken(path: Keys): boolean {
 }
 
 /**
- * Masks tokens, but not the source they are read from. Masks commands, because a shell runs them and a password may
- * be anywhere. Shows only the host of the webhook address, because the secret path is its only protection.
+ * Masks tokens, but shows their sources. Masks commands, because a shell runs them and any part may be a password.
+ * Shows only the host of a webhook address, because its secret path is its only protection.
  */
 function mask(path: Keys, value: unknown): unknown {
   if (typeof value !== 'string') return value;
@@ -75,15 +75,15 @@ function hostOnly(text: string): string {
   return pathname === '/' && search === '' ? text : `${origin}/${MASK}`;
 }
 
-/** A configuration that may leave this machine. */
+/** A configuration that can leave this machine. */
 export interface PortableConfig {
   readonly content: Readonly<Record<string, unknown>>;
-  /** Omitted fields, and the sources of secrets, such as `accounts[0].token (file ./token)`. */
+  /** Omitted fields and sources of secrets, such as `accounts[0].token (file ./token)`. */
   readonly secrets: readonly string[];
 }
 
 /**
- * Returns the configuration of the archive in `dataDir` without its secrets; undefined if there is none or the file
+ * Returns the configuration of the archive in `dataDir` without its secrets; undefined if no config file exists or it
  * belongs to another archive.
  * @throws config-not-found, config-unreadable, config-not-json
  */
@@ -101,7 +101,7 @@ export function portableConfig(
   return isObject(content) ? { content, secrets } : undefined;
 }
 
-/** The daemon sets `MAILKEEP_CONFIG`, which may point to a file that no longer exists. */
+/** Returns undefined if `MAILKEEP_CONFIG`, which the daemon sets, names a file that no longer exists. */
 function searchConfig(environment: ProcessEnvironment): string | undefined {
   try {
     return locateConfig(undefined, environment);
@@ -112,7 +112,7 @@ function searchConfig(environment: ProcessEnvironment): string | undefined {
   }
 }
 
-/** Returns undefined for a secret value. */
+/** Returns undefined if the value is secret. */
 function withoutSecrets(at: Keys, value: unknown, secrets: string[]): unknown {
   if (isToken(at) && isObject(value)) {
     const [[kind, name] = []] = Object.entries(value);

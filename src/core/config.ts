@@ -23,7 +23,7 @@ import { configError } from './error-tables.ts';
 import { MailkeepError } from './errors.ts';
 import { readToken, type Secret } from './secrets.ts';
 
-/** Returns problems that span a copy's fields: two schedules or none, a lock in a directory, equal targets. */
+/** Returns problems between a copy's fields: two schedules or none, a lock in a directory, equal targets. */
 function copyProblems(raw: unknown): ConfigProblem[] {
   const copies = valueAt(raw, ['copies']);
   const all: readonly unknown[] = Array.isArray(copies) ? copies : [];
@@ -60,7 +60,6 @@ function copyProblems(raw: unknown): ConfigProblem[] {
   });
 }
 
-/** Relative paths are resolved against `folder`. */
 function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
   const { directRegistry, createWebhooks } = fleet;
@@ -68,7 +67,7 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   const { bucket, prefix, endpoint, region, profile } = store;
   return {
     registry: tokenSource(registry, folder, 'fleet.registry'),
-    /** The same database, bypassing any pooler. */
+    /** The same database without the connection pooler. */
     directRegistry:
       directRegistry === undefined
         ? tokenSource(registry, folder, 'fleet.registry')
@@ -77,7 +76,7 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
     store: { bucket, prefix, endpoint, region, profile },
     keyFile: path.resolve(folder, keyFile),
     node,
-    /** Host and port, if other nodes can reach this one. */
+    /** Host and port at which other nodes can reach this one, if any. */
     address,
     listen: listen === undefined ? undefined : parseListen(listen),
     egress,
@@ -87,11 +86,11 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   };
 }
 
-/** Fleet settings of one node. Paths are absolute. */
+/** One node's fleet settings, with absolute paths. */
 export type FleetSettings = Readonly<ReturnType<typeof fleetSettings>>;
 
 /**
- * Reads the address of the registry from its configured source.
+ * Reads the registry's address from its configured source.
  * @throws registry-address-missing
  */
 export async function readRegistryAddress(
@@ -108,7 +107,7 @@ export async function readRegistryAddress(
   }
 }
 
-/** Returns whether the address contains a password, which makes the config file a secret. */
+/** Reports whether the address contains a password, which makes the config file secret. */
 function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>): boolean {
   return [fleet.registry, fleet.directRegistry].some((source) => {
     if (source.kind !== 'literal') return false;
@@ -117,11 +116,11 @@ function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>):
   });
 }
 
-/** A problem that does not prevent operation: a file that contains a secret is readable by other users. */
+/** A problem that does not stop mailkeep: other users can read a file that contains a secret. */
 export interface ConfigWarning {
   readonly code: 'secret-readable-by-others';
   readonly file: string;
-  /** What the file contains; defaults to a token. */
+  /** The kind of secret in the file; defaults to a token. */
   readonly holds?: 'fleet-keys' | 'registry-password';
   /** Octal permission bits, such as `644`. */
   readonly mode: string;
@@ -138,9 +137,9 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
 }
 
 /**
- * Reads, checks and freezes the configuration of a fleet node, which needs `fleet` but no accounts. Reports every
- * problem in the file at once. `settings` apply to every account. Accounts in the file belong to this machine's local
- * archive, not to the fleet.
+ * Reads, checks and freezes a fleet node's configuration, which needs `fleet` but no accounts. Reports every problem in
+ * the file at once. `settings` apply to every account. Any accounts in the file belong to the local archive and not to
+ * the fleet.
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
@@ -163,7 +162,7 @@ export function loadFleetConfig(file: string) {
 export type FleetConfig = Readonly<ReturnType<typeof loadFleetConfig>>;
 
 /**
- * Returns whether a config file sets up a fleet node but no archive on this machine.
+ * Reports whether a config file sets up a fleet node but no local archive.
  * @throws config-unreadable, config-not-json
  */
 export function isFleetOnly(file: string): boolean {
@@ -199,7 +198,7 @@ function permissionWarning(file: string, holds?: ConfigWarning['holds']): Config
   // Windows has no meaningful permission bits.
   if (process.platform === 'win32') return [];
   const stat = statSync(file, { throwIfNoEntry: false });
-  // A pipe leaves nothing on disk that others could read.
+  // A pipe leaves nothing on disk for others to read.
   if (stat === undefined || stat.isFIFO() || (stat.mode & 0o077) === 0) return [];
   const mode = (stat.mode & 0o777).toString(8).padStart(3, '0');
   return [

@@ -3,7 +3,7 @@ import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 /** Length of a public or private Ed25519 or X25519 key, in bytes. */
 export const KEY_BYTES = 32;
 
-/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has a different length. */
+/** Decodes padded canonical base64 (RFC 4648). Returns undefined for any other text or length. */
 export function fromBase64(text: string, length?: number): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   const isRight = bytes.toString('base64') === text && (length ?? bytes.length) === bytes.length;
@@ -11,8 +11,8 @@ export function fromBase64(text: string, length?: number): Buffer | undefined {
 }
 
 /**
- * Returns whether the key's private half signed the bytes.
- * @param publicKey 32 bytes (Ed25519); false for any other length
+ * Reports whether the bytes were signed with the matching private key.
+ * @param publicKey 32 bytes (Ed25519); any other length returns false
  */
 export function isSignedBy(publicKey: Buffer, bytes: Buffer, signature: Buffer): boolean {
   const x = publicKey.toString('base64url');

@@ -40,26 +40,26 @@ function addressProblem(reason: string): string {
   return words[reason] ?? reasonText(reason);
 }
 
-/** Family `config` (exit code 2): the user's settings are the cause. */
+/** Family `config` (exit code 2): errors caused by the user's settings. */
 export const configError = defineErrors({
   config: {
     'config-not-found': ({ searched }: { searched: readonly string[] }) => [
       `No configuration found. Looked for ${searched.join(', ')}.`,
       'Create one with "mailkeep init", or specify one with --config FILE.',
     ],
-    /** `reason` is the errno name, such as EACCES. */
+    /** `reason` is an errno name, such as EACCES. */
     'config-unreadable': ({ file, reason }: Texts<'file' | 'reason'>) => [
       `The config file ${file} cannot be read: ${reasonText(reason)}.`,
       reason === 'EFBIG' ? 'The limit for a configuration is 1 MiB.' : null,
     ],
-    /** `line` and `column` count from 1; null if the position is unknown. */
+    /** `line` and `column` count from 1, and are null if the position is unknown. */
     'config-not-json': (f: { file: string; line: number | null; column: number | null }) => [
       `The config file ${f.file} is not valid JSON${f.line === null ? '' : ` at line ${f.line}, column ${f.column}`}.`,
       'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
     ],
     /**
-     * Lists of equal length. `found` is never a secret. For an unknown field `found` is empty, and `expected` lists
-     * the known fields.
+     * All lists have equal length. `found` never contains a secret. For an unknown field, `found` is empty and
+     * `expected` lists the known fields.
      */
     'config-invalid': (f: {
       file: string;
@@ -86,7 +86,7 @@ export const configError = defineErrors({
       `${file} exists already; it was left as it is.`,
       'Edit it, or name another file with --config FILE.',
     ],
-    /** `source` and `name` identify where the token comes from: `env NAME`, `file PATH`, `credential NAME`. */
+    /** `source` and `name` identify the token's source: `env NAME`, `file PATH`, `credential NAME`. */
     'token-missing': ({ source, name }: Texts<'source' | 'name'>) => [
       `There is no token: ${sourceText(source, name)} does not exist.`,
       source === 'credential'
@@ -99,7 +99,7 @@ export const configError = defineErrors({
     ],
     'token-unreadable': (f: Texts<'source' | 'name' | 'reason'>) =>
       `${capitalise(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
-    /** The text contains white space or control characters, which a header cannot contain. */
+    /** The token contains white space or control characters, which a header cannot carry. */
     'token-unusable': ({ source, name }: Texts<'source' | 'name'>) =>
       `${capitalise(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     /** `reason` is an errno or the code of a token error. */
@@ -110,7 +110,7 @@ export const configError = defineErrors({
   },
 });
 
-/** Exit code 2: the configured address is taken, not local, or not allowed. */
+/** Exit code 2: the configured address is in use, not local, or not allowed. */
 export const listenError = defineErrors({
   config: {
     'cannot-listen': (f: Texts<'section' | 'host' | 'reason'> & { port: number }) => [
@@ -128,27 +128,27 @@ function isState(file: string): boolean {
   return file.endsWith('state.sqlite');
 }
 
-/** The state is a SQLite database too, and fails with the same errors. */
+/** Also covers the state, which is a SQLite database that fails with the same errors. */
 function nameOf(file: string): string {
   return `${isState(file) ? 'the state' : 'the catalog'} ${file}`;
 }
 
-/** A new state has no record of damage, so only commands that read every byte may discard the old record. */
+/** A new state has no record of damage, so only commands that read every byte can discard the old one. */
 const RENEW_STATE =
   'The next "mailkeep sync", or "mailkeep verify --repair", moves it aside and creates a new one. Mail is not affected.';
 
-/** Errors of the derived database. They never endanger the log. */
+/** Errors from the derived database. They never endanger the log. */
 export const catalogError = defineErrors({
   usage: {
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
-    /** A running writer is rebuilding an earlier version's catalog, and has reached commit `reached` of `last`. */
+    /** A running writer is rebuilding the catalog of an earlier version, and has reached commit `reached` of `last`. */
     'catalog-rebuilding': (f: { file: string; reached: number; last: number }) => [
       `${capitalise(nameOf(f.file))} is being rebuilt for this version of mailkeep: commit ${count(f.reached)} of ${count(f.last)}.`,
       'Try again when the rebuild has finished. Mail is not affected.',
     ],
     /**
-     * Another version of the program created the catalog. `remedy` is `write` if any writing command rebuilds it,
-     * `rebuild` if the file has no version, and `upgrade` if a newer program created it.
+     * Another version of mailkeep created the catalog. `remedy` is `write` if any writing command rebuilds it,
+     * `rebuild` if the file has no version, and `upgrade` if a newer version created it.
      */
     'catalog-version': (f: {
       file: string;
@@ -198,16 +198,16 @@ export const catalogError = defineErrors({
   retryable: ['catalog-busy', 'catalog-disk-full'],
 });
 
-/** What `usage-option` expected, for names that are checked after parsing. */
+/** Descriptions of what `usage-option` expects, for names that are checked after parsing. */
 const EXPECTED: Readonly<Record<string, string>> = {
   'configured-name': 'a name that the configuration includes',
   'search-name': 'a name of letters, digits, - and _',
 };
 
-/** Family `usage` (exit code 2): the command cannot run as typed. Unwritable files are `disk`. */
+/** Family `usage` (exit code 2): the command cannot run as typed. Unwritable files belong to family `disk`. */
 export const usageError = defineErrors({
   usage: {
-    /** The command line parser refused the arguments; `problem` is its message. */
+    /** The command line parser rejected the arguments with the message `problem`. */
     'usage-invalid': ({ command, problem }: Texts<'command' | 'problem'>) => [
       capitalise(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
@@ -219,7 +219,7 @@ export const usageError = defineErrors({
     'usage-option': (f: {
       option: string;
       found: string;
-      /** A kind of name, or a description from the command line's parsers. */
+      /** A kind of name, or a description from one of the command line's parsers. */
       expected: 'configured-name' | 'search-name' | (string & {});
     }) => `${f.option}: expected ${EXPECTED[f.expected] ?? f.expected}, found "${f.found}".`,
     'usage-not-interactive': (f: { command: string; missing: readonly string[] }) => [
@@ -230,7 +230,7 @@ export const usageError = defineErrors({
       `The configuration has no account "${f.account}".`,
       didYouMean(f.suggestion, `It has ${shortList(f.known, 8)}.`),
     ],
-    /** A folder, mailbox or account that the archive never had; `candidates` may be empty. */
+    /** A folder, mailbox or account that has never been in the archive. `candidates` can be empty. */
     'usage-unknown-name': (f: {
       kind: 'folder' | 'mailbox' | 'account';
       found: string;
@@ -245,7 +245,7 @@ export const usageError = defineErrors({
           : `It has ${shortList(f.candidates, 8)}.`,
       ),
     ],
-    /** `sync --mailbox` for a mailbox that the token cannot access; `known` lists the accessible ones found so far. */
+    /** The token cannot access the mailbox in `sync --mailbox`; `known` lists the accessible mailboxes found so far. */
     'usage-unreachable-mailbox': (f: Texts<'mailbox'> & Known) => [
       `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${shortList(f.known, 8)}`}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
@@ -265,7 +265,7 @@ export const usageError = defineErrors({
       `The archive has no message whose id begins with ${id}.`,
       '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
     ],
-    /** Each candidate consists of its shortest unique prefix and a description of the message. */
+    /** Each candidate is a message's shortest unique prefix and description. */
     'usage-ambiguous-id': ({ id, candidates }: { id: string; candidates: readonly string[] }) => [
       [`Several ids begin with ${id}:`, ...candidates.map((candidate) => `  ${candidate}`)].join(
         '\n',
@@ -288,7 +288,7 @@ export const usageError = defineErrors({
     ],
     'usage-bad-date': ({ option, found }: Texts<'option' | 'found'>) =>
       `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
-    /** The archive does not have this message's bytes: it was purged or is incomplete. */
+    /** The archive does not have the message's bytes, because it was purged or is incomplete. */
     'usage-no-source': ({ id, reason }: Texts<'id' | 'reason'>) =>
       `The source of ${id} is not in the archive: ${reason}.`,
   },
@@ -301,7 +301,7 @@ export const usageError = defineErrors({
 
 export const webhookError = defineErrors({
   usage: {
-    /** `where` names the accounts or the mailbox that were searched. */
+    /** `where` lists the accounts or the mailbox that were searched. */
     'webhook-unknown': ({ id, where }: Texts<'id' | 'where'>) => [
       `There is no webhook whose id begins with "${id}" in ${where}.`,
       '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
@@ -317,7 +317,7 @@ export const webhookError = defineErrors({
       'Check the disk and the permissions, or name another folder with --data DIR.',
     ],
     /**
-     * A secret that the service shows only once could not be stored. `deleted` is true if the webhook was deleted
+     * A secret that the service shows only once could not be stored. `deleted` is true if the new webhook was deleted
      * again.
      */
     'webhook-secret-lost': (f: Texts<'id' | 'file' | 'reason'> & { deleted: boolean }) => [
@@ -338,12 +338,12 @@ export const webhookError = defineErrors({
       `The service no longer has webhook ${id}: only scheduled syncs find new mail.`,
       '"mailkeep webhooks ensure" creates it again.',
     ],
-    /** `status` as the service reports it: paused, disabled. */
+    /** `status` is the service's own term: paused, disabled. */
     'webhook-off': ({ id, status }: Texts<'id' | 'status'>) => [
       `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
       `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
     ],
-    /** `failures` counts the consecutive failures in the service's log. */
+    /** `failures` is the number of consecutive failures in the service's log. */
     'webhook-failing': ({ id, failures }: { id: string; failures: number }) => [
       `The last ${failures === 1 ? 'delivery' : `${failures} deliveries`} of webhook ${id} failed: only scheduled syncs find new mail.`,
       `"mailkeep webhooks test ${id}" shows why.`,
@@ -372,15 +372,15 @@ export const targetError = defineErrors({
 
 /**
  * Why a worker thread exited: its heap limit or the host's memory guard (`memory`), its deadline (`timeout`), an
- * uncaught error (`thrown`), its own exit (`exited`), or the host, on purpose (`closed`).
+ * uncaught error (`thrown`), its own exit (`exited`), or a deliberate stop by the host (`closed`).
  */
 export type ThreadEndCause = 'memory' | 'timeout' | 'thrown' | 'exited' | 'closed';
 
 export const threadError = defineErrors({
   mail: {
     /**
-     * `started` is false if the thread never listened to its port: the installation is broken, not the work. `detail`
-     * is its error message or exit code.
+     * `started` is false if the thread never listened to its port, which points to a broken installation rather than
+     * the work. `detail` is the error message or exit code.
      */
     'thread-ended': (
       f: Texts<'thread' | 'file' | 'detail'> & { reason: ThreadEndCause; started: boolean },

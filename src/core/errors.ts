@@ -1,6 +1,6 @@
 import { fitColumns, terminalSafe } from './terminal-safe.ts';
 
-/** A family decides the command's exit code, a code identifies the condition, and facts fill in its sentence. */
+/** An error's family decides the exit code, its code identifies the condition, and its facts complete the sentence. */
 export const ERROR_FAMILIES = [
   'usage',
   'config',
@@ -16,10 +16,10 @@ export const ERROR_FAMILIES = [
 
 export type ErrorFamily = (typeof ERROR_FAMILIES)[number];
 
-/** Facts are printed, logged and sent as JSON, so never put a secret or mail text in one. */
+/** Facts are printed, logged and sent as JSON, so they must never contain a secret or mail text. */
 export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
-/** Base of every error that mailkeep raises on purpose. Any other error at the top level is reported as a bug. */
+/** Base class of errors that mailkeep raises on purpose. Any other error at the top level is reported as a bug. */
 export class MailkeepError<Code extends string = string, F extends Facts = Facts> extends Error {
   override readonly name: string = 'MailkeepError';
 
@@ -29,7 +29,7 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
     readonly facts: F,
     options: { readonly cause?: unknown; readonly retryable?: boolean } = {},
   ) {
-    // The message is for logs and stack traces only. Users read the sentence made from code and facts.
+    // The message is for logs and stack traces only. Users see the sentence built from the code and facts.
     super(
       `${code} ${JSON.stringify(facts)}`,
       options.cause === undefined ? {} : { cause: options.cause },
@@ -37,11 +37,11 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
     this.retryable = options.retryable ?? false;
   }
 
-  /** True if a retry may succeed without any change. */
+  /** True if a retry may succeed with nothing changed. */
   readonly retryable: boolean;
 }
 
-/** What happened, and what to do about it: a command to type or something to change. */
+/** A sentence that states what happened, and a hint: a command to type or something to change. */
 interface ErrorText {
   readonly message: string;
   readonly hint: string | null;
@@ -54,7 +54,7 @@ function say(message: string, hint: string | null = null): ErrorText {
 export type Sentence = string | readonly [message: string, hint: string | null];
 
 export type Texts<Name extends string> = Readonly<Record<Name, string>>;
-/** What a name could have been: all known names, or a few, and the most similar one. */
+/** Names to suggest for a mistyped one: all or some of the known names, and the most similar one. */
 export type Known = { readonly known: readonly string[]; readonly suggestion: string | null };
 
 type ErrorTable = {
@@ -77,7 +77,7 @@ type FactsOfSentence<Say> = Say extends () => Sentence
 
 const SENTENCES = new Map<string, unknown>();
 
-/** Returns a function that creates the errors in a table. `retryable` lists the codes that a retry may resolve. */
+/** Returns a function that creates the errors in a table. `retryable` lists codes that a retry may resolve. */
 export function defineErrors<Table extends ErrorTable>(
   table: Table & { readonly retryable?: readonly CodeOf<Table>[] },
 ) {
@@ -101,11 +101,11 @@ export function hasCode<C extends string>(error: unknown, code: C): error is Mai
   return error instanceof MailkeepError && error.code === code;
 }
 
-/** An error in transit between threads, which preserve neither class nor code. */
+/** An error as sent between threads, which preserve neither its class nor its code. */
 export interface TransferredError {
   readonly message: string;
   readonly code: string;
-  /** Only for mailkeep's own errors. */
+  /** Present only for mailkeep's own errors. */
   readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
 }
 
@@ -119,7 +119,7 @@ export function serializeError(error: unknown): TransferredError {
   return { ...thrown, ours: { family, facts } };
 }
 
-/** Restores a mailkeep error, or creates one with the same message and code. */
+/** Restores a mailkeep error, or creates an Error with the same message and code. */
 export function deserializeError({ message, code, ours }: TransferredError): Error {
   if (ours !== undefined) return new MailkeepError(ours.family, code, ours.facts);
   return Object.assign(new Error(message), { code });
@@ -131,14 +131,14 @@ export function errnoOf(error: unknown): string | undefined {
   return code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
 }
 
-/** An error raised before a configuration exists, which needs different advice. */
+/** An error raised before a configuration exists, when different advice applies. */
 export class UnconfiguredError extends MailkeepError {
   constructor(error: MailkeepError) {
     super(error.family, error.code, error.facts, { cause: error });
   }
 }
 
-/** Returns the code of a system or Node.js error (`ENOSPC`, `ERR_…`); `unknown` if it has none. */
+/** Returns the code of a system or Node.js error (`ENOSPC`, `ERR_…`), or `unknown` if it has none. */
 export function errnoName(error: unknown): string {
   return codeOf(error) ?? 'unknown';
 }
@@ -203,7 +203,7 @@ EXIT STATUS
   6    the service refused the token
   130  interrupted`;
 
-/** Error code for a pipe, socket or device in place of a file. No errno fits. */
+/** Error code for a pipe, socket or device in place of a file, which no errno describes. */
 export const NOT_REGULAR = 'ENOTREG';
 
 /** Maximum columns of a name in a list. */
@@ -216,7 +216,7 @@ export function shortList(names: readonly string[], shown = 3): string {
   return rest > 1 ? `${cut.join(', ')} and ${rest} more` : cut.join(', ');
 }
 
-/** Describes SQLite result codes that concern the disk; undefined for codes that concern a statement. */
+/** Describes SQLite result codes that concern the disk. Returns undefined for codes that concern a statement. */
 function sqliteText(code: string): string | undefined {
   const words: readonly (readonly [prefix: string, text: string])[] = [
     ['SQLITE_CANTOPEN', 'the file cannot be opened'],
@@ -232,13 +232,13 @@ function sqliteText(code: string): string | undefined {
   return words.find(([prefix]) => code.startsWith(prefix))?.[1];
 }
 
-/** Returns `Did you mean "from:"? …`, or just `otherwise` if there is no suggestion. Truncates long names. */
+/** Returns `Did you mean "from:"? …`, or only `otherwise` if there is no suggestion. Truncates long names. */
 export function didYouMean(suggestion: string | null, otherwise = ''): string {
   if (suggestion === null) return otherwise;
   return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
 }
 
-/** Describes an errno in plain words, followed by its name for web searches. */
+/** Describes an errno in plain words, and adds its name for web searches. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {
     EACCES: 'permission denied',
@@ -306,13 +306,13 @@ const DONE: Readonly<Record<string, string>> = {
   copyfile: 'copied',
 };
 
-/** Describes a system or SQLite error without a mailkeep code; undefined for any other error. */
+/** Describes a system or SQLite error that has no mailkeep code. Returns undefined for any other error. */
 function systemSaid(error: unknown): (ErrorText & { readonly code: string }) | undefined {
   if (!(error instanceof Error)) return undefined;
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {
     const reason = reasonText(String(error.code));
-    // A code without a description means a faulty statement, which is a bug.
+    // If a code has no description, the statement is wrong, which is a bug.
     if (reason === String(error.code)) return undefined;
     return { code, ...say(`A database of the archive cannot be used: ${reason}.`, CHECK) };
   }
@@ -328,18 +328,18 @@ function systemSaid(error: unknown): (ErrorText & { readonly code: string }) | u
 const BUG_HINT =
   'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
 
-/** Advice for service errors while "init" tests an address and a token. */
+/** Advice for service errors while `init` tests an address and a token. */
 const BEFORE_CONFIGURATION: Readonly<Partial<Record<MailkeepError['family'], string>>> = {
   auth: 'Check that the token was copied whole and belongs to this service, or create a new one in the panel of your mail service.',
   origin:
     'Check the address of the service and the network, and run "mailkeep init" again. Nothing was written.',
 };
 
-/** For errors that another program sent, such as another fleet node. */
+/** Hint for errors received from another program, such as a fleet node. */
 const OTHER_VERSION_HINT =
   'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
 
-/** Returns the code, sentence and hint of any thrown value. */
+/** Returns the code, sentence and hint for any thrown value. */
 export function describeError(error: unknown): { code: string } & ErrorText {
   if (error instanceof MailkeepError) {
     const said = describeFacts(error.code, error.facts);
@@ -365,7 +365,7 @@ export function describeFacts(code: string, facts: MailkeepError['facts']): Erro
   };
 }
 
-/** Returns null if the facts do not fit the sentence. */
+/** Returns null if the sentence does not fit the facts. */
 function saidOrNull(sentence: () => Sentence): ErrorText | null {
   try {
     const said = sentence();

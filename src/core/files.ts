@@ -19,7 +19,7 @@ import path from 'node:path';
 import { catalogError, socketError } from './error-tables.ts';
 import { errnoName, errnoOf, NOT_REGULAR } from './errors.ts';
 
-/** A file's path. Names that are not UTF-8, as on older disks, need a buffer, because no string can open them. */
+/** A file's path. A name that is not UTF-8, as found on older disks, must be a buffer: no string can open the file. */
 export type FilePath = string | Buffer;
 
 export function listedName(bytes: Buffer): FilePath {
@@ -31,7 +31,7 @@ export function joinPath(folder: FilePath, name: FilePath): FilePath {
   return Buffer.concat([Buffer.from(folder), Buffer.from(path.sep), Buffer.from(name)]);
 }
 
-/** Returns a path as displayable text. Bytes that are not UTF-8 are escaped, as in `B\xFCro`. */
+/** Returns a path as displayable text, with bytes that are not UTF-8 escaped, as in `B\xFCro`. */
 export function shownPath(file: FilePath): string {
   if (typeof file === 'string') return file;
   let shown = '';
@@ -45,13 +45,13 @@ export function shownPath(file: FilePath): string {
   return shown;
 }
 
-/** Node.js replaces invalid UTF-8 in arguments with this character. */
+/** The character with which Node.js replaces invalid UTF-8 in arguments. */
 const REPLACED = '\ufffd';
 
 /**
- * Returns the paths that a command line argument may refer to. Node.js replaces bytes that are not UTF-8, so every
- * existing file whose name decodes to the same text is returned. If there is no match, returns the argument.
- * @param given absolute
+ * Returns the paths that a command line argument can refer to. Node.js replaces bytes that are not UTF-8, so this
+ * returns every existing file whose name decodes to the same text. If there are none, returns the argument.
+ * @param given absolute path
  */
 export function possiblePaths(given: string): FilePath[] {
   if (!given.includes(REPLACED) || existsSync(given)) return [given];
@@ -75,13 +75,13 @@ function matchingNames(folder: FilePath, level: string): FilePath[] {
   }
 }
 
-/** Returns whether a path is a directory or is inside it, after resolving links. Neither needs to exist. */
+/** Reports whether a path is a directory or is inside it, after resolving links. Neither has to exist. */
 export function isWithin(target: string, folder: string): boolean {
   const relative = path.relative(resolveLinks(folder), resolveLinks(target));
   return relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
 }
 
-/** Resolves links in the part of the path that exists. */
+/** Resolves links in the existing part of a path. */
 function resolveLinks(target: string): string {
   try {
     return realpathSync(target);
@@ -93,8 +93,8 @@ function resolveLinks(target: string): string {
 }
 
 /**
- * Creates a directory and its missing parents, all with this mode. Does nothing if it exists. Node's recursive
- * `mkdir` loops forever if the system reports an existing parent as missing, as below /proc.
+ * Creates a directory and its missing parents, all with this mode. Does nothing if the directory exists. Node's
+ * recursive `mkdir` loops forever if the system reports an existing parent as missing, as it does below /proc.
  * @throws system errors
  */
 export function makeFolders(folder: string, mode: number): void {
@@ -112,11 +112,11 @@ export function makeFolders(folder: string, mode: number): void {
   }
 }
 
-/** A parent directory may belong to another user and be unreadable, and some systems cannot sync a directory. */
+/** Errors to ignore: parent directories can be unreadable, and some systems cannot sync directories. */
 const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
 
 /**
- * Like `makeFolders`, but survives a power cut: otherwise durable files can vanish with their directories' names.
+ * Like `makeFolders`, but survives a power cut. Durable files can otherwise vanish along with their directories' names.
  * @throws system errors
  */
 export function makeFoldersDurably(folder: string, mode: number): void {
@@ -126,7 +126,7 @@ export function makeFoldersDurably(folder: string, mode: number): void {
   for (const parent of above) syncFolder(parent);
 }
 
-/** Makes the names in a directory durable, if the system can. */
+/** Makes the names in a directory durable if the system supports it. */
 export function syncFolder(folder: string): void {
   let opened: number | undefined;
   try {
@@ -140,9 +140,9 @@ export function syncFolder(folder: string): void {
 }
 
 /**
- * Creates a file that only its owner may read, unless it exists. SQLite would apply the umask, and gives `-wal` and
- * `-shm` files the permissions of the database. If creation fails, opening the database reports the reason.
- * @throws `catalog-damaged` if it is not a file: opening a pipe would wait for its other end forever
+ * Creates a file that only its owner can read. Does nothing if the file exists. SQLite would apply the umask, and gives
+ * its `-wal` and `-shm` files the database's permissions. If creation fails, opening the database reports the reason.
+ * @throws `catalog-damaged` if it is not a regular file, because opening a pipe would wait forever for its other end
  */
 export function makePrivateFile(file: string): void {
   const stats = statOf(file);
@@ -165,24 +165,24 @@ function statOf(file: string): Stats | undefined {
   }
 }
 
-/** A socket address holds 108 bytes on Linux and 104 elsewhere, including a terminating zero. */
+/** A socket address holds 108 bytes on Linux and 104 elsewhere, including the terminating zero. */
 const MAX_PATH_BYTES = 103;
 
-/** Returns whether a path is a socket owned by this user or, for root, by the archive's owner. */
+/** Reports whether a path is a socket owned by this user or, if this user is root, by the archive's owner. */
 export function isOwnSocket(socket: string, dataDir: string): boolean {
   const stat = lstatSync(socket);
   return stat.isSocket() && isOwn(stat, dataDir);
 }
 
-/** Returns whether only this user (for root, the archive's owner) can access a directory. */
+/** Reports whether only this user (or, for root, the archive's owner) can access a directory. */
 export function isPrivateFolder(stat: Stats, dataDir: string | null): boolean {
   return stat.isDirectory() && isOwn(stat, dataDir) && (stat.mode & 0o077) === 0;
 }
 
-/** Root may maintain another user's archive through that user's daemon. */
+/** Root can maintain another user's archive through that user's daemon. */
 function isOwn({ uid }: Stats, dataDir: string | null): boolean {
   const own = userInfo().uid;
-  // -1 on systems without numeric user ids.
+  // -1 on systems without numeric user IDs.
   if (own < 0 || uid === own) return true;
   return own === 0 && dataDir !== null && uid === lstatSync(dataDir).uid;
 }
@@ -192,8 +192,8 @@ export function isValidSocketPath(socket: string): boolean {
 }
 
 /**
- * Returns the user's private directory for sockets, creating it if needed. It is in the system's temporary directory
- * if the user has none.
+ * Returns the user's private directory for sockets, creating it if needed. Falls back to one in the system's temporary
+ * directory.
  * @param nameLength bytes of the socket's name, which must fit after the directory
  * @throws daemon-socket-folder
  */
@@ -215,19 +215,19 @@ function ensurePrivate(folder: string): string {
     if (errnoOf(error) === undefined) throw error;
     throw socketError('daemon-socket-folder', { folder });
   }
-  // Another user may have created it, and could then replace a socket in it.
+  // Another user may have created the directory, and could then replace a socket in it.
   if (!isPrivateFolder(lstatSync(folder), null)) {
     throw socketError('daemon-socket-folder', { folder });
   }
   return folder;
 }
 
-/** Opening a pipe would otherwise wait for its other end. The flag does not exist on Windows. */
+/** Without this flag, opening a pipe would wait for its other end. Windows does not have the flag. */
 const NOT_WAITING = constants.O_NONBLOCK ?? 0;
 
 /**
- * Opens a regular file and returns its descriptor. Fails for a pipe, socket or device instead of waiting for it.
- * @throws system errors; EISDIR for a directory, ENOTREG for anything else that is not a file
+ * Opens a regular file and returns its descriptor. Fails for a pipe, socket or device instead of waiting.
+ * @throws system errors; EISDIR for a directory, ENOTREG for any other kind of file
  */
 export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read'): number {
   const descriptor = openWithoutWaiting(file, access);
@@ -238,8 +238,8 @@ export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read
 }
 
 /**
- * Reads a small file completely.
- * @throws see `openRegularFile`; EFBIG for a file of more than `most` bytes
+ * Reads a whole small file.
+ * @throws the errors of `openRegularFile`; EFBIG if the file is larger than `most` bytes
  */
 export function readRegularFile(file: string, most = Number.POSITIVE_INFINITY): Buffer {
   const descriptor = openRegularFile(file);

@@ -5,7 +5,7 @@ import { parentPort, type Transferable } from 'node:worker_threads';
 import { serializeError, type TransferredError } from './errors.ts';
 import type { WorkerThread } from './worker-thread.ts';
 
-/** First message from every thread, sent once it is listening: its name below /proc on Linux, else empty. */
+/** The first message from every thread, sent once it is listening: its path below /proc on Linux, otherwise empty. */
 type Ready = string;
 
 export type FromThread<Out extends object> = Out | Ready;
@@ -48,7 +48,7 @@ export function serveJobs<Job, Result, Report = never>(
   });
 }
 
-/** Returns whether to replace this thread after its work, because V8 never frees the space of a large message. */
+/** Reports whether to replace this thread after its work, because V8 never frees the space used by a large message. */
 export function needsReplacement(wornBytes: number): boolean {
   const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
   return heap + buffers > wornBytes;
@@ -57,14 +57,14 @@ export function needsReplacement(wornBytes: number): boolean {
 type Fail = (error: unknown) => void;
 
 /**
- * Returns a function that runs a task and also rejects on the uncaught exceptions and unhandled rejections that it
- * causes. Errors from finished tasks are ignored. For a dedicated thread only: it handles every uncaught exception.
+ * Returns a function that runs a task and also rejects on uncaught exceptions and unhandled rejections caused by it.
+ * Errors from finished tasks are ignored. For dedicated threads only: it handles every uncaught exception.
  */
 export function catchStrayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
   const origins = new AsyncLocalStorage<Fail>();
   let current: Fail | undefined;
   process.on('uncaughtException', (error) => {
-    // Errors in microtasks carry no origin, but microtasks run almost immediately.
+    // Errors from microtasks have no origin, but microtasks run almost immediately.
     const fail = origins.getStore() ?? current;
     fail?.(error);
   });
@@ -80,14 +80,14 @@ export function catchStrayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
     });
 }
 
-/** Bytes of a source sent to a thread per message. */
+/** Bytes of a source per message to a thread. */
 const PIECE = 256 * 1024;
 
 export type PieceMessage =
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: 'end' };
 
-/** Host side: sends a source to a thread piece by piece, so that neither side holds more than one piece. */
+/** Host side: sends a source to a thread in pieces, so that neither side holds more than one piece. */
 export class PieceFeed {
   readonly #pieces: AsyncIterator<Uint8Array>;
 
@@ -97,7 +97,7 @@ export class PieceFeed {
 
   async next(): Promise<PieceMessage> {
     const { done, value } = await this.#pieces.next();
-    // A copy, because it is transferred.
+    // A copy, because transferring detaches it.
     return done === true ? { kind: 'end' } : { kind: 'piece', bytes: new Uint8Array(value) };
   }
 
@@ -113,7 +113,7 @@ export function postPiece(
   thread.post(message, message.kind === 'piece' ? [message.bytes.buffer] : []);
 }
 
-/** Thread side: requests the pieces of a source one at a time. */
+/** Thread side: requests a source one piece at a time. */
 export class PieceIntake {
   #awaited: ((message: PieceMessage) => void) | null = null;
 

@@ -17,30 +17,30 @@ import { isLoopback, type ListenAddress } from './address.ts';
 import { listenError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
 
-/** Who may send requests to a listener, and with which `Host` names. */
+/** The clients that can send requests to a listener, and the `Host` names that they can use. */
 type Clients =
-  /** Browsers reach the listener by this machine's own names, or by the https address of a reverse proxy. */
+  /** Browsers, which use this machine's own names or the https address of a reverse proxy. */
   | { readonly kind: 'browsers'; readonly publicUrl: string | null }
   /**
-   * Programs such as monitoring tools reach it by any IP address and by these host names, on any port. Null allows
-   * every name: a secret protects the listener, and a proxy may forward any name.
+   * Programs such as monitoring tools, which use any IP address or one of these host names, on any port. Null allows
+   * every name: a secret protects the listener, and a proxy can forward any name.
    */
   | { readonly kind: 'programs'; readonly names: readonly string[] | null };
 
-/** How a request reached a listener. */
+/** The address by which a request reached a listener. */
 export interface RequestOrigin {
   readonly host: string;
-  /** Origin of the pages served there. */
+  /** Origin of the pages served at that address. */
   readonly origin: string;
-  /** True if the browser used HTTPS, through the proxy. */
+  /** True if the browser used HTTPS, by way of the proxy. */
   readonly secure: boolean;
 }
 
 type Admission = { readonly refused: 403 | 421 } | ({ readonly refused: null } & RequestOrigin);
 
 /**
- * Returns the function that admits requests to a listener. It refuses a foreign `Host` name with 421 (DNS rebinding).
- * A listener for programs refuses requests from web pages with 403.
+ * Returns the function that admits requests to a listener. A request with a foreign `Host` name is refused with 421
+ * (DNS rebinding). A listener for programs refuses requests from web pages with 403.
  * @param at listening address with the actual port
  */
 function admissionTo(clients: Clients, at: ListenAddress): (request: Request) => Admission {
@@ -68,9 +68,9 @@ function admissionTo(clients: Clients, at: ListenAddress): (request: Request) =>
 }
 
 /**
- * Returns whether a foreign page sent a request, judging by headers that no page can change. Another port of this
+ * Reports whether a foreign page sent a request, judging by headers that no page can change. Another port on this
  * machine is foreign. Programs send neither header.
- * @param ownOrigin origin of the pages that may send requests
+ * @param ownOrigin origin of the pages that can send requests
  */
 export function isForeign({ headers }: Request, ownOrigin: string | null): boolean {
   const site = headers.get('sec-fetch-site') ?? 'none';
@@ -80,7 +80,7 @@ export function isForeign({ headers }: Request, ownOrigin: string | null): boole
 }
 
 /**
- * Returns a request's body, or null if it exceeds `most` bytes; the rest is not read.
+ * Returns a request's body. Returns null if the body exceeds `most` bytes, and stops reading.
  * @throws connection errors
  */
 export async function readAtMost({ headers, body }: Request, most: number): Promise<Buffer | null> {
@@ -105,14 +105,14 @@ function hostOf({ headers }: Request): string {
   return headers.get('host')?.toLowerCase() ?? '';
 }
 
-/** Returns this machine's loopback names, with the port unless it is the default. */
+/** Returns this machine's loopback names, with the port if it is not the default. */
 function ownHosts({ host, port }: ListenAddress): Set<string> {
   const names = ['127.0.0.1', 'localhost', '[::1]'];
   if (isLoopback(host) && !host.includes(':')) names.push(host.toLowerCase());
   return new Set(names.map((name) => (port === 80 ? name : `${name}:${port}`)));
 }
 
-/** Returns a host in lower case, without port, brackets and trailing dot; empty if invalid. */
+/** Returns a host in lower case, without its port, brackets or trailing dot; empty if invalid. */
 function nameOf(host: string): string {
   const match = /^(?:\[([0-9a-f:.]+)\]|([^:@/[\]]+?)\.?)(?::\d{1,5})?$/.exec(host.toLowerCase());
   return match?.[1] ?? match?.[2] ?? (isIP(host) === 6 ? host.toLowerCase() : '');
@@ -120,7 +120,7 @@ function nameOf(host: string): string {
 
 /**
  * Starts a server and returns its address with the actual port.
- * @throws the system's error
+ * @throws system errors
  */
 export async function startListening(
   server: NetServer,
@@ -134,14 +134,14 @@ export async function startListening(
 
 interface ConnectionLimits {
   readonly connections: number;
-  /** Maximum connections per address without a request in progress. */
+  /** Maximum connections per address with no request in progress. */
   readonly idlePerAddress: number;
 }
 
 /**
- * Limits the connections of a server without refusing new ones while old ones are idle. A connection is idle before its
- * first complete request header and after its last response. Above a limit, the oldest idle connection is closed.
- * Half-sent requests thus displace each other, but never a client that sends complete requests.
+ * Limits a server's connections. A connection is idle before its first complete request header and after its last
+ * response. Above a limit, a new connection displaces the oldest idle one. Half-sent requests thus displace each other,
+ * but never a client that sends complete requests.
  */
 class Connections {
   /** Oldest first. */
@@ -192,14 +192,14 @@ class Connections {
   }
 }
 
-/** Limits per client. A slower client is disconnected. */
+/** Limits per client. Clients that exceed them are disconnected. */
 export interface ListenerLimits extends ConnectionLimits {
-  /** Time until the last header; before that, no client has presented a secret. */
+  /** Time until the headers are complete. Until then, no client has presented a secret. */
   readonly headersMs: number;
   readonly requestMs: number;
   /** How often to check `headersMs` and `requestMs`. */
   readonly checkMs: number;
-  /** Time without a byte in either direction. */
+  /** Time without a byte in either direction, in milliseconds. */
   readonly idleMs: number;
 }
 
@@ -214,7 +214,7 @@ const LIMITS: ListenerLimits = {
 const MAX_HEADER_BYTES = 16_384;
 
 interface ListenerOptions {
-  /** Configuration section that contains the address, for the error. */
+  /** Configuration section with the address, for the error. */
   readonly section: string;
   readonly listen: ListenAddress;
   readonly clients: Clients;
@@ -223,18 +223,18 @@ interface ListenerOptions {
     env: HttpBindings,
     reached: RequestOrigin,
   ) => Response | Promise<Response>;
-  /** By default, the response states the reason in one line. */
+  /** Builds the response to a refused request. By default, a line of text states the reason. */
   readonly refuse?: (status: 403 | 421) => Response;
-  /** Called if the system cannot accept a connection (`EMFILE`). The listener continues. */
+  /** Called if the system cannot accept a connection (`EMFILE`). The listener continues to run. */
   readonly onError: (error: Error) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
 
-/** Responses take milliseconds. One that takes longer is waiting for a client that does not read. */
+/** Responses take milliseconds. One that takes longer is waiting for a client that is not reading. */
 const GRACE_MS = 1_000;
 
 /**
- * Serves HTTP/1.1 on an address, with limits against slow or many clients. TLS is left to the reverse proxy.
+ * Serves HTTP/1.1 on an address, and limits slow or numerous clients. TLS is left to the reverse proxy.
  * @throws cannot-listen
  */
 export async function listenOn(options: ListenerOptions) {
@@ -272,7 +272,7 @@ export async function listenOn(options: ListenerOptions) {
   return {
     /** Listening address with the actual port. */
     address,
-    /** Stops listening, gives responses in progress a short grace period, then aborts the rest. */
+    /** Stops listening, allows responses in progress a short grace period, then aborts the rest. */
     close(): Promise<void> {
       closing ??= closeServer(server);
       return closing;
@@ -308,14 +308,14 @@ function closeServer(server: Server): Promise<void> {
   });
 }
 
-/** Maximum unread bytes per response. */
+/** Maximum unread bytes of a response. */
 const MAX_WAITING = 64 * 1024;
-/** Limit on the data buffered by all responses on a stream, above which Node.js refuses requests (default 10). */
+/** Limit on a stream's buffered data for all responses. Node.js refuses requests above it, by default at 10. */
 const MAX_MEGABYTES = 64;
-/** Statuses of responses without a body (RFC 9110, section 6.4.1). */
+/** Statuses whose responses have no body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 304]);
 
-/** Thrown if a request gets no response: the peer reset it, or the stream ended. */
+/** Thrown if a request gets no response, because the peer reset it or the stream ended. */
 export class ResponseCutOff extends Error {
   override readonly name = 'AnswerCut';
 
@@ -325,7 +325,7 @@ export class ResponseCutOff extends Error {
 }
 
 /**
- * Sends HTTP requests over a stream, many at a time, each with its own flow control (HTTP/2, RFC 9113).
+ * Sends concurrent HTTP requests over a stream, each with its own flow control (HTTP/2, RFC 9113).
  * @param onIdle called when the last response has ended
  */
 export function requestOverStream(stream: Duplex, onIdle: () => void) {
@@ -333,18 +333,18 @@ export function requestOverStream(stream: Duplex, onIdle: () => void) {
     createConnection: () => stream,
     maxSessionMemory: MAX_MEGABYTES,
   });
-  // Every request also gets the error.
+  // Every request receives the error too.
   session.on('error', () => undefined);
   let open = 0;
   return {
     get open(): number {
       return open;
     },
-    /** True once the stream has ended: no further request is possible. */
+    /** True once the stream has ended and no further request is possible. */
     get hasEnded(): boolean {
       return session.closed || session.destroyed;
     },
-    /** @throws ResponseCutOff if the stream ends before the response starts; the reason of the request's signal */
+    /** @throws ResponseCutOff if the stream ends before the response starts; the request signal's reason */
     async fetch(request: Request): Promise<Response> {
       const asked = startRequest(session, request);
       open += 1;
@@ -367,18 +367,18 @@ function startRequest(session: ClientHttp2Session, request: Request): ClientHttp
     { ...Object.fromEntries(request.headers), ':method': method, ':path': pathname + search },
     { endStream: body === null, signal },
   );
-  // If the client disconnects, no response arrives.
+  // If the client has disconnected, no response can be sent.
   if (body !== null) pipeline(body, asked).catch(() => asked.destroy());
   return asked;
 }
 
-/** @throws ResponseCutOff if it ends before the response starts; the reason of the signal */
+/** @throws ResponseCutOff if the stream ends before the response starts; the signal's reason */
 async function readResponse(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
   { signal, method }: Request,
 ): Promise<Response> {
-  // Attached before the headers arrive, because by then Node.js may have closed a short response.
+  // Attached before the headers arrive, because Node.js may already have closed a short response by then.
   const body = streamBody(session, asked);
   const headers = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
     asked.once('response', resolve);
@@ -418,7 +418,7 @@ function streamBody(
         asked.once('close', () => {
           if (isOver) return;
           isOver = true;
-          // Node.js also emits `end` for a truncated stream: only the reset code or a destroyed session shows it.
+          // Node.js also emits `end` for a truncated stream. Only the reset code or a destroyed session reveals it.
           const isWhole = hasEnd && asked.rstCode === constants.NGHTTP2_NO_ERROR;
           if (isWhole && !session.destroyed) controller.close();
           else controller.error(new ResponseCutOff(asked.rstCode));
@@ -436,7 +436,7 @@ function streamBody(
 
 /**
  * Joins an input and an output into one stream. Destroying it closes neither, because both belong to the process.
- * @param write resolves when it can accept more
+ * @param write resolves once it can accept more
  */
 export function joinStreams(input: Readable, write: (bytes: Uint8Array) => Promise<void>): Duplex {
   const stream = new Duplex({
@@ -457,7 +457,7 @@ export function joinStreams(input: Readable, write: (bytes: Uint8Array) => Promi
 }
 
 /**
- * Serves the requests that arrive over a stream. Resolves when the stream has ended.
+ * Serves the requests that arrive over a stream. Resolves once the stream has ended.
  * @param fetch must not reject; `breakOff` aborts the response to one request
  */
 export async function serveOverStream(

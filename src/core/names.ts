@@ -1,6 +1,6 @@
-/** Returns whether a name matches a pattern with `*` for any run of characters. Case matters, as in folder paths. */
+/** Reports whether a name matches a pattern in which `*` matches any characters. Case-sensitive, like folder paths. */
 export function matches(pattern: string, name: string): boolean {
-  // Greedy, and linear in practice: patterns come from the user's configuration or command line.
+  // Greedy, and linear in practice, because patterns come from the user's configuration or command line.
   const [first = '', ...rest] = pattern.split('*');
   if (rest.length === 0) return pattern === name;
   if (!name.startsWith(first)) return false;
@@ -18,7 +18,7 @@ export function matches(pattern: string, name: string): boolean {
 export interface Selection {
   readonly include: readonly string[];
   readonly exclude: readonly string[];
-  /** Patterns from the command line; undefined for everything that the configuration selects. */
+  /** Patterns from the command line; undefined to select everything that the configuration does. */
   readonly only?: readonly string[];
 }
 
@@ -40,15 +40,15 @@ const SPECIAL_USES: Readonly<Record<string, string>> = {
   flagged: '\\flagged',
 };
 
-/** Returns the special use that a word such as `sent` names, in any case. */
+/** Returns the special use for a word such as `sent`, in any case. */
 export function specialUseByName(word: string): string | undefined {
   const name = word.toLowerCase();
   return Object.hasOwn(SPECIAL_USES, name) ? SPECIAL_USES[name] : undefined;
 }
 
 /**
- * Returns the folders in one mailbox that a name on the command line refers to: the folder with that path (`INBOX` in
- * any case, as in IMAP), else the folders that match a pattern with `*`, else those with that special use.
+ * Returns the folders in one mailbox that a command line name refers to: the folder with that path (`INBOX` in any
+ * case, as in IMAP), else the folders that match it as a pattern, else the folders with that special use.
  */
 export function findFolders<
   F extends { readonly path: string; readonly specialUse: string | null },
@@ -66,12 +66,12 @@ export function isInbox(path: string): boolean {
   return path.toUpperCase() === 'INBOX';
 }
 
-/** Characters. Nobody types longer names, and comparing two takes quadratic time. */
+/** Characters. Nobody types longer names, and the comparison takes quadratic time. */
 const LONGEST = 200;
 
 /**
- * Returns the candidate that a mistyped word probably means: the only one it is a prefix of, or the nearest by edits.
- * At most a third of the word's length may differ (one edit for short words).
+ * Returns the candidate that a mistyped word probably means: the only one that starts with the word, or the one with
+ * the fewest edits. At most a third of the word may differ (one edit for short words).
  */
 export function nearest(found: string, candidates: readonly string[]): string | null {
   if (found.length > LONGEST) return null;
@@ -81,7 +81,7 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   let best: string | null = null;
   let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
-    // The difference in length is a lower bound on the edits.
+    // The edits are at least the difference in length.
     if (Math.abs(candidate.length - found.length) >= fewest) continue;
     const edits = distance(word, candidate.toLowerCase());
     if (edits < fewest) {
@@ -114,7 +114,7 @@ function distance(a: string, b: string): number {
   return last[b.length] ?? 0;
 }
 
-/** Returns the path of the folder that a mistyped path or name probably refers to. */
+/** Returns the path of the folder that a mistyped path or name probably means. */
 export function nearestFolder(
   found: string,
   folders: readonly { readonly path: string; readonly name: string }[],
@@ -126,8 +126,8 @@ export function nearestFolder(
 }
 
 /**
- * Returns the address that a mistyped one was probably meant to be. Compares both parts, because all addresses in one
- * domain look similar.
+ * Returns the known address that a mistyped one probably means. Compares local part and domain separately, because all
+ * addresses in one domain look similar.
  */
 export function nearestAddress(found: string, known: readonly string[]): string | null {
   const [name = '', domain] = found.split('@', 2);

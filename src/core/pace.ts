@@ -9,14 +9,14 @@ import {
 import { fields, nullable, number, type Read, type ReadValue } from './stored-values.ts';
 
 /**
- * Decides when the next request may go: takes state and time, returns state and wait.
+ * Settings for deciding when the next request may start.
  *
- * Requests are paced evenly, `60 s / rate` apart. Idle time earns a small burst, and a pause right after the burst
- * makes up for it. Thus no 60-second window contains more than `requestsPerMinute`. A burst on top of an even pace
- * would exceed the ceiling, and a strict service would return 429.
+ * Requests are evenly spaced, `60 s / rate` apart. Idle time earns a small burst, followed by a compensating pause. No
+ * 60-second window therefore contains more than `requestsPerMinute`. A burst without the pause would exceed the
+ * ceiling, and a strict service would return 429.
  *
- * The rate is the ceiling until a 429, which halves the rate sent. The rate then regains a twentieth of that per minute
- * without a 429, up to the ceiling.
+ * The rate starts at the ceiling. A 429 halves the rate actually sent. Each minute without a 429 then restores a
+ * twentieth of that rate, up to the ceiling.
  */
 export interface PacePolicy {
   /** The ceiling: any number above 0. */
@@ -32,27 +32,27 @@ function atLeast(least: number): Read<number> {
 }
 const amount = atLeast(0);
 const rate = nullable(atLeast(Number.MIN_VALUE));
-/** Requests started in the current span and in the previous one. */
+/** Numbers of requests started in the current span and in the previous one. */
 const tally = fields({ since: amount, count: amount, before: amount });
 type Tally = ReadValue<typeof tally>;
 
-/** Parses the state stored between runs. Losing it is harmless. Times are milliseconds since the epoch. */
+/** Parses the state stored between runs. Its loss is harmless. Times are milliseconds since the epoch. */
 export const readPaceState = fields({
-  /** Requests per minute learned from refusals; null while the ceiling applies. */
+  /** Requests per minute, learned from refusals; null if only the ceiling applies. */
   learned: rate,
-  /** Increase of the learned rate per minute without a refusal. */
+  /** Increase of the learned rate per minute without refusals. */
   gain: amount,
   learnedAt: amount,
   /** The service's X-RateLimit-Limit, interpreted as requests per minute. */
   announced: rate,
   due: amount,
-  /** Requests that may go before they are due, earned by idling. */
+  /** Number of requests that can start before they are due, earned by idling. */
   credit: amount,
-  /** No request goes before this time. */
+  /** No request starts before this time. */
   holdUntil: amount,
   /** Number of consecutive 429s. */
   refusals: amount,
-  /** A 429 for a request started before this time has already been counted. */
+  /** A 429 has already been counted if its request started before this time. */
   refusedAt: amount,
   minute: tally,
   second: tally,
@@ -61,9 +61,9 @@ export type PaceState = ReadValue<typeof readPaceState>;
 
 export interface Answer {
   readonly status: number;
-  /** When its request was released. */
+  /** Time at which the request was admitted. */
   readonly startedAt: number;
-  /** Retry-After in milliseconds, not capped; null if there was none. */
+  /** Retry-After in milliseconds, uncapped; null if absent. */
   readonly retryAfterMs: number | null;
   readonly limit: number | null;
   readonly remaining: number | null;
@@ -74,15 +74,15 @@ type Decision =
   | { readonly go: false; readonly waitMs: number; readonly reason: 'rate' | 'retry-after' };
 
 const MINUTE_MS = 60_000;
-/** Added to the minute: absorbs varying latency, and bounds catching up at intervals that timers cannot resolve. */
+/** Added to the minute. Absorbs varying latency, and bounds bursts if the interval is too short for timers. */
 const SLACK_MS = 100;
-/** Maximum wait, regardless of Retry-After. */
+/** Maximum wait, even if Retry-After is longer. */
 export const MAX_HOLD_MS = 3_600_000;
-/** The first wait after a 429 without Retry-After. It doubles with each further 429. */
+/** Wait after the first 429 without Retry-After. Each further 429 doubles it. */
 const FIRST_HOLD_MS = 5_000;
-/** A Retry-After this long indicates a limit per minute, a shorter one a limit per second. */
+/** A Retry-After of at least this length indicates a limit per minute; a shorter one indicates a limit per second. */
 const MINUTE_WINDOW_HINT_MS = 10_000;
-/** Below this rate, a refusal shows nothing about a limit: a lone refusal must not slow requests to a crawl. */
+/** Below this rate, a refusal reveals nothing about a limit, and must not slow requests to a crawl. */
 const CONCLUSIVE_RATE = 20;
 const DECREASE = 0.5;
 const GAIN_SHARE = 0.05;
@@ -102,7 +102,6 @@ export const FRESH_PACE: PaceState = {
   second: { since: 0, count: 0, before: 0 },
 };
 
-/** Returns the current rate in requests per minute. */
 export function currentRate(state: PaceState, policy: PacePolicy): number {
   return Math.min(
     policy.requestsPerMinute,
@@ -111,19 +110,19 @@ export function currentRate(state: PaceState, policy: PacePolicy): number {
   );
 }
 
-/** Returns how many requests may be in flight: one after a refusal, until another response arrives. */
+/** Returns the maximum number of requests in flight: one after a refusal, until another response arrives. */
 export function maxInFlight(state: PaceState, policy: PacePolicy): number {
   return state.refusals > 0 ? 1 : policy.concurrency;
 }
 
-/** Decides whether a request may go now. If so, counts it. */
+/** Decides whether a request may start now, and counts it if so. */
 export function requestTurn(state: PaceState, policy: PacePolicy, now: number): Decision {
   const held = remainingHold(state.holdUntil, now);
   if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
   const rate = currentRate(state, policy);
   const interval = (MINUTE_MS + SLACK_MS) / rate;
   const most = Math.min(MAX_BURST, Math.max(1, Math.floor(rate / 15)));
-  // A due time beyond any possible burst means that the clock was set back.
+  // A due time beyond the longest possible burst means that the clock was set back.
   const due = state.due - now > interval * most + 1 ? now + interval : state.due;
   const late = now - due;
   if (late >= 0) {
@@ -141,7 +140,7 @@ export function requestTurn(state: PaceState, policy: PacePolicy, now: number): 
   return { go: false, waitMs: -late, reason: 'rate' };
 }
 
-/** Returns the milliseconds until a hold ends; 0 if impossibly long, because the clock was set back. */
+/** Returns the milliseconds until a hold ends. Returns 0 if implausibly long, because the clock was set back. */
 function remainingHold(until: number, now: number): number {
   const left = until - now;
   return left > MAX_HOLD_MS ? 0 : Math.max(0, left);
@@ -165,7 +164,7 @@ function addToTally(tally: Tally, span: number, now: number): Tally {
   return { since: now, count: 1, before: age >= 0 && age < 2 * span ? tally.count : 0 };
 }
 
-/** Returns the requests in the last span: the current span plus a prorated share of the previous one. */
+/** Returns the number of requests in the last span: the current count plus a prorated share of the previous one. */
 function recent(tally: Tally, span: number, now: number): number {
   const age = now - tally.since;
   if (age < 0 || age >= 2 * span) return 0;
@@ -182,7 +181,7 @@ export function learnFromResponse(
   const heard = adoptLimit(state, answer, policy, now);
   if (answer.status !== 429) return recover(heard, policy, now);
   const asked = answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, MAX_HOLD_MS);
-  // Requests in flight together are refused together, which counts as one refusal.
+  // Requests in flight at the same time are refused together, which counts as one refusal.
   if (answer.startedAt < state.refusedAt) return hold(heard, now, asked ?? 0);
   const sent =
     asked !== null && asked >= MINUTE_WINDOW_HINT_MS
@@ -206,12 +205,12 @@ export function learnFromResponse(
   );
 }
 
-/** Adopts a limit that the service announces, between one per minute and the ceiling. */
+/** Adopts a limit announced by the service, clamped between one per minute and the ceiling. */
 function adoptLimit(state: PaceState, answer: Answer, policy: PacePolicy, now: number): PaceState {
   const announced = answer.limit === null ? state.announced : Math.max(1, answer.limit);
   const changed = announced === state.announced ? state : { ...state, announced };
   if (answer.remaining !== 0 || answer.status === 429) return changed;
-  // The Platform API sends Retry-After with every response, so it counts only once nothing remains.
+  // The Platform API sends Retry-After with every response, so ignore it until no requests remain.
   const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / currentRate(changed, policy));
   return hold(changed, now, Math.min(wait, MAX_HOLD_MS));
 }
@@ -229,11 +228,11 @@ function recover(state: PaceState, policy: PacePolicy, now: number): PaceState {
   return { ...calm, learned, learnedAt: now };
 }
 
-/** Consecutive 429s after which all requests to a host pause: continuing could get the address blocked. */
+/** Consecutive 429s that pause all requests to a host, because continuing could get the address blocked. */
 const REFUSALS_TO_PAUSE = 3;
 const FIRST_PAUSE_MS = 60_000;
 
-/** Parses a host's pause, which applies to all tokens and is stored between runs. */
+/** Parses a host's pause, which applies to all of its tokens and is stored between runs. */
 export const readHostPause = fields({
   /** Milliseconds since the epoch. */
   until: amount,
@@ -244,7 +243,7 @@ export type HostPause = ReadValue<typeof readHostPause>;
 
 const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
-/** Returns the next pause: one minute, doubling to at most an hour, and at least the host's Retry-After. */
+/** Returns the next pause: one minute, doubling each time up to an hour, but no shorter than the host's Retry-After. */
 function nextPause(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
   const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
   const ms = Math.min(MAX_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
@@ -287,12 +286,12 @@ interface GateOptions {
   readonly shared: SharedPause;
   readonly clock: Clock;
   readonly state: PaceState;
-  /** Called when there is new state to store; `urgent` if losing it could get the address blocked. */
+  /** Called when the state has changed and must be stored; `urgent` if losing it could get the address blocked. */
   readonly onChange: (urgent: boolean) => void;
   readonly onWait?: ((wait: Wait) => void) | undefined;
 }
 
-/** Admits requests of one token to one host. Each admitted caller must call `leave` once. */
+/** Admits requests with one token to one host. Each admitted caller must call `leave` once. */
 export class Gate {
   readonly #lines = new WaitQueue<Waiter>();
   #state: PaceState;
@@ -320,7 +319,7 @@ export class Gate {
     return this.#lines.size;
   }
 
-  /** Remaining pause of the host in milliseconds. Excludes pacing. */
+  /** Remaining pause for the host in milliseconds, excluding pacing. */
   get heldForMs(): number {
     const now = this.options.clock.now();
     return Math.max(
@@ -329,7 +328,7 @@ export class Gate {
     );
   }
 
-  /** Admits a request if none is waiting and returns the time; otherwise null (then call `enter`). */
+  /** Admits a request and returns the time. Returns null if the request has to wait (then call `enter`). */
   tryEnter(): number | null {
     if (this.#lines.size > 0) return null;
     const now = this.options.clock.now();
@@ -337,8 +336,8 @@ export class Gate {
   }
 
   /**
-   * Waits for its turn and resolves with the time of admission.
-   * @throws the signal's reason when it aborts first
+   * Waits its turn and resolves with the time of admission.
+   * @throws the signal's reason if it aborts first
    */
   enter(turn: Turn): Promise<number> {
     const { signal } = turn;
@@ -362,7 +361,7 @@ export class Gate {
 
   /**
    * Ends an admitted request.
-   * @param answer null if no response arrived, which changes nothing
+   * @param answer null if no response arrived, which leaves the pace unchanged
    */
   leave(answer: Answer | null): void {
     this.#inFlight -= 1;
@@ -379,13 +378,13 @@ export class Gate {
       if (this.options.shared.pause.pauses > 0) this.options.shared.pause = { until: 0, pauses: 0 };
     } else if (refusals > before.refusals && refusals >= REFUSALS_TO_PAUSE) {
       this.options.shared.pause = nextPause(this.options.shared.pause, answer.retryAfterMs, now);
-      // Their timers would release requests during the pause.
+      // The timers of other gates would release requests during the pause.
       for (const gate of this.options.shared.gates) if (gate !== this) gate.wake();
     }
     this.options.onChange(answer.status === 429);
   }
 
-  /** Admits all requests that may go, and sets the timer for the next. */
+  /** Admits all requests that may start now, and sets a timer for the next. */
   wake(): void {
     this.#stopTimer();
     while (this.#lines.size > 0) {
@@ -403,7 +402,7 @@ export class Gate {
     }
   }
 
-  /** Returns 0 if a request was admitted, the milliseconds to wait, or null if another must leave first. */
+  /** Returns 0 if a request was admitted, the wait in milliseconds, or null if another request must leave first. */
   #pass(now: number): number | null {
     if (this.#inFlight >= maxInFlight(this.#state, this.options.policy)) return null;
     const paused = remainingHold(this.options.shared.pause.until, now);
@@ -428,14 +427,14 @@ export class Gate {
   }
 }
 
-/** Stores limiter state between runs. Losing it costs a few refusals, but no data. */
+/** Stores limiter state between runs. Losing the state costs a few refusals, but no data. */
 export interface LimiterStore {
-  /** Returns the value saved under this key, or any other value if there is none. */
+  /** Returns the value saved under this key, or anything else if none was saved. */
   load(key: string): unknown;
   save(key: string, state: PaceState | HostPause): void;
 }
 
-/** Interval for saving counts. Refusals are saved at once. */
+/** Interval for saving counts. Refusals are saved immediately. */
 const SAVE_EVERY_MS = 5_000;
 
 interface LimiterOptions {
@@ -447,8 +446,8 @@ interface LimiterOptions {
 }
 
 /**
- * One gate per token and host, and one pause per host. A process has one limiter. `label` identifies a token without
- * revealing it.
+ * One gate per token and host, and one pause per host. A process has a single limiter. `label` identifies a token
+ * without revealing it.
  */
 export class Limiter {
   readonly clock: Clock;
@@ -491,7 +490,7 @@ export class Limiter {
     return gate;
   }
 
-  /** Saves pending state. Call it once more before the process ends. */
+  /** Saves pending state. Call it once more before the process exits. */
   save(): void {
     this.#savedAt = this.clock.now();
     for (const [key, { host, gate }] of this.#unsaved) {

@@ -1,4 +1,4 @@
-/** A duration as written on the command line and in the configuration: `90s 15m 26h 7d`. */
+/** A duration on the command line and in the configuration: `90s 15m 26h 7d`. */
 export const DURATION_PATTERN = /^(\d{1,9})(s|m|h|d)$/;
 
 const MS_PER_UNIT: Readonly<Record<string, number>> = {
@@ -8,14 +8,14 @@ const MS_PER_UNIT: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Returns milliseconds; undefined if invalid. */
+/** Returns the milliseconds in a duration, or undefined if it is invalid. */
 export function parseDuration(text: string): number | undefined {
   const match = DURATION_PATTERN.exec(text);
   const unit = MS_PER_UNIT[match?.[2] ?? ''];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
-/** Maximum of `rateLimit.requestsPerMinute`. Only a service on the same machine can reach it. */
+/** Maximum of `rateLimit.requestsPerMinute`. Only a service on the same machine can be this fast. */
 export const MAX_REQUESTS_PER_MINUTE = 10_000_000;
 export const DEFAULT_REQUESTS_PER_MINUTE = 60;
 
@@ -29,7 +29,7 @@ const UNIT: Readonly<Record<string, number>> = {
   gi: 1_073_741_824,
 };
 
-/** Returns the bytes of `10`, `10k`, `1.5MB` (decimal) or `10Ki`, `2MiB` (binary); undefined for anything else. */
+/** Returns the bytes in `10`, `10k`, `1.5MB` (decimal) or `10Ki`, `2MiB` (binary), or undefined for any other text. */
 export function readSize(text: string): number | undefined {
   const match = SIZE.exec(text);
   if (match === null) return undefined;
@@ -38,7 +38,7 @@ export function readSize(text: string): number | undefined {
   return Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
-/** Returns the bytes per second of a rate such as `500k` or `2M`; undefined if invalid or zero. */
+/** Returns the bytes per second for a rate such as `500k` or `2M`, or undefined if it is invalid or zero. */
 export function parseRate(text: string): number | undefined {
   return readSize(text.replace(/\/s$/, '')) || undefined;
 }

@@ -8,16 +8,16 @@ export interface S3Credentials {
 
 export interface S3Target {
   readonly bucket: string;
-  /** Prepended to every name. Has no leading or trailing slash; may be empty. */
+  /** Prepended to every name. Has no leading or trailing slash, and can be empty. */
   readonly prefix: string;
   /** Defaults to Amazon's endpoint for the region. */
   readonly endpoint?: string;
   readonly region: string;
-  /** Called before each request, because credentials may change. */
+  /** Called before every request, because credentials can change. */
   readonly credentials: () => Promise<S3Credentials>;
   /** True to put the bucket in the URL's path instead of its host. */
   readonly pathStyle: boolean;
-  /** Total for all connections, per direction. */
+  /** Total for all connections in each direction. */
   readonly bytesPerSecond?: number;
 }
 
@@ -25,25 +25,24 @@ export type ParsedTarget =
   | { readonly kind: 's3'; readonly bucket: string; readonly prefix: string }
   | { readonly kind: 'folder'; readonly path: string };
 
-/** Bucket names become part of host names. Old ones in Amazon's first region may contain capitals and underscores. */
+/** Bucket names become part of host names. Old buckets in Amazon's first region can have capitals and underscores. */
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
 const MAX_PREFIX = 500;
 const S3 = /^s3:\/\//i;
 const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
-/** `s3:/bucket`, `s3//bucket`, an ARN, and other misspelt S3 addresses. */
+/** `s3:/bucket`, `s3//bucket`, an ARN or another misspelt S3 address. */
 const MISTYPED_S3 = /^(?:s3[an]?[:;]+[/\\]*|s3[an]?[/\\]{2,}|arn:aws[\w-]*:s3:+)/i;
 const AMAZON = /^(?:https?:\/\/)?([\w.-]*)\.amazonaws\.com[/\\]/i;
-/** A scheme needs two letters, because a single letter is a Windows drive. */
+/** A scheme has at least two letters, because a single letter is a Windows drive. */
 const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:|[^/\\:@]+@[^/\\:]+:|\\\\\S)/i;
 
 /**
- * Returns why a text is probably a mistyped or unsupported address rather than a path. A leading "./" makes it a
- * path.
+ * Returns why a text looks like a mistyped or unsupported address rather than a path. A leading "./" makes it a path.
  */
 function addressProblem(text: string): string | undefined {
   if (S3.test(text)) return undefined;
-  // Strips quotes that were copied along.
+  // Strips quotes that were pasted along with the address.
   const bare = text.replace(/^["'<\s]+/, '');
   const mistyped = S3.exec(bare)?.[0] ?? MISTYPED_S3.exec(bare)?.[0] ?? amazonsHost(bare);
   if (mistyped !== undefined) {
@@ -65,7 +64,7 @@ function amazonsHost(text: string): string | undefined {
   return isS3 ? whole : undefined;
 }
 
-/** Like `addressProblem`, but also refuses buckets. */
+/** Like `addressProblem`, but also rejects buckets. */
 export function pathProblem(text: string): string | undefined {
   return S3.test(text) ? 'a bucket cannot be used here' : addressProblem(text);
 }
@@ -96,7 +95,7 @@ export function parseTarget(text: string): ParsedTarget {
   return { kind: 's3', bucket, prefix };
 }
 
-/** The text before an @ may be a password. */
+/** Masks the text before an @, which can be a password. */
 function invalid(text: string, problem: string): Error {
   const at = text.lastIndexOf('@');
   const found = at < 0 ? text : `${SCHEME.exec(text)?.[0] ?? ''}***${text.slice(at)}`;
@@ -111,7 +110,7 @@ export function objectKey({ prefix }: Pick<S3Target, 'prefix'>, name: string): s
   return prefix === '' ? name : `${prefix}/${name}`;
 }
 
-/** Returns the URL of an object, or of the bucket for an empty key. */
+/** Returns the URL of an object. An empty key returns the bucket's URL. */
 export function objectUrl(target: S3Target, key: string): URL {
   const { bucket, region, endpoint, pathStyle } = target;
   const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';

@@ -9,7 +9,7 @@ import { makeFolders, readRegularFile, syncFolder } from './files.ts';
 
 const MASK = '***';
 
-/** Protects text from accidental printing: templates, JSON, console, inspect and logs show `***`. */
+/** Protects text from being printed by accident: templates, JSON, console, inspect and logs show `***`. */
 export class Secret {
   readonly #text: string;
 
@@ -37,15 +37,15 @@ export class Secret {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads a token from its source on every call. Each request reads it, and again after a 401, so that users can
- * replace a token without a restart.
+ * Reads a token from its source on every call. It is read for each request, and again after a 401, so users can replace
+ * a token without a restart.
  * @throws token-missing, token-empty, token-unreadable, token-unusable
  */
 export async function readToken(source: TokenSource, env: Environment): Promise<Secret> {
   const about = { source: source.kind, name: source.name };
   const text = (await rawToken(source, env, about)).trim();
   if (text === '') throw configError('token-empty', about);
-  // Header values are visible ASCII (RFC 9110). Anything else would be refused, or split the header.
+  // Header values are visible ASCII (RFC 9110). Any other character would split the header or be rejected.
   if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-unusable', about);
   return new Secret(text);
 }
@@ -73,7 +73,7 @@ async function rawToken(
   }
 }
 
-/** Bytes; more than any token has. A large file given by mistake must not be read completely. */
+/** Bytes; more than any token has. Prevents reading all of a large file given by mistake. */
 const MAX_TOKEN_FILE = 65_536;
 
 function tokenFile(file: string, about: { source: string; name: string }): string {
@@ -89,17 +89,17 @@ function tokenFile(file: string, about: { source: string; name: string }): strin
   }
 }
 
-/** A webhook created here, with the secret that its deliveries carry. */
+/** A webhook created by this program, with the secret that its deliveries carry. */
 export interface StoredWebhook {
   readonly id: string;
   /** Resource id and address of the mailbox. */
   readonly mailboxId: string;
   readonly mailbox: string;
-  /** Name of the account in the configuration; host and port of its service. */
+  /** Name of the account in the configuration, with its service's host and port. */
   readonly account: string;
   readonly host: string;
   readonly url: string;
-  /** Deliveries carry it as `Authorization: Bearer`. */
+  /** Sent in deliveries as `Authorization: Bearer`. */
   readonly secret: Secret;
   /** ISO 8601. */
   readonly createdAt: string;
@@ -107,7 +107,7 @@ export interface StoredWebhook {
 
 const SUFFIX = '.json';
 
-/** Directory of webhook secrets: one JSON file per webhook. */
+/** Returns the directory of webhook secrets, which has one JSON file per webhook. */
 export function webhookSecretsFolder(dataDir: string): string {
   return path.join(dataDir, 'webhooks');
 }
@@ -163,7 +163,7 @@ export async function reserveSecret(dataDir: string) {
   };
 }
 
-/** Returns false if there was no such secret. */
+/** Returns false if the secret did not exist. */
 export async function forgetSecret(dataDir: string, id: string): Promise<boolean> {
   try {
     await rm(secretFile(dataDir, id));
@@ -175,8 +175,8 @@ export async function forgetSecret(dataDir: string, id: string): Promise<boolean
 }
 
 /**
- * Returns every stored webhook, ordered by id. A receiver reads them at startup, and again when a delivery presents
- * an unknown secret.
+ * Returns every stored webhook, ordered by ID. A receiver reads them at startup, and again if a delivery presents an
+ * unknown secret.
  * @throws webhook-secret-unreadable
  */
 export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> {
@@ -203,7 +203,7 @@ function readStored(file: string): StoredWebhook {
   try {
     value = JSON.parse(readRegularFile(file).toString('utf8'));
   } catch (error) {
-    // The parser's message quotes the text, and with it the secret.
+    // The parser's message quotes the text, which contains the secret.
     if (error instanceof SyntaxError) throw fail('it is not valid JSON');
     throw fail(errnoOf(error) ?? 'it cannot be read');
   }
@@ -227,7 +227,7 @@ function readStored(file: string): StoredWebhook {
   };
 }
 
-/** The service chooses the id, so one that is unsuitable as a file name is hashed. */
+/** Hashes an ID that is unsuitable as a file name, because the service chooses IDs. */
 function secretFile(dataDir: string, id: string): string {
   const name = /^[\w-]{1,100}$/.test(id) ? id : createHash('sha256').update(id).digest('hex');
   return path.join(webhookSecretsFolder(dataDir), `${name}${SUFFIX}`);

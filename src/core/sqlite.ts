@@ -13,7 +13,7 @@ export function scratchDatabase(schema: string): Database.Database {
   return db;
 }
 
-/** Runs SQL text on a database, and prepares each text only once. */
+/** Runs SQL text on a database. Prepares each distinct text only once. */
 export class Statements {
   readonly #prepared = new Map<string, Database.Statement<unknown[]>>();
 
@@ -27,7 +27,7 @@ export class Statements {
     return this.#prepare(sql).get(...values) !== undefined;
   }
 
-  // The SQL determines the row types.
+  // The SQL determines the row type.
   get<Row>(sql: string, ...values: unknown[]): Row | undefined {
     return this.#prepare(sql).get(...values) as Row | undefined;
   }
@@ -36,7 +36,7 @@ export class Statements {
     return this.#prepare(sql).all(...values) as Row[];
   }
 
-  /** The database cannot be written until the iterator is exhausted or closed. */
+  /** The database cannot be written to until the iterator is exhausted or closed. */
   iterate<Row>(sql: string, ...values: unknown[]): IterableIterator<Row> {
     return this.db.prepare<unknown[], Row>(sql).iterate(...values);
   }
@@ -51,7 +51,7 @@ export class Statements {
 }
 
 /**
- * Messages under SQLite's general error code that indicate damage. The catalog's version was checked, so missing
+ * Messages with SQLite's general error code that indicate damage. The catalog's version has been checked, so missing
  * tables mean a damaged schema. JSON errors mean corrupted text, which a single flipped bit can cause.
  */
 const DAMAGE =
@@ -61,18 +61,18 @@ function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>
   return code === 'SQLITE_ERROR' && DAMAGE.test(message);
 }
 
-/** Returns the `catalog-…` error for an error of SQLite; undefined for one that only a bug can cause. */
+/** Returns the `catalog-…` error for a SQLite error, or undefined for an error that only a bug can cause. */
 export function convertSqliteError(error: unknown, file: string): MailkeepError | undefined {
   if (!(error instanceof Database.SqliteError)) return undefined;
   const { code } = error;
   if (code.startsWith('SQLITE_BUSY')) return catalogError('catalog-busy', { file }, error);
-  // SQLite preallocates its shared memory file, which fails on a full disk and on a broken one.
+  // SQLite preallocates its shared memory file, which fails on both a full disk and a broken one.
   if (code === 'SQLITE_FULL' || (code === 'SQLITE_IOERR_SHMSIZE' && !hasRoom(file)))
     return catalogError('catalog-disk-full', { file }, error);
   if (
     code.startsWith('SQLITE_CORRUPT') ||
     code === 'SQLITE_NOTADB' ||
-    // The disk does not return the data written.
+    // The disk does not return the data that was written.
     code === 'SQLITE_IOERR_CORRUPTFS' ||
     isOfDamage(error)
   )
@@ -86,7 +86,7 @@ export function convertSqliteError(error: unknown, file: string): MailkeepError 
   return undefined;
 }
 
-/** Bytes; more than a database's shared memory needs. */
+/** Bytes; more than a database's shared memory file needs. */
 const ROOM_BYTES = 1024 * 1024;
 
 function hasRoom(file: string): boolean {
@@ -100,7 +100,7 @@ function hasRoom(file: string): boolean {
   }
 }
 
-/** SQLite does not distinguish a missing permission from a read-only file system, so check again. */
+/** Checks again, because SQLite does not distinguish a missing permission from a read-only file system. */
 function deniedBy(file: string, code: string): string | undefined {
   if (!/^SQLITE_(?:CANTOPEN|READONLY)/.test(code)) return undefined;
   for (const [at, mode] of [

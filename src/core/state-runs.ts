@@ -14,9 +14,9 @@ import {
 } from './stored-values.ts';
 
 const KEPT_MS = 400 * 86_400_000;
-/** Frequent webhook deliveries cause many runs. */
+/** Frequent webhook deliveries create many runs. */
 const MAX_RUNS = 200_000;
-/** Limits per run: folders with sums, and failures. */
+/** Maximum folder sums per run. */
 const MAX_FOLDERS = 10;
 const MAX_FAILURES = 5;
 /** Maximum characters in a name or sentence. */
@@ -24,7 +24,7 @@ const LONGEST = 300;
 
 const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
 
-/** A folder's equation: origin total = stored + assumed + quarantined + forgotten. Held messages are separate. */
+/** A folder's equation: origin total = stored + assumed + quarantined + forgotten. Held messages are not included. */
 const sums = {
   originTotal: number,
   stored: number,
@@ -37,12 +37,12 @@ const sums = {
 const folderSums = fields({ ...sums, mailbox: text, folder: text });
 export type RunFolder = ReadValue<typeof folderSums>;
 
-/** A failure. It never identifies a single message, because forgotten mail must leave no trace here. */
+/** A failure. Never identifies a single message, because forgotten mail must leave no trace here. */
 const trouble = fields({
   mailbox: nullable(text),
   folder: nullable(text),
   code: text,
-  /** One sentence for people; null if it would identify a message. */
+  /** One sentence for users; null if it would identify a message. */
   text: nullable(text),
 });
 export type RunProblem = ReadValue<typeof trouble>;
@@ -56,7 +56,7 @@ const run = fields({
   startedAt: number,
   endedAt: number,
   outcome: oneOf(OUTCOMES),
-  /** Number of mailboxes, and the address if there was only one. */
+  /** Number of mailboxes; `mailbox` has the address if there was only one. */
   mailboxes: count,
   mailbox: nullable(text),
   /** Messages counted once per folder, as in the result of a sync run. */
@@ -68,22 +68,21 @@ const run = fields({
   held: count,
   bytes: count,
   requests: count,
-  /** Messages that a verification read back or a pruning removed; null for other runs. */
+  /** Messages read back by a verification or removed by a pruning; null for other runs. */
   messages: withDefault(nullable(count), null),
-  /** Commits of an import, for its undo; `last` is null if it was interrupted. Null for other runs. */
+  /** Commits of an import, needed to undo it. `last` is null if the import was interrupted. Null for other runs. */
   commits: withDefault(nullable(fields({ first: count, last: nullable(count) })), null),
-  /** Sums over all compared folders, and their number; null if there were none. */
+  /** Totals of all compared folders and the number of folders; null if no folder was compared. */
   sum: nullable(fields({ ...sums, folders: count })),
-  /** Sums of the first folders, unequal ones first. */
+  /** Sums of individual folders, unequal ones first; the rest are dropped. */
   folders: list(folderSums),
-  /** Number of all failures; `troubles` contains the first ones. */
+  /** Total number of failures; `troubles` contains the first of them. */
   failures: count,
   troubles: list(trouble),
 });
 type ReadRun = ReadValue<typeof run>;
 export type RunRecord = Omit<ReadRun, 'commits'> & Partial<Pick<ReadRun, 'commits'>>;
 
-/** The fields that each record of a run gives. */
 export type RunContext = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
 
 export const EMPTY_COUNTS: Omit<RunRecord, keyof RunContext> = {
@@ -112,12 +111,12 @@ export interface StoredRun extends RunRecord {
 interface RunsAsked {
   readonly limit: number;
   readonly before?: number | undefined;
-  /** Only runs that ended at this time or later. */
+  /** Selects runs that ended at this time or later. */
   readonly since?: number | undefined;
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** Creates the table of runs if missing. Earlier versions have none, and ignore it. */
+/** Creates the table of runs if missing. Earlier versions have no such table, and ignore it. */
 export function makeRunTable(database: Database.Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS runs (
@@ -129,17 +128,17 @@ export function makeRunTable(database: Database.Database): void {
 
 export type RunJournal = ReturnType<typeof runJournal>;
 
-/** @param guard converts errors of the database to ours */
+/** @param guard converts database errors to mailkeep errors */
 export function runJournal(database: Database.Database, guard: <T>(act: () => T) => T) {
   return {
     /**
-     * Stores a run and returns its id. Removes runs that are too old, except imports, which can be undone.
-     * @param instead id of a run to replace
+     * Stores a run and returns its ID. Removes old runs, except imports, which can be undone.
+     * @param instead ID of a run to replace
      */
     keep: (kept: RunRecord, instead?: number): number =>
       guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
     list: (asked: RunsAsked): StoredRun[] =>
-      // A state that no writer of this version has opened yet has no runs.
+      // A state that a writer of this version has not opened yet has no runs.
       guard(() => (hasTable(database, 'runs') ? readRuns(database, asked) : [])),
   };
 }
@@ -186,7 +185,7 @@ function parseJson(stored: string): unknown {
   try {
     return JSON.parse(stored);
   } catch {
-    // A damaged page; the other runs are still readable.
+    // The page is damaged, but other runs are still readable.
     return undefined;
   }
 }
@@ -220,26 +219,26 @@ function truncate<T extends string | null>(value: T): T | string {
 const damage = { since: number, found: count, text };
 /** Parses the state of one copy of the archive. Times are milliseconds since the epoch. */
 export const knownCopy = fields({
-  /** The last update and the commit that it reached. `encrypted` is false for a readable directory. */
+  /** Last update, with the commit that it reached. `encrypted` is false for a readable directory. */
   made: nullable(fields({ at: number, commit: count, encrypted: flag })),
-  /** Settings from the daemon's configuration; null if it has no such copy. */
+  /** Settings in the daemon's configuration; null if it does not include this copy. */
   plan: nullable(
     fields({
-      /** The longest time between two copies, if nothing fails. */
+      /** Longest interval between two copies if nothing fails. */
       everyMs: number,
-      /** When it was added to the configuration. */
+      /** When the copy was added to the configuration. */
       since: number,
-      /** When a due copy last turned out to be current; 0 if never. */
+      /** When a copy was last due but already up to date; 0 if never. */
       currentAt: number,
     }),
   ),
-  /** Failure since the last update; null after a success. */
+  /** Failures since the last update; null after a success. */
   failed: nullable(fields({ since: number, at: number, tries: count, code: text, text })),
-  /** The last partial or complete read-back. */
+  /** The last read-back, whether partial or complete. */
   checked: nullable(
     fields({
       at: number,
-      /** Number checked; objects if this machine cannot open the copy. */
+      /** Number of units checked. The unit is an object if this machine cannot open the copy. */
       checked: number,
       of: count,
       unit: oneOf(['segment', 'object']),
@@ -247,12 +246,12 @@ export const knownCopy = fields({
       fullAt: nullable(number),
     }),
   ),
-  /** Known damage, until a complete check finds none. `names` are the objects that the next copy uploads again. */
+  /** Known damage. Cleared when a complete check finds none. The next copy uploads the objects in `names` again. */
   damage: nullable(fields({ ...damage, names: withDefault(list(text), []) })),
-  /** Damage to the objects that open, describe and locate the copy, until a later check finds all of them intact. */
+  /** Damage to objects that open, describe and locate the copy. Cleared when a later check finds all of them intact. */
   unkept: withDefault(nullable(fields(damage)), null),
 });
-/** A copy as stored. Readers get its `CopyStatus`. */
+/** A copy's stored state. Readers receive its `CopyStatus`. */
 export type KnownCopy = ReadValue<typeof knownCopy>;
 
 export const UNKNOWN_COPY: KnownCopy = {
@@ -261,26 +260,26 @@ export const UNKNOWN_COPY: KnownCopy = {
 };
 
 export const REQUEST_DAYS = 400;
-/** How long sizes of the archive are kept: ten years. */
+/** Ten years. Older samples of the archive's size are removed. */
 export const DISK_DAYS = 3_653;
 
 const DAY_MS = 86_400_000;
 
-/** Size of the archive, in bytes. */
+/** Size of the archive in bytes. */
 export const diskSample = fields({
   /** Milliseconds since the epoch. */
   at: number,
   log: count,
   catalog: count,
-  /** Raw sources of all messages. */
+  /** Size of all messages' raw sources. */
   mail: count,
 });
 
-/** Requests through one of the limiter's gates on one UTC day. */
+/** Requests through one of the limiter's gates during one UTC day. */
 export const requestDay = fields({
-  /** Requests per minute that the configuration allowed. */
+  /** Configured maximum of requests per minute. */
   perMinute: number,
-  /** Hour of the day (UTC), status (0 without a response), and number of requests. */
+  /** Hour of the day (UTC), response status (0 if none) and number of requests. */
   hours: strictList(fields({ hour: count, status: count, requests: count })),
 });
 export type RequestCount = ReadValue<typeof requestDay>['hours'][number];
@@ -295,14 +294,14 @@ export function utcDayBefore(ms: number, days: number): string {
 }
 
 /**
- * Days come first, so that keys sort by time.
+ * Returns a key that starts with the day, so that keys sort by time.
  * @param gate as in `LimiterFacts`
  */
 export function requestKey(day: string, gate: string): string {
   return `${day} ${gate}`;
 }
 
-/** Splits a key from `requestKey`. */
+/** Parses a key from `requestKey`. */
 export function parseRequestKey(key: string): { readonly day: string; readonly gate: string } {
   return { day: key.slice(0, 10), gate: key.slice(11) };
 }

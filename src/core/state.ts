@@ -36,19 +36,19 @@ import type { FolderKey, MailboxKey, Place } from './types.ts';
 
 const MODES = ['full', 'quick', 'sample', 'drill', 'repair', 'rebuild'] as const;
 
-/** `full` and `repair` read every byte; `rebuild` found damage before any verification. */
+/** `full` and `repair` read every byte. `rebuild` means that damage was found before any verification. */
 export type VerificationMode = (typeof MODES)[number];
 
 const drill = fields({ at: number, checked: number, of: number });
 
-/** When the last export test started, and how many messages it exported and read back, out of how many. */
+/** When the last export test started, how many messages it exported and read back, and how many the archive had. */
 type DrillFacts = ReadValue<typeof drill>;
 
 /** The last verification, without the last export test. Times are milliseconds since the epoch. */
 const lastVerification = fields({
   at: number,
   mode: oneOf(MODES),
-  /** Messages that it read and compared, out of all in the archive. */
+  /** Number of messages read and compared; `of` is the number in the archive. */
   checked: number,
   of: number,
   fullAt: nullable(number),
@@ -66,7 +66,7 @@ export interface VerificationFacts extends Omit<StoredVerification, 'damage'> {
 const verification: Read<StoredVerification | DrillFacts> = (value) =>
   lastVerification(value) ?? earlierVerification(value) ?? drill(value);
 
-/** Earlier versions stored only complete verifications, and only their verdict. */
+/** Converts values from earlier versions, which stored only complete verifications, and only their verdict. */
 function earlierVerification(value: unknown): StoredVerification | undefined {
   const verdict = fields({ at: number, ok: flag })(value);
   if (verdict === undefined || Object.hasOwn(Object(value), 'mode')) return undefined;
@@ -81,16 +81,16 @@ function earlierVerification(value: unknown): StoredVerification | undefined {
   };
 }
 
-/** Parses a finding. It identifies mail only by its hash, because forgotten mail must leave no trace here. */
+/** Parses a finding, which identifies mail only by its hash, because forgotten mail must leave no trace here. */
 function findingSince(since: number) {
   return fields({
     /** `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill` */
     what: text,
-    /** Id of the damaged message, if it is a single one. */
+    /** ID of the damaged message; null unless the finding concerns a single message. */
     id: nullable(text),
     text,
-    // Missing in earlier versions.
-    /** When it was last found: milliseconds since the epoch. */
+    // Earlier versions did not store these fields.
+    /** When the damage was last found, milliseconds since the epoch. */
     at: withDefault(number, since),
     commit: withDefault(number, null),
     segment: withDefault(number, null),
@@ -99,15 +99,15 @@ function findingSince(since: number) {
 export type StoredFinding = ReadValue<ReturnType<typeof findingSince>>;
 export type KnownFinding = Pick<StoredFinding, 'what' | 'id' | 'text'>;
 
-/** Findings of verifications, kept until a repair or a clean verification that covers them. */
+/** Findings of verifications, kept until a repair or until a clean verification covers them. */
 export interface StoredDamage {
   readonly since: number;
-  /** Number of all findings; `findings` contains the first ones. */
+  /** Total number of findings; `findings` contains the first of them. */
   readonly found: number;
   readonly findings: readonly StoredFinding[];
-  /** Number of unlisted findings, by what is damaged. */
+  /** Number of findings not in `findings`, by what is damaged. */
   readonly counted: Readonly<Record<string, number>>;
-  /** When these were last found: milliseconds since the epoch. */
+  /** When the unlisted findings were last found, milliseconds since the epoch. */
   readonly countedAt: number;
 }
 export interface KnownDamage extends Pick<StoredDamage, 'since' | 'found'> {
@@ -128,18 +128,18 @@ function damageIn(value: unknown): StoredDamage | undefined {
 }
 
 const proof = fields({
-  /** When its newest page was requested. The proof does not cover later mail. */
+  /** When the newest page was requested. Later mail is not covered by the proof. */
   at: text,
   complete: flag,
   generation: withDefault(number, 1),
-  /** The origin's counts: all messages, and unread ones. */
+  /** The origin's counts of all messages and of unread messages. */
   originTotal: number,
   unread: withDefault(number, -1),
-  /** When every flag of the folder was last confirmed. */
+  /** When all of the folder's flags were last confirmed. */
   flagsAt: withDefault(text, null),
-  /** UTC day of the reconciliation in the log. */
+  /** UTC day of the folder's last reconciliation in the log. */
   certifiedOn: withDefault(text, null),
-  /** Consecutive sync runs whose sums did not add up. */
+  /** Number of consecutive sync runs in which the sums did not add up. */
   incomplete: withDefault(number, 0),
 });
 
@@ -154,7 +154,7 @@ const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
 const uidPairs = strictList(uidPair);
 
 const flagCounts = fields({
-  /** Unread messages in the origin's listing and in the archive, when nothing more could be found. */
+  /** Unread messages in the origin's listing and in the archive (`ours`) once nothing more could be found. */
   theirs: number,
   ours: number,
   /** When starred and answered messages were last compared, milliseconds since the epoch. */
@@ -168,14 +168,14 @@ const mailboxes = list(
   fields({
     resourceId: text,
     address: text,
-    /** Milliseconds since the epoch; null while the account lists the mailbox. */
+    /** Milliseconds since the epoch. Null while the account lists the mailbox. */
     unreachableSince: withDefault(number, null),
   }),
 );
 
 export type StoredMailbox = ReadValue<typeof mailboxes>[number];
 
-/** Usage and limits of a mailbox, with the time of the service's report in milliseconds since the epoch. */
+/** Usage and limits of a mailbox. `at` is the time of the service's report, milliseconds since the epoch. */
 const quota = fields({
   at: number,
   resources: strictList(fields({ name: text, usage: number, limit: nullable(number) })),
@@ -188,7 +188,7 @@ const listingCost = fields({
   failed: withDefault(flag, false),
 });
 
-/** Cost or failure of the last listing of an account's order. */
+/** Cost or failure of the last listing of all of an account's mailboxes. */
 export type ListingCost = ReadValue<typeof listingCost>;
 
 const sizeLessons = fields({ lf: count, crlf: count, offset: fields({ bytes: integer, count }) });
@@ -204,51 +204,51 @@ const deliveries = strictList(
     durationMs: number,
   }),
 );
-/** An invalid scope must not become a wider one, so it makes the whole session undefined. */
+/** An invalid `mailboxes` must not widen access, so it invalidates the whole session. */
 const webSession = fields({
   createdAt: number,
   usedAt: number,
   /** The browser's User-Agent. */
   agent: text,
-  /** Keys of the readable mailboxes, from `mailboxKey`; null for all. */
+  /** Keys (`mailboxKey`) of the readable mailboxes; null for all. */
   mailboxes: nullable(strictList(text)),
 });
 
-/** A browser that is signed in to the web interface. Times are milliseconds since the epoch. */
+/** A browser's session in the web interface. Times are milliseconds since the epoch. */
 export type WebSession = ReadValue<typeof webSession>;
-/** An invalid scope must not become a wider one, so it makes the whole token undefined. */
+/** An invalid `mailboxes` must not widen access, so it invalidates the whole token. */
 const apiToken = fields({
-  /** Identifies the token in lists. It does not grant access. */
+  /** Identifies the token in lists. Does not grant access. */
   id: text,
   name: text,
   createdAt: number,
   usedAt: nullable(number),
   expiresAt: nullable(number),
-  /** Keys of the accessible mailboxes, from `mailboxKey`; null for all. */
+  /** Keys (`mailboxKey`) of the accessible mailboxes; null for all. */
   mailboxes: nullable(strictList(text)),
 });
 
-/** A token of the API over the mirror. Times are milliseconds since the epoch. */
+/** A token for the mirror's Mailbox API. Times are milliseconds since the epoch. */
 export type ApiToken = ReadValue<typeof apiToken>;
 
 /**
- * What a key identifies. `place`, `generation` and `folder` keys share a prefix, so that purges and renames find
- * them.
+ * The kind of thing that a key identifies. `place`, `generation` and `folder` keys share a prefix, so that purges and
+ * renames find them.
  */
 type KeyKind =
   | 'place'
   | 'generation'
   | 'folder'
-  /** A folder missing from listings. A renamed one is not missing. */
+  /** A folder missing from listings. Renamed folders are not missing. */
   | 'missing-folder'
-  /** A folder, or a whole mailbox. */
+  /** A folder or a whole mailbox. */
   | 'folder-or-mailbox'
   | 'mailbox'
-  /** An account in the configuration, with the host if relevant. */
+  /** An account in the configuration, with the host if it matters. */
   | 'account'
-  /** A host name, without its port. */
+  /** A host name without a port. */
   | 'host'
-  /** A limiter gate: host and port, and the account's label. */
+  /** A limiter's gate: host, port and the account's label. */
   | 'gate'
   | 'segment'
   | 'name';
@@ -262,14 +262,14 @@ interface Scope<K extends KeyKind = KeyKind, T = unknown> {
 /** Milliseconds since the epoch, like every time in the state. */
 const since = fields({ since: number });
 
-/** Defines a scope that moves with the archive to another machine. */
+/** Defines a scope that is copied to other machines with the archive. */
 function scope<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
   return { key, parse, travels: true };
 }
 
 /**
- * Defines a scope that stays on this machine: secrets, and facts about its disk, copies and channels, with paths and
- * addresses. `place` keys stay too, because their messages may be about to be forgotten.
+ * Defines a scope that stays on this machine: secrets, and facts about its disk, copies and channels, which include
+ * paths and addresses. `place` keys also stay, because their messages may be about to be forgotten.
  */
 function local<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
   return { key, parse, travels: false };
@@ -279,69 +279,69 @@ const SCOPES = {
   /** When an account's mailboxes were last listed. */
   'account-listed': scope('account', number),
   'account-mailboxes': scope('account', mailboxes),
-  /** Keyed by the HMAC of the token's secret. */
+  /** Keyed by the HMAC of the secret part of the token. */
   'api-token': local('name', apiToken),
-  /** The key of those HMACs, base64url. */
+  /** Base64url key for the HMACs in `api-token`. */
   'api-token-key': local('name', text),
   /** Unverified messages checked in the current hour. */
   'assumed-checked': scope('account', fields({ since: number, count: number })),
-  /** Last unsuccessful check of an unverified message. */
+  /** Last failed attempt to check an unverified message. */
   'assumed-tried': local('place', number),
-  /** Last proof that reading a source at a host leaves the message unread. */
+  /** Last proof that reading a source at this host leaves the message unread. */
   canary: scope('host', fields({ provenAt: number })),
-  /** The configuration without secrets, as last copied. */
+  /** The configuration without secrets, as of the last copy. */
   'copy-config': local('name', (value): unknown => value ?? undefined),
-  /** When this machine's lock on an off-site copy's object expires, by the copy's id and the object's name. */
+  /** Expiry of this machine's lock on an off-site copy's object. Keyed by the copy's ID and the object's name. */
   'copy-lock': local('name', number),
-  /** Marks an off-site copy, by its id, that still contains purged mail. */
+  /** Marks off-site copies that still contain purged mail. Keyed by the copy's ID. */
   'copy-purge': local('name', mark),
-  /** Newest manifest of an off-site copy written or read here, by the copy's id. */
+  /** Newest manifest of an off-site copy that this machine has written or read. Keyed by the copy's ID. */
   'copy-seen': local('name', fields({ commit: number, sequence: number, at: number })),
   /** Keyed by the copy's address. */
   'copy-target': local('name', knownCopy),
-  /** Objects of an off-site copy that no manifest lists yet, by the copy's id and the object's name. */
+  /** Objects of an off-site copy that no manifest lists yet. Keyed by the copy's ID and the object's name. */
   'copy-upload': local('name', fields({ length: number, sha256: text })),
   coverage: scope('generation', uidPairs),
-  /** The service's log of webhook deliveries. Webhook addresses may contain credentials. */
+  /** The service's log of webhook deliveries. Stays here because webhook addresses can contain credentials. */
   'delivery-log': local('account', deliveries),
   /** By UTC day. */
   'disk-sample': scope('name', diskSample),
-  /** Fetches that were not accepted. */
+  /** Earlier fetches whose result was not accepted. */
   'earlier-fetches': local('place', list(fields({ at: number, sha256: text }))),
   'flag-counts': scope('folder', flagCounts),
   /** When a host's search was first found to ignore flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
-  /** When the deletion guard first held a folder's messages. */
+  /** When the deletion guard first held any of a folder's messages. */
   held: scope('folder', since),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
-  /** Notifications sent per channel. Only the notifier reads and parses them. */
+  /** Notifications sent, by channel. Only the notifier reads and parses them. */
   notify: local('name', (value): unknown => value ?? undefined),
-  /** Consecutive sources whose Message-ID differs from the listing. */
+  /** Number of consecutive sources whose Message-ID differs from the listing. */
   'odd-ids': scope('host', number),
   proof: scope('folder', proof),
-  /** Retries for an incomplete message, and the time of the last one. */
+  /** Number of retries for an incomplete message, and the time of the last one. */
   'quarantine-tries': local('place', fields({ tries: number, at: number })),
   quota: scope('mailbox', quota),
   /** Keyed by `requestKey`. */
   requests: scope('name', requestDay),
   'saved-search': scope('name', text),
-  /** Last start of each schedule. */
+  /** When each schedule last started. */
   schedule: scope('name', number),
   /** When a host's search was first found unable to serve a walk. */
   'search-refused': scope('host', (value) => mark(value) ?? since(value)),
-  /** Learned rule for a host's listed sizes. */
+  /** A host's rule for the sizes in its listings, as learned from its sources. */
   'size-lessons': scope('host', sizeLessons),
   /** When the platform first listed a mailbox as suspended. */
   suspended: scope('mailbox', number),
-  /** UIDs that the current full sync has covered. */
+  /** UIDs covered so far by the current full sync. */
   swept: scope('generation', fields({ since: number, uids: uidPairs })),
   /** When a folder was first missing from listings. */
   unlisted: scope('missing-folder', since),
-  /** Excluded by the configuration of the last sync run. */
+  /** Marks folders and mailboxes excluded by the configuration of the last sync run. */
   unwatched: scope('folder-or-mailbox', mark),
   'usage-listing': scope('account', listingCost),
   verification: local('name', verification),
-  /** Progress of sampled verification in a segment. */
+  /** Progress of the sampled verification of a segment. */
   verified: local(
     'segment',
     fields({ at: number, covered: number, next: number, end: withDefault(number, 0) }),
@@ -382,7 +382,7 @@ export function generationKey(at: FolderKey, generation: number): string {
   return `${folderKey(at)}/${generation}`;
 }
 
-/** JSON, because a path may contain any character. */
+/** Returns a key in JSON, because a path may contain any character. */
 export function folderKey({ host, mailbox, folder }: FolderKey): string {
   return JSON.stringify([host, mailbox, folder]);
 }
@@ -401,14 +401,14 @@ export function parseAccountKey(key: string): { readonly account: string; readon
   return { account, host };
 }
 
-/** Scopes that may leave this machine. Excludes any that only other versions of the program know. */
+/** Scopes that can leave this machine. Excludes scopes that only other versions of mailkeep know. */
 const TRAVELLING: ReadonlySet<string> = new Set(
   Object.entries(SCOPES).flatMap(([name, { travels }]) => (travels ? [name] : [])),
 );
 
 /**
- * Returns a new database with the scopes that may leave this machine, in one consistent snapshot. Runs and restores
- * are excluded, because the sentences of their failures may contain file names.
+ * Returns a new database with the scopes that can leave this machine, in one consistent snapshot. Excludes runs and
+ * restores, because their error messages can contain file names.
  * @param createTable creates the table of remembered values
  */
 function travellingCopy(
@@ -436,17 +436,17 @@ function travellingCopy(
 }
 
 /**
- * Memory outside the archive: proofs, coverage, learned rules, limiter, backoffs. `state.sqlite` has a table of JSON
- * texts and a table of runs. If the file is lost, everything in the first table is learned again.
+ * Data remembered outside the archive: proofs, coverage, learned rules, limiter state, backoffs. `state.sqlite` has a
+ * table of JSON texts and a table of runs. If the file is lost, the contents of the first table are learned again.
  */
 export interface StateFile {
-  /** Parses the value, because another version of the program may have written something else. */
+  /** Parses the value, because another version of mailkeep may have written it. */
   get<S extends ScopeName>(scope: S, key: string): ScopeValue<S> | undefined;
   /** Returns a scope's values in key order. */
   entries<S extends ScopeName>(scope: S): { readonly key: string; readonly value: ScopeValue<S> }[];
-  /** Null or undefined deletes the value. */
+  /** Deletes the value if it is null or undefined. */
   set(scope: ScopeName, key: string, value: unknown): void;
-  /** Runs `act` in one transaction. Other processes write before or after it. */
+  /** Runs `act` in one transaction, which excludes writes by other processes. */
   together<T>(act: () => T): T;
   readonly runs: RunJournal;
   /** Returns the bytes of a state file for another machine; see `travellingCopy`. */
@@ -463,8 +463,8 @@ export function stateFile(dataDir: string): string {
 
 /**
  * Opens the state for the archive's writer. Replaces an unreadable file, but keeps it for inspection.
- * @param movedAside receives the new path of the damaged file
- * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` if the disk is the problem, not the content
+ * @param movedAside called with the new path of the damaged file
+ * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` if the cause is the disk rather than the content
  */
 export function openState(dataDir: string, movedAside?: (file: string) => void): StateFile {
   const file = stateFile(dataDir);
@@ -475,7 +475,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
     let aside = '';
     for (let n = 1; aside === '' || existsSync(aside); n += 1) aside = `${file}.damaged-${n}`;
     renameSync(file, aside);
-    // They belong to the damaged file, and would be replayed into the new one.
+    // These files belong to the damaged database, and would be replayed into the new one.
     for (const name of [`${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
     movedAside?.(aside);
     return wrapDatabase(openForWriting(file), file);
@@ -490,7 +490,7 @@ export function hasState(dataDir: string): boolean {
   return isFile(stateFile(dataDir));
 }
 
-/** Describes the damage in the state file; undefined if there is none or it cannot be checked. */
+/** Describes the damage in the state file. Returns undefined if there is none or the file cannot be checked. */
 export function stateDamage(dataDir: string): string | undefined {
   const file = stateFile(dataDir);
   if (!existsSync(file)) return undefined;
@@ -512,7 +512,7 @@ export function stateDamage(dataDir: string): string | undefined {
   }
 }
 
-/** Opens an existing, writable state. Undefined otherwise: only the archive's writer creates and repairs it. */
+/** Opens the state if it exists and is writable; only the archive's writer creates and repairs it. */
 export function openExistingState(dataDir: string): StateFile | undefined {
   return openIfUsable(dataDir, { readonly: false });
 }
@@ -526,7 +526,7 @@ function openIfUsable(
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { readonly, fileMustExist: true, timeout: BUSY_TIMEOUT });
-    // A read-only file system fails only on write.
+    // On a read-only file system, opening succeeds and only writing fails.
     if (!readonly) database.exec('BEGIN IMMEDIATE; ROLLBACK');
     refuseNewer(database, file);
     if (database.pragma('user_version', { simple: true }) === VERSION)
@@ -542,10 +542,9 @@ function openIfUsable(
 
 /**
  * Rewrites the state without deleted data, which SQLite leaves in free pages, and removes unreadable files that were
- * set aside. The caller holds the archive's lock.
- *
- * Empties scopes with `place` keys, which may concern forgotten messages; they are learned again.
- * @param mailboxes in the archive; entries about any others are deleted
+ * set aside. The caller holds the archive's lock. Empties scopes with `place` keys, because they can concern forgotten
+ * messages; their contents are learned again.
+ * @param mailboxes the mailboxes in the archive; entries about any other mailbox are deleted
  */
 export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): void {
   const file = stateFile(dataDir);
@@ -560,8 +559,8 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
       const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
       for (const scope of scopesOf('place')) drop.run(scope);
       dropUnknownMailboxes(database, mailboxes);
-      // Unfinished restores store the hashes of what they have appended, because a restore also recognises messages
-      // by content.
+      // Unfinished restores store the hashes of the messages appended so far, because a restore also recognises
+      // messages by content.
       if (hasTable(database, 'restored')) database.exec('DELETE FROM restored');
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
@@ -573,7 +572,7 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
   }
 }
 
-/** Deletes entries about mailboxes that are not in the archive, which a sync would treat as complete. */
+/** Deletes entries about mailboxes that are not in the archive, which a sync would mistake for complete. */
 function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
   const beginning = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
   const begins = new Set(known.map((one) => beginning(mailboxKey(one))));
@@ -607,7 +606,7 @@ function openForWriting(file: string): Database.Database {
 }
 
 /**
- * Protects user data in a newer program's state.
+ * Refuses the state of a newer program, to protect its user data.
  * @throws catalog-version
  */
 function refuseNewer(database: Database.Database, file: string): void {
@@ -616,7 +615,7 @@ function refuseNewer(database: Database.Database, file: string): void {
   throw catalogError('catalog-version', { file, found, expected: VERSION, remedy: 'upgrade' });
 }
 
-/** Recreates the table. Data from an older version is not migrated, but learned again. */
+/** Recreates the table. Does not migrate data from an older version, which is learned again. */
 function createTable(database: Database.Database): void {
   database.transaction(() => {
     database.exec('DROP TABLE IF EXISTS remembered');
@@ -628,7 +627,7 @@ function createTable(database: Database.Database): void {
 }
 
 /**
- * Returns false for pipes, which SQLite would wait on forever, and for paths below a file or an unreadable directory.
+ * Returns false for pipes, which would make SQLite wait forever, and for paths below a file or an unreadable directory.
  */
 function isFile(file: string): boolean {
   return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
@@ -641,7 +640,7 @@ function isUnreadable(error: unknown): boolean {
   return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code);
 }
 
-/** Disk errors become `catalog-disk-full`, `catalog-io`, `catalog-busy`. */
+/** Converts disk errors to `catalog-disk-full`, `catalog-io` or `catalog-busy`. */
 function wrapDatabase(database: Database.Database, file: string): StateFile {
   const guard = <T>(act: () => T): T => {
     try {
@@ -686,7 +685,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Written by another program: treat as missing.
+    // Written by another program, so treat it as missing.
     return undefined;
   }
 }

@@ -27,13 +27,13 @@ export function oneOf<const T extends string>(texts: readonly T[]): Read<T> {
   return (value) => texts.find((known) => known === value);
 }
 
-/** Reads a list, and leaves out malformed items. */
+/** Reads a list and drops malformed items. */
 export function list<T>(item: Read<T>): Read<readonly T[]> {
   return (value) =>
     Array.isArray(value) ? value.map(item).filter((found) => found !== undefined) : undefined;
 }
 
-/** Reads a list only if every item has the shape. */
+/** Reads a list. Returns undefined unless every item has the right shape. */
 export function strictList<T>(item: Read<T>): Read<readonly T[]> {
   return (value) => {
     const found = list(item)(value);
@@ -41,7 +41,7 @@ export function strictList<T>(item: Read<T>): Read<readonly T[]> {
   };
 }
 
-/** Reads an object with arbitrary names, and leaves out malformed values. */
+/** Reads an object with arbitrary field names and drops malformed values. */
 export function record<T>(item: Read<T>): Read<Record<string, T>> {
   return (value) => {
     if (typeof value !== 'object' || value === null) return undefined;
@@ -59,7 +59,7 @@ type Shaped<F extends Fields> = {
 
 export type ReadValue<R extends Read<unknown>> = Exclude<ReturnType<R>, undefined>;
 
-/** Reads an object that has all of these fields, and drops any others. */
+/** Reads an object that has all of these fields, and drops any other fields. */
 export function fields<F extends Fields>(shape: F): Read<Shaped<F>>;
 export function fields(shape: Fields): Read<object> {
   return (value) => {

@@ -6,7 +6,7 @@
 
 /** CRLF, LF, CR, NEL, line and paragraph separator, vertical tab, form feed. */
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
-/** C0 controls except tab and LF, DEL, and C1 controls. */
+/** C0 controls except tab and LF, plus DEL and C1 controls. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is looked for
 const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 /**
@@ -16,16 +16,16 @@ const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
  */
 const INVISIBLE =
   /[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|\u034f|[\u{e0000}-\u{e0fff}]/gu;
-/** Unpaired surrogates, which no terminal can print, and noncharacters. */
+/** Noncharacters, and unpaired surrogates, which no terminal can print. */
 const BROKEN = /[\p{Surrogate}\p{Noncharacter_Code_Point}]/gu;
-/** Fast path: most text is printable ASCII. */
+/** Fast path, since most text is printable ASCII. */
 const PLAIN_LINE = /^[\x20-\x7e]*$/;
 /** One column per UTF-16 unit: Latin, Greek and Cyrillic letters without combining marks, and common punctuation. */
 const ONE_COLUMN_EACH =
   /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0386-\u0482\u048a-\u052f\u2010-\u2027\u20ac]*$/;
 const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
 
-/** Makes several lines safe. LF and tab are kept, other line ends become LF, other controls become visible symbols. */
+/** Makes multiline text safe. Keeps LF and tab, converts other line ends to LF, and shows other controls as symbols. */
 export function terminalSafe(text: string): string {
   if (PLAIN_LINES.test(text)) return text;
   return text
@@ -35,13 +35,13 @@ export function terminalSafe(text: string): string {
     .replace(INVISIBLE, '');
 }
 
-/** Like `terminalSafe`, but returns one line with white space collapsed and trimmed. */
+/** Like `terminalSafe`, but returns a single line with white space trimmed and collapsed. */
 export function terminalLine(text: string): string {
   const safe = PLAIN_LINE.test(text) ? text : terminalSafe(text);
   return safe.replace(/\s+/g, ' ').trim();
 }
 
-/** Characters that are invisible or reorder a line, except joiners within letters (as in Persian) and emoji. */
+/** Characters that are invisible or reorder a line, except for joiners within letters (as in Persian) and emoji. */
 const UNSEEN =
   /\u034f|[\p{Cc}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
 
@@ -59,7 +59,7 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns ␛ for ESC and so on. C1 controls have no symbols. */
+/** Returns the symbol for a control character, such as ␛ for ESC. C1 controls have no symbols. */
 function picture(control: string): string {
   const code = control.charCodeAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
@@ -72,12 +72,12 @@ const WIDE =
 const EMOJI = /\p{Emoji_Presentation}|\p{Emoji}\ufe0f/u;
 const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]+$/u;
 
-/** Marks, joiners, flags, skin tones and conjoining Jamo: only these join several code points into one character. */
+/** Marks, joiners, flags, skin tones and conjoining Jamo. Nothing else combines code points into one character. */
 const COMPOSED = /\p{M}|\u200d|[\u1100-\u11ff]|[\u{1f1e6}-\u{1f1ff}]|[\u{1f3fb}-\u{1f3ff}]/u;
 
 let segmenter: Intl.Segmenter | undefined;
 
-/** Returns user-perceived characters. The segmenter is created on first use, because that takes 10 ms. */
+/** Returns user-perceived characters. Creates the segmenter on first use, because that takes 10 ms. */
 function graphemes(text: string): Iterable<{ readonly segment: string; readonly index: number }> {
   if (!COMPOSED.test(text)) return codePoints(text);
   segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
@@ -92,7 +92,7 @@ function* codePoints(text: string) {
   }
 }
 
-/** Returns how many columns text takes on a terminal: two for wide characters and emoji, none for lone marks. */
+/** Returns the width of text on a terminal in columns: two for wide characters and emoji, none for lone marks. */
 export function displayWidth(text: string): number {
   if (ONE_COLUMN_EACH.test(text)) return text.length;
   let width = 0;
@@ -106,10 +106,10 @@ function graphemeWidth(grapheme: string): number {
   return NO_WIDTH.test(grapheme) ? 0 : 1;
 }
 
-/** Cuts a safe line to at most `columns` columns, including the `…` that marks a cut. No character is split. */
+/** Cuts a safe line to at most `columns` columns, including the `…` that marks the cut. Never splits a character. */
 export function fitColumns(text: string, columns: number): string {
   if (columns <= 0) return '';
-  // No character is wider than two columns per UTF-16 unit.
+  // A character is never wider than two columns per UTF-16 unit.
   if (text.length * 2 <= columns) return text;
   if (ONE_COLUMN_EACH.test(text)) {
     return text.length <= columns ? text : `${text.slice(0, columns - 1)}…`;
@@ -124,15 +124,15 @@ export function fitColumns(text: string, columns: number): string {
   return text;
 }
 
-/** Returns text that takes exactly `columns` columns: cut as by `fitColumns`, or padded on the right. */
+/** Returns text that is exactly `columns` wide: cut as by `fitColumns`, or padded on the right. */
 export function padColumns(text: string, columns: number): string {
   const fitted = fitColumns(text, columns);
   return fitted + ' '.repeat(Math.max(0, columns - displayWidth(fitted)));
 }
 
 /**
- * Returns one line of JSON. Standard JSON escapes only controls below 0x20. This also escapes DEL, C1 controls (some
- * terminals obey them), both line separators and bidi controls, which can disguise an extension.
+ * Returns one line of JSON. Standard JSON escapes only controls below 0x20. This function also escapes DEL, C1 controls
+ * (which some terminals obey), both line separators and bidi controls, which can disguise an extension.
  */
 export function jsonLine(value: unknown): string {
   return escaped(
@@ -142,12 +142,11 @@ export function jsonLine(value: unknown): string {
 }
 
 /**
- * Characters that terminals obey or hide, but JSON does not escape: DEL, C1, bidi, zero-width, line separators,
- * fillers.
+ * Characters that terminals obey or hide but JSON does not escape: DEL, C1, bidi, zero-width, line separators, fillers.
  */
 const UNSEEN_IN_JSON = /[\x7f-\x9f\p{Cf}\u2028\u2029\u115f\u1160\u3164\uffa0]|\u034f/gu;
 
-/** Returns JSON for people, with every such character escaped. */
+/** Returns JSON for people, with the same characters escaped. */
 export function visibleJson(value: unknown, indent?: number): string {
   return escaped(JSON.stringify(value, undefined, indent) ?? 'null', UNSEEN_IN_JSON);
 }

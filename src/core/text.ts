@@ -4,7 +4,7 @@ export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
-/** Returns `1 message` or `12 messages`. Pass irregular plurals. */
+/** Returns `1 message` or `12 messages`. The caller passes irregular plurals. */
 export function counted(value: number, noun: string, plural = `${noun}s`): string {
   return `${count(value)} ${Math.round(value) === 1 ? noun : plural}`;
 }
@@ -21,7 +21,7 @@ export function bytes(value: number): string {
   return `${unit === 0 || amount >= 99.95 ? Math.round(amount) : amount.toFixed(1)} ${BYTE_UNITS[unit]}`;
 }
 
-/** Returns a span in its two largest units: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 10 min`, `4 d 2 h`. */
+/** Returns a duration in its two largest units: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 10 min`, `4 d 2 h`. */
 export function span(ms: number): string {
   if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1000);
@@ -37,14 +37,14 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
-/** Returns a time in the local time zone: `2026-03-01 09:41`. */
+/** Returns a time in the local time zone, such as `2026-03-01 09:41`. */
 export function localTime(ms: number): string {
   const at = new Date(ms);
   return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())}${clockText(ms)}`;
 }
 
-// Not formatted by `Intl`, whose first use costs a new page 40 ms, a tenth of its startup. Months are in letters, so
-// that day and month cannot be confused.
+// Not formatted by `Intl`, whose first use would add 40 ms to a new page, a tenth of its startup. The month is in
+// letters, so that it cannot be confused with the day.
 const MONTHS =
   'January February March April May June July August September October November December'.split(
     ' ',
@@ -62,7 +62,7 @@ export function shortMonth(month: number): string {
 
 /** Returns a weekday such as `Fri`, in the local time zone. */
 export function weekdayText(ms: number): string {
-  // Always in English (ECMA-262, Date.prototype.toDateString).
+  // Always English (ECMA-262, Date.prototype.toDateString).
   return new Date(ms).toDateString().slice(0, 3);
 }
 
@@ -94,7 +94,7 @@ export type Equation = ReturnType<typeof consistencyEquation>;
 /**
  * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete + forgotten.
  * Pending deletions are separate, because the service does not count them.
- * @param atService the service's count; defaults to the sum
+ * @param atService the service's count; defaults to the sum of the terms
  */
 export function consistencyEquation(sums: FolderSums, atService?: number) {
   const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
@@ -129,7 +129,7 @@ export function notSearchableText(pending: number): string {
   return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
 }
 
-/** Why a message was deleted, by stored reason. */
+/** Why a message was deleted, keyed by the stored reason. */
 const ENDED: Readonly<Record<string, string>> = {
   missing: 'no longer at the service',
   moved: 'moved to another folder',
@@ -139,7 +139,7 @@ const ENDED: Readonly<Record<string, string>> = {
   forgotten: 'forgotten',
 };
 
-/** Describes an event in a message's history. Unknown events are shown as stored. */
+/** Describes an event in a message's history. Shows unknown events as stored. */
 export function eventText(
   event: string,
   detail: Readonly<Record<string, unknown>> | undefined,

@@ -14,26 +14,26 @@ export interface MailboxKey {
   readonly mailbox: string;
 }
 
-/** `folder` is the full path, as the origin spells it. */
+/** `folder` is the full path in the origin's spelling. */
 export interface FolderKey extends MailboxKey {
   readonly folder: string;
 }
 
-/** Where a message is. UIDs are valid only within a UID epoch of a folder. */
+/** The location of a message. UIDs are valid only within one UID epoch of a folder. */
 export interface Place extends FolderKey {
   readonly generation: number;
   readonly uid: number;
 }
 
-/** Flags as the origin spells them, sorted by code unit, without duplicates. */
+/** Flags in the origin's spelling, sorted by code unit, without duplicates. */
 export type FlagSet = readonly string[];
 
-/** Sorts and deduplicates flags. Keeps their spelling and unknown keywords. */
+/** Sorts and deduplicates flags. Keeps unknown keywords and every flag's spelling. */
 export function flagSet(flags: Iterable<string>): FlagSet {
   return [...new Set(flags)].sort();
 }
 
-/** Flags that the origin counts and searches for, as it spells them. */
+/** Flags that the origin can count and search for, in its own spelling. */
 export type CountedFlag = '\\Seen' | '\\Flagged' | '\\Answered';
 
 export function sameFlags(a: FlagSet, b: FlagSet): boolean {
@@ -54,13 +54,13 @@ export interface ListedAttachment {
   readonly contentId: string | null;
 }
 
-/** A message in a listing, decoded leniently: missing fields are null or empty, unknown ones in `extra`. */
+/** A message in a listing, decoded leniently: missing fields are null or empty, and unknown ones are in `extra`. */
 export interface Listing {
   readonly uid: number;
-  /** Received date, ISO 8601 as the origin sent it. */
+  /** Received date in ISO 8601, as sent by the origin. */
   readonly date: string;
   readonly flags: FlagSet;
-  /** Bytes of the raw source, as the origin counts them. */
+  /** Size of the raw source in bytes, as counted by the origin. */
   readonly size: number;
   readonly subject: string | null;
   readonly from: Address | null;
@@ -83,28 +83,28 @@ export interface ListedFolder {
 }
 
 /**
- * Cuts runs of combining marks to 30, the limit of Unicode's Stream-Safe Text Format (UAX #15); no language writes
- * ten. Use it before `normalize`, which sorts the marks of a run in quadratic time.
+ * Cuts runs of combining marks to 30, the limit in Unicode's Stream-Safe Text Format (UAX #15); no language uses even
+ * ten. Call it before `normalize`, which takes quadratic time to sort a run's marks.
  */
 export function cutMarks(text: string): string {
-  // Halfwidth sound marks are letters that become marks in NFKC. The regex is created only on use.
+  // Halfwidth sound marks are letters that become marks in NFKC. The regex is created on first use.
   return text.replace(/([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+/gu, '$1');
 }
 
 /**
  * The number of places in a folder by their state in the archive. Each place is counted once. The sums add up if stored
- * + assumed + quarantined + forgotten equals the service's total, which does not include held ones.
+ * + assumed + quarantined + forgotten equals the service's total, which excludes held places.
  */
 export interface FolderSums {
   /** Open places whose bytes were fetched and hashed. */
   readonly stored: number;
-  /** Open places matched without download to the bytes of another place, not yet verified. */
+  /** Open places matched to another place's bytes without a download, and not yet verified. */
   readonly assumed: number;
-  /** Places whose source was rejected or refused. */
+  /** Places whose source was not accepted. */
   readonly quarantined: number;
-  /** Open places that the deletion guard keeps although the service lacks them. */
+  /** Open places that the deletion guard keeps although the service no longer has them. */
   readonly held: number;
-  /** Places where the service still shows a message that was forgotten here. */
+  /** Places where the service still has a message that was forgotten here. */
   readonly forgotten: number;
 }
 
@@ -116,27 +116,27 @@ export const NO_PLACES: FolderSums = {
   forgotten: 0,
 };
 
-/** Returns how many places the archive accounts for: the sum of all five. */
+/** Returns the number of places that the archive accounts for: the sum of all five counts. */
 export function countAccountedFor(sums: FolderSums): number {
   return expectedAtOrigin(sums) + sums.held;
 }
 
-/** Returns how many places the service should count: all but the held ones, which it no longer has. */
+/** Returns the number of places that the service should count: all except held ones, which it no longer has. */
 export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: FolderSums): number {
   return stored + assumed + quarantined + forgotten;
 }
 
-/** Returns the number of open places: those with a message that the service has not deleted. */
+/** Returns the number of open places, whose messages have not been deleted at the service. */
 export function countOpenPlaces({ stored, assumed, held }: FolderSums): number {
   return stored + assumed + held;
 }
 
-/** Returns how many of the service's messages the archive does not account for, at least 0. */
+/** Returns the number of the service's messages that the archive does not account for, at least 0. */
 export function countMissing(originTotal: number, sums: FolderSums): number {
   return Math.max(0, originTotal - countAccountedFor(sums));
 }
 
-/** Returns whether everything adds up except for held places, which await the deletion guard's decision. */
+/** Reports whether everything adds up except for held places, which await the deletion guard's decision. */
 export function differsOnlyByHeld(originTotal: number, sums: FolderSums): boolean {
   return sums.held > 0 && expectedAtOrigin(sums) === originTotal;
 }
@@ -154,7 +154,7 @@ export function addSums(folders: readonly FolderSums[]): FolderSums {
   );
 }
 
-/** Returns whether a folder is incomplete only because of held messages: a user decision, not a service fault. */
+/** Reports whether a folder is incomplete only because of held messages, which need a user's decision. */
 export function isHeldOnly(
   folder: FolderSums & { readonly complete: boolean; readonly originTotal: number },
 ): boolean {

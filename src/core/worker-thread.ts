@@ -7,25 +7,24 @@ import { deserializeError, errnoName, serializeError } from './errors.ts';
 import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
- * Makes every heap of this process grow by 60 % of its use before a collection. V8 lets a small heap grow fourfold: a
- * mostly idle server then keeps about 100 MB of garbage, and a first sync 50 MB, for hardly any less processor time. A
- * lower number takes more time and frees nothing more. V8 reads the setting at each collection.
+ * Lets every heap in this process grow by 60 % before a collection. By default, V8 lets a small heap grow fourfold: a
+ * mostly idle server then retains about 100 MB of garbage, and a first sync 50 MB, with almost no saving in processor
+ * time. A lower number takes more time and frees no more memory. V8 reads the setting at each collection.
  */
 export function slowOldGenerationGrowth(): void {
   setFlagsFromString('--heap-growing-percent=60');
 }
 
 interface Look {
-  /** Processor time of the thread since it started, milliseconds. */
+  /** Processor time used by the thread since it started, in milliseconds. */
   readonly cpuMs: number;
   /** False for a waiting thread, unless it is waiting for a processor. */
   readonly isRunning: boolean;
 }
 
 /**
- * Measures one thread's processor time by sampling it regularly. Stopped processes, paused machines and throttled
- * containers add nothing. If processor time is unavailable, each sample counts as one planned interval, however late it
- * came.
+ * Measures one thread's processor time by regular sampling. Stopped processes, paused machines and throttled containers
+ * add nothing. If processor time is unavailable, each sample counts as one planned interval, even if it is late.
  */
 export class WorkMeter {
   #before: Look | null = null;
@@ -39,7 +38,7 @@ export class WorkMeter {
     return this.#workedMs;
   }
 
-  /** Time since `restart` in which the thread was idle although it could have run. */
+  /** Milliseconds since `restart` during which the thread could have run but was idle. */
   get waitedMs(): number {
     return this.#waitedMs;
   }
@@ -72,12 +71,12 @@ export class WorkMeter {
 const MS_PER_CLOCK_TICK = 10;
 
 /**
- * Returns a meter for a thread that has started.
- * @param task the thread's name below /proc on Linux; empty elsewhere
+ * Returns a meter for a running thread.
+ * @param task the thread's path below /proc on Linux; empty elsewhere
  */
 function meterOf(worker: Worker, task: string): WorkMeter {
   if (task !== '') return new WorkMeter(() => lookAtTask(task));
-  // Since Node.js 24.6. /proc is preferred: the thread itself answers this, but not during native code.
+  // Since Node.js 24.6. /proc is preferred, because the thread itself answers this and cannot during native code.
   if (!('cpuUsage' in worker)) return new WorkMeter(undefined);
   let known: Look | null = null;
   let isAsked = false;
@@ -99,7 +98,7 @@ function meterOf(worker: Worker, task: string): WorkMeter {
   });
 }
 
-/** Returns null for a thread that has exited. */
+/** Returns null if the thread has exited. */
 function lookAtTask(task: string): Look | null {
   let stat: string;
   try {
@@ -107,47 +106,47 @@ function lookAtTask(task: string): Look | null {
   } catch {
     return null;
   }
-  // The thread's name, in brackets, may contain any character (proc_pid_stat(5)).
+  // The thread's name, in brackets, can contain any character (proc_pid_stat(5)).
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, user, system] = [fields[0], Number(fields[11]), Number(fields[12])];
   return { cpuMs: (user + system) * MS_PER_CLOCK_TICK, isRunning: state !== 'S' };
 }
 
 /**
- * Keeps the young generation of every heap at its initial size. V8 doubles it under load, to 67 MB in Node.js 24 on a
- * machine with enough memory, which dominates a process of several threads. Without this, a first sync of 10,000
- * messages takes the same processor time and 50 MB more. V8 reads the setting before enlarging a heap. `HeapLimits`
- * still apply.
+ * Keeps the young generation of every heap at its initial size. V8 doubles it under load, to 67 MB in Node.js 24 if the
+ * machine has enough memory, which dominates the memory of a multithreaded process. Without this setting, a first sync
+ * of 10,000 messages takes the same processor time but 50 MB more memory. V8 reads the setting before enlarging a heap.
+ * `HeapLimits` still apply.
  */
 export function fixYoungGeneration(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**
- * Initial MiB of each half of a thread's young generation: its working set, because `fixYoungGeneration` stops the
- * growth. Indexing seven messages fills V8's default of 1 MiB, and such early collections promote live objects to the
- * old generation. In five pairs of first syncs of 5,000 messages, 4 MiB took 3 to 7 % less processor time and no more
- * memory. `HeapLimits` still apply.
+ * Initial MiB of each half of a thread's young generation. Must cover its working set, because `fixYoungGeneration`
+ * prevents growth. Indexing seven messages fills V8's default of 1 MiB, and early collections promote live objects to
+ * the old generation. In five pairs of first syncs of 5,000 messages, 4 MiB took 3 to 7 % less processor time and no
+ * more memory. `HeapLimits` still apply.
  */
 const FIRST_SEMI_SPACE_MB = 4;
 
-/** V8 heap limits of a thread, MiB: old generation, and young generation (three semi-spaces). Excludes buffers. */
+/** V8 heap limits of a thread in MiB: old generation, and young generation (three semi-spaces). Excludes buffers. */
 export interface HeapLimits {
   readonly oldGenerationMb: number;
   readonly youngGenerationMb: number;
 }
 
 interface ThreadSettings {
-  /** Name of the thread in errors and process listings. */
+  /** Thread name in errors and process listings. */
   readonly name: string;
-  /** The built worker; see `builtWorker`. */
+  /** The built worker (see `builtWorker`). */
   readonly file: URL;
   readonly data?: unknown;
   /** Defaults to the main thread's limits. */
   readonly heap?: HeapLimits;
-  /** Discards the thread's output, such as parser warnings. */
+  /** Discards the thread's output, for example parser warnings. */
   readonly silent?: boolean;
-  /** Changes when the thread starts another task, which restarts the limit; 0 between tasks. */
+  /** Returns a number that changes whenever the thread starts a task, which restarts the limit; 0 between tasks. */
   readonly workNumber?: () => number;
 }
 
@@ -155,13 +154,13 @@ const TICK_MS = 100;
 
 export interface ThreadEvents<Out> {
   message(message: Out): void;
-  /** Called once, after the last message, when the thread has exited for any reason, including `end`. */
+  /** Called once, after the last message, when the thread has exited for any reason, including a call to `end`. */
   ended(end: ThreadEnded): void;
-  /** The thread has loaded and listens to its port. Earlier posts wait there. */
+  /** Called when the thread has loaded and listens to its port, where earlier posts are waiting. */
   started?(): void;
 }
 
-/** A worker thread, the counterpart of `openThreadPort`. Keeps the process alive until `unref`. */
+/** A worker thread, the host's counterpart of `openThreadPort`. Keeps the process alive until `unref`. */
 export class WorkerThread<In, Out extends object> {
   readonly #worker: Worker;
   #started = false;
@@ -181,7 +180,7 @@ export class WorkerThread<In, Out extends object> {
     this.#worker = new Worker(file, {
       name,
       workerData: data,
-      // The main thread's loaders and inspectors must not be inherited.
+      // The worker must not inherit the main thread's loaders and inspectors.
       execArgv: [],
       stdout: silent,
       stderr: silent,
@@ -192,7 +191,7 @@ export class WorkerThread<In, Out extends object> {
         },
       }),
     });
-    // Not earlier: Node.js 22 resets the settings when it creates a thread's heap.
+    // Not set earlier, because Node.js 22 resets the settings when it creates a thread's heap.
     this.#worker.once('online', () => {
       fixYoungGeneration();
       slowOldGenerationGrowth();
@@ -219,7 +218,7 @@ export class WorkerThread<In, Out extends object> {
     });
   }
 
-  /** True once the thread has loaded and listens to its port. */
+  /** True once the thread has loaded and is listening to its port. */
   get started(): boolean {
     return this.#started;
   }
@@ -228,14 +227,14 @@ export class WorkerThread<In, Out extends object> {
     return this.#reason !== null;
   }
 
-  /** Sends a message, which a loading thread receives later. Transfers the buffers in `transfer`. */
+  /** Sends a message, which a thread that is still loading receives later. Transfers the buffers in `transfer`. */
   post(message: In, transfer: readonly Transferable[] = []): void {
     this.#worker.postMessage(message, transfer);
   }
 
   /**
-   * Terminates the thread with `timeout` after `ms` milliseconds of work, or of idle waiting. `disarm` or another limit
-   * cancels this. Loading time does not count.
+   * Terminates the thread with `timeout` after `ms` milliseconds of work or of idle waiting, unless `disarm` or another
+   * limit comes first. Loading time does not count.
    */
   limitWork(ms: number): void {
     this.disarm();
@@ -243,7 +242,7 @@ export class WorkerThread<In, Out extends object> {
     this.#startTicks();
   }
 
-  /** Lifts the limit. Returns the milliseconds of work since it was set. */
+  /** Lifts the limit, and returns the milliseconds of work since it was set. */
   disarm(): number {
     if (this.#ticks !== null) clearInterval(this.#ticks);
     if (this.#limitMs !== null) this.#meter?.tick(0);
@@ -273,14 +272,14 @@ export class WorkerThread<In, Out extends object> {
     }, every);
   }
 
-  /** Terminates the thread because its work costs too much. Returns immediately, and `ended` follows. */
+  /** Terminates the thread because its work costs too much. Returns immediately; `ended` is called later. */
   stop(reason: 'memory' | 'timeout'): void {
     this.#reason ??= reason;
     this.disarm();
     void this.#worker.terminate();
   }
 
-  /** Terminates the thread. Resolves when it has exited and its memory is free, even if it had already exited. */
+  /** Terminates the thread. Resolves once it has exited and its memory is free, even if it exited earlier. */
   async end(): Promise<void> {
     this.#reason ??= 'closed';
     this.disarm();
@@ -317,7 +316,7 @@ export class WorkerThread<In, Out extends object> {
   }
 }
 
-/** Returns the file of a built worker: next to the bundle or, when running from source, in dist/. */
+/** Returns the file of a built worker: next to the bundle, or in dist/ when running from source. */
 export function builtWorker(name: string): URL {
   const sources = import.meta.url.endsWith('.ts');
   return new URL(sources ? `../../dist/${name}.js` : `./${name}.js`, import.meta.url);
@@ -329,7 +328,7 @@ interface Running<Result, Report> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Threads that each run one job at a time, started on demand. Further jobs queue. The counterpart is `serveJobs`. */
+/** Threads that run one job each and start on demand. Further jobs wait in a queue. Counterpart of `serveJobs`. */
 export class JobPool<Job, Result, Report = never> {
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
   readonly #idle: JobThread<Job, Result, Report>[] = [];
@@ -342,7 +341,7 @@ export class JobPool<Job, Result, Report = never> {
 
   /**
    * Runs a job on a thread and passes its reports to `take`.
-   * @throws errors of the job: ours unchanged, others with their message and code; `thread-ended`
+   * @throws the job's errors: mailkeep errors unchanged, others with their message and code; `thread-ended`
    */
   async run(job: Job, take: (report: Report) => void = () => undefined): Promise<Result> {
     const thread = await this.#free();
@@ -353,12 +352,12 @@ export class JobPool<Job, Result, Report = never> {
     }
   }
 
-  /** Starts threads ahead of jobs, up to that total. Starting one takes about 60 ms. */
+  /** Starts threads ahead of jobs, up to `threads` in total. Starting one takes about 60 ms. */
   start(threads: number): void {
     while (this.#threads.size < Math.min(threads, this.most)) this.#idle.push(this.#start());
   }
 
-  /** Terminates all threads. Running and waiting jobs fail with `thread-ended`. A later job starts a new thread. */
+  /** Terminates all threads. Running and waiting jobs fail with `thread-ended`. Later jobs start new threads. */
   async end(): Promise<void> {
     const threads = [...this.#threads];
     this.#threads.clear();
@@ -375,13 +374,13 @@ export class JobPool<Job, Result, Report = never> {
 
   #release(thread: JobThread<Job, Result, Report>): void {
     const next = this.#waiting.shift();
-    // A thread that `end` dropped fails the waiting job.
+    // If `end` dropped the thread, the waiting job fails.
     const dropped = !this.#threads.has(thread);
     if (next !== undefined) next(dropped ? thread : this.#unlessEnded(thread));
     else if (!dropped) this.#idle.push(thread);
   }
 
-  /** A thread may exit while idle. */
+  /** Replaces a thread that exited while idle. */
   #unlessEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
     if (!thread.thread.ending) return thread;
     this.#threads.delete(thread);

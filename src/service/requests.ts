@@ -388,7 +388,7 @@ export interface Page<T> {
   readonly total: number;
 }
 
-/** Returns the JSON of a successful response. Undefined for an empty body. */
+/** Returns the JSON of a successful response, or undefined for an empty body. */
 export function jsonOf(operation: Operation, host: string, reply: Reply): unknown {
   const bytes = reply.body.kind === 'buffer' ? reply.body.bytes : Buffer.alloc(0);
   if (bytes.length === 0 && reply.status === 204) return undefined;

@@ -27,7 +27,7 @@ export function typeName(value: unknown): string {
   return Array.isArray(value) ? 'array' : typeof value;
 }
 
-/** Returns an object's own property. Undefined for anything else. */
+/** Returns an object's own property, or undefined for anything else. */
 export function fieldOf(value: unknown, key: PropertyKey): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.getOwnPropertyDescriptor(value, key)?.value;
