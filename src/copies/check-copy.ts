@@ -22,13 +22,13 @@ import { copiedSegments, fetchSegment, openCopy, type SegmentSource } from './re
 import { isOlderManifest, type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
 export interface CopyFinding {
-  /** The object, or the first object of the segment if it is unknown which one is damaged. */
+  /** Name of the damaged object; that of the segment's first object if the damaged one is unknown. */
   readonly name: string;
   readonly error: MailkeepError;
 }
 
 export interface CheckedCopy {
-  /** Number of segments, or of objects if there was no key. */
+  /** Number of segments checked, or of objects if no key was available. */
   readonly checked: number;
   readonly of: number;
   readonly findings: readonly CopyFinding[];
@@ -60,15 +60,15 @@ export async function checkObjects(
 }
 
 /**
- * Opens every segment of a copy and reads it like an archive's log. Checks that each segment continues the one before
- * it, and that the last one ends with the manifest's commit. A restore writes the same files into a directory.
+ * Opens every segment of a copy and reads it like part of an archive's log. Checks that each segment continues the
+ * previous one, and that the last ends with the manifest's commit. A restore would write the same files.
  */
 export async function checkSegments(
   options: Checking &
     SegmentSource & {
-      /** An empty directory, which will hold one segment at a time. */
+      /** An empty directory, used to hold one segment at a time. */
       readonly scratch: string;
-      /** The segments to open. Defaults to all. */
+      /** Numbers of the segments to open. Defaults to all. */
       readonly chosen: ReadonlySet<number> | undefined;
     },
 ): Promise<CheckedCopy> {
@@ -152,10 +152,10 @@ function endsIn(
   return { segment, begin, end: state?.end ?? begin };
 }
 
-/** @throws the error itself unless it reports damage, because a failing disk or network proves nothing about the copy */
+/** @throws the error itself unless it reports damage, because a failing disk or network says nothing about the copy */
 function findingOf(name: string, error: unknown): CopyFinding {
   if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-  // The error may name the damaged object of the segment.
+  // The error's `name`, if any, identifies the damaged object of the segment.
   const { name: named = name } = error.facts;
   return { name: typeof named === 'string' ? named : name, error };
 }
@@ -163,7 +163,7 @@ function findingOf(name: string, error: unknown): CopyFinding {
 interface CheckOrder {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** How many segments or objects to read, or what fraction of them; `random` picks which. Undefined for all. */
+  /** Number or fraction of segments or objects to read, chosen with `random`. Undefined to read all. */
   readonly sample: { readonly parts: number } | { readonly share: number } | undefined;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
@@ -174,17 +174,16 @@ interface CheckOrder {
 
 export interface CheckedTarget extends CheckedCopy {
   readonly number: number;
-  /** When the copy was made, milliseconds since the epoch. */
+  /** Time at which the copy was made, milliseconds since the epoch. */
   readonly copiedAt: number;
-  /** False if there was no key and objects were only compared with the manifest. */
+  /** False if no key was available, so that objects were only compared with the manifest. */
   readonly opened: boolean;
   readonly invalid: readonly string[];
 }
 
 /**
- * Checks the off-site copy of an archive. With a private key, it opens and reads every segment. Without one, it compares
+ * Checks the off-site copy of an archive. With a private key, opens and reads every segment. Without one, compares
  * every object with the signed manifest.
- *
  * @throws offsite-no-manifest, offsite-rolled-back; errors of `findLocalKey` and the store
  */
 export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
@@ -222,7 +221,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   }
 }
 
-/** Returns the newest manifest. If that is the local one, adds a finding, because the target has lost its own. */
+/** Returns the newest manifest. If that is the local one, the target has lost its own, which becomes a finding. */
 function manifestToCheck(
   { dataDir, store }: CheckOrder,
   key: LocalKey,
@@ -243,7 +242,7 @@ function manifestToCheck(
   return newest.clear;
 }
 
-/** Picks as many parts as the sample asks for, but at least one, and keeps them in order. */
+/** Picks a random sample of the requested size, but at least one part. Keeps the parts in order. */
 export function drawSample<T>(
   parts: readonly T[],
   { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,
@@ -260,9 +259,8 @@ export function drawSample<T>(
 }
 
 /**
- * Checks the readable copy of an archive in a directory. Reads every segment, and checks that each continues the one
- * before it, up to the last copied commit.
- *
+ * Checks the readable copy of an archive in a directory. Reads every segment up to the last copied commit, and checks
+ * that each continues the previous one.
  * @throws offsite-no-copy, copy-other-archive; `disk` errors
  */
 export async function checkFolder(
@@ -314,7 +312,7 @@ function refuseOther(dataDir: string, to: string): void {
   throw copyError('copy-other-archive', { to, found, wanted });
 }
 
-/** Undefined if no segment is readable. */
+/** Returns the archive's ID, or undefined if no segment is readable. */
 function archiveIdIn(dir: string): string | undefined {
   const listing = listSegments(realFiles, dir);
   for (const segment of listing.keys()) {
@@ -330,7 +328,7 @@ function isSame(a: ChainState, b: ChainState): boolean {
   return a.number === b.number && a.hash === b.hash;
 }
 
-/** @throws the error itself unless it reports damage or the segment is missing */
+/** @throws the error itself unless it reports damage or a missing segment */
 function damageOf(error: unknown, file: string, segment: number): MailkeepError {
   if (!existsSync(file))
     return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });

@@ -52,21 +52,20 @@ interface SegmentState {
   readonly generation: number;
   readonly archiveId: string;
   readonly end: ChainState;
-  /** Milliseconds since the epoch. Null if the segment has no commit yet. */
+  /** Milliseconds since the epoch; null if the segment has no commit. */
   readonly endedAt: number | null;
-  /** Ordinals. Only sealed files have purged records. */
+  /** Ordinals of purged records. Only sealed files have any. */
   readonly purged: ReadonlySet<number>;
   readonly damaged: boolean;
 }
 
-/** Only a batch after the highest acknowledged commit can be torn. This value rules that out for every batch. */
+/** Only batches after the highest acknowledged commit can be torn. This value declares every batch acknowledged. */
 export const NO_TORN_BATCH = Number.POSITIVE_INFINITY;
 
 /**
- * Undefined if the segment is missing or none of its files has an intact header.
- *
- * @param listing a recent listing of the directory; files that have since disappeared are looked up again
- * @param seen the highest commit known to be acknowledged; `NO_TORN_BATCH` unless this is the last segment
+ * Reads the state of a segment. Returns undefined if it is missing, or no file has an intact header.
+ * @param listing a recent listing of the directory; repeated if a listed file has disappeared
+ * @param seen highest commit known to be acknowledged; `NO_TORN_BATCH` for all segments except the last
  */
 export function segmentState(
   files: FileLayer,
@@ -118,15 +117,15 @@ function stateIn(
 
 interface CopyOptions {
   readonly from: string;
-  /** The caller holds this directory's lock. */
+  /** The caller must hold this directory's lock. */
   readonly to: string;
   readonly files?: FileLayer;
   readonly signal: AbortSignal;
-  /** The highest commit that the local catalog has seen, or 0. A power cut may have torn a later batch. */
+  /** Highest commit recorded in the local catalog, or 0. A power cut may have torn later batches. */
   readonly seen: number;
   /**
-   * Called before a payload that was purged here is removed there. That directory may contain other copies of it, such
-   * as text in a catalog, and nothing would later reveal that they must be removed too.
+   * Called before removing a payload from the destination because it was purged here. The destination may contain other
+   * copies, such as text in a catalog. They must be removed too, and nothing would reveal them later.
    */
   readonly forget: () => Promise<void>;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
@@ -137,11 +136,10 @@ export type CopyLogResult = Awaited<ReturnType<typeof copyLog>>;
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * Copies the log's new commits to another directory, even while a writer runs here. Writes whole segments under
- * temporary names and verifies them before renaming them. Nothing there is ever shortened or rolled back.
- *
+ * Copies a log's new commits to another directory, even while a writer is active. Writes whole segments under temporary
+ * names, and renames them once they are verified. Never shortens or rolls back the destination.
  * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed
- * @throws `log-damaged` for a damaged segment here; `disk-full` and other disk errors: copied segments are kept, and
+ * @throws `log-damaged` for a damaged local segment; `disk-full` and other disk errors: copied segments are kept, and
  * repeating the command resumes the copy
  */
 export async function copyLog(options: CopyOptions) {
@@ -158,7 +156,7 @@ export async function copyLog(options: CopyOptions) {
     if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
     states.set(segment, state);
   }
-  // A directory with many segments is slow to list, so only writes list it again.
+  // Directories with many segments are slow to list, so they are listed again only after writes.
   const theirs = listSegments(files, to);
   refuseStrangers(files, to, theirs, from, states);
   await removeUnfinished(files, to);
@@ -169,7 +167,7 @@ export async function copyLog(options: CopyOptions) {
     const there = segmentState(files, to, segment, theirs, NO_TORN_BATCH);
     const behind = isBehind(here, there);
     if (behind) {
-      // If the segment there is unreadable, its earlier purges are unknown.
+      // Earlier purges are unknown if the destination's segment is unreadable.
       if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
       bytes += await transfer(files, from, to, segment, here, seenIn(segment));
       written += 1;
@@ -183,20 +181,20 @@ export async function copyLog(options: CopyOptions) {
   const last = [...states.values()].at(-1);
   return {
     archiveId: last?.archiveId ?? null,
-    /** The last commit that both directories now have. */
+    /** Last commit of both directories. */
     number: last?.end.number ?? 0,
     hash: last?.end.hash ?? null,
     segments: states.size,
     written,
     bytes,
-    /** Number of records whose payload was removed there because it had been purged here. */
+    /** Number of records removed from the destination because they had been purged here. */
     purged,
-    /** Files there that a newer generation replaced. */
+    /** Files in the destination that were replaced by a newer generation. */
     dropped,
   };
 }
 
-/** Checks the destination completely before anything is changed. */
+/** Checks the whole destination before anything is changed. */
 function refuseStrangers(
   files: FileLayer,
   to: string,
@@ -225,13 +223,13 @@ function refuseStrangers(
     const own = here.end.number === number ? here.end : commitIn(files, from, segment, number);
     if (own?.hash !== hash) throw copyError('copy-diverged', facts);
   }
-  // If one segment belongs to this archive, unreadable ones are its damaged segments.
+  // Once one segment is known to belong to this archive, unreadable ones are taken to be damaged.
   if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
   if (unreadable !== undefined && !states.has(unreadable))
     throw copyError('copy-unreadable', { to });
 }
 
-/** Returns the commit with this number in a segment or right before it. Undefined if there is none. */
+/** Returns the commit with this number, in a segment or directly before it; undefined if there is none. */
 export function commitIn(
   files: FileLayer,
   dir: string,
@@ -259,7 +257,7 @@ function isBehind(here: SegmentState, there: SegmentState | undefined): boolean 
   );
 }
 
-/** Copies a segment up to the checked commit, and returns the number of bytes. */
+/** Copies a segment up to the checked commit. Returns the number of bytes. */
 async function transfer(
   files: FileLayer,
   from: string,
@@ -275,13 +273,13 @@ async function transfer(
     listSegments(files, from).get(segment) ?? [],
   );
   try {
-    // A writer may switch to zstd at any time, and a backup made file by file may have an older FORMAT than its segments.
+    // A writer can switch to zstd at any time. After a backup of single files, FORMAT can be older than the segments.
     if (allowsZstd(files, from) || isSealedWithZstd(source)) {
       await convertWriteErrors(formatPath(to), 0, () => allowZstd(files, to));
     }
     const { generation } = source.name;
     const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
-    // A file that was mended there has the generation number that our bytes would have.
+    // A segment that was mended in the destination already uses our file's generation number.
     const taken = newest > generation || (newest === generation && generation > 1);
     if (taken) {
       const mended = await mendSegment({
@@ -307,7 +305,7 @@ async function copyFile(
   path: string,
   seen: number,
 ): Promise<number> {
-  // Bytes after the last commit of the current segment are not copied.
+  // Excludes bytes after the last commit of the current segment.
   const length = source.sealed === undefined ? committedLength(source, seen) : source.file.size();
   await publishFile(files, path, length, {
     async write(target) {
@@ -336,7 +334,7 @@ export function committedLength(source: OpenSegment, seen: number): number {
   return length;
 }
 
-/** Removes replaced generations, which still have payloads that were purged here. */
+/** Removes replaced generations, which still contain purged payloads. */
 async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
   const generations = listSegments(files, to).get(segment) ?? [];
   if (generations.length < 2) return [];
@@ -370,7 +368,7 @@ interface CopyOrder {
   /** Absolute. */
   readonly from: string;
   readonly to: string;
-  /** True to rebuild the copy's catalog; otherwise an existing one is updated. */
+  /** True to rebuild the copy's catalog. By default, an existing catalog is updated. */
   readonly rebuild: boolean;
   readonly signal: AbortSignal;
   readonly onCopy: (progress: { readonly segments: number; readonly of: number }) => void;
@@ -379,9 +377,8 @@ interface CopyOrder {
 }
 
 /**
- * Creates or updates a copy of an archive, verifying every byte.
- *
- * @throws copy-onto-itself, copy-elsewhere, copy-linked, copy-other-archive, copy-ahead, copy-diverged, archive-in-use,
+ * Creates or updates a copy of an archive. Verifies every byte.
+ * @throws copy-onto-itself, copy-elsewhere, copy-linked, copy-other-archive, copy-ahead, copy-diverged, archive-in-use;
  * usage-save-failed if the directory cannot be created
  */
 export async function copyArchive(
@@ -418,10 +415,10 @@ export async function copyArchive(
   });
 }
 
-/** Left by a copy that was killed early, or present on every disk. */
+/** Files that an early interruption leaves behind, or that every disk contains. */
 const NO_STRANGERS = new Set([
   'lock',
-  // SQLite creates it while the lock is held.
+  // Created by SQLite while the lock is held.
   'lock-journal',
   path.basename(holderPath('.')),
   path.basename(logFolder('.')),
@@ -429,7 +426,7 @@ const NO_STRANGERS = new Set([
   'lost+found',
 ]);
 
-/** Refuses a directory with other files, because somebody could mistake the archive for one of them and delete it. */
+/** Refuses a directory with other files, among which somebody could overlook the archive and delete it. */
 function refuseElsewhere(to: string): void {
   if (!isUnused(realFiles, to)) return;
   const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));

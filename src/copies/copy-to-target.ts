@@ -37,13 +37,12 @@ interface TargetOrder
 }
 
 interface CopiedToTarget extends UploadResult {
-  /** Damaged or missing objects at the target, among those that a copy checks. */
+  /** Damaged or missing objects that were found at the target while copying. */
   readonly findings: readonly RepairedFinding[];
 }
 
 /**
- * Updates the off-site copy of an archive, even while a sync runs.
- *
+ * Updates the off-site copy of an archive, even while a sync is running.
  * @throws offsite-no-locks; errors of `withOwnKey`, `lockKeys` and `uploadCopy`
  */
 export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> {
@@ -65,7 +64,7 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
         settings === undefined
           ? mended
           : await storeSettings({ ...mending, key: mended }, settings);
-      // Keys come first, because the rest is useless without them.
+      // Locks the keys first, because all other objects are useless without them.
       const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
       const copied = await uploadCopy({
         ...rest,
@@ -100,9 +99,8 @@ function both(one: Locks | null, other: Locks | null): Locks | null {
 }
 
 /**
- * Creates the keys of a new copy, including the Ed25519 key that signs its manifests. The recovery key is stored nowhere,
- * so its owner must receive it.
- *
+ * Creates the keys of a new copy, including the Ed25519 key that signs its manifests. The recovery key is not stored,
+ * so it must be handed to the owner.
  * @throws usage-save-failed, checkpoint-key
  */
 export async function prepareCopy(dataDir: string) {
@@ -112,7 +110,7 @@ export async function prepareCopy(dataDir: string) {
 }
 
 interface NewCopy {
-  /** Hands the recovery key to its owner, after its object is stored and before the copy becomes visible. */
+  /** Hands the recovery key to its owner. Called once its object is stored, before the copy becomes visible. */
   readonly handOver?: () => Promise<void>;
   readonly dataDir: string;
   readonly store: ObjectStore;
@@ -120,23 +118,22 @@ interface NewCopy {
   readonly prepared: Awaited<ReturnType<typeof prepareCopy>>;
   readonly passphrase: string | undefined;
   readonly age: readonly string[];
-  /** True to keep no private key on this machine. */
+  /** True to keep private keys off this machine. */
   readonly writeOnly: boolean;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** @throws offsite-exists if there is a copy */
+/** @throws offsite-exists if the target has a copy */
 export async function refuseExistingCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
   const there = await store.head(COPY_NAME, signal);
   if (there !== undefined) throw copiesError('offsite-exists', { to: store.label });
 }
 
 /**
- * Creates a copy, and returns its ID. Stores its recipients first and the object that makes it visible last. A failed
- * run removes its objects. A killed run leaves unused objects and can be repeated.
- *
+ * Creates a copy and returns its ID. Stores the recipients first, and last the object that makes the copy visible. On
+ * failure, removes its objects. A killed run leaves unused objects behind, and can be repeated.
  * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; errors of the store
  */
 export async function createCopy(copy: NewCopy): Promise<string> {

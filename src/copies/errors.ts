@@ -32,7 +32,7 @@ export const copiesError = defineErrors({
       `The copy at ${to} reaches commit ${count(number)}, but this archive only reaches commit ${count(here)}. Nothing was changed there.`,
       'If this archive lost its last commits, "mailkeep copy --from" brings them back into an empty folder.',
     ],
-    /** `nearest` lists commit numbers. */
+    /** `nearest` lists the numbers of nearby commits. */
     'offsite-no-commit': (f: { to: string; number: number; nearest: readonly string[] }) => [
       `The copy at ${f.to} has no manifest of commit ${count(f.number)}.`,
       f.nearest.length === 0 ? null : `It has manifests of commits ${shortList(f.nearest, 5)}.`,
@@ -71,7 +71,7 @@ export const copiesError = defineErrors({
       `The copy at ${to} has ${count(most)} keys already, and takes no more. Nothing was changed there.`,
       'Begin a new copy with another prefix.',
     ],
-    /** `ids` are recipients with newer keys. */
+    /** `ids` identifies the recipients with newer keys. */
     'offsite-key-older': ({ to, ids }: { to: string; ids: readonly string[] }) => [
       ids.length === 0
         ? `The keys of the copy at ${to} were rotated. What was given opens only what was copied before.`
@@ -80,7 +80,7 @@ export const copiesError = defineErrors({
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
     ],
-    /** The copy was opened with an age identity. `found` is the signer named in its keys. */
+    /** The copy was opened with an age identity. `found` is the signer in its keys, which the user did not name. */
     'offsite-signer-unnamed': ({ to, found }: { to: string; found: string }) => [
       `Whoever knows an age recipient can wrap keys for it, so nothing shows that those of the copy at ${to} are yours. They name the signing key ${found}. Nothing was changed.`,
       'Compare it with the one that "copy init" printed, and which the file of the recovery key has too. If it is the same, name it with --signer.',
@@ -157,7 +157,7 @@ export const copiesError = defineErrors({
       `No recipient at ${to} opens what is copied there now: without this machine, the copy is lost.`,
       'Add one with "mailkeep copy key add".',
     ],
-    /** The object that authorised another machine's key to sign for the copy is gone. */
+    /** The object that authorised another machine's key to sign for the copy is missing. */
     'offsite-signer-lost': ({ to }: { to: string }) =>
       `A later signer of the copy at ${to} was damaged or removed there.`,
     'offsite-mend-first': ({ to, names }: { to: string; names: readonly string[] }) => [
@@ -180,12 +180,12 @@ export const copiesError = defineErrors({
   origin: {
     'offsite-not-made': ({ to, reason }: { to: string; reason: string }) =>
       `The archive could not be copied to ${to}: the process ended with ${reason}.`,
-    /** `until` is when the last lock expires, ISO 8601. Null if the store does not report it. */
+    /** `until` is the expiry of the last lock, ISO 8601; null if the store does not report it. */
     'offsite-kept-locked': (f: { to: string; locked: number; until: string | null }) => [
       `${counted(f.locked, 'object')} at ${f.to} could not be removed, because the bucket keeps ${f.locked === 1 ? 'it' : 'them'} locked${f.until === null ? '' : ` until ${f.until}`}. The copy was made all the same.`,
       'The next copy after the lock has ended removes what is left.',
     ],
-    /** `copiedAt` is ISO 8601. Null before the first copy. */
+    /** `copiedAt` is ISO 8601; null before the first copy. */
     'offsite-stale': (f: { to: string; behind: number | null; copiedAt: string | null }) => [
       f.copiedAt === null
         ? `The copy at ${f.to} was never made.`
@@ -195,7 +195,7 @@ export const copiesError = defineErrors({
   },
 });
 
-/** Nothing has been changed when one of these is thrown. */
+/** Nothing has been changed when any of these is thrown. */
 export const copyError = defineErrors({
   usage: {
     'copy-other-archive': (f: { to: string; found: string; wanted: string }) => [
@@ -267,10 +267,10 @@ export const objectError = defineErrors({
       `${counted(f.announced, 'byte')} were announced for ${f.name}, but there are ${f.found < f.announced ? 'fewer' : 'more'}. Nothing was stored in ${f.store}.`,
   },
   origin: {
-    /** `until` is ISO 8601. Null if the store does not report it. */
+    /** `until` is ISO 8601; null if the store does not report it. */
     'object-locked': ({ store, name, until }: OfObject & { until: string | null }) =>
       `${store} keeps a version of ${name} locked${until === null ? '' : ` until ${until}`}. It was not deleted.`,
-    /** The store accepted an object with its lock, but did not keep the lock. */
+    /** The store accepted an object with a lock, but did not apply the lock. */
     'object-lock-dropped': (f: OfObject & { wanted: string; found: string | null }) => [
       `${f.store} does not lock ${f.name} as asked: ${f.wanted} was wanted, ${f.found ?? 'no lock'} was found.`,
       'Object Lock has to be enabled when a bucket is created, and not every S3 server has it. Copy without a lock, or use another bucket.',
@@ -297,7 +297,7 @@ export const objectError = defineErrors({
       `The certificate of the server of ${store} cannot be trusted: ${reasonText(reason)}. Nothing was sent.`,
       'For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
     ],
-    /** The server does not seem to be an S3 server, or its response exceeds the limits. */
+    /** The server is probably not an S3 server, or its response exceeds the limits. */
     'store-answer-invalid': (f: OfStore & { operation: string; problem: string }) => [
       `${f.store} answered ${f.operation} with something other than S3: ${f.problem}.`,
       'Check the address of the server.',
@@ -331,7 +331,7 @@ export const objectError = defineErrors({
     ],
   },
   config: {
-    /** Redirects are not followed. `region` is the bucket's region; null if the server does not report it. */
+    /** Redirects are not followed. `region` is the bucket's region, or null if the server does not report it. */
     'store-redirects': (
       f: OfStore & { operation: string; status: number; region: string | null },
     ) => [
@@ -348,7 +348,7 @@ export const objectError = defineErrors({
       `The bucket ${bucket} belongs to somebody else.`,
       'Choose another name.',
     ],
-    /** `searched` lists environment variables and files. */
+    /** `searched` lists the environment variables and files that were tried. */
     'store-no-credentials': ({ searched }: { searched: readonly string[] }) => [
       `There are no credentials for S3. Looked for ${searched.join(', ')}.`,
       'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile in AWS_PROFILE.',

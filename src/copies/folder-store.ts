@@ -17,16 +17,16 @@ import {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Windows has no O_NOFOLLOW, but links are rare there. Without O_NONBLOCK, opening a pipe would block. */
+/** Windows has no O_NOFOLLOW, but links are rare there. Without O_NONBLOCK, opening a pipe would hang. */
 const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
-/** Network shares and Windows cannot sync a directory. The rename must then suffice. */
+/** Network shares and Windows cannot sync a directory, so the rename has to suffice. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 type DiskCode = 'store-unreadable' | 'store-disk-full' | 'store-unwritable';
 
-/** Runs `act`, and converts system errors to the code that `codeOf` returns. */
+/** Runs `act`. Converts system errors to the code returned by `codeOf`. */
 async function converting<T>(
   file: string,
   act: () => T | Promise<T>,
@@ -47,7 +47,7 @@ const reading = <T>(file: string, read: () => Promise<T>): Promise<T> =>
 const writing = <T>(file: string, write: () => T | Promise<T>): Promise<T> =>
   converting(file, write, (errno) => (NO_ROOM.has(errno) ? 'store-disk-full' : 'store-unwritable'));
 
-/** Undefined if the path does not exist. */
+/** Runs `act`, and returns undefined if the path does not exist. */
 async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
   try {
     return await act();
@@ -61,12 +61,12 @@ function statsAt(file: string): Promise<Stats | undefined> {
   return reading(file, () => ifThere(() => lstat(file)));
 }
 
-/** Undefined if the file does not exist. @throws store-entry-foreign unless it is a regular file */
+/** Opens a regular file; returns undefined if it does not exist. @throws store-entry-foreign for other entries */
 async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   const handle = await reading(file, () =>
     ifThere(() => open(file, constants.O_RDONLY | NOT_FOLLOWING)),
   ).catch((error: unknown) => {
-    // ELOOP means a link, ENXIO a socket or a device without hardware.
+    // ELOOP means a link; ENXIO a socket, or a device without hardware.
     const errno = error instanceof MailkeepError ? error.facts.errno : undefined;
     if (errno !== 'ELOOP' && errno !== 'ENXIO') throw error;
     throw objectError('store-entry-foreign', { file }, error);
@@ -76,7 +76,7 @@ async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   throw objectError('store-entry-foreign', { file });
 }
 
-/** Errors from `bytes` are passed on unchanged. */
+/** Passes on errors from `bytes` unchanged. */
 async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
   const handle = await writing(file, () => open(file, 'wx', FILE_MODE));
   try {
@@ -100,14 +100,14 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-/** Object names cannot start with a dot. */
+/** Prefix of temporary files. The names of objects cannot start with a dot. */
 const UNFINISHED = '.unfinished-';
-/** A file that has not been written to for this long was abandoned by its process. */
+/** A temporary file that was last written this long ago has been abandoned. */
 const ABANDONED_MS = 60 * 60_000;
 
 /**
- * Returns a store in a directory, which the first `put` creates. Files are renamed once durable. Links are not followed.
- *
+ * Returns a store in a directory, which the first `put` creates. Renames files once they are durable. Does not follow
+ * links.
  * @param options with `now` in milliseconds since 1970
  */
 export function folderStore(
@@ -216,7 +216,7 @@ class FolderStore implements ObjectStore {
 
   async close(): Promise<void> {}
 
-  /** Removes files left by interrupted processes, once per directory. */
+  /** Removes the files of interrupted processes, once per directory. */
   async #sweep(folder: string): Promise<void> {
     if (this.#swept.has(folder)) return;
     this.#swept.add(folder);
@@ -239,7 +239,7 @@ class FolderStore implements ObjectStore {
     const entries = await reading(folder, () =>
       ifThere(() => readdir(folder, { withFileTypes: true })),
     );
-    // A directory sorts as its name plus a slash, which comes after a hyphen.
+    // A directory sorts as its name plus a slash, and so after a hyphen.
     const found = (entries ?? [])
       .filter((entry) => isPlainName(`${above}${entry.name}`))
       .map((entry) => ({ entry, key: `${above}${entry.name}${entry.isDirectory() ? '/' : ''}` }))
@@ -251,7 +251,7 @@ class FolderStore implements ObjectStore {
         continue;
       }
       const file = path.join(this.label, ...key.split('/'));
-      // Skipping this entry would make the objects behind it appear missing.
+      // Skipping the entry would make the objects below it appear to be missing.
       if (!entry.isFile() && (begins || prefix.startsWith(`${key}/`))) {
         throw objectError('store-entry-foreign', { file });
       }
@@ -262,7 +262,7 @@ class FolderStore implements ObjectStore {
     }
   }
 
-  /** Refuses links in an object's parent directories, because its data would end up elsewhere. */
+  /** Refuses links among an object's parent directories, which would redirect its data. */
   async #refuseForeignFolders(name: string): Promise<void> {
     const levels = name.split('/').slice(0, -1);
     for (let depth = 1; depth <= levels.length; depth += 1) {

@@ -49,11 +49,11 @@ export interface RepairedFinding extends CopyFinding {
   readonly repaired: boolean;
 }
 
-/** How the objects at the target that open and describe a copy differ from the local copies. */
+/** Differences between the local copies and the target's objects that open and describe a copy. */
 interface Compared {
   readonly findings: readonly CopyFinding[];
   readonly missing: readonly KeyObject[];
-  /** Names of objects that contain another object's bytes and should not exist. */
+  /** Names of objects that contain another object's bytes and should be removed. */
   readonly displaced: readonly string[];
   readonly kept: readonly KeptObject[];
 }
@@ -64,21 +64,20 @@ interface Comparing {
   readonly signal: AbortSignal;
 }
 
-/** Compares the description, recipients and later signers at the target with the local copies. */
+/** Compares the target's description, recipients and later signers with the local copies. */
 export async function checkKeptObjects(comparing: Comparing): Promise<readonly CopyFinding[]> {
   return (await compared(comparing)).findings;
 }
 
 interface Mending extends OptionalLock, Comparing {
   readonly file: string;
-  /** Signs new settings, and a new description if none was kept. */
+  /** Signs new settings, and a new description if there is no local copy of it. */
   readonly signingKey: SigningKey;
 }
 
 /**
- * Compares like `checkKeptObjects`, and stores damaged or missing objects again. Without local copies, accepts the target's
- * objects unless they are evidently damaged.
- *
+ * Compares as `checkKeptObjects` does, and stores damaged or missing objects again. Without local copies, accepts the
+ * target's objects unless they are evidently damaged.
  * @throws errors of the store; offsite-key-unwritable
  */
 export async function repairKeptObjects(
@@ -100,9 +99,8 @@ export async function repairKeptObjects(
 }
 
 /**
- * Refuses to change the recipients of a copy if some are damaged. Somebody may rely on a damaged recipient, and a
- * rotation would not wrap the keys for it again.
- *
+ * Refuses to change a copy's recipients while some are damaged. Somebody may rely on a damaged recipient, for which a
+ * rotation would not wrap the new keys.
  * @param but names of recipients that are about to be removed
  * @throws offsite-mend-first; errors of the store
  */
@@ -111,17 +109,17 @@ export async function refuseDamagedRecipients(
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   const { findings } = await compared(comparing);
-  // A missing recipient may have been removed by another machine, so nobody relies on it.
+  // Another machine may have removed a missing recipient, so nobody relies on it.
   const names = findings
     .filter(({ error }) => error.code !== 'object-missing')
     .map(({ name }) => name)
     .filter((name) => !but.has(name));
-  // Without local copies, only changing the recipients can replace lost objects.
+  // Without local copies, lost objects can be replaced only by changing the recipients.
   if (comparing.key.kept === undefined || names.length === 0) return;
   throw copiesError('offsite-mend-first', { to: comparing.store.label, names });
 }
 
-/** False if the store cannot replace what has that name, such as a directory. */
+/** Returns false if the store cannot replace the entry of that name, such as a directory. */
 async function storedAgain(mending: OptionalLock, { name, bytes }: KeyObject): Promise<boolean> {
   try {
     await putWithLock(mending, name, bytes.length, bytesAsStream(bytes));
@@ -133,7 +131,7 @@ async function storedAgain(mending: OptionalLock, { name, bytes }: KeyObject): P
   }
 }
 
-/** @param signingKey signs a new description if none was kept; without it, a damaged one cannot be mended */
+/** @param signingKey signs a new description if no local copy exists; otherwise, a damaged one cannot be mended */
 async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
   const { key } = comparing;
   if (key.kept === undefined) return firstLook(comparing, signingKey);
@@ -146,7 +144,7 @@ async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<
     kept.push(isThere ? { ...one, bytes: there } : one);
     if (isThere) continue;
     findings.push({ name: one.name, error: Buffer.isBuffer(there) ? replaced(one.name) : there });
-    // The local key file may be damaged as well.
+    // The local key file may be damaged too.
     if (hash('sha256', one.bytes) === one.sha256) missing.push(one);
   }
   const others = await strangers(comparing, key.kept);
@@ -154,7 +152,7 @@ async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<
   return { findings, missing, kept, displaced: others.displaced };
 }
 
-/** Finds invalid and displaced objects that are not kept here. Another machine may have added valid recipients. */
+/** Finds invalid and displaced objects without a local copy. Valid recipients may come from another machine. */
 async function strangers(
   comparing: Comparing,
   kept: readonly KeptObject[],
@@ -179,7 +177,7 @@ async function strangers(
   return { findings, displaced };
 }
 
-/** Undefined if the object is a recipient of this copy. */
+/** Returns undefined if the object is a recipient of this copy. */
 function recipientError(
   { copyId }: LocalKey,
   name: string,
@@ -196,7 +194,7 @@ function recipientError(
   }
 }
 
-/** Accepts the objects of a copy that was made by an earlier version or is being adopted. */
+/** Accepts the target's objects, for a copy made by an earlier version or being adopted. */
 async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
   const { store, key, signal } = comparing;
   const findings: CopyFinding[] = [];
@@ -241,7 +239,7 @@ async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepErr
   }
 }
 
-/** Returns the newest settings with a trusted signature. Undefined if there are none. */
+/** Returns the newest settings with a trusted signature, or undefined. */
 export async function newestSettings(
   comparing: Omit<Comparing, 'key'> & { readonly key: Trusted },
 ): Promise<(KeyObject & { readonly clear: ClearSettings }) | undefined> {
@@ -254,7 +252,7 @@ export async function newestSettings(
       const clear = decodeSettings({ name, bytes }, key);
       if (clear.sequence > (newest?.clear.sequence ?? -1)) newest = { name, bytes, clear };
     } catch (error) {
-      // Anyone with write access can put an invalid object there.
+      // Anyone with write access can store an invalid object there.
       if (!(error instanceof MailkeepError)) throw error;
     }
   }
@@ -262,8 +260,7 @@ export async function newestSettings(
 }
 
 /**
- * Stores settings unless the copy already has them, and removes earlier ones.
- *
+ * Stores settings unless the copy already has them. Removes earlier ones.
  * @throws errors of the store; offsite-key-unwritable
  */
 export async function storeSettings(mending: Mending, text: Buffer): Promise<LocalKey> {
@@ -287,14 +284,14 @@ export async function storeSettings(mending: Mending, text: Buffer): Promise<Loc
     try {
       await store.delete(name, signal);
     } catch (error) {
-      // A locked older object does no harm, because readers use the newest.
+      // A locked older object does no harm: readers use the newest one.
       if (!hasCode(error, 'object-locked')) throw error;
     }
   }
   return changed;
 }
 
-/** Only a machine that can read the copy knows which signers are valid, and can recreate them. */
+/** Returns the signers' objects. Only a machine that reads the copy can tell which are valid, and recreate them. */
 async function signersAt(comparing: Comparing) {
   const { store, key, signal } = comparing;
   const secrets = localSecrets(key);
@@ -326,7 +323,7 @@ export function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject
   return { name: COPY_NAME, bytes };
 }
 
-/** Reports a copy without recipients, because nobody could open its new content. */
+/** Reports a copy without recipients, whose new content nobody could open. */
 function withoutRecipients(
   key: LocalKey,
   kept: readonly KeptObject[],
@@ -338,14 +335,14 @@ function withoutRecipients(
         name.startsWith('keys/') && recipientAccess(readKeyObject({ name, bytes }), key) !== 'old'
       );
     } catch {
-      // It is damaged here. The comparison with the target reports that.
+      // The local copy is damaged, which the comparison with the target reports.
       return false;
     }
   });
   return opens ? [] : [{ name: 'keys/', error: copiesError('offsite-no-recipients', { to }) }];
 }
 
-/** Returns an error if the object is missing, damaged or foreign. */
+/** Returns an error for an object that is missing, damaged or foreign. */
 async function bytesAt(
   { store, signal }: Pick<Comparing, 'store' | 'signal'>,
   name: string,
@@ -379,7 +376,7 @@ function manifestFile(dataDir: string, { copyId }: LocalKey): string {
   return path.join(keyFolder(dataDir), `${copyId}.manifest`);
 }
 
-/** Returns the newest manifest that this machine has written or read. Undefined if none is kept or it is invalid. */
+/** Returns the newest manifest that this machine has written or read, or undefined if it is missing or invalid. */
 export function readLocalManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
   const file = manifestFile(dataDir, key);
   if (!existsSync(file)) return undefined;
@@ -418,7 +415,7 @@ const portable = z.object({
   content: z.record(z.string(), z.unknown()),
   secrets: z.array(z.unknown()).transform((all) => all.filter((one) => typeof one === 'string')),
 });
-/** The configuration without secrets, and user data from the state. */
+/** The configuration without secrets, and the user's data from the state. */
 const carriedSettings = z.object({
   mailkeep: z.literal(MARK),
   config: portable.nullable().catch(null),
@@ -427,8 +424,7 @@ const carriedSettings = z.object({
 const FILE = 'settings.json';
 
 /**
- * Returns the settings for a copy as text. Undefined if there are none.
- *
+ * Returns the settings to be copied as text, or undefined if there are none.
  * @param config defaults to the configuration of an earlier run
  */
 export function settingsText(
@@ -460,9 +456,9 @@ export function readSettings(dir: string): Buffer | undefined {
 }
 
 /**
- * Restores the configuration into an archive's directory and the rest into its state. Returns undefined if the text has
- * no settings. Otherwise, returns the path of the configuration (null if the copy has none) and the fields whose secrets
- * the user must enter again.
+ * Restores the configuration into an archive's directory, and the other settings into its state. Returns the path of
+ * the configuration (null if the copy has none), and the fields whose secrets the user must enter again. Returns
+ * undefined if the text contains no settings.
  */
 export async function restoreSettings(dir: string, text: Buffer) {
   const carried = carriedSettings.safeParse(parseJson(text.toString('utf8'))).data;

@@ -28,7 +28,7 @@ import {
 import type { CopyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
-/** Accepts non-canonical base64, so that damaged text costs one kept object rather than all of them. */
+/** Accepts non-canonical base64, so that damaged text affects a single kept object rather than all. */
 const bytes = z.codec(z.string(), z.instanceof(Buffer), {
   decode: (text) => Buffer.from(text, 'base64'),
   encode: (raw) => raw.toString('base64'),
@@ -36,7 +36,7 @@ const bytes = z.codec(z.string(), z.instanceof(Buffer), {
 const key32 = bytes.refine(({ length }) => length === KEY_BYTES);
 const id = hexText(16);
 
-/** A small object of the copy, as this machine stored or first saw it. The hash reveals damage to this file. */
+/** A small object of the copy, as this machine stored or first saw it. The hash reveals damage to the local file. */
 const kept = z.object({ name: z.string(), sha256: z.string(), bytes });
 export type KeptObject = Readonly<z.output<typeof kept>>;
 
@@ -49,16 +49,16 @@ const known = z.object({
 export type KnownRecipient = Readonly<z.output<typeof known>>;
 
 /**
- * The key pair to which a rotation will switch. Its private half is encrypted with the previous private key, which a
- * write-only machine does not have. An interrupted rotation continues with the same pair. Otherwise, one person could
- * have two conflicting recipients.
+ * Key pair for the next rotation. Its private half is encrypted with the previous private key, which a write-only
+ * machine does not have. An interrupted rotation continues with this pair, so that nobody ends up with two conflicting
+ * recipients.
  */
 const nextKey = z.object({
   publicKey: key32,
-  /** Random, so that the wrapping key is used only once. */
+  /** Random, so that each wrapping key is used only once. */
   salt: key32,
   wrapped: bytes,
-  /** IDs of recipients already written for it, possibly by runs that did not finish. */
+  /** IDs of the recipients already written for it, including those of unfinished runs. */
   made: z.array(id).readonly(),
 });
 type NextKey = Readonly<z.output<typeof nextKey>>;
@@ -66,30 +66,30 @@ type NextKey = Readonly<z.output<typeof nextKey>>;
 const keyFields = z.object({
   mailkeep: z.literal('copy keys 1'),
   copy: id,
-  /** The target, as given to `mailkeep copy init`. */
+  /** The target, as passed to `mailkeep copy init`. */
   to: z.string(),
-  /** X25519 key that seals objects. */
+  /** X25519 key for sealing objects. */
   publicKey: key32,
-  /** Key that names and identifies objects. */
+  /** Key for naming and identifying objects. */
   nameKey: key32,
-  /** X25519, newest first. Empty on a write-only machine. */
+  /** X25519 keys, newest first. Empty on a write-only machine. */
   privateKeys: z.array(key32).readonly(),
-  /** Ed25519 keys trusted to sign manifests. The first one created the copy. */
+  /** Ed25519 keys whose manifests are trusted. The first one created the copy. */
   signers: z.array(key32).readonly(),
-  /** Age recipients added here. A rotation uses only these, never those at the target. */
+  /** Age recipients added on this machine. Rotations use only these, never those at the target. */
   age: z.array(known).readonly().optional(),
-  /** IDs of recipients that the last rotation replaced and that may still be at the target. */
+  /** IDs of the recipients that the last rotation replaced. They may still be at the target. */
   replaced: z.array(id).readonly().optional(),
   /** Undefined unless a rotation is unfinished. */
   next: nextKey.optional(),
   /**
-   * The objects that open and describe the copy, for comparison and repair. Earlier versions omitted them. If they are
-   * damaged, the next copy reads them again.
+   * Objects that open and describe the copy, for comparison and repair. Earlier versions omitted them. If they are
+   * damaged, the next copy fetches them again.
    */
   kept: z.array(kept).readonly().optional().catch(undefined),
 });
 
-/** The parts of a `LocalKey`, with plain secrets. Pass it to the constructor and do not keep it. */
+/** The parts of a `LocalKey`, including plain secrets. Pass them to the constructor and do not keep them. */
 export interface LocalKeyParts
   extends Readonly<Omit<z.output<typeof keyFields>, 'mailkeep' | 'copy'>> {
   readonly copyId: string;
@@ -152,7 +152,7 @@ export class LocalKey implements LocalKeyParts {
     return { copyId: Buffer.from(this.copyId, 'hex'), privateKeys: this.privateKeys };
   }
 
-  /** With the option `getters`, `inspect` would call the class's getters. */
+  /** Called with the option `getters`, `inspect` would otherwise run the class's getters. */
   [inspect.custom](): string {
     return `LocalKey { copyId: '${this.copyId}' }`;
   }
@@ -161,7 +161,7 @@ export class LocalKey implements LocalKeyParts {
     return new LocalKey({ ...this.#parts, ...changes });
   }
 
-  /** Writes the key durably, mode 0600. @throws offsite-key-unwritable */
+  /** Durably writes the key with mode 0600. @throws offsite-key-unwritable */
   async write(file: string): Promise<void> {
     const { copyId: copy, ...parts } = this.#parts;
     const fields = { ...parts, copy, age: this.age, replaced: this.replaced };
@@ -175,7 +175,7 @@ export class LocalKey implements LocalKeyParts {
   }
 }
 
-/** Returns the directory that holds the keys for an archive's copies. */
+/** Returns the directory with the keys for an archive's copies. */
 export function keyFolder(dataDir: string): string {
   return path.join(dataDir, 'copies');
 }
@@ -201,7 +201,7 @@ export function readLocalKey(file: string): LocalKey {
 
 const INFO = 'mailkeep copy next key 1\n';
 
-/** Returns a new pair whose private half is wrapped with the private key that it will replace. */
+/** Returns a new pair. Its private half is wrapped with the private key that it will replace. */
 export function newNextKey(copyId: string, privateKey: Buffer): NextKey {
   const { publicKey, privateKey: next } = newKeyPair();
   const salt = randomBytes(KEY_BYTES);
@@ -209,7 +209,7 @@ export function newNextKey(copyId: string, privateKey: Buffer): NextKey {
   return { publicKey, salt, wrapped, made: [] };
 }
 
-/** Undefined if another private key wrapped the private half. */
+/** Unwraps the private half, or returns undefined if another private key wrapped it. */
 export function nextPrivateKey(
   { publicKey, salt, wrapped }: NextKey,
   copyId: string,
@@ -224,7 +224,7 @@ function wrappingKey(copyId: string, privateKey: Buffer, salt: Buffer): Buffer {
   return Buffer.from(hkdfSync('sha256', privateKey, salt, `${INFO}${copyId}`, KEY_BYTES));
 }
 
-/** Returns the 32 bytes of the public half of an Ed25519 key. */
+/** Returns the public half of an Ed25519 key, 32 bytes. */
 export function rawPublicKey(key: CryptoKeyObject): Buffer {
   const { x = '' } = createPublicKey(key).export({ format: 'jwk' });
   return Buffer.from(x, 'base64url');
@@ -233,7 +233,7 @@ export function rawPublicKey(key: CryptoKeyObject): Buffer {
 export interface OptionalLock {
   readonly store: ObjectStore;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock' | 'forgetLocks'>;
-  /** Number of days to lock objects for. Undefined if they are not locked. */
+  /** Number of days for which to lock objects. Undefined for no locks. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -245,16 +245,16 @@ export interface LockOptions extends OptionalLock {
 }
 
 export interface Locks {
-  /** Number of objects whose lock was extended or set. */
+  /** Number of objects whose lock was set or extended. */
   readonly extended: number;
-  /** When the first lock expires, milliseconds since the epoch. */
+  /** Expiry of the first lock to expire, milliseconds since the epoch. */
   readonly until: number;
 }
 
 const DAY_MS = 24 * 3_600_000;
 const AT_ONCE = 4;
 
-/** Returns when a lock set now expires, milliseconds since the epoch. */
+/** Returns the expiry of a lock set now, milliseconds since the epoch. */
 export function lockEnd({ lockDays, now }: Pick<LockOptions, 'lockDays' | 'now'>): number {
   return now() + lockDays * DAY_MS;
 }
@@ -272,7 +272,7 @@ export async function putWithLock(
   memory.noteLock(name, lockUntil);
 }
 
-/** Extends the locks of objects with less than half of their time left. @throws errors of `ObjectStore.lock` */
+/** Extends locks with less than half of their time left. @throws errors of `ObjectStore.lock` */
 export async function extendLocks(locking: LockOptions, names: readonly string[]): Promise<Locks> {
   const { store, memory, signal, now } = locking;
   const due = names.filter((name) => isLockDue(locking, name));
@@ -287,7 +287,7 @@ export async function extendLocks(locking: LockOptions, names: readonly string[]
   return { extended: due.length, until };
 }
 
-/** Returns whether less than half of an object's lock time is left, or no lock is known. */
+/** Returns whether an object's lock is unknown, or has less than half of its time left. */
 export function isLockDue(
   { memory, lockDays, now }: Pick<LockOptions, 'memory' | 'lockDays' | 'now'>,
   name: string,

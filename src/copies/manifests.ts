@@ -24,19 +24,19 @@ export interface FoundManifest {
 export type FoundManifests = Awaited<ReturnType<typeof findManifests>>;
 
 export interface ListedManifest extends ObjectFact {
-  /** The commit in its name. */
+  /** Number of the commit, from the name. */
   readonly commit: number;
 }
 
-/** The maximum number of kept manifests plus one per minute for a day, doubled as a margin. */
+/** Maximum number of manifests to keep, plus one a minute for a day, doubled for safety. */
 const MAX_LISTED = 25_000;
 
 /**
- * Finds the newest valid manifest of a copy, which has the highest commit, then the highest sequence. Reads names from
- * the highest commit down, because the target's owner may have put anything there.
- *
- * @param at reads only manifests of this commit
- * @returns also all objects with a manifest's name, highest commit first, and the errors of invalid ones that were read
+ * Finds the newest valid manifest of a copy: the one with the highest commit, then the highest sequence. Reads from the
+ * highest commit down, because the target's owner can add anything.
+ * @param at reads only the manifests of this commit
+ * @returns also all objects with a manifest's name, highest commit first, and the errors of the invalid ones that were
+ * read
  * @throws offsite-too-many-manifests; errors of the store
  */
 export async function findManifests(
@@ -67,7 +67,7 @@ export async function findManifests(
   return { newest, listed, invalid };
 }
 
-/** Returns an error if no version that the store keeps is valid. @throws errors of the store */
+/** Returns an error if none of the stored versions is valid. @throws errors of the store */
 export async function readManifest(
   store: ObjectStore,
   fact: ListedManifest,
@@ -121,15 +121,15 @@ export async function readSmallObject(
 interface SeenManifest {
   readonly commit: number;
   readonly sequence: number;
-  /** When it was written, milliseconds since the epoch. */
+  /** Creation time, milliseconds since the epoch. */
   readonly at: number;
 }
 
 export type CopyMemory = ReturnType<typeof copyMemory>;
 
 /**
- * Returns what `state.sqlite` remembers about a copy. Without a state, it remembers purges and locks until the end of
- * the run, and uploads that no manifest lists yet are repeated.
+ * Returns what `state.sqlite` records about a copy. Without a state, purges and locks are remembered for this run only,
+ * and unlisted uploads are repeated.
  */
 export function copyMemory(state: StateFile | undefined, copyId: string) {
   const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
@@ -140,32 +140,32 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
     for (const { key } of uploads()) state?.set('copy-upload', key, null);
   };
   return {
-    /** Returns the objects that no manifest lists yet. */
+    /** Returns the objects that are not in a manifest yet. */
     uploaded: (): ObjectEntry[] =>
       uploads().map(({ key, value }) => ({ name: key.slice(copyId.length + 1), ...value })),
     note: ({ name, length, sha256 }: ObjectEntry): void =>
       state?.set('copy-upload', `${copyId} ${name}`, { length, sha256 }),
     forgetUploaded: () => state?.together(forgetUploaded),
-    /** Records a manifest. If `listed`, earlier uploads are in it or no longer needed. */
+    /** Records a manifest. If `listed`, it contains all earlier uploads that are still needed. */
     see: (manifest: SeenManifest, listed: boolean) =>
       state?.together(() => {
         state.set('copy-seen', copyId, manifest);
         if (listed) forgetUploaded();
       }),
     seen: (): SeenManifest | undefined => state?.get('copy-seen', copyId),
-    /** True from before objects with purged mail are replaced until they have been removed. */
+    /** True from the time before objects with purged mail are replaced until they have been removed. */
     purging: () => isPurging || state?.get('copy-purge', copyId) !== undefined,
     purge(isDue: boolean): void {
       isPurging = isDue;
       state?.set('copy-purge', copyId, isDue ? true : null);
     },
-    /** Returns when a lock set by this machine expires, milliseconds since the epoch. Undefined if unknown. */
+    /** Returns the expiry of a lock set by this machine, milliseconds since the epoch; undefined if unknown. */
     lockedUntil: (name: string) => locks.get(name) ?? state?.get('copy-lock', `${copyId} ${name}`),
     noteLock(name: string, until: number): void {
       locks.set(name, until);
       state?.set('copy-lock', `${copyId} ${name}`, until);
     },
-    /** Forgets the locks that have expired. */
+    /** Forgets expired locks. */
     forgetLocks: (now: number) =>
       state?.together(() => {
         for (const { key, value } of state.entries('copy-lock')) {
@@ -176,9 +176,8 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
 }
 
 /**
- * Yields the bytes of an object and compares them with a manifest. Anyone with the public key can seal an object, but
- * only the archive's key signs manifests. A mismatch is reported only after all bytes have been yielded.
- *
+ * Yields an object's bytes and compares them with the manifest. Anyone with the public key can seal an object, but only
+ * the archive's key can sign a manifest. Reports a mismatch only after yielding all bytes.
  * @throws copy-object-damaged; errors of the store
  */
 export async function* verifiedObject(

@@ -1,9 +1,9 @@
 import { type Clock, sleep } from '../core/concurrency.ts';
 import { objectError } from './errors.ts';
 
-/** Limits network traffic to a number of bytes per second. All users of a connection share one instance. */
+/** Limits traffic in bytes per second. All users of a connection share an instance. */
 export class ByteRate {
-  /** When all admitted bytes will have passed, milliseconds since 1970. */
+  /** Time when all admitted bytes will have passed, milliseconds since 1970. */
   #busyUntil = 0;
 
   /** @param bytesPerSecond undefined for no limit */
@@ -12,29 +12,29 @@ export class ByteRate {
     private readonly clock: Clock,
   ) {}
 
-  /** Number of bytes to admit at a time: a tenth of a second's worth. */
+  /** Number of bytes to admit at once: a tenth of a second's worth. */
   get piece(): number {
     if (this.bytesPerSecond === undefined) return Number.POSITIVE_INFINITY;
     return Math.max(1, Math.min(64 * 1024, Math.floor(this.bytesPerSecond / 10)));
   }
 
-  /** Returns the minimum time for this many bytes, in milliseconds. */
+  /** Returns the minimum transfer time for a number of bytes, in milliseconds. */
   msFor(bytes: number): number {
     return this.bytesPerSecond === undefined ? 0 : (bytes / this.bytesPerSecond) * 1000;
   }
 
-  /** Waits until the bytes may pass. @throws the signal's reason */
+  /** Waits until a number of bytes may pass. @throws the signal's reason */
   async take(bytes: number, signal: AbortSignal): Promise<void> {
     if (this.bytesPerSecond === undefined || bytes === 0) return;
     const now = this.clock.now();
-    // If the clock was set back, the wait must still be bounded.
+    // Limits the wait even if the clock was set back.
     const starts = Math.max(now, Math.min(this.#busyUntil, now + this.msFor(64 * 1024 * 1024)));
     this.#busyUntil = starts + this.msFor(bytes);
     if (starts > now) await sleep(this.clock, starts - now, signal);
   }
 }
 
-/** Passes bytes through. @throws object-length if there are more or fewer than announced; the signal's reason */
+/** Passes bytes through. @throws object-length if their number differs from `length`; the signal's reason */
 export async function* requireLength(
   facts: { readonly store: string; readonly name: string },
   announced: number,
@@ -51,23 +51,23 @@ export async function* requireLength(
   if (found !== announced) throw objectError('object-length', { ...facts, announced, found });
 }
 
-/** No object of ours has a longer name, and file systems allow at most 255 bytes. */
+/** Our longest name is shorter, and file systems allow 255 bytes. */
 const MAX_CHARACTERS = 240;
 const PLAIN = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/;
-/** A part cannot start with a dot, so none is `.`, `..` or a hidden file. */
+/** Parts cannot start with a dot, which excludes `.`, `..` and hidden files. */
 const DOTTED = /^[a-z0-9-][a-z0-9.-]*(?:\/[a-z0-9-][a-z0-9.-]*)*$/;
 
-/** Returns whether we may store an object under a name. */
+/** Returns whether a name is valid for storing an object. */
 export function isObjectName(name: string): boolean {
   return name.length <= MAX_CHARACTERS && DOTTED.test(name);
 }
 
-/** Returns whether a listed name may be ours. Names with dots are excluded, because a cleanup may remove what we list. */
+/** Returns whether a listed name can be ours. Excludes names with dots, because a cleanup may remove listed objects. */
 export function isPlainName(name: string): boolean {
   return name.length <= MAX_CHARACTERS && PLAIN.test(name);
 }
 
-/** Refuses an invalid name before it becomes part of a path or URL. @throws TypeError: such a name is a bug */
+/** Refuses an invalid name before it is used in a path or URL. @throws TypeError, because it is a bug */
 export function checkObjectName(name: string, isName: (name: string) => boolean): void {
   if (!isName(name)) throw new TypeError(`no name of an object: ${JSON.stringify(name)}`);
 }
@@ -82,15 +82,15 @@ export interface ObjectFact {
 
 export interface PutOptions {
   readonly signal: AbortSignal;
-  /** Milliseconds since 1970. Until then, not even the owner can delete the object. Needs `Abilities.locks`. */
+  /** Milliseconds since 1970. Before that, not even the owner can delete the object. Needs `Abilities.locks`. */
   readonly lockUntil?: number;
-  /** In governance mode, users with a special permission can delete a locked object. Defaults to compliance. */
+  /** In governance mode, users with a special permission can delete locked objects. Defaults to compliance. */
   readonly lockMode?: 'compliance' | 'governance';
 }
 
-/** Abilities that were observed, not merely claimed by the store. */
+/** Abilities confirmed by a test, not merely claimed by the store. */
 export interface StoreAbilities {
-  /** The store keeps deleted and overwritten objects until `delete` removes their versions. */
+  /** The store keeps deleted and overwritten objects until `delete` removes all versions. */
   readonly keepsVersions: boolean;
   /** A lock was written and read back. */
   readonly locks: boolean;
@@ -98,22 +98,22 @@ export interface StoreAbilities {
 
 export interface GetOptions {
   readonly signal: AbortSignal;
-  /** One of `versions`; defaults to the newest. */
+  /** A version from `versions`. Defaults to the newest. */
   readonly version?: string | undefined;
 }
 
 /**
- * Stores objects by name. Names consist of lower-case letters, digits, hyphens and slashes. In a bucket, they may also
- * contain dots, except at the start of a part. Listings omit other names, which are not ours.
+ * Stores objects by name. Names consist of lower-case letters, digits, hyphens and slashes. In a bucket, they can also
+ * contain dots, except at the start of a part. Listings omit all other names.
  */
 export interface ObjectStore {
   /** `s3://bucket/prefix` or the directory, without secrets. */
   readonly label: string;
 
   /**
-   * Stores or replaces an object atomically. It becomes visible only when complete, and a failure leaves nothing.
-   *
-   * @param bytes are read once; a repeated request sends the same bytes from memory
+   * Atomically stores or replaces an object. It becomes visible once it is complete, and a failure leaves nothing
+   * behind.
+   * @param bytes are read once; retries send the same bytes from memory
    * @throws object-length if `bytes` has a different length; store-unable; object-lock-dropped (the object is then
    * stored without the lock)
    */
@@ -125,21 +125,19 @@ export interface ObjectStore {
   ): Promise<void>;
 
   /**
-   * Yields the bytes of an object. After a broken connection, it resumes if the object is still the same.
-   *
+   * Yields an object's bytes. If the connection breaks, resumes unless the object has changed.
    * @throws object-missing; object-changed
    */
   get(name: string, options: GetOptions): AsyncIterable<Buffer>;
 
   /**
-   * Locks all versions of an object except delete markers, in compliance mode. Locks cannot be shortened.
-   *
+   * Locks all versions of an object in compliance mode, except delete markers. A lock cannot be shortened.
    * @param until milliseconds since 1970
    * @throws store-unable; object-missing; object-lock-dropped
    */
   lock(name: string, until: number, signal: AbortSignal): Promise<void>;
 
-  /** Returns the versions of an object, newest first, without delete markers. Empty if the store keeps none. */
+  /** Returns an object's versions, newest first, without delete markers. Empty if the store keeps none. */
   versions(name: string, signal: AbortSignal): Promise<readonly string[]>;
 
   head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined>;
@@ -147,10 +145,10 @@ export interface ObjectStore {
   /** Yields all objects whose names start with `prefix`, in byte order. */
   list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact>;
 
-  /** Deletes an object with all its versions, if it exists. @throws object-locked */
+  /** Deletes all versions of an object, if it exists. @throws object-locked */
   delete(name: string, signal: AbortSignal): Promise<void>;
 
-  /** The first call tests the store. */
+  /** Tests the store on the first call. */
   abilities(signal: AbortSignal): Promise<StoreAbilities>;
 
   close(): Promise<void>;
@@ -158,16 +156,16 @@ export interface ObjectStore {
 
 export interface Upload {
   readonly name: string;
-  /** The server's ID for the upload. */
+  /** ID of the upload, assigned by the server. */
   readonly uploadId: string;
 }
 
 /**
- * A store with separate upload steps, for objects that must be recorded elsewhere before the first byte is sent. The
- * object exists once its upload is completed. An aborted upload cannot be completed.
+ * A store with separate steps for an upload, so that objects can be recorded elsewhere before the first byte is sent.
+ * An object exists once its upload is complete. An aborted upload cannot be completed.
  */
 export interface UploadingStore extends ObjectStore {
-  /** @param metadata is stored with the object; names consist of lower-case letters and hyphens */
+  /** @param metadata stored with the object; names consist of lower-case letters and hyphens */
   beginUpload(
     name: string,
     metadata: Readonly<Record<string, string>>,
@@ -175,8 +173,7 @@ export interface UploadingStore extends ObjectStore {
   ): Promise<Upload>;
 
   /**
-   * Sends all bytes of an upload and returns the server's IDs of the parts.
-   *
+   * Sends all bytes of an upload. Returns the server's part IDs.
    * @param length at least 1
    * @throws object-length
    */
@@ -188,11 +185,11 @@ export interface UploadingStore extends ObjectStore {
   ): Promise<readonly string[]>;
 
   /**
-   * Asks the server to assemble the object. Also resolves if a response was lost and the server no longer has the
-   * upload, so it does not prove that the object exists.
+   * Requests assembly of the object. Also resolves if a response was lost and the server has forgotten the upload, so
+   * it does not prove that the object exists.
    */
   completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal): Promise<void>;
 
-  /** Aborts an upload, if the server still has it, and drops its parts. */
+  /** Aborts an upload that the server still has. Drops its parts. */
   giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void>;
 }

@@ -30,8 +30,7 @@ import type { ObjectStore } from './object-store.ts';
 
 /**
  * Returns this archive's keys for the copy at a target. The target only identifies the copy; no key is taken from it.
- * Its description may be damaged, missing or foreign if other objects identify the copy.
- *
+ * If its description is damaged, missing or foreign, other objects can identify the copy.
  * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; errors of the store
  */
 export async function findLocalKey(
@@ -55,7 +54,7 @@ export async function findLocalKey(
   throw copiesError('offsite-other-copy', { to, found, folder: keyFolder(dataDir) });
 }
 
-/** Returns whether a target has a trusted manifest of the copy or a recipient that is kept here. */
+/** Returns whether a target has one of the copy's trusted manifests, or a recipient that is also kept here. */
 async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): Promise<boolean> {
   if ((await findManifests(store, key, signal)).newest !== undefined) return true;
   for (const { name, bytes } of key.kept ?? []) {
@@ -70,9 +69,8 @@ async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): 
 }
 
 /**
- * Returns whether this archive has keys for a copy at a target. If that is an empty directory, its disk is not mounted,
- * so the directory must not become a readable archive.
- *
+ * Returns whether this archive has keys for a copy at a target. An empty directory then means that its disk is not
+ * mounted, so it must not become a readable archive.
  * @throws offsite-key-unreadable
  */
 export function hasKeysFor(dataDir: string, to: string): boolean {
@@ -89,8 +87,7 @@ function keysFor(dataDir: string, to: string): LocalKey[] {
 }
 
 /**
- * Returns the ID in a copy's description. Undefined if there is no description, an error if it is damaged.
- *
+ * Returns the ID in a copy's description, an error if it is damaged, or undefined if there is none.
  * @throws copy-file-damaged if a newer version wrote it; errors of the store
  */
 async function copyAt(
@@ -113,7 +110,7 @@ export async function refuseNewerCopy(store: ObjectStore, signal: AbortSignal): 
   await copyAt(store, signal);
 }
 
-/** Runs `act` with the write lock of a copy. @throws offsite-in-use if another process writes to the copy */
+/** Runs `act` while holding a copy's write lock. @throws offsite-in-use if another process is writing to the copy */
 export async function withCopyLock<T>(
   dataDir: string,
   { copyId }: Pick<LocalKey, 'copyId'>,
@@ -134,7 +131,7 @@ export async function withCopyLock<T>(
   }
 }
 
-/** Maximum number of small objects to read. A copy has a few. */
+/** Maximum number of small objects to read. Copies have only a few. */
 const MAX_OBJECTS = 1_000;
 
 /** Reads the recipients of a copy. @throws errors of the store */
@@ -158,14 +155,14 @@ export function recipientAccess(
   { copyId, publicKey, next }: LocalKey,
 ): 'new' | 'old' | 'unknown' {
   if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
-  // Recipients of an unfinished rotation also open new content.
+  // Recipients of an unfinished rotation open new content too.
   const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
   return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
 }
 
 /**
- * Reads the trusted signers of manifests, which are the first one and any later ones that a reader of the copy
- * authorised. Also returns the errors of objects that authorise no signer.
+ * Reads the trusted signers: the first, and later ones authorised by a reader of the copy. Also returns the errors of
+ * objects that authorise no signer.
  */
 export async function readSigners(store: ObjectStore, secrets: CopySecrets, signal: AbortSignal) {
   const signers = [secrets.signer];
@@ -175,14 +172,14 @@ export async function readSigners(store: ObjectStore, secrets: CopySecrets, sign
       const bytes = await readSmallObject(store, name, MAX_SIGNER_BYTES, signal);
       signers.push(readSigner({ name, bytes }, secrets));
     } catch (error) {
-      // Anyone with write access can put an object there.
+      // Anyone with write access can store an object there.
       if (!isGone(error)) damaged.push(damageOf(error));
     }
   }
   return { signers, damaged };
 }
 
-/** Yields the objects in a directory, except those whose names are not ours. */
+/** Yields the objects in a directory whose names are ours. */
 export async function* listOwnNames(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
   let found = 0;
   for await (const fact of store.list(FOLDERS[folder], signal)) {
@@ -193,7 +190,7 @@ export async function* listOwnNames(store: ObjectStore, folder: SmallFolder, sig
   }
 }
 
-/** Some stores list a removed object for a while. */
+/** Some stores continue to list a removed object for a while. */
 function isGone(error: unknown): boolean {
   return hasCode(error, 'object-missing');
 }
@@ -210,9 +207,8 @@ export interface KeyRequest {
 }
 
 /**
- * Returns the secrets of the copy that this archive writes to. A write-only machine has none and calls `way`.
- *
- * @param way is called only if needed
+ * Returns the secrets of the copy to which this archive writes. A write-only machine has none, and calls `way`.
+ * @param way called only if needed
  * @throws offsite-key-unfit, copy-key-refused; errors of `withOwnKey`, `way` and the store
  */
 export async function openOwnCopy(
@@ -220,7 +216,7 @@ export async function openOwnCopy(
   way: () => Promise<UnlockMethod>,
 ): Promise<CopySecrets> {
   const { store, signal } = order;
-  // Takes the lock to detect a running copy before the user writes down a new recovery key.
+  // Taking the lock detects a running copy before the user writes down a new recovery key.
   const key = await withOwnKey(order, async (own) => own);
   const own = localSecrets(key);
   if (own !== undefined) return own;
@@ -228,7 +224,7 @@ export async function openOwnCopy(
   return currentSecrets(key, await unlock(recipients, await way(), signal), store.label);
 }
 
-/** Undefined on a write-only machine. */
+/** Returns undefined on a write-only machine. */
 export function localSecrets(key: LocalKey): CopySecrets | undefined {
   const { nameKey, privateKeys, signers } = key;
   const [signer = Buffer.alloc(0)] = signers;
@@ -236,9 +232,8 @@ export function localSecrets(key: LocalKey): CopySecrets | undefined {
 }
 
 /**
- * Removes private keys newer than the one that this machine writes with. They come from an unfinished rotation.
- * Everything else must equal the local data, because anyone who knows an age recipient can wrap other keys for it.
- *
+ * Removes private keys that are newer than the one in use here, and come from an unfinished rotation. Everything else
+ * must match the local data: anyone who knows an age recipient can wrap other keys for it.
  * @throws offsite-key-unfit
  */
 export function currentSecrets(key: LocalKey, secrets: CopySecrets, to: string): CopySecrets {
@@ -251,20 +246,20 @@ export function currentSecrets(key: LocalKey, secrets: CopySecrets, to: string):
   return { ...secrets, privateKeys: secrets.privateKeys.slice(at) };
 }
 
-/** Calls `act` with this archive's keys, holding the copy's write lock. @throws offsite-in-use; errors of `findLocalKey` */
+/** Runs `act` with this archive's keys and the copy's write lock. @throws offsite-in-use; errors of `findLocalKey` */
 export async function withOwnKey<T>(
   { dataDir, store, signal }: KeyRequest,
   act: (key: LocalKey, file: string) => Promise<T>,
 ): Promise<T> {
   const { copyId } = await findLocalKey(dataDir, store, signal);
   const file = keyFile(dataDir, copyId);
-  // The file may have changed before the lock was taken, so it is read again.
+  // Reads the file again, because it may have changed before the lock was taken.
   return withCopyLock(dataDir, { copyId }, store.label, () => act(readLocalKey(file), file));
 }
 
 /**
- * Locks the description, the later signers, the settings and the recipients of a copy. Recipients that open only content
- * from before a rotation are not locked, so that they can be removed.
+ * Locks a copy's description, later signers, settings and recipients. Leaves recipients that only open content from
+ * before a rotation unlocked, so that they can be removed.
  */
 export async function lockKeys(locking: LockOptions & { readonly key: LocalKey }): Promise<Locks> {
   const { store, signal } = locking;
@@ -279,7 +274,7 @@ export async function lockKeys(locking: LockOptions & { readonly key: LocalKey }
   return await extendLocks(locking, names);
 }
 
-/** False for a damaged object. It may hide another version, which must be locked. */
+/** Returns false for a damaged object, which may hide another version that has to be locked. */
 async function opensOld(
   { store, key, signal }: Pick<LockOptions, 'store' | 'signal'> & { readonly key: LocalKey },
   name: string,

@@ -45,7 +45,7 @@ interface Additions {
   readonly label?: string | undefined;
 }
 
-/** Returns objects that wrap the keys of a copy, and the age recipients among them. @throws copy-age-recipient */
+/** Wraps a copy's keys. Returns the objects, and the age recipients among them. @throws copy-age-recipient */
 export async function wrapFor(
   secrets: CopySecrets,
   { recovery, passphrase, age = [], label }: Additions,
@@ -64,7 +64,7 @@ export async function wrapFor(
   return { objects, age: known };
 }
 
-/** Refuses more recipients of a type than a reader would try. @throws offsite-too-many-recipients */
+/** Refuses more recipients of a type than readers would try. @throws offsite-too-many-recipients */
 export function refuseTooManyRecipients(
   there: readonly Pick<WrappedKeys, 'type'>[],
   { recovery, passphrase, age = [] }: Additions,
@@ -94,7 +94,7 @@ export async function putObjects(
 
 const REMOVING_MS = 10_000;
 
-/** Removes unused objects, even after an interruption. If the store is unreachable, they are left there. */
+/** Removes unused objects, even after an interruption. Leaves them if the store is unreachable. */
 export async function removeUnusedObjects(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -108,9 +108,8 @@ function idOf({ name }: Pick<KeyObject, 'name'>): string {
 }
 
 /**
- * Lists the recipients of a copy as they describe themselves, its trusted signers and the errors of invalid objects, and whether a rotation was
- * interrupted on this machine.
- *
+ * Lists a copy's recipients as they describe themselves, its trusted signers, the errors of invalid objects, and
+ * whether a rotation was interrupted on this machine.
  * @throws errors of `findLocalKey` and the store
  */
 export async function listKeys({ dataDir, store, signal }: KeyRequest) {
@@ -136,10 +135,9 @@ export async function listKeys({ dataDir, store, signal }: KeyRequest) {
 }
 
 /**
- * Adds recipients to a copy, and returns their IDs.
- *
- * @throws copy-age-recipient, offsite-too-many-recipients; offsite-key-unfit if the keys have since been rotated; errors
- * of `withOwnKey`
+ * Adds recipients to a copy and returns their IDs.
+ * @throws copy-age-recipient, offsite-too-many-recipients; offsite-key-unfit if the keys have been rotated since;
+ * errors of `withOwnKey`
  */
 export async function addRecipients(
   order: KeyRequest & {
@@ -170,8 +168,7 @@ export async function addRecipients(
 }
 
 /**
- * Removes recipients of a copy, and returns their IDs. A former recipient may have kept its keys.
- *
+ * Removes recipients of a copy and returns their IDs. A former recipient may have kept the keys.
  * @param order with prefixes of the IDs
  * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; errors of `withOwnKey`
  */
@@ -192,7 +189,7 @@ export async function removeRecipients(
     if (!isLeft) throw copiesError('offsite-last-recipient', { to: store.label });
     const names = chosen.map((id) => `${FOLDERS.keys}${id}`);
     await refuseDamagedRecipients({ store, key, signal }, new Set(names));
-    // If an interruption left them in the key file, a copy would store them again.
+    // Otherwise, after an interruption, a copy would store them again.
     const age = key.age.filter(({ id }) => !chosen.includes(id));
     const kept = key.kept?.filter(({ name }) => !names.includes(name));
     await key.with({ age, kept }).write(file);
@@ -212,11 +209,11 @@ function oneOf(ids: readonly string[], beginning: string, to: string): string {
 
 export interface OpenedWith {
   readonly way: UnlockMethod;
-  /** The Ed25519 key that `copy init` printed. Undefined if the user gave none. */
+  /** The Ed25519 key that `copy init` printed; undefined if the user gave none. */
   readonly signer: Buffer | undefined;
 }
 
-/** Refuses a copy created by a key other than the one that the user gave. @throws offsite-signer-differs */
+/** Refuses a copy whose creator's key differs from the one that the user gave. @throws offsite-signer-differs */
 export function refuseOtherSigner(
   secrets: CopySecrets,
   { signer }: Pick<OpenedWith, 'signer'>,
@@ -228,9 +225,8 @@ export function refuseOtherSigner(
 }
 
 /**
- * Also refuses keys of unproven origin. Anyone who knows an age recipient can wrap their own keys for it, and could read
- * everything that is encrypted with them.
- *
+ * Like `refuseOtherSigner`, but also refuses keys of unproven origin. Anyone who knows an age recipient can wrap their
+ * own keys for it, and could then read everything encrypted with them.
  * @throws offsite-signer-unnamed, offsite-signer-differs
  */
 export function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, to: string): void {
@@ -244,21 +240,21 @@ export function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, t
 interface RotateOrder extends KeyRequest {
   /** From `openOwnCopy`. */
   readonly secrets: CopySecrets;
-  /** In addition to the age recipients known here. */
+  /** Recipients other than the age recipients known here. */
   readonly additions: { readonly recovery: Buffer; readonly passphrase?: string | undefined };
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
 export interface RotatedKeys {
-  /** IDs of the recipients of the new key. */
+  /** IDs of the new key's recipients. */
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** IDs of remaining recipients that open only older content. */
+  /** IDs of the remaining recipients that open only older content. */
   readonly old: readonly string[];
 }
 
-/** Returns whether a rotation was interrupted after it switched to its new key. @throws errors of `findLocalKey` */
+/** Returns whether a rotation was interrupted after the switch to its new key. @throws errors of `findLocalKey` */
 export async function isRotationUnfinished({
   dataDir,
   store,
@@ -267,17 +263,16 @@ export async function isRotationUnfinished({
   return (await findLocalKey(dataDir, store, signal)).replaced.length > 0;
 }
 
-/** @throws offsite-too-many-rotations if readers would refuse one more key */
+/** @throws offsite-too-many-rotations if readers would refuse another key */
 export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): void {
   if (privateKeys.length < MAX_KEYS) return;
   throw copiesError('offsite-too-many-rotations', { to, most: MAX_KEYS });
 }
 
 /**
- * Creates a new key pair for new content. Its recipients are the new recovery key and passphrase, and the age recipients
- * that were added on this machine. None is read from the target. After an interruption, the copy works with the old or
- * the new keys, and the next rotation completes the interrupted one.
- *
+ * Creates a new key pair for new content. Its recipients are the new recovery key and passphrase, and the age
+ * recipients added on this machine. None is taken from the target. After an interruption, the copy works with either
+ * the old or the new keys, and the next rotation completes the interrupted one.
  * @throws offsite-too-many-rotations, offsite-too-many-recipients, offsite-key-unfit, offsite-not-kept; errors of
  * `withOwnKey`
  */
@@ -312,7 +307,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
   });
 }
 
-/** Completes a rotation that had switched to its new key. @throws errors of `withOwnKey` */
+/** Completes a rotation that has switched to its new key. @throws errors of `withOwnKey` */
 export async function finishRotation(order: KeyRequest): Promise<RotatedKeys> {
   return withOwnKey(order, async (key, file) => ({
     added: [],
@@ -320,7 +315,7 @@ export async function finishRotation(order: KeyRequest): Promise<RotatedKeys> {
   }));
 }
 
-/** Stores the next pair on this machine, unless an interrupted rotation did so. @throws offsite-key-unreadable */
+/** Stores the next pair here, unless an interrupted rotation has done so. @throws offsite-key-unreadable */
 async function prepareNextKey(key: LocalKey, file: string, { privateKeys }: CopySecrets) {
   const [newest = Buffer.alloc(0)] = privateKeys;
   const next = key.next ?? newNextKey(key.copyId, newest);
@@ -333,7 +328,7 @@ async function prepareNextKey(key: LocalKey, file: string, { privateKeys }: Copy
   return { key: withNext, next, privateKey };
 }
 
-/** Uploads that no manifest lists yet must be repeated, because they were encrypted for the replaced key. */
+/** Unlisted uploads must be repeated, because they were encrypted for the replaced key. */
 function forgetUploaded(dataDir: string, copyId: string): void {
   const state = openExistingState(dataDir);
   try {
@@ -343,7 +338,7 @@ function forgetUploaded(dataDir: string, copyId: string): void {
   }
 }
 
-/** Renews only the later signers that this machine trusts, because anyone with the old key may have added others. */
+/** Renews only the later signers trusted here, because anyone with the old key may have added others. */
 async function renewSigners(
   { store, signal }: KeyRequest,
   { signers: [, ...later] }: LocalKey,
@@ -357,7 +352,7 @@ async function renewSigners(
   return objects;
 }
 
-/** Wraps the new keys for the age recipients that still exist. Another machine may have removed some. */
+/** Wraps the new keys for age recipients that still exist. Another machine may have removed some. */
 async function wrapAgain(
   { store, signal, additions, now }: RotateOrder,
   key: LocalKey,
@@ -379,7 +374,7 @@ async function wrapAgain(
   };
 }
 
-/** @throws offsite-not-kept if the stored bytes differ, since nobody might be able to open new content */
+/** @throws offsite-not-kept if the stored bytes differ, because then nobody might be able to open new content */
 async function readBack(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -402,7 +397,7 @@ async function removeReplaced(
       await store.delete(`${FOLDERS.keys}${id}`, signal);
       removed.push(id);
     } catch (error) {
-      // A locked recipient opens only older content.
+      // A locked recipient remains, but opens only older content.
       if (!hasCode(error, 'object-locked')) throw error;
     }
   }

@@ -54,7 +54,7 @@ import {
 } from './recipients.ts';
 import { type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
-/** Remembers which version of each object to read: the newest, unless it is damaged or missing. */
+/** Tracks which version of each object to read: the newest, unless it is damaged or missing. */
 class ChosenVersions {
   readonly #chosen = new Map<string, string>();
   readonly #left = new Map<string, string[]>();
@@ -64,12 +64,12 @@ class ChosenVersions {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Undefined for the newest version. */
+  /** Returns undefined for the newest version. */
   of(name: string): string | undefined {
     return this.#chosen.get(name);
   }
 
-  /** Chooses the next version of a damaged object. False if there is none, or the error does not report damage. */
+  /** Selects a damaged object's next version. Returns false if there is none, or the error reports no damage. */
   async another(error: unknown): Promise<boolean> {
     const name = damagedObject(error);
     if (name === undefined) return false;
@@ -88,26 +88,26 @@ function damagedObject(error: unknown): string | undefined {
   return typeof name === 'string' ? name : undefined;
 }
 
-/** Where segments come from, and how to check them. */
+/** Source of a copy's segments, with the means to check them. */
 export interface SegmentSource {
   readonly store: ObjectStore;
   readonly key: OpeningKey;
   readonly manifest: SecretManifest;
-  /** The objects in the clear part of the manifest, by name. */
+  /** Objects in the clear part of the manifest, by name. */
   readonly objects: ReadonlyMap<string, ObjectEntry>;
   readonly prover: SegmentProver;
   readonly signal: AbortSignal;
-  /** If an object is damaged or missing, tries the versions that the store keeps. */
+  /** True to try other stored versions of a damaged or missing object. */
   readonly takesVersions?: boolean;
 }
 
-/** Opens a manifest, for a `SegmentSource`. @throws errors of `openManifest` */
+/** Opens a manifest for use in a `SegmentSource`. @throws errors of `openManifest` */
 export async function openCopy(store: ObjectStore, clear: ClearManifest, key: OpeningKey) {
   const objects = new Map(clear.objects.map((entry) => [entry.name, entry]));
   return { store, key, manifest: await openManifest(clear, key), objects };
 }
 
-/** A segment of a copy, and the objects that make up its file. */
+/** A segment in a copy, and the objects that make up its file. */
 interface CopiedSegment {
   readonly segment: number;
   readonly pieces: readonly {
@@ -118,7 +118,7 @@ interface CopiedSegment {
   }[];
 }
 
-/** Returns the segments of a manifest in order. The objects of the tail form one segment. */
+/** Returns a manifest's segments in order. The tail's objects form one segment. */
 export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegment[] {
   const copied: CopiedSegment[] = segments.map(({ segment, name }) => ({
     segment,
@@ -135,8 +135,7 @@ export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegmen
 }
 
 /**
- * Writes a segment's file into the log of a directory. The file has a temporary name until every byte is checked.
- *
+ * Writes a segment's file into a directory's log. The file has a temporary name until every byte has been checked.
  * @throws log-damaged, copy-object-damaged, object-missing; `disk-full` and other disk errors
  */
 export async function fetchSegment(source: SegmentSource, to: string, copied: CopiedSegment) {
@@ -204,7 +203,7 @@ async function atLeast(bytes: AsyncIterator<Buffer>, length: number): Promise<Bu
   while (size < length) {
     const next = await bytes.next();
     if (next.done === true) break;
-    // The reader reuses its buffer.
+    // Copied, because the reader reuses its buffer.
     pieces.push(Buffer.from(next.value));
     size += next.value.length;
   }
@@ -218,7 +217,7 @@ async function* rest(beginning: Buffer, bytes: AsyncIterator<Buffer>): AsyncIter
   }
 }
 
-/** Returns the file that a segment's header names. Undefined if it belongs to another segment or archive. */
+/** Returns the file named by a segment's header, or undefined if it belongs to another segment or archive. */
 function nameIn(
   beginning: Buffer,
   { archiveId }: SecretManifest,
@@ -240,9 +239,9 @@ function notTheSegment(to: string, { segment }: CopiedSegment) {
 const AT_ONCE = 2;
 
 /**
- * Fetches the segments that a repair may need into an empty directory, as a copy with gaps. These segments are not
- * intact here, or extend beyond the end of the local log. Also returns which segments the copy cannot supply, with the
- * names of their first objects.
+ * Fetches segments that a repair may need into an empty directory, as a copy with gaps: those that are damaged here, or
+ * extend past the end of the local log. Also returns which segments the copy cannot supply, with the names of their
+ * first objects.
  */
 async function fetchForRepair(source: SegmentSource, dir: string, into: string) {
   const { manifest, signal } = source;
@@ -283,7 +282,7 @@ async function isIntact(
       sealed: sealed !== undefined,
     }));
     if (!file.sealed) {
-      // Bytes after the last commit of the current segment do not matter.
+      // Bytes after the last commit of the current segment are ignored.
       const listing = listSegments(realFiles, dir);
       return segmentState(realFiles, dir, segment, listing, NO_TORN_BATCH)?.damaged === false;
     }
@@ -304,21 +303,20 @@ function endHere(dir: string): number {
 }
 
 interface BringBackOptions extends SegmentSource {
-  /** A directory that is empty or was left by an interrupted run. */
+  /** A directory that is empty, or that an interrupted run has left behind. */
   readonly to: string;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
 }
 
 export type RestoredLog = Awaited<ReturnType<typeof restoreLog>>;
 
-/** Marks a directory with an unfinished restore, which can be resumed. */
+/** Marks a directory with an unfinished restore that can be resumed. */
 const UNFINISHED = 'copy-from.json';
-/** Each segment waits alternately for the network and the disk. */
+/** Each segment alternates between waiting for the network and for the disk. */
 const RESTORED_AT_ONCE = 4;
 
 /**
- * Restores an archive's log from a copy. Also returns which segments could not be restored.
- *
+ * Restores an archive's log from a copy. Also returns the segments that could not be restored.
  * @throws offsite-not-empty; `disk-full` and other disk errors; errors of the store
  */
 export async function restoreLog(options: BringBackOptions) {
@@ -343,12 +341,12 @@ export async function restoreLog(options: BringBackOptions) {
     done += 1;
     progress?.({ segments: done, of: jobs.length });
   });
-  // Once the copy is mended, a later run may restore the lost segments.
+  // A later run can restore the lost segments if the copy is mended.
   if (lost.length === 0) await realFiles.remove(path.join(to, UNFINISHED));
   return { segments: jobs.length - lost.length, bytes, lost };
 }
 
-/** Prepares an empty directory or resumes an earlier run. */
+/** Prepares an empty directory, or resumes an earlier run. */
 async function begin(to: string, manifest: SecretManifest): Promise<void> {
   realFiles.makeFolder(to);
   const names = readdirSync(to).filter((name) => !MEANINGLESS.has(name));
@@ -360,11 +358,11 @@ async function begin(to: string, manifest: SecretManifest): Promise<void> {
   }
   await replaceFile(realFiles, file, Buffer.from(mark, 'utf8'));
   realFiles.makeFolder(logFolder(to));
-  // FORMAT comes first, because a log without it is treated as damaged.
+  // FORMAT comes first, because a log without it counts as damaged.
   await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
 }
 
-/** Present on every disk, or left by an archive's lock. */
+/** Files that every disk contains, or that an archive's lock leaves behind. */
 const MEANINGLESS = new Set(['lost+found', 'lock', 'lock.json', 'lock-journal']);
 
 function readText(file: string): string | undefined {
@@ -381,9 +379,8 @@ const MAX_MARK = 4096;
 export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;
 
 /**
- * Fetches the segments that a repair may need from an off-site copy into a new directory below the archive's `tmp`,
- * which the caller removes. Also returns the manifest's commit, unless a later signer signed it.
- *
+ * Fetches segments that a repair may need from an off-site copy. Puts them into a new directory below the archive's
+ * `tmp`, which the caller removes. Also returns the manifest's commit, unless a later signer signed it.
  * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors of `findLocalKey` and the store
  */
 export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) {
@@ -392,7 +389,7 @@ export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) 
   if (key.privateKeys.length === 0) throw copiesError('offsite-write-only', { to });
   const manifests = await findManifests(store, key, signal);
   const { newest, invalid } = manifests;
-  // An older state may hold mail that has since been purged, in segments whose list of purges is damaged.
+  // An older state can contain mail that has since been purged, in segments whose list of purges is damaged.
   refuseRolledBack(dataDir, store, key, manifests);
   if (newest === undefined) {
     throw copiesError('offsite-no-manifest', { to, invalid: invalid.length });
@@ -415,7 +412,7 @@ export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) 
   }
 }
 
-/** Returns the keys of this archive and of the copy's creator. Later signers came from the target during adoption. */
+/** Returns the keys of this archive and of the copy's creator. An adoption takes later signers from the target. */
 function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Buffer[] {
   const file = path.join(dataDir, 'checkpoint.key');
   const own = existsSync(file) ? [rawPublicKey(readSigningKey(file))] : [];
@@ -425,9 +422,9 @@ function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Bu
 interface BringBackOrder extends OpenedWith {
   readonly store: ObjectStore;
   readonly to: string;
-  /** The commit to restore. Defaults to the newest. */
+  /** Number of the commit to restore. Defaults to the newest. */
   readonly atCommit: number | undefined;
-  /** The newest manifest must have at least this commit, or else the copy was rolled back. */
+  /** Minimum commit of the newest manifest. If it is lower, the copy has been rolled back. */
   readonly atLeast: number | undefined;
   readonly signal: AbortSignal;
   readonly onSegments: (done: { readonly segments: number; readonly of: number }) => void;
@@ -436,8 +433,7 @@ interface BringBackOrder extends OpenedWith {
 }
 
 /**
- * Restores the log and the catalog of an archive from an off-site copy, on a machine that may have nothing else.
- *
+ * Restores an archive's log and catalog from an off-site copy. Needs no other data on this machine.
  * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, offsite-signer-differs,
  * copy-key-refused; errors of the store and `rebuild`
  */
@@ -481,7 +477,7 @@ export async function restoreArchive(order: BringBackOrder) {
       ...brought,
       settings: settings ?? null,
       copyId: copyId.toString('hex'),
-      /** The Ed25519 key that created the copy. */
+      /** Ed25519 key that created the copy. */
       signer: secrets.signer,
       number: commit.number,
       hash: commit.hash,
@@ -519,16 +515,15 @@ async function chosenManifest(
 interface AdoptOrder extends OpenedWith {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** Accepts older keys, for a copy whose newer keys are lost because its rotation was interrupted. */
+  /** Accepts older keys if an interrupted rotation lost the newer ones. */
   readonly allowOlder: boolean;
   readonly signal: AbortSignal;
 }
 
 /**
- * Gives the keys of a copy to an archive that was restored from the copy or has lost its keys, and authorises the
- * archive to sign. The next copy checks that the copy belongs to this archive.
- *
- * @returns also the IDs of recipients with `newer` keys than this machine has
+ * Gives the keys of a copy to an archive that was restored from it or has lost them, and authorises the archive to
+ * sign. The next copy checks that the copy belongs to this archive.
+ * @returns also the IDs of recipients with `newer` keys than this machine
  * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
  * offsite-in-use, copy-key-refused, offsite-key-unwritable; errors of the store
  */
@@ -560,7 +555,7 @@ export async function adoptCopy(order: AdoptOrder) {
       ...known(before, publicKey),
     });
     await key.write(file);
-    // Damage must be found now, because nothing here will show later what the objects should be.
+    // Checks for damage now, because no local copy will reveal it later.
     const memory = copyMemory(undefined, copyId);
     const mending = { store, key, file, memory, signal, now: Date.now };
     const { findings } = await repairKeptObjects({ ...mending, signingKey });
@@ -569,9 +564,9 @@ export async function adoptCopy(order: AdoptOrder) {
 }
 
 /**
- * Refuses keys that a rotation replaced, because recipients that it excluded could read what is encrypted with them. The
- * newest manifest is signed, so its key is certain. What recipients claim is not. Returns the IDs of recipients that
- * claim other keys.
+ * Refuses keys that a rotation replaced, because excluded recipients could read content encrypted with them. The newest
+ * manifest is signed, so its key is certain; the claims of recipients are not. Returns the IDs of recipients that claim
+ * other keys.
  */
 async function refuseOlderKeys(
   { store, signal, allowOlder }: AdoptOrder,
@@ -585,7 +580,7 @@ async function refuseOlderKeys(
   if (newest !== undefined && !ours.has(keyIdIn(newest.clear.sealed))) {
     throw copiesError('offsite-key-older', { to, ids: [] });
   }
-  // A rotation may have finished since the keys were opened, so recipients are read again under the lock.
+  // A rotation may have finished after the keys were opened, so recipients are read again under the lock.
   const { recipients } = await readRecipients(store, signal);
   const ids = recipients
     .filter((one) => one.copyId.equals(copyId) && one.key !== null && !ours.has(one.key))
@@ -594,7 +589,7 @@ async function refuseOlderKeys(
   return ids;
 }
 
-/** Undefined if the keys are missing or damaged. They are then written again. */
+/** Returns undefined if the keys are missing or damaged. The caller then writes them again. */
 function keysHere(file: string): LocalKey | undefined {
   try {
     return readLocalKey(file);
@@ -604,7 +599,7 @@ function keysHere(file: string): LocalKey | undefined {
   }
 }
 
-/** Refuses a copy that only reuses the ID. The first signer and the name key of a copy never change. */
+/** Refuses a different copy with the same ID. A copy's first signer and name key never change. */
 function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to: string): void {
   if (before === undefined) return;
   const isSame =
@@ -612,7 +607,7 @@ function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to:
   if (!isSame) throw copiesError('offsite-key-unfit', { to });
 }
 
-/** Returns the data that only the previous local keys contain. */
+/** Returns data that only the previous local keys contain. */
 function known(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
   if (before === undefined) return {};
   const { age, replaced, next } = before;

@@ -9,9 +9,9 @@ import { objectKey, objectUrl, type S3Target, targetLabel } from '../core/s3-tar
 import { objectError } from './errors.ts';
 import { ByteRate } from './object-store.ts';
 
-/** S3 responses have at most five levels. Deep nesting makes the parser slow. */
+/** S3 responses have at most five levels. Deep nesting would slow down the parser. */
 const MAX_LEVELS = 16;
-/** A page of 1,000 objects has about 10,000. */
+/** A page of 1,000 objects has about 10,000 elements. */
 const MAX_ELEMENTS = 200_000;
 
 export interface XmlElement {
@@ -20,7 +20,7 @@ export interface XmlElement {
   readonly children: XmlElement[];
 }
 
-/** Returns the root of a complete XML document; undefined if it is invalid or too large. Ignores entity declarations. */
+/** Returns the root of an XML document; undefined if incomplete, invalid or too large. Ignores entity declarations. */
 export function parseXml(bytes: Buffer): XmlElement | undefined {
   const open: XmlElement[] = [];
   let root: XmlElement | undefined;
@@ -52,7 +52,7 @@ export function parseXml(bytes: Buffer): XmlElement | undefined {
     { xmlMode: true, decodeEntities: true },
   );
   parser.write(bytes.toString('utf8'));
-  // `parser.end()` would close open elements, so a truncated document would pass.
+  // `parser.end()` would close open elements, so a truncated document would be accepted.
   return isSound && open.length === 0 ? root : undefined;
 }
 
@@ -74,14 +74,14 @@ const TRANSIENT_CODE: ReadonlySet<string> = new Set([
   'ServiceUnavailable',
   'SlowDown',
   'RequestTimeout',
-  // Two concurrent writes of one object.
+  // Another writer is storing the same object.
   'OperationAborted',
   'ConditionalRequestConflict',
   'ConcurrentModification',
 ]);
-/** Insufficient Storage (RFC 4918). Servers with full disks return it. */
+/** Insufficient Storage (RFC 4918), which servers with full disks return. */
 const NO_ROOM = 507;
-/** Ceph returns `QuotaExceeded` with status 403. The codes with `XMinio` come from MinIO. */
+/** Ceph returns `QuotaExceeded` with status 403. Codes that start with `XMinio` come from MinIO. */
 const FULL_CODE =
   /^(?:QuotaExceeded|InsufficientStorage|XMinioStorageFull|XMinioAdminBucketQuotaExceeded)$/;
 const REGION = /^[a-z0-9-]{1,64}$/;
@@ -91,7 +91,7 @@ export function isTransient({ status, code }: Pick<S3Reply, 'status' | 'code'>):
   return TRANSIENT_STATUS.has(status) || TRANSIENT_CODE.has(code);
 }
 
-/** Returns how long the server asks us to wait, in milliseconds, up to a limit. */
+/** Returns the wait requested by the server, in milliseconds, up to a limit. */
 export function retryAfterMs(headers: IncomingHttpHeaders, now: number): number {
   const asked = headers['retry-after'] ?? '';
   const ms = /^\d{1,9}$/.test(asked) ? Number(asked) * 1000 : Date.parse(asked) - now;
@@ -121,12 +121,12 @@ function regionOf({ headers, xml }: Response): string | null {
 }
 
 interface RetryPolicy {
-  /** Maximum tries in a row without progress. */
+  /** Maximum number of consecutive tries without progress. */
   readonly attempts: number;
-  /** Upper bound of the first random wait. It doubles with each failure. */
+  /** Upper bound of the first random wait. Doubles with each failure. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
-  /** No wait may extend beyond this time after the first failure. */
+  /** Time after the first failure beyond which no wait may extend. */
   readonly budgetMs: number;
 }
 
@@ -137,7 +137,7 @@ export const RETRY_POLICY: RetryPolicy = {
   budgetMs: 300_000,
 };
 
-/** The only retry layer: counts the failures of one operation and waits between tries. */
+/** The only retry layer. Counts an operation's failures and waits between tries. */
 class Patience {
   #failures = 0;
   #failedSince: number | undefined;
@@ -156,9 +156,8 @@ class Patience {
 
   /**
    * Waits before the next try.
-   *
-   * @param askedMs the wait that the server asked for
-   * @throws the error, with the number of tries, if it is permanent or no retry is left; the signal's reason
+   * @param askedMs the wait requested by the server
+   * @throws the error, with the number of tries, if it is permanent or no try is left; the signal's reason
    */
   async afterFailure(error: unknown, askedMs = 0): Promise<void> {
     this.signal.throwIfAborted();
@@ -187,44 +186,44 @@ function withTries(error: MailkeepError, tries: number): MailkeepError {
 }
 
 const MIB = 1024 * 1024;
-/** A page of 1,000 objects is about 500 kB. */
+/** A page of 1,000 objects takes about 500 kB. */
 const MAX_XML_BYTES = 8 * MIB;
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Objects up to this length are sent in one request, larger ones in parts. */
+/** Objects up to this length are sent in one request, longer ones in parts. */
 const PART_BYTES = 8 * MIB;
 /** 16 kB/s. */
 const MIN_BYTES_PER_MS = 16;
 const CONNECTIONS = 16;
 const ABANDONED_MS = 3 * 24 * 60 * 60_000;
 const ERROR_CODE = /^[A-Za-z0-9.]{1,64}$/;
-/** Errors about invalid certificates, which a retry would not fix. */
+/** Errors about certificates, which a retry would not fix. */
 const TLS_REFUSALS = /^(?:CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
 const TIMEOUTS = {
   connect: 10_000,
-  /** Until the response starts, in addition to the time for the request's bytes at `MIN_BYTES_PER_MS`. */
+  /** Time until the response starts, in addition to that for sending the request at `MIN_BYTES_PER_MS`. */
   answer: 60_000,
-  /** Silence within the response while a reader waits for bytes. */
+  /** Silence during the response, while a reader waits for bytes. */
   idle: 60_000,
 };
 
 export interface S3Options {
   readonly clock?: Clock;
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random?: () => number;
   readonly retries?: RetryPolicy;
   /** Milliseconds. */
   readonly timeouts?: Readonly<typeof TIMEOUTS>;
   /** Objects up to this length are sent in one request. Servers require at least 5 MiB. */
   readonly partBytes?: number;
-  /** Age in milliseconds at which an unfinished upload is aborted. */
+  /** Age at which an unfinished upload is aborted, in milliseconds. */
   readonly abandonedMs?: number;
 }
 
 interface S3Request {
   readonly operation: string;
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
-  /** Name of the object. Undefined for a request about the bucket. */
+  /** Name of the object; undefined for requests about the bucket. */
   readonly name?: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
@@ -235,29 +234,29 @@ interface S3Request {
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Single use. Fails if the response breaks off or stalls. */
+  /** Readable once. Fails if the response breaks off or stalls. */
   chunks(): AsyncGenerator<Buffer>;
-  /** Closes the connection unless everything was read. */
+  /** Closes the connection unless everything has been read. */
   discard(): void;
 }
 
 interface Response {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** The root element; undefined if the body is not XML. */
+  /** Root element; undefined if the body is not XML. */
   readonly xml: XmlElement | undefined;
-  /** The server's error code, such as `NoSuchKey`, or an empty text. */
+  /** The server's error code, such as `NoSuchKey`, or an empty string. */
   readonly code: string;
 }
 
 export interface S3Reply extends Response {
-  /** True if an earlier try may have taken effect although its response was lost. */
+  /** True if an earlier try may have succeeded although its response was lost. */
   readonly isUncertain: boolean;
 }
 
 /**
- * Signs and sends requests to one bucket, with retries after transient failures. Follows no redirects. Uses Node's HTTP
- * client: undici 7 crashes the process when a server closes the connection of a response that nobody is reading, which
+ * Signs requests and sends them to a bucket. Retries after transient failures, and follows no redirects. Uses Node's
+ * HTTP client: undici 7 crashes the process if a server closes a connection while nobody is reading the response, which
  * happens with slow disks.
  */
 export class S3Client {
@@ -293,9 +292,8 @@ export class S3Client {
   }
 
   /**
-   * Sends a request with retries and reads the response, whatever its status.
-   *
-   * @throws store-unreachable and store-busy if no retry is left; store-certificate; store-answer-invalid; the signal's
+   * Sends a request with retries, and reads the response whatever its status.
+   * @throws store-unreachable and store-busy if no try is left; store-certificate; store-answer-invalid; the signal's
    * reason
    */
   async request(request: S3Request, signal: AbortSignal): Promise<S3Reply> {
@@ -315,7 +313,7 @@ export class S3Client {
     }
   }
 
-  /** Like `request`, but throws unless the status is 200. */
+  /** Like `request`, but throws for any status other than 200. */
   async ok(request: S3Request, signal: AbortSignal): Promise<S3Reply> {
     const reply = await this.request(request, signal);
     if (reply.status === 200) return reply;
@@ -323,8 +321,7 @@ export class S3Client {
   }
 
   /**
-   * Sends a request once, and resolves when the response starts.
-   *
+   * Sends a request once. Resolves when the response starts.
    * @throws store-unreachable; store-certificate; the signal's reason
    */
   async open(request: S3Request, signal: AbortSignal): Promise<Answer> {
@@ -355,7 +352,7 @@ export class S3Client {
         sent.on('error', reject);
         sent.once('close', () => reject(failed('ECONNRESET')));
       });
-      // It is awaited only after the body is written, so an earlier failure must not be reported as unhandled.
+      // Awaited only after the body is written, so an earlier failure must not count as unhandled.
       arrived.catch(() => {});
       await this.#write(sent, body, arrived, signal);
       return this.#answer(operation, await arrived, signal, unwatch);
@@ -379,7 +376,7 @@ export class S3Client {
     }
     const { status, headers } = answer;
     const xml = length === 0 ? undefined : parseXml(Buffer.concat(chunks));
-    // A slow server may send status 200 before it fails.
+    // A slow server can send status 200 and fail later.
     const found = xml?.name === 'Error' ? textOf(xml, 'Code') : '';
     return { status, headers, xml, code: ERROR_CODE.test(found) ? found : '' };
   }
@@ -421,7 +418,7 @@ export class S3Client {
     return await signer.sign();
   }
 
-  /** Stops when a response arrives: a server may respond before it has read everything, and then stop reading. */
+  /** Stops when a response arrives: a server can respond early and then stop reading. */
   async #write(
     sent: http.ClientRequest,
     body: Buffer,
@@ -454,7 +451,7 @@ export class S3Client {
     signal: AbortSignal,
     unwatch: () => void,
   ): Answer {
-    // A discarded response has no reader to handle errors.
+    // Nobody reads a discarded response, so its errors are ignored.
     message.on('error', () => {});
     message.once('close', unwatch);
     return {
@@ -502,7 +499,7 @@ export class S3Client {
   }
 }
 
-/** If several addresses failed, reports the first failure. */
+/** Reports the first failure if several addresses were tried. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
   return errnoName(error);

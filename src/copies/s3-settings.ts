@@ -4,10 +4,10 @@ import { readRegularFile } from '../core/files.ts';
 import type { ParsedTarget, S3Credentials, S3Target } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 
-/** The settings in a file of Amazon's tools, by section. Nested settings have names like `above.name`. */
+/** Settings in a file of Amazon's tools, by section. Nested settings have names such as `above.name`. */
 type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** Parses lines like `[section]` and `name = value`, and comments that start with # or ;. Ignores other lines. */
+/** Parses `[section]` and `name = value` lines. Ignores others, such as comments, which start with # or ;. */
 function parseProfiles(text: string): Profiles {
   const profiles = new Map<string, Map<string, string>>();
   let settings: Map<string, string> | undefined;
@@ -34,9 +34,9 @@ function parseProfiles(text: string): Profiles {
 
 export interface S3Settings {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The directory that contains `.aws`. */
+  /** Directory that contains `.aws`. */
   readonly home: string;
-  /** This and the following fields override the environment and the files. */
+  /** Like the fields below, takes precedence over the environment and the files. */
   readonly endpoint?: string | undefined;
   readonly region?: string | undefined;
   readonly profile?: string | undefined;
@@ -45,16 +45,15 @@ export interface S3Settings {
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const REGION = /^[A-Za-z0-9-]{1,64}$/;
-/** Text that a header may contain. */
+/** Characters that a header can contain. */
 const PRINTABLE = /^[\x21-\x7e]{1,4096}$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
-/** Key sources that require other programs or services. */
+/** Settings for obtaining keys from other programs or services. */
 const OTHER_WAYS = ['credential_process', 'sso_session', 'sso_start_url', 'role_arn'];
 
 /**
- * Finds the settings of a bucket in the environment and the files of Amazon's tools. The files are read again for each
- * request, so that keys can be replaced.
- *
+ * Finds a bucket's settings in the environment and the files of Amazon's tools. Reads the files again for each request,
+ * so that keys can be replaced.
  * @throws store-no-credentials, store-setting-invalid
  */
 export async function resolveS3(
@@ -86,7 +85,7 @@ export async function resolveS3(
     region,
     ...(endpoint === undefined ? {} : { endpoint }),
     credentials: async () => credentialsOf(settings),
-    // No certificate matches a host with dots or capitals in the bucket's name.
+    // No certificate matches a host name that contains the bucket's dots or capitals.
     pathStyle: style === 'virtual' ? false : endpoint !== undefined || !/^[a-z0-9-]+$/.test(bucket),
     ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
   };
@@ -135,7 +134,7 @@ function credentialsOf(settings: S3Settings): S3Credentials {
   throw objectError('store-no-credentials', { searched: ['AWS_ACCESS_KEY_ID', ...files] });
 }
 
-/** Errors must not contain a value. */
+/** Keeps values out of errors. */
 function checked(
   source: string,
   found: { readonly [Name in keyof S3Credentials]-?: string | undefined },
@@ -157,7 +156,7 @@ function profileName({ env, profile }: S3Settings): string {
   return profile ?? (env.AWS_PROFILE || env.AWS_DEFAULT_PROFILE || 'default');
 }
 
-/** The credentials file comes first. Sections of the configuration file have names like `profile NAME`. */
+/** The credentials file takes precedence. Sections of the configuration file have names such as `profile NAME`. */
 function profileSettings(settings: S3Settings): ReadonlyMap<string, string> {
   const name = profileName(settings);
   const [credentials = '', configuration = ''] = filesOf(settings);

@@ -27,25 +27,25 @@ import {
   xmlText,
 } from './s3-client.ts';
 
-/** Lock time of test objects. It must exceed any difference between the server's clock and ours. */
+/** Lock time of test objects. Must exceed the difference between the server's clock and ours. */
 const TRIED_LOCK_MS = 60 * 60_000;
 /** Limit of the S3 protocol. */
 const MAX_PARTS = 10_000;
 /** In a row. */
 const MAX_EMPTY_PAGES = 100;
 const MAX_PAGES = 1000;
-/** Objects are written once, so any additional versions come from another writer. */
+/** Objects are written once, so additional versions come from another writer. */
 const MAX_VERSIONS = 32;
 const MIB = 1024 * 1024;
-/** Metadata that identifies the `writeObject` call that stored an object, in case its response was lost. */
+/** Metadata that identifies the `writeObject` call that stored an object, in case its response is lost. */
 const MARK = 'x-amz-meta-mailkeep-put';
-/** Time limit for aborting a failed upload. If it is exceeded, a later cleanup aborts the upload. */
+/** Time limit for aborting a failed upload. After that, aborting is left to a later cleanup. */
 const GIVING_UP_MS = 15_000;
 const LISTING = 'ListObjectsV2';
 const READING = 'GetObject';
 const XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 
-/** Decodes a key of the bucket. An undecodable key is returned unchanged; it is not a valid name. */
+/** Decodes a key of the bucket. Returns an undecodable key unchanged, which is not a valid name. */
 function decodedKey(key: string, isEncoded: boolean): string {
   if (!isEncoded) return key;
   try {
@@ -55,7 +55,7 @@ function decodedKey(key: string, isEncoded: boolean): string {
   }
 }
 
-/** Range of a partial response, and the total length. */
+/** Range and total length of a partial response. */
 const CONTENT_RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 
 interface Whole {
@@ -70,7 +70,7 @@ function continuing(position: number, { etag }: Whole): Readonly<Record<string, 
 
 interface Lock {
   readonly mode: 'COMPLIANCE' | 'GOVERNANCE';
-  /** Milliseconds since 1970, in whole seconds as servers keep it. */
+  /** Milliseconds since 1970, in whole seconds as on the server. */
   readonly until: number;
 }
 
@@ -82,12 +82,12 @@ function lockText({ mode, until }: Lock): string {
   return `${mode.toLowerCase()} until ${new Date(until).toISOString()}`;
 }
 
-/** Returns the value of Content-MD5. */
+/** Returns a Content-MD5 value. */
 function md5(bytes: Buffer): string {
   return createHash('md5').update(bytes).digest('base64');
 }
 
-/** Yields buffers of equal length; the last may be shorter. Each is valid until the next is requested. */
+/** Yields buffers of equal length, except a shorter last one. Each is valid until the next one is requested. */
 async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
   const part = Buffer.allocUnsafeSlow(length);
   let filled = 0;
@@ -112,7 +112,7 @@ interface Write {
   readonly signal: AbortSignal;
 }
 
-/** Undefined if the server does not report the version. */
+/** Returns undefined if the server does not report a version. */
 function versionOf({ headers }: S3Reply): string | undefined {
   const version = headers['x-amz-version-id'];
   return typeof version === 'string' && version !== '' ? version : undefined;
@@ -194,8 +194,8 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Aborts uploads of interrupted processes, once. Without a prefix, others may share the bucket, so only names with
-   * the same directory and length as `like` are considered ours.
+   * Aborts the uploads of interrupted processes, once. Without a prefix, others may share the bucket, so only names
+   * with the directory and length of `like` are treated as ours.
    */
   async #sweep(like: string, signal: AbortSignal): Promise<void> {
     if (this.#isSwept) return;
@@ -207,7 +207,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  /** @throws store-answer-invalid for a listing that is unsorted, endless or outside the prefix */
+  /** @throws store-answer-invalid if the listing is unsorted, endless or outside the prefix */
   async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ObjectFact> {
     const above = objectKey(this.target, '');
     const wanted = `${above}${prefix}`;
@@ -244,7 +244,7 @@ export class S3Store extends S3Client implements UploadingStore {
   ): Promise<XmlElement> {
     const query = {
       'list-type': '2',
-      // Other programs' keys may contain characters that XML cannot represent.
+      // Other programs' keys can contain characters that XML cannot represent.
       'encoding-type': 'url',
       ...(prefix === '' ? {} : { prefix }),
       ...(token === undefined ? {} : { 'continuation-token': token }),
@@ -270,7 +270,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return { name, length: Number(length), modified };
   }
 
-  /** Returns whether the bucket keeps or once kept versions. True if the server does not report it. */
+  /** Returns whether the bucket keeps or once kept versions; true if the server does not report it. */
   async #hasVersions(signal: AbortSignal): Promise<boolean> {
     if (this.#keepsVersions !== undefined) return this.#keepsVersions;
     const operation = 'GetBucketVersioning';
@@ -283,15 +283,15 @@ export class S3Store extends S3Client implements UploadingStore {
     return this.#keepsVersions;
   }
 
-  /** @param bypass also deletes versions with governance locks, if the credentials allow it */
+  /** @param bypass also deletes versions with a governance lock, if the credentials allow it */
   async #deleteVersions(name: string, signal: AbortSignal, bypass = false): Promise<void> {
-    // All are listed first, because each page continues from a version that must still exist.
+    // Listed completely first, because each page continues from a version that must still exist.
     const versions: string[] = [];
     for await (const { version } of this.#versionsOf(name, signal)) versions.push(version);
     for (const version of versions) await this.deleteVersion(name, version, signal, bypass);
   }
 
-  /** Returns an object's versions, newest first, without delete markers. Empty if they cannot be listed. */
+  /** Returns an object's versions, newest first, without delete markers. Empty if versions cannot be listed. */
   async #versionsWithBytes(name: string, signal: AbortSignal): Promise<readonly string[]> {
     const versions: string[] = [];
     try {
@@ -328,7 +328,7 @@ export class S3Store extends S3Client implements UploadingStore {
       }
       if (textOf(xml, 'IsTruncated') !== 'true') return;
       const nextKey = keyIn(xml, 'NextKeyMarker');
-      // The rest are longer names with this prefix.
+      // All other keys are longer names with this prefix.
       if (nextKey > key) return;
       const next = {
         'key-marker': nextKey,
@@ -360,7 +360,7 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.refused(operation, reply);
   }
 
-  /** Returns the end of a version's lock. Null for a legal hold, which has no end; undefined if there is no lock. */
+  /** Returns the expiry of a version's lock; null for a legal hold, which has none; undefined without a lock. */
   async #lockedUntil(
     name: string,
     query: Readonly<Record<string, string>>,
@@ -406,7 +406,7 @@ export class S3Store extends S3Client implements UploadingStore {
         return;
       } catch (error) {
         answer?.discard();
-        // Without an ETag, the next bytes might belong to another object.
+        // Without an ETag, the next bytes could be from another object.
         if (position > 0 && whole?.etag === '' && error instanceof MailkeepError) throw error;
         await patience.afterFailure(error, askedMs);
       } finally {
@@ -421,7 +421,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const facts = { store: this.label, name };
     if (isTransient(reply) || reply.code === 'NoSuchBucket') return this.refused(READING, reply);
     if (reply.status === 404) return objectError('object-missing', facts);
-    // The object has become shorter than the resume position or has another ETag.
+    // The object is now shorter than the resume position, or has another ETag.
     if (reply.status === 412 || reply.status === 416) return objectError('object-changed', facts);
     return this.refused(READING, reply);
   }
@@ -429,7 +429,7 @@ export class S3Store extends S3Client implements UploadingStore {
   #wholeOf({ status, headers }: Answer, position: number): Whole {
     const etag = headers.etag ?? '';
     if (status === 200) {
-      // The server ignored the range, and would repeat bytes.
+      // The server ignored the range and would repeat bytes.
       if (position > 0) throw this.invalid(READING, 'no part of the object, as was asked for');
       const length = headers['content-length'] ?? '';
       if (!/^\d{1,15}$/.test(length)) throw this.invalid(READING, 'no length');
@@ -444,7 +444,6 @@ export class S3Store extends S3Client implements UploadingStore {
 
   /**
    * Reads an object's lock back, because some servers return 200 for unsupported requests.
-   *
    * @param setsLock locks the object now if needed, as for multipart objects in RadosGW. Only for buckets with proven
    * locks: other servers would store the request as the object's bytes.
    * @throws object-lock-dropped
@@ -513,8 +512,8 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Returns up to 1,000 uploads that were neither completed nor aborted, with their ages in milliseconds by the server's
-   * clock. Empty if listing is not allowed or not supported.
+   * Returns up to 1,000 unfinished uploads, with their ages in milliseconds by the server's clock. Empty if listing
+   * uploads is forbidden or unsupported.
    */
   async unfinishedUploads(prefix: string, signal: AbortSignal) {
     const above = objectKey(this.target, '');
@@ -532,7 +531,7 @@ export class S3Store extends S3Client implements UploadingStore {
       const key = decodedKey(textOf(upload, 'Key'), isEncoded);
       const name = key.slice(above.length);
       const uploadId = textOf(upload, 'UploadId');
-      // The header has whole seconds.
+      // The header is in whole seconds.
       const age = Math.max(0, now - Date.parse(textOf(upload, 'Initiated')));
       const isOurs = key.startsWith(above) && name.startsWith(prefix) && isObjectName(name);
       return isOurs && uploadId !== '' && !Number.isNaN(age) ? [{ name, uploadId, age }] : [];
@@ -557,7 +556,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const reply = await this.ok({ operation, method: 'POST', name, query, headers }, signal);
     const uploadId = reply.xml === undefined ? '' : textOf(reply.xml, 'UploadId');
     if (reply.isUncertain) {
-      // Nobody else uses this name. An unacknowledged upload would remain forever, and its parts cost money.
+      // Nobody else uses this name, so an unacknowledged upload would remain forever, and its parts cost money.
       for (const upload of await this.unfinishedUploads(name, signal)) {
         if (upload.name !== name || upload.uploadId === uploadId) continue;
         await this.giveUpUpload(upload, signal);
@@ -569,7 +568,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return { name, uploadId };
   }
 
-  /** @param length determines the size of the parts, of which there are at most 10,000 */
+  /** @param length determines the size of the parts, because there can be at most 10,000 */
   async sendParts(
     upload: Upload,
     length: number,
@@ -601,7 +600,7 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.invalid(operation, 'no ETag');
   }
 
-  /** If the response was lost, the server no longer has the upload. The caller must then look for the object. */
+  /** If a response was lost, the server no longer has the upload, and the caller must look for the object. */
   async #completeParts({ name, uploadId }: Upload, etags: readonly string[], signal: AbortSignal) {
     const operation = 'CompleteMultipartUpload';
     const parts = etags.map(
@@ -621,8 +620,7 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Stores an object and checks that its lock was kept. Does not check whether the bucket can lock objects.
-   *
+   * Stores an object and checks that its lock was applied. Does not check whether the bucket supports locks.
    * @throws object-length, object-lock-dropped; errors of `S3Client.request`
    */
   async writeObject(
@@ -658,7 +656,7 @@ export class S3Store extends S3Client implements UploadingStore {
     for await (const chunk of counted) collected.push(Uint8Array.from(chunk));
     const body = Buffer.concat(collected);
     const operation = 'PutObject';
-    // Content-MD5 is required with locks, and in buckets that lock everything.
+    // Buckets that lock everything, and requests with locks, require Content-MD5.
     const headers = { ...write.headers, 'content-md5': md5(body) };
     const reply = await this.request({ operation, method: 'PUT', name, headers, body }, signal);
     if (reply.status === 200 && reply.code === '') return versionOf(reply);
@@ -675,13 +673,13 @@ export class S3Store extends S3Client implements UploadingStore {
       if (own === undefined) throw this.refused('CompleteMultipartUpload', reply);
       return versionOf(own);
     } catch (error) {
-      // The caller's signal may have aborted already.
+      // The caller's signal may already have aborted.
       await this.giveUpUpload(upload, AbortSignal.timeout(GIVING_UP_MS)).catch(() => {});
       throw error;
     }
   }
 
-  /** Returns the server's response about the object if this call stored it completely. */
+  /** Returns the server's response about the object, if this call has stored it completely. */
   async #ownObject({ name, length, headers, signal }: Write): Promise<S3Reply | undefined> {
     const reply = await this.request({ operation: 'HeadObject', method: 'HEAD', name }, signal);
     const isOwn =
@@ -691,11 +689,11 @@ export class S3Store extends S3Client implements UploadingStore {
     return isOwn ? reply : undefined;
   }
 
-  /** Tests a bucket's abilities with small objects below `probe/`, which are deleted again if allowed. */
+  /** Tests a bucket with small objects below `probe/`, and deletes them again if allowed. */
   async #tryOut(signal: AbortSignal): Promise<StoreAbilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {
-      // Content-MD5 is required in buckets that lock everything.
+      // Buckets that lock everything require Content-MD5.
       const headers = { 'content-md5': md5(Buffer.alloc(0)) };
       const request = { operation: 'PutObject', method: 'PUT', name, headers } as const;
       const version = (await this.ok(request, signal)).headers['x-amz-version-id'];
@@ -708,7 +706,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  /** Tests locking if the bucket reports that it is enabled. */
+  /** Tests locks if the bucket reports that they are enabled. */
   async #tryToLock(signal: AbortSignal): Promise<boolean> {
     const query = { 'object-lock': '' };
     const request = { operation: 'GetObjectLockConfiguration', method: 'GET', query } as const;
@@ -730,7 +728,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  /** Deletes a test object, if allowed. It is empty, so leaving it does no harm. */
+  /** Deletes a test object, if allowed. It is empty, so it does no harm if it remains. */
   async #deleteTried(name: string, signal: AbortSignal): Promise<void> {
     try {
       await this.#deleteVersions(name, signal, true);
@@ -744,8 +742,7 @@ export class S3Store extends S3Client implements UploadingStore {
 }
 
 /**
- * Creates a bucket unless it exists and is ours. Returns whether it was created.
- *
+ * Creates a bucket, unless it exists and is ours. Returns whether it was created.
  * @param lock enables Object Lock, which cannot be changed in an existing bucket
  * @throws store-bucket-taken; errors of `S3Client.request`
  */
@@ -772,7 +769,7 @@ async function createBucket(client: S3Store, lock: boolean, signal: AbortSignal)
   const body = Buffer.from(
     `<CreateBucketConfiguration ${XMLNS}><LocationConstraint>${xmlText(region)}</LocationConstraint></CreateBucketConfiguration>`,
   );
-  // Amazon refuses the name of its first region, and other servers may not have regions.
+  // Amazon refuses the name of its first region, and other servers may have no regions.
   const requests = region === 'us-east-1' ? [{}] : [{ body }, {}];
   for (const request of requests) {
     const reply = await client.request({ operation, method: 'PUT', headers, ...request }, signal);

@@ -11,12 +11,12 @@ import { commitIn, NO_TORN_BATCH, segmentState } from './copy-log.ts';
 export interface ClosedSegment {
   readonly segment: number;
   readonly end: ChainState;
-  /** A digest of its purged records. Empty if it has none. */
+  /** Digest of its purged records; empty if there are none. */
   readonly purged: string;
 }
 
 export interface Boundary extends ChainState {
-  /** Where it ends in the generation 1 file. */
+  /** Offset of its end in the generation 1 file. */
   readonly offset: number;
   /** Milliseconds since the epoch. */
   readonly time: number;
@@ -24,19 +24,18 @@ export interface Boundary extends ChainState {
 
 export interface CopyScan {
   readonly archiveId: string;
-  /** The text of FORMAT without its line end. */
+  /** Text of FORMAT without its line end. */
   readonly format: string;
-  /** The last commit, or number 0 and the genesis hash. The time is in milliseconds since the epoch. */
+  /** Last commit, or number 0 and the genesis hash. `time` is in milliseconds since the epoch. */
   readonly commit: ChainState & { readonly time: number };
   readonly closed: readonly ClosedSegment[];
-  /** The current segment and its commits in order. Undefined if the last segment is sealed. */
+  /** Current segment, with its commits in order; undefined if the last segment is sealed. */
   readonly open: { readonly segment: number; readonly boundaries: readonly Boundary[] } | undefined;
 }
 
 /**
- * Lists the segments of an archive, even while a writer runs. Reads the footers and the last segment.
- *
- * @param seen the highest commit that the catalog has seen, or 0
+ * Lists an archive's segments, even while a writer is active. Reads the footers and the last segment.
+ * @param seen highest commit recorded in the catalog, or 0
  * @throws `log-damaged` if a segment is unreadable or missing; `archive-missing` and other format errors
  */
 export function scanArchive(files: FileLayer, dir: string, seen: number): CopyScan {
@@ -64,7 +63,7 @@ export function scanArchive(files: FileLayer, dir: string, seen: number): CopySc
     time = state.endedAt ?? time;
     if (segment === last && state.generation === 1) {
       const boundaries = commitsOf(files, dir, segment, seen);
-      // It has just been sealed, so the next call finds it closed.
+      // It has just been sealed, so the next scan finds it closed.
       if (boundaries === undefined) return scanArchive(files, dir, seen);
       open = { segment, boundaries };
       const newest = boundaries.at(-1);
@@ -80,7 +79,7 @@ export function scanArchive(files: FileLayer, dir: string, seen: number): CopySc
   return { archiveId, format, commit, closed, open };
 }
 
-/** Undefined if the segment has been sealed. */
+/** Returns undefined if the segment has been sealed since. */
 function commitsOf(
   files: FileLayer,
   dir: string,
@@ -102,7 +101,7 @@ function commitsOf(
   });
 }
 
-/** Returns the archive's commit with this number. Undefined if there is none. */
+/** Returns the archive's commit with this number, or undefined if there is none. */
 export function commitAt(
   files: FileLayer,
   dir: string,

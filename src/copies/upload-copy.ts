@@ -50,7 +50,7 @@ async function* fileBytes(path: string, from: number, to: number): AsyncIterable
   yield* createReadStream(path, { fd, start: from, end: to - 1, highWaterMark: CHUNK_BYTES });
 }
 
-/** An object at the target, with the length and hash of its stored bytes. */
+/** An object at the target. Length and hash refer to its stored bytes. */
 export type ObjectEntry = Readonly<ClearManifest['objects'][number]>;
 
 export interface PlannedObject<T> {
@@ -59,7 +59,7 @@ export interface PlannedObject<T> {
   readonly there: ObjectEntry | undefined;
 }
 
-/** A range of whole batches in generation 1 of the current segment. */
+/** A range of whole batches in the current segment's generation 1 file. */
 export interface TailRange {
   readonly segment: number;
   readonly from: number;
@@ -67,22 +67,21 @@ export interface TailRange {
   readonly end: Boundary;
 }
 
-/** Return the marks by which a writer recognises the objects of a copy. */
+/** Functions that return the marks by which a writer recognises a copy's objects. */
 export interface ObjectMarks {
   readonly segment: (segment: ClosedSegment) => string;
   readonly tail: (range: TailRange) => string;
 }
 
-/** Maximum number of objects in the tail. Ranges double in size, so a segment of 64 MiB has about ten. */
+/** Maximum number of objects in the tail. Ranges double in size, so 64 MiB need about ten. */
 export const MAX_TAIL = 32;
-/** A smaller range costs the same, because objects are padded to this length. */
+/** Objects are padded to this length, so smaller ranges cost the same. */
 const PADDING = 64 * 1024;
 
 /**
- * Plans the uploads of a copy. A segment that exists there is kept, whatever its generation here. New batches of the
- * open segment become one more object of its tail, merged with earlier objects that are not much larger. So the tail
- * stays short, and each byte is uploaded only a few times before its segment is closed.
- *
+ * Plans a copy's uploads. Keeps segments that exist at the target, whatever their generation here. Adds new batches of
+ * the open segment to its tail as one more object, merged with earlier objects that are not much larger. The tail
+ * therefore stays short, and each byte is uploaded only a few times before its segment is closed.
  * @param known existing objects by mark
  */
 export function planCopy(
@@ -134,7 +133,7 @@ function planTail(
   return [...kept, { what, mark, there: known.get(mark) }];
 }
 
-/** Returns the objects that have the right length. The bucket's owner, or a lifecycle rule, may have removed some. */
+/** Returns the objects with the right length. The bucket's owner or a lifecycle rule may have removed some. */
 async function stillThere(
   store: ObjectStore,
   listed: readonly ObjectEntry[],
@@ -153,15 +152,15 @@ async function stillThere(
 interface Tidied {
   readonly manifests: number;
   readonly objects: number;
-  /** Objects that could not be removed, and when their locks expire, ISO 8601; null if the store reports none. */
+  /** Objects that could not be removed, with the expiry of their locks, ISO 8601; null if unknown. */
   readonly locked: readonly { readonly name: string; readonly until: string | null }[];
-  /** The latest of these times. Null if nothing is locked or the store does not report one. */
+  /** Latest of these times; null if nothing is locked or a time is unknown. */
   readonly lockedUntil: string | null;
 }
 
 interface TidyOptions
   extends Pick<UploadOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
-  /** Sequence of the manifest written last, which some stores list only after a while. */
+  /** Sequence of the last manifest written. Some stores list it only after a while. */
   readonly sequence: number;
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
@@ -169,17 +168,16 @@ interface TidyOptions
 
 export const NO_CLEANUP: Tidied = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
 
-/** Once another manifest replaces theirs, readers of a copy have this long to finish. */
+/** Time for readers of a copy to finish, after their manifest has been replaced. */
 const GRACE_MS = 24 * 3_600_000;
 
 /**
- * Removes manifests beyond those to keep, once they have been superseded for a day. Then removes objects that no
- * remaining manifest lists, unless they are younger than a day. All times are by the store's clock. While a remaining
- * manifest is unreadable, all objects are kept, because it may list them. Objects that a copy has locked are kept until
- * their locks expire, and are not reported.
- *
+ * Removes surplus manifests once they have been superseded for a day. Then removes objects that are in no remaining
+ * manifest and at least a day old. All times are by the store's clock. If a remaining manifest is unreadable, keeps all
+ * objects, because it may list any of them. Keeps objects until their locks expire, without reporting locks set by a
+ * copy.
  * @param atOnce removes all manifests except the newest, and their objects, because they refer to purged mail
- * @returns undefined if the store does not list the last written manifest yet; nothing has been removed
+ * @returns undefined if the store does not list the last manifest yet; nothing has been removed
  */
 export async function cleanUpCopy(
   options: TidyOptions,
@@ -241,7 +239,7 @@ function outdated(
   });
 }
 
-/** Returns the objects in the remaining manifests. Undefined if a manifest is invalid. */
+/** Returns the objects in the remaining manifests, or undefined if a manifest is invalid. */
 async function neededObjects(
   { store, key, signal }: TidyOptions,
   listed: readonly ListedManifest[],
@@ -258,13 +256,13 @@ async function neededObjects(
   return needed;
 }
 
-/** Returns whether a copy may have set a lock. If its memory was lost, only the end of the lock suggests that. */
+/** Returns whether a copy may have set a lock. If its memory was lost, only the expiry can suggest that. */
 function isOwnLock(
   { lockDays, now }: Pick<TidyOptions, 'lockDays' | 'now'>,
   until: string | null,
 ): until is string {
   if (until === null || lockDays === undefined) return false;
-  // The store rounds up to whole seconds.
+  // Stores round up to whole seconds.
   return Date.parse(until) <= lockEnd({ lockDays, now }) + 1_000;
 }
 
@@ -272,21 +270,21 @@ export interface UploadOptions {
   readonly dir: string;
   readonly store: ObjectStore;
   readonly key: LocalKey;
-  /** Ed25519 private half of one of the key's signers. */
+  /** Private half (Ed25519) of one of the key's signers. */
   readonly signingKey: KeyObject;
   readonly memory: CopyMemory;
   readonly prover: SegmentProver;
-  /** The highest commit that the catalog has seen, or 0. */
+  /** Highest commit recorded in the catalog, or 0. */
   readonly seen: number;
-  /** Uploads every segment again in its present state. */
+  /** Uploads the present state of every segment again. */
   readonly refresh: boolean;
-  /** Number of manifests to keep regardless of age, newest first, including the new one. */
+  /** Number of newest manifests to keep whatever their age, including the new one. */
   readonly keep: number;
-  /** Names of damaged objects at the target, which must be uploaded again. */
+  /** Names of damaged objects at the target, to be uploaded again. */
   readonly damaged?: ReadonlySet<string> | undefined;
-  /** The newest manifest seen here. It is stored again if the target has no manifest as new. */
+  /** Newest manifest seen here. Stored again if the target has only older ones. */
   readonly manifest?: KeptManifest | undefined;
-  /** Number of days to lock uploads for. The locks of objects in the newest manifest are extended in time. */
+  /** Number of days for which to lock uploads. Locks of objects in the newest manifest are extended in time. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -307,15 +305,14 @@ export interface CopyProgress {
 
 export type UploadResult = Awaited<ReturnType<typeof uploadCopy>>;
 
-/** One object is read and sealed while another is sent. */
+/** Reads and seals one object while sending another. */
 const AT_ONCE = 2;
-/** Maximum age of the archive's listing when a manifest is written. Unlisted objects are deleted after a day. */
+/** Maximum age of the archive's scan when a manifest is written. Unlisted objects are deleted after a day. */
 const MAX_MS = 12 * 3_600_000;
 
 /**
  * Brings an off-site copy up to the archive's last commit. Uploads missing objects, writes a manifest, then removes
- * objects that no recent manifest lists. After any interruption, the newest manifest leads to a complete archive.
- *
+ * objects that no recent manifest lists. An interruption leaves the newest manifest, and thus a complete archive.
  * @throws offsite-rolled-back, offsite-ahead, offsite-diverged, offsite-other-signer, offsite-nothing; errors of
  * `scanArchive`, `prove` and the store
  */
@@ -339,7 +336,7 @@ export async function uploadCopy(options: UploadOptions) {
     manifests = await findManifests(store, key, signal);
   }
   for (const { name, error } of manifests.invalid) {
-    // Its signature was valid, so it is one of our manifests under another one's name.
+    // It has a valid signature, so it is one of our manifests under another name.
     if (error.facts.reason !== 'name') continue;
     mended.push({ name, error });
     await store.delete(name, signal);
@@ -383,24 +380,24 @@ export async function uploadCopy(options: UploadOptions) {
     return {
       copyId: key.copyId,
       ...archiveScan.commit,
-      /** Number and total bytes of uploaded objects, excluding the manifest. */
+      /** Number and total size of uploaded objects, excluding the manifest. */
       uploaded: counted.names.size,
       bytes: counted.bytes,
-      /** Number and total bytes of the objects in the manifest. */
+      /** Number and total size of the objects in the manifest. */
       objects: listed.length,
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
-      /** Objects in the newest manifest that had disappeared. */
+      /** Number of objects in the newest manifest that had disappeared. */
       missing: lost.length,
       /** Missing or damaged objects that this run stored again. */
       mended: [...mended, ...lost.map(({ name }) => missing(name))],
-      /** Damaged objects that the copy no longer needs. */
+      /** Names of damaged objects that the copy no longer needs. */
       replaced: wanted.filter((one) => damaged.has(one.name)).map((one) => one.name),
       manifest: name,
       invalid: manifests.invalid
         .map((one) => one.name)
         .filter((one) => !mended.some((finding) => finding.name === one)),
       removed,
-      /** Locks of the newest manifest and its objects. Null if locking was not requested. */
+      /** Locks of the newest manifest and its objects; null if locking was not requested. */
       locks,
     };
   }
@@ -429,7 +426,7 @@ export function isOlderManifest<M extends { readonly clear: ClearManifest }>(
   return kept !== undefined && (newest?.clear.sequence ?? -1) < kept.clear.sequence;
 }
 
-/** Like `refuseOlderManifest`, for callers without a state. */
+/** Like `refuseOlderManifest`, for callers without an open state. */
 export function refuseRolledBack(
   dataDir: string,
   store: ObjectStore,
@@ -444,7 +441,7 @@ export function refuseRolledBack(
   }
 }
 
-/** Refuses an older manifest. The target's owner could have restored it, or removed the newest one. */
+/** Refuses an older manifest. The target's owner may have restored it, or removed the newest one. */
 function refuseOlderManifest(
   store: ObjectStore,
   { newest, listed }: FoundManifests,
@@ -481,7 +478,7 @@ function refuseStrangers(
   }
 }
 
-/** Returns whether objects there may hold mail that was purged here, because they were segments in another state. */
+/** Returns whether objects at the target may contain purged mail, because they hold earlier states of segments. */
 function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
   const reached = before?.clear.commit ?? 0;
   const marks = new Set(before?.clear.objects.map(({ name }) => markOfName(name)));
@@ -500,7 +497,7 @@ function marksOf({ nameKey }: LocalKey): ObjectMarks {
   };
 }
 
-/** Returns the existing objects by mark, listed or uploaded since. With `refresh`, returns only uploads of this run. */
+/** Returns known objects by mark: listed ones and later uploads. With `refresh`, only uploads of this run. */
 async function knownObjects(
   { store, memory, refresh, signal }: UploadOptions,
   listed: readonly ObjectEntry[],
@@ -533,7 +530,7 @@ interface Listed {
   readonly entry: ObjectEntry;
 }
 
-/** Undefined if the archive must be listed again. */
+/** Returns undefined if the archive has to be scanned again. */
 async function upload(
   options: UploadOptions,
   plan: CopyPlan,
@@ -582,14 +579,14 @@ async function uploadPiece(
     } catch (error) {
       if (errnoName(error) !== 'ENOENT' || tries === TRIES) throw error;
       if ('from' in what) throw new SegmentMoved();
-      // The next generation of the segment exists by now.
+      // The segment's next generation already exists.
     }
   }
 }
 
 const TRIES = 5;
 
-/** The segment has been sealed since the copy was planned. */
+/** The segment was sealed after the copy was planned. */
 class SegmentMoved extends Error {}
 
 function fileInForce(dir: string, segment: number) {

@@ -2,7 +2,7 @@ import { capitalise, defineErrors, shortList } from '../../core/errors.ts';
 import { fitColumns } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 
-/** How an object differs from the sealed original. */
+/** Ways in which an object can differ from the sealed original. */
 const OBJECT_DAMAGE = {
   header: 'its header was changed, or mailkeep did not write it',
   'other-copy': 'it belongs to another copy',
@@ -11,26 +11,26 @@ const OBJECT_DAMAGE = {
   chunk: 'bytes were changed, lost or moved',
   cut: 'its end is missing',
   appended: 'bytes were added after its end',
-  /** The object is complete. */
+  /** The object is complete, but not the expected one. */
   'other-bytes': 'it is not the object that the manifest lists',
-  /** It is not the object that this machine stored. */
+  /** The object is not the one that this machine stored. */
   replaced: 'it is not the object that was stored there',
-  /** Its bytes are authentic, so another program sealed it. */
+  /** The bytes are authentic, so another program sealed them. */
   frame: 'its length and padding are wrong; mailkeep did not write it',
 } as const;
 export type ObjectDamage = keyof typeof OBJECT_DAMAGE;
 
-/** How an object below `keys/` differs from the original. */
+/** Ways in which an object below `keys/` can differ from the original. */
 const KEY_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   name: 'it was moved to another name',
-  /** The parameters are invalid or too expensive to compute. */
+  /** The parameters are invalid, or too expensive to compute with. */
   cost: 'its parameters for scrypt are too large or too small',
   clear: 'the part that is not encrypted was changed',
 } as const;
 export type KeyDamage = keyof typeof KEY_DAMAGE;
 
-/** Recipient types that a copy's keys can be wrapped for. */
+/** Types of recipients for which a copy's keys can be wrapped. */
 const OPENERS = {
   passphrase: 'the passphrase',
   recovery: 'the recovery key',
@@ -38,7 +38,7 @@ const OPENERS = {
 } as const;
 export type RecipientType = keyof typeof OPENERS;
 
-/** How an object below `signers/` differs from the original. */
+/** Ways in which an object below `signers/` can differ from the original. */
 const SIGNER_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   name: 'it was moved to another name',
@@ -54,7 +54,7 @@ const LINE_PROBLEMS = {
   checksum: 'contains a wrong character',
 } as const;
 
-/** How a manifest differs from the original. */
+/** Ways in which a manifest can differ from the original. */
 const MANIFEST_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   'too-large': 'it is larger than any manifest that mailkeep writes',
@@ -92,7 +92,7 @@ export const offsiteError = defineErrors({
       `${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`,
     'copy-file-damaged': (f: {
       reason: 'shape' | 'signature' | 'newer';
-      /** The format, such as `copy 2`, if a newer version wrote it; otherwise null. */
+      /** Format that a newer version wrote, such as `copy 2`; null otherwise. */
       found: string | null;
     }) =>
       f.reason === 'newer'
@@ -124,7 +124,7 @@ export const offsiteError = defineErrors({
       `This is not a recovery key: ${counted(lines, 'line')} with ${counted(characters, 'character')} in all.`,
       'A recovery key has four lines such as "ABCD-EFGH".',
     ],
-    /** One line of the recovery key is wrong; `seems` is the number of the line that it appears to be. */
+    /** A line of the recovery key is wrong. `seems` is the number of the line that was probably typed instead. */
     'copy-recovery-line': (f: {
       line: number;
       reason: 'length' | 'character' | 'checksum' | 'order';

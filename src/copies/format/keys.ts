@@ -20,19 +20,19 @@ import {
   readCanonical,
 } from './sealed-object.ts';
 
-/** Loaded on demand: most copies have no age recipient. */
+/** Loaded on demand, because most copies have no age recipients. */
 const library = () => import('age-encryption');
 
 const IDENTITY = /^AGE-SECRET-KEY-/i;
 
-/** Returns an age file (age-encryption.org/v1). @throws `copy-age-recipient` */
+/** Encrypts text as an age file (age-encryption.org/v1). @throws `copy-age-recipient` */
 async function encryptForAge(recipient: string, text: Buffer): Promise<Buffer> {
   const { Encrypter } = await library();
   const encrypter = new Encrypter();
   try {
     encrypter.addRecipient(recipient);
   } catch {
-    // The user may have entered the secret half. The library's message may quote it as well.
+    // The user may have entered the secret half, and the library's message may quote it.
     const isSecret = /AGE-SECRET-KEY-/i.test(recipient);
     const found = isSecret ? 'AGE-SECRET-KEY-…' : recipient;
     throw offsiteError('copy-age-recipient', { found });
@@ -40,7 +40,7 @@ async function encryptForAge(recipient: string, text: Buffer): Promise<Buffer> {
   return Buffer.from(await encrypter.encrypt(text));
 }
 
-/** Undefined if none of the identities opens the file. */
+/** Returns undefined if no identity opens the file. */
 async function decryptWithAge(
   identities: readonly string[],
   file: Buffer,
@@ -51,15 +51,14 @@ async function decryptWithAge(
   try {
     return Buffer.from(await decrypter.decrypt(file));
   } catch {
-    // The library does not distinguish wrong identities from damage.
+    // The library does not distinguish between a wrong identity and damage.
     return undefined;
   }
 }
 
 /**
- * Returns the identities in an `age-keygen` file, which has one per line and may contain comments.
- *
- * @throws `copy-age-identity` with the number of the first invalid line, never with its text
+ * Returns the identities in a file from `age-keygen`, which has one per line and can contain comments.
+ * @throws `copy-age-identity` with the number of the first invalid line, never its text
  */
 export async function parseIdentities(text: string): Promise<string[]> {
   const { Decrypter } = await library();
@@ -81,21 +80,21 @@ function isIdentity(text: string, decrypter: { addIdentity(text: string): void }
     decrypter.addIdentity(text);
     return true;
   } catch {
-    // The message is dropped because it may quote the key.
+    // The message is dropped, because it may quote the key.
     return false;
   }
 }
 
-/** scrypt parameters (RFC 7914). */
+/** Parameters of scrypt (RFC 7914). */
 interface ScryptCost {
   readonly N: number;
   readonly r: number;
   readonly p: number;
 }
 
-/** Takes 128 MiB and a few tenths of a second. */
+/** Needs 128 MiB and a few tenths of a second. */
 export const SCRYPT_COST: ScryptCost = { N: 2 ** 17, r: 8, p: 1 };
-/** Takes 1 GiB. The parameters come from an untrusted source. */
+/** Limit for parameters from an untrusted source. Needs 1 GiB. */
 const LARGEST: ScryptCost = { N: 2 ** 20, r: 8, p: 4 };
 const SMALLEST_N = 2 ** 10;
 
@@ -109,7 +108,7 @@ function isAffordable(cost: Readonly<Record<keyof ScryptCost, unknown>>): cost i
   return isPower && isWithin(r, 1, LARGEST.r) && isWithin(p, 1, LARGEST.p);
 }
 
-/** Derives 32 bytes from a salt and a passphrase, which is normalised to NFC. Runs on a pool thread. */
+/** Derives 32 bytes from a salt and a passphrase, after NFC normalisation. Runs on a pool thread. */
 async function passphraseKey(
   passphrase: string,
   salt: Buffer,
@@ -119,17 +118,17 @@ async function passphraseKey(
   return derive(Buffer.from(passphrase.normalize('NFC'), 'utf8'), salt, 32, { N, r, p, maxmem });
 }
 
-/** The secrets that every recipient can open. They suffice to read and trust a copy. */
+/** Secrets that every recipient can open. They are sufficient to read and trust a copy. */
 export interface CopySecrets {
   readonly copyId: Buffer;
-  /** Newest first. There are several after a rotation, so that one recipient object opens everything. */
+  /** Newest first. Rotations add keys, so that one recipient object opens everything. */
   readonly privateKeys: readonly Buffer[];
   readonly nameKey: Buffer;
-  /** Ed25519 key that created the copy and whose manifests are trusted. */
+  /** Ed25519 key of the copy's creator, whose manifests are trusted. */
   readonly signer: Buffer;
 }
 
-/** Maximum number of a copy's private keys, which limits its rotations. */
+/** Maximum number of private keys of a copy, which limits its rotations. */
 export const MAX_KEYS = 100;
 const MAX_BYTES = 16 * 1024;
 
@@ -139,7 +138,7 @@ export function newCopyKeys() {
 }
 
 const secretFields = z.strictObject({
-  /** SHA-256 of the clear part of the object, to which the secrets are bound. */
+  /** SHA-256 of the object's clear part, to which the secrets are bound. */
   clear: z.string(),
   copy: hex(16),
   nameKey: base64(KEY_BYTES),
@@ -147,13 +146,13 @@ const secretFields = z.strictObject({
   signer: base64(KEY_BYTES),
 });
 
-/** A small object with a random name. It never changes. */
+/** A small object with a random name. Never changes once stored. */
 export interface KeyObject {
   readonly name: string;
   readonly bytes: Buffer;
 }
 
-/** Public data about a recipient. None of it is authenticated until it is unwrapped. */
+/** Public data about a recipient. Not authenticated until it is unwrapped. */
 export type WrappedKeys = ReturnType<typeof readKeyObject>;
 
 interface RecipientNote {
@@ -205,7 +204,7 @@ const clearFields = {
   mailkeep: z.literal(MARK),
   copy: hex(16),
   id: z.string(),
-  /** Key ID of the newest public key whose private half it contains. Early versions omitted it. */
+  /** ID of the newest public key whose private half is included. Early versions omitted it. */
   key: hexText(8).optional(),
   label: z.string().max(MAX_LABEL).optional(),
   /** Milliseconds since 1970. */
@@ -213,7 +212,7 @@ const clearFields = {
   wrapped: base64(),
 };
 const salt = base64(SALT_BYTES);
-/** Checked by `isAffordable`, which fails with a separate reason. */
+/** Range is checked by `isAffordable`, which reports its own reason. */
 const costNumber = z.union([z.number(), z.string()]);
 const keyFields = z.discriminatedUnion('type', [
   z.strictObject({
@@ -239,7 +238,7 @@ export function readKeyObject({ name, bytes }: KeyObject) {
   return { name, copyId, id, type, key, label, created, cost, salt, wrapped, clear };
 }
 
-/** Undefined if the passphrase is wrong. @throws `copy-key-damaged` */
+/** Returns undefined for a wrong passphrase. @throws `copy-key-damaged` */
 export async function unwrapWithPassphrase(
   keys: WrappedKeys,
   passphrase: string,
@@ -249,7 +248,7 @@ export async function unwrapWithPassphrase(
   return unwrapped(keys, decryptOnce(key, keys.wrapped, NOTHING));
 }
 
-/** Undefined if the recovery key is wrong. @throws `copy-key-damaged` */
+/** Returns undefined for a wrong recovery key. @throws `copy-key-damaged` */
 export async function unwrapWithRecovery(
   keys: WrappedKeys,
   recovery: Buffer,
@@ -260,9 +259,8 @@ export async function unwrapWithRecovery(
 }
 
 /**
- * Undefined if the secrets are for another identity. Anyone who knows an age recipient can make such an object, so the
- * signer in it must be compared with one obtained elsewhere.
- *
+ * Returns undefined if the secrets are for another identity. Anyone who knows an age recipient can create such an
+ * object, so its signer must be compared with one obtained elsewhere.
  * @throws `copy-key-damaged`
  */
 async function unwrapWithAge(
@@ -303,7 +301,7 @@ function unwrapped(keys: WrappedKeys, text: Buffer | undefined): CopySecrets | u
   return { copyId, ...secrets };
 }
 
-/** SHA-256 of all fields except the wrapped one, which repeats it. */
+/** Returns the SHA-256 of all fields except the wrapped one, which contains it. */
 function clearHash({ wrapped: _, ...clear }: Readonly<Record<string, unknown>>): string {
   return hash('sha256', canonicalBytes(clear));
 }
@@ -317,17 +315,17 @@ export const RECOVERY_BYTES = 16;
 export const RECOVERY_LINES = 4;
 const LINE_BYTES = RECOVERY_BYTES / RECOVERY_LINES;
 const LINE_CHARACTERS = 8;
-/** Crockford's base32: no I, L, O, U. */
+/** Digits of Crockford's base32, which omits I, L, O and U. */
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const MISREAD: Readonly<Record<string, string>> = { I: '1', L: '1', O: '0' };
-/** CRC-8: x^8 + x^2 + x + 1. */
+/** Polynomial of the CRC-8: x^8 + x^2 + x + 1. */
 const POLYNOMIAL = 0x07;
 
 export function newRecoveryKey(): Buffer {
   return randomBytes(RECOVERY_BYTES);
 }
 
-/** Returns the four lines for the owner to write down. */
+/** Formats a recovery key as four lines for the owner to write down. */
 export function recoveryLines(key: Buffer): string[] {
   return Array.from(Array(RECOVERY_LINES).keys(), (index) => {
     const data = key.subarray(index * LINE_BYTES, (index + 1) * LINE_BYTES);
@@ -337,8 +335,8 @@ export function recoveryLines(key: Buffer): string[] {
 }
 
 /**
- * Parses a typed recovery key. Ignores case, spaces and hyphens, and line breaks too unless a character is missing.
- *
+ * Parses a recovery key as typed. Ignores case, spaces and hyphens. Also ignores line breaks if no character is
+ * missing.
  * @throws `copy-recovery-shape`, `copy-recovery-line`
  */
 export function parseRecoveryKey(text: string): Buffer {
@@ -374,7 +372,7 @@ export function parseRecoveryLine(text: string, number: number): Buffer {
   data.writeUInt32BE(Math.floor(value / 256));
   const found = value % 256;
   if (found === checksum(data, number)) return data;
-  // This is a guess, because one in 64 other mistakes looks the same.
+  // Only a guess: one in 64 other mistakes looks the same.
   const seems = [1, 2, 3, 4].find((other) => checksum(data, other) === found) ?? null;
   if (seems === null) throw wrong('checksum');
   throw offsiteError('copy-recovery-line', { line: number, reason: 'order', seems });
@@ -394,7 +392,7 @@ function digitsOf(value: number): string {
   return text;
 }
 
-/** Detects every wrong character and every swap, and 255 of 256 other mistakes. */
+/** Detects every wrong character, every swap and 255 of 256 other mistakes. */
 function checksum(data: Buffer, number: number): number {
   let sum = number;
   for (const byte of data) {
@@ -411,13 +409,12 @@ export type UnlockMethod =
   | { readonly type: 'recovery'; readonly recovery: Buffer }
   | { readonly type: 'age'; readonly identities: readonly string[] };
 
-/** Maximum number of recipients to try per type. An attacker may have added many to waste time. */
+/** Maximum number of recipients to try for each type. An attacker can add many to waste time. */
 export const MAX_TRIED = 64;
 
 /**
- * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation, it may open older
- * recipients too, which must belong to the same copy.
- *
+ * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation, it can also open
+ * older recipients, which must be of the same copy.
  * @throws `copy-key-refused` or `copy-key-damaged` if none opens; `copy-keys-differ`
  */
 export async function unlock(
@@ -459,7 +456,7 @@ function unwrapWith(keys: WrappedKeys, way: UnlockMethod): Promise<CopySecrets |
   return unwrapWithAge(keys, way.identities);
 }
 
-/** Returns whether two sets of secrets are equal except for newer private keys. */
+/** Returns whether two sets of secrets are equal, apart from newer private keys. */
 function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
   const [few, many] = [one.privateKeys, other.privateKeys].toSorted((a, b) => a.length - b.length);
   const older = many?.slice(many.length - (few?.length ?? 0)) ?? [];
@@ -484,7 +481,7 @@ const authorisedFields = z.strictObject({
 const signerFields = authorisedFields.extend({ mac: hex(32) });
 
 /**
- * Returns an object that authorises another key (Ed25519) to sign manifests of a copy. This requires the newest private
+ * Returns an object that authorises another Ed25519 key to sign the copy's manifests. It is bound to the newest private
  * key, so later signers need new objects after a rotation.
  */
 export function encodeSigner(secrets: CopySecrets, signer: Buffer): KeyObject {
@@ -501,8 +498,7 @@ export function encodeSigner(secrets: CopySecrets, signer: Buffer): KeyObject {
 }
 
 /**
- * Returns the Ed25519 key that an object below `signers/` adds.
- *
+ * Returns the Ed25519 key that an object below `signers/` authorises.
  * @throws `copy-signer-damaged`; with reason `older-key`, it was valid before a rotation and can be ignored
  */
 export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Buffer {
@@ -518,7 +514,7 @@ export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Bu
   return signed.signer;
 }
 
-/** Only readers of the copy can derive this MAC's key. */
+/** Returns a MAC whose key only readers of the copy can derive. */
 function macOf(privateKey: Buffer, fields: z.output<typeof authorisedFields>): Buffer {
   const key = hkdfSync('sha256', privateKey, NOTHING, SIGNERS_DOMAIN, KEY_BYTES);
   const text = encodeCanonical(authorisedFields, fields);

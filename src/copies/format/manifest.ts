@@ -17,10 +17,10 @@ import {
   seal,
 } from './sealed-object.ts';
 
-/** What an object contains. */
+/** Kinds of content. */
 export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
 
-/** Name, below the prefix, of the object that describes a copy to people. */
+/** Name of the object, below the prefix, that describes a copy to people. */
 export const COPY_NAME = 'mailkeep-copy';
 export const FOLDERS = {
   data: 'data/',
@@ -31,10 +31,9 @@ export const FOLDERS = {
 } as const;
 
 /**
- * Returns the mark (32 hexadecimal digits) by which a writer recognises the object of a closed segment. It reveals
- * nothing without the name key.
- *
- * @param identity with the hash of the segment's last commit, and a digest of its purged records, empty if it has none
+ * Returns the mark (32 hexadecimal digits) by which a writer recognises a closed segment's object. It reveals nothing
+ * without the name key.
+ * @param identity with the hash of the segment's last commit and a digest of its purged records, empty if none
  */
 export function segmentMark(
   nameKey: Buffer,
@@ -45,8 +44,7 @@ export function segmentMark(
 }
 
 /**
- * Returns the mark of an object that contains part of the open segment.
- *
+ * Returns the mark of an object that holds part of the open segment.
  * @param range offsets in the file of generation 1, with the hash of the last commit before `to`
  */
 export function tailMark(
@@ -61,7 +59,7 @@ export function tailMark(
   return mark(nameKey, ['tail', range.segment, range.from, range.to, range.endHash]);
 }
 
-/** Returns the mark of a commit, by which a writer finds a manifest's commit in its own chain. */
+/** Returns the mark of a commit, by which a writer locates a manifest's commit in its own chain. */
 export function commitMark(
   nameKey: Buffer,
   { number, hash }: { readonly number: number; readonly hash: string },
@@ -69,30 +67,30 @@ export function commitMark(
   return mark(nameKey, ['commit', number, hash]);
 }
 
-/** Returns a new name that contains a mark. Each attempt to write an object uses a new name. */
+/** Returns a new name with a mark. Every attempt to write an object uses a new name. */
 export function objectName(ofMark: string): string {
   return `${FOLDERS.data}${ofMark}${randomBytes(8).toString('hex')}`;
 }
 
-/** Undefined for names outside `data/`. */
+/** Returns undefined for names outside `data/`. */
 export function markOfName(name: string): string | undefined {
   return /^data\/([0-9a-f]{32})[0-9a-f]{16}$/.exec(name)?.[1];
 }
 
-/** Returns a new name. Manifest names sort by commit. */
+/** Returns a new name for a manifest. The names sort by commit. */
 export function manifestName(commit: number): string {
   const digits = String(commit).padStart(16, '0');
   return `${FOLDERS.manifests}${digits}-${randomBytes(16).toString('hex')}`;
 }
 
-/** Undefined for names outside `manifests/`. */
+/** Returns undefined for names outside `manifests/`. */
 export function commitOfName(name: string): number | undefined {
   const digits = /^manifests\/(\d{16})-[0-9a-f]{32}$/.exec(name)?.[1];
   const commit = Number(digits);
   return Number.isSafeInteger(commit) ? commit : undefined;
 }
 
-/** Directories of small objects with random names. */
+/** Directories that hold small objects with random names. */
 export type SmallFolder = 'keys' | 'signers' | 'settings';
 
 export function recipientName(folder: SmallFolder) {
@@ -100,19 +98,19 @@ export function recipientName(folder: SmallFolder) {
   return { name: `${FOLDERS[folder]}${id}`, id };
 }
 
-/** Undefined for names outside the directory. */
+/** Returns undefined for names outside the directory. */
 export function idOfName(folder: SmallFolder, name: string): string | undefined {
   const [, found, id] = /^(keys|signers|settings)\/([0-9a-f]{32})$/.exec(name) ?? [];
   return found === folder ? id : undefined;
 }
 
-/** HMAC-SHA256, truncated to 16 bytes. Fields are hexadecimal or numbers, so they contain no line breaks. */
+/** Returns an HMAC-SHA256, truncated to 16 bytes. No field contains a line break: all are hexadecimal or numbers. */
 function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
   const text = `mailkeep copy name 1\n${fields.join('\n')}\n`;
   return createHmac('sha256', nameKey).update(text, 'utf8').digest('hex').slice(0, 32);
 }
 
-/** Enough for 8 TiB of segments. */
+/** Sufficient for 8 TiB of segments. */
 export const MAX_OBJECTS = 2 ** 17;
 const MAX_FORMAT = 4096;
 const count = z.custom<number>(isCount);
@@ -121,16 +119,16 @@ const digest = z.custom<string>(isHash);
 const secretManifest = z
   .strictObject({
     archiveId: hexText(8),
-    /** The text of the archive's FORMAT file. */
+    /** Text of the archive's FORMAT file. */
     format: z.string().max(MAX_FORMAT),
-    /** The last commit. `time` is in milliseconds since 1970. */
+    /** Last commit. `time` is in milliseconds since 1970. */
     commit: z.strictObject({ number: count, hash: digest, time: count }),
-    /** Starts with segment 1 and has no gaps. */
+    /** Consecutive segments, starting with segment 1. */
     segments: z
       .array(z.strictObject({ name: z.string(), segment: count }))
       .max(MAX_OBJECTS)
       .refine((all) => all.every(({ segment }, index) => segment === index + 1)),
-    /** Parts of the next segment's generation 1 file, from its first byte and without gaps. */
+    /** Consecutive parts of the next segment's generation 1 file, starting with its first byte. */
     tail: z
       .array(z.strictObject({ name: z.string(), segment: count, from: count, to: count }))
       .max(MAX_OBJECTS)
@@ -144,7 +142,7 @@ function readSecretManifest(bytes: Buffer): SecretManifest | undefined {
   return secretManifest.safeParse(parseJson(bytes.toString('utf8'))).data;
 }
 
-/** Returns whether both parts of a manifest have the same commit and objects. */
+/** Returns whether the clear and the encrypted part have the same commit and objects. */
 function agrees(
   { commit, segments, tail }: SecretManifest,
   clear: { readonly commit: number; readonly objects: readonly { readonly name: string }[] },
@@ -165,15 +163,15 @@ const clearFields = z.strictObject({
   copy: z.string(),
   name: z.string(),
   commit: count,
-  /** Number of this manifest within its copy, starting at 0. */
+  /** Sequence number of this manifest within the copy, starting at 0. */
   sequence: count,
-  /** When it was written, milliseconds since 1970. */
+  /** Creation time, milliseconds since 1970. */
   time: count,
-  /** SHA-256 of the previous manifest's bytes. Null for the first manifest. */
+  /** SHA-256 of the previous manifest's bytes; null for the first manifest. */
   previous: digest.nullable(),
   /** From `commitMark`. */
   chain: hexText(16),
-  /** Sorted by name. Lengths and hashes are those of the stored bytes. */
+  /** Sorted by name. Lengths and hashes refer to the stored bytes. */
   objects: z
     .array(
       z.strictObject({
@@ -189,25 +187,25 @@ const clearFields = z.strictObject({
 });
 type ClearFields = z.output<typeof clearFields>;
 
-/** The part of a manifest that can be read without a key. */
+/** The part of a manifest that is readable without a key. */
 export interface ClearManifest
   extends Omit<ClearFields, 'mailkeep' | 'copy' | 'sealed' | 'signature'> {
   readonly sealed: Buffer;
-  /** SHA-256 of all bytes, which the next manifest will contain. */
+  /** SHA-256 of all bytes, to be recorded in the next manifest. */
   readonly sha256: string;
   readonly signer: Buffer;
 }
 
 export interface ManifestInput
   extends Pick<ClearManifest, 'sequence' | 'time' | 'previous' | 'chain'> {
-  /** In any order. */
+  /** Not sorted. */
   readonly objects: readonly Readonly<ClearFields['objects'][number]>[];
   readonly secret: SecretManifest;
 }
 
 export const MAX_MANIFEST_BYTES = 64 * 1024 * 1024;
 const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
-/** The end of a manifest. Keys are sorted, so the signature can be cut out before parsing. */
+/** Matches the signature near the end. Keys are sorted, so it can be cut out before parsing. */
 const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
 const MAX_END = 160;
 
@@ -250,7 +248,7 @@ export async function encodeManifest(
   return canonicalBytes({ ...fields, signature });
 }
 
-/** Returns the clear part, which is parsed only once a trusted signature is found. @throws `copy-manifest-damaged` */
+/** Finds a trusted signature, and only then parses and returns the clear part. @throws `copy-manifest-damaged` */
 export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): ClearManifest {
   const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });
@@ -277,9 +275,9 @@ export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): C
 }
 
 /**
- * Returns the encrypted part of a manifest.
- *
- * @throws `copy-manifest-damaged` if it contradicts the clear part; `copy-object-damaged`, `copy-key-unknown`
+ * Decrypts a manifest.
+ * @throws `copy-manifest-damaged` if the encrypted part contradicts the clear part; `copy-object-damaged`,
+ * `copy-key-unknown`
  */
 export async function openManifest(
   manifest: ClearManifest,
@@ -317,15 +315,15 @@ const signedSettings = z.strictObject({
   mailkeep: z.literal(SETTINGS_MARK),
   copy: z.string(),
   id: z.string(),
-  /** Number of these settings within their copy, starting at 0. */
+  /** Sequence number of these settings within the copy, starting at 0. */
   sequence: count,
-  /** Lets a writer, which cannot open settings, recognise equal ones. */
+  /** Identifies equal settings for a writer, which cannot open them. */
   mark: hexText(16),
   sealed: base64(),
 });
 const settingsFields = signedSettings.extend({ signature: base64(64) });
 
-/** The clear part of settings, which are encrypted and signed like a manifest. */
+/** The clear part of settings, which are encrypted and signed like manifests. */
 export interface ClearSettings
   extends Readonly<Pick<z.output<typeof signedSettings>, 'sequence' | 'mark' | 'sealed'>> {
   readonly name: string;
@@ -349,7 +347,7 @@ export async function encodeSettings(
   return { name, bytes: encodeCanonical(settingsFields, { ...fields, signature }) };
 }
 
-/** Parses the clear part of an object below `settings/`. @throws `copy-manifest-damaged` unless a trusted key signed it */
+/** Parses the clear part of settings. @throws `copy-manifest-damaged` unless a trusted key signed it */
 export function decodeSettings({ name, bytes }: KeyObject, trusted: Trusted): ClearSettings {
   const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });

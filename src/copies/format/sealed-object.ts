@@ -21,27 +21,27 @@ import type { ObjectKind } from './manifest.ts';
 const TAG_BYTES = 16;
 const NONCE_BYTES = 12;
 const ALGORITHM = 'aes-256-gcm';
-/** For keys that encrypt only one text. */
+/** Nonce for keys that encrypt a single text. */
 const ONLY_NONCE = Buffer.alloc(NONCE_BYTES);
 
-/** All encryption happens here. Never use the same key and nonce together twice. */
+/** All encryption takes place here. Never reuse a combination of key and nonce. */
 function encryption(key: Buffer, nonce: Buffer, bound: Buffer): CipherGCM {
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   return cipher.setAAD(bound);
 }
 
-/** Returns the cipher of a chunk. Each key belongs to one object, so it encrypts each chunk index once. */
+/** Returns the cipher for a chunk. Each key belongs to a single object, so it encrypts each index only once. */
 export function chunkEncryption(key: Buffer, index: number, last: boolean, bound: Buffer) {
   return encryption(key, chunkNonce(index, last), bound);
 }
 
-/** Encrypts the only text that a key is used for, and appends the tag. */
+/** Encrypts the only text for which a key is used. Appends the tag. */
 export function encryptOnce(key: Buffer, text: Uint8Array, bound: Buffer): Buffer {
   const cipher = encryption(key, ONLY_NONCE, bound);
   return Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Reverses `encryptOnce`. Undefined if the bytes are not authentic. */
+/** Reverses `encryptOnce`. Returns undefined if the bytes are not authentic. */
 export function decryptOnce(key: Buffer, sealed: Buffer, bound: Buffer): Buffer | undefined {
   return decryption(key, ONLY_NONCE, bound, sealed);
 }
@@ -55,13 +55,13 @@ function decryption(key: Buffer, nonce: Buffer, bound: Buffer, sealed: Buffer): 
   try {
     decipher.final();
   } catch {
-    // Only the comparison of the tag can fail here.
+    // The only possible failure is a wrong tag.
     return undefined;
   }
   return text;
 }
 
-/** An 11-byte counter, then a byte that is 1 in the last chunk, so that no chunk can be omitted, moved or added. */
+/** An 11-byte counter, then a byte that is 1 in the last chunk, so chunks cannot be omitted, moved or added. */
 function chunkNonce(index: number, last: boolean): Buffer {
   const nonce = Buffer.alloc(NONCE_BYTES);
   nonce.writeUIntLE(index, 0, 6);
@@ -69,7 +69,7 @@ function chunkNonce(index: number, last: boolean): Buffer {
   return nonce;
 }
 
-/** DER bytes before the 32 key bytes (RFC 8410). */
+/** DER encoding that precedes the 32 key bytes (RFC 8410). */
 const PUBLIC_PREFIX = Buffer.from('302a300506032b656e032100', 'hex');
 const PRIVATE_PREFIX = Buffer.from('302e020100300506032b656e04220420', 'hex');
 
@@ -85,7 +85,7 @@ export function publicKeyOf(privateKey: Buffer): Buffer {
   return rawPublic(createPublicKey(privateObject(privateKey)));
 }
 
-/** Undefined for a public key of small order (RFC 7748, 6.1), which none of our keys has. */
+/** Returns undefined for a public key of small order (RFC 7748, 6.1). None of our keys has one. */
 function sharedSecret(privateKey: Buffer, publicKey: Buffer): Buffer | undefined {
   try {
     return diffieHellman({
@@ -110,22 +110,22 @@ function rawPublic(key: KeyObject): Buffer {
   return key.export({ type: 'spki', format: 'der' }).subarray(PUBLIC_PREFIX.length);
 }
 
-/** A writer's keys, which cannot open what they seal. */
+/** A writer's keys, which cannot open what they have sealed. */
 export interface SealingKey {
   /** 16 bytes. */
   readonly copyId: Buffer;
-  /** X25519, 32 bytes. */
+  /** X25519 key, 32 bytes. */
   readonly publicKey: Buffer;
 }
 
 export interface OpeningKey {
   /** 16 bytes. */
   readonly copyId: Buffer;
-  /** X25519, 32 bytes each, newest first: several after a rotation. */
+  /** X25519 keys, 32 bytes each, newest first. Rotations add keys. */
   readonly privateKeys: readonly Buffer[];
 }
 
-/** An object's kind and name, to which its encryption is bound. */
+/** Kind and name of an object, to which its encryption is bound. */
 export interface ObjectIdentity {
   readonly kind: ObjectKind;
   readonly name: string;
@@ -139,27 +139,27 @@ const KINDS: Readonly<Record<ObjectKind, number>> = {
   manifest: 3,
   settings: 4,
 };
-/** Offsets of header fields; see the table in docs/copy-format.md. */
+/** Offsets of the header's fields; see the table in docs/copy-format.md. */
 const AT = { version: 4, kind: 5, zeros: 6, copyId: 8, keyId: 24, ephemeral: 32, wrapped: 64 };
 export const HEADER_BYTES = AT.wrapped + KEY_BYTES + TAG_BYTES;
 const DOMAIN = Buffer.from('mailkeep copy 1\n', 'utf8');
 const NOTHING = Buffer.alloc(0);
 
-/** A header and the key for its chunks. */
+/** An object's header, and the key for its chunks. */
 interface ObjectKey {
   readonly header: Buffer;
-  /** AES-256 key, used for this object only. */
+  /** AES-256 key for this object only. */
   readonly key: Buffer;
   /** SHA-256 of the header, to which every chunk is bound. */
   readonly bound: Buffer;
 }
 
-/** Returns the ID of a copy's public key: the first 8 bytes of its SHA-256. */
+/** Returns the ID of a copy's public key, the first 8 bytes of its SHA-256. */
 export function keyIdOf(publicKey: Buffer): Buffer {
   return hash('sha256', publicKey, 'buffer').subarray(0, 8);
 }
 
-/** Returns the ID (hex) of the key that an object was encrypted for, from its header. */
+/** Returns the ID (hex) of the key for which an object was encrypted, from its header. */
 export function keyIdIn(sealed: Buffer): string {
   return sealed.subarray(AT.keyId, AT.ephemeral).toString('hex');
 }
@@ -183,8 +183,7 @@ export function newObjectKey({ copyId, publicKey }: SealingKey, about: ObjectIde
 }
 
 /**
- * Returns the key for the object with this header.
- *
+ * Returns the key for an object, given its header.
  * @throws `copy-object-damaged`, `copy-key-unknown`
  */
 function readObjectKey(opening: OpeningKey, about: ObjectIdentity, header: Buffer): ObjectKey {
@@ -204,7 +203,7 @@ function readObjectKey(opening: OpeningKey, about: ObjectIdentity, header: Buffe
     const recipient = publicKeyOf(privateKey);
     const isNamed = keyIdOf(recipient).equals(keyId);
     const key = unwrapped(privateKey, recipient, about, header);
-    // It opens although the header names another key, so the header was changed.
+    // It opens although the header names another key, so the header must have been changed.
     if (key !== undefined && !isNamed) throw damaged('header');
     if (key !== undefined) return { header, key, bound: boundTo(header) };
     known ||= isNamed;
@@ -227,7 +226,7 @@ function unwrapped(
     : decryptOnce(wrapping, header.subarray(AT.wrapped), NOTHING);
 }
 
-/** Returns the key that encrypts one object's key. Like the ephemeral key, it is used once. */
+/** Returns the key that encrypts one object's key. It is used once, like the ephemeral key. */
 function wrappingKey(
   privateKey: Buffer,
   publicKey: Buffer,
@@ -251,19 +250,19 @@ function boundTo(header: Buffer): Buffer {
   return hash('sha256', header, 'buffer');
 }
 
-/** Length of every chunk except the last. */
+/** Length of all chunks except the last. */
 export const CHUNK_BYTES = 1024 * 1024;
-/** Length of the field that precedes the content and holds its length. */
+/** Length of the field before the content, which contains the content's length. */
 const LENGTH_BYTES = 8;
 const PADDED_TO = 64 * 1024;
 const ZEROS = Buffer.alloc(PADDED_TO);
 
-/** Returns the length of content including its length field and padding. */
+/** Returns the length of content with its length field and padding. */
 function framedLength(length: number): number {
   return Math.ceil((LENGTH_BYTES + length) / PADDED_TO) * PADDED_TO;
 }
 
-/** Returns the length of a sealed object. Without a key, nothing else reveals the length of its content. */
+/** Returns the length of a sealed object. Without a key, this is the only hint at the length of its content. */
 export function sealedLength(length: number): number {
   const framed = framedLength(length);
   return HEADER_BYTES + framed + Math.ceil(framed / CHUNK_BYTES) * TAG_BYTES;
@@ -271,15 +270,14 @@ export function sealedLength(length: number): number {
 
 interface Sealed {
   readonly length: number;
-  /** Can be read only once. A retry must seal again, which creates a new key. */
+  /** Readable only once. A retry must seal the content again, with a new key. */
   readonly bytes: AsyncIterable<Buffer>;
-  /** Returns the hexadecimal SHA-256 of all bytes, once they have been read. */
+  /** Returns the SHA-256 of all bytes in hexadecimal. Available after they have been read. */
   readonly sha256: () => string;
 }
 
 /**
- * Seals bytes for a copy as a stream. Closes `plain` if the reader stops early.
- *
+ * Seals bytes for a copy, as a stream. Closes `plain` if the reader stops early.
  * @param length of `plain`; `bytes` throws `copy-source-changed` if it differs
  */
 export function seal(
@@ -355,9 +353,8 @@ async function* framed(
 }
 
 /**
- * Opens an object of a copy. Yields only authentic bytes, but the object may be truncated unless the stream ends
- * without an error. Opening does not prove who sealed it: compare its SHA-256 with the manifest's.
- *
+ * Opens an object of a copy. Yields only authentic bytes, which are complete only if the stream ends without an error.
+ * Does not prove who sealed the object, so compare its SHA-256 with the manifest's.
  * @throws `copy-object-damaged`, `copy-key-unknown`
  */
 export async function* open(
@@ -378,7 +375,7 @@ export async function* open(
       chunks = new Chunks(opening, about, header);
     }
     while (at < piece.length) {
-      // More bytes follow, so this full chunk is not the last.
+      // More bytes follow, so this full chunk cannot be the last.
       if (chunks.isFull) yield chunks.opened(false);
       at += chunks.fill(piece, at);
     }
@@ -394,7 +391,7 @@ class Chunks {
   readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES + TAG_BYTES);
   #filled = 0;
   #index = 0;
-  /** Remaining bytes of content and of framed content, according to the length in the first chunk. */
+  /** Remaining bytes of content, and of framed content, according to the length in the first chunk. */
   #contentLeft = 0;
   #framedLeft = 0;
 
@@ -409,7 +406,7 @@ class Chunks {
     return this.#filled === this.#buffer.length;
   }
 
-  /** Takes bytes from a piece, starting at an offset, and returns how many. */
+  /** Copies bytes from a piece, starting at an offset. Returns their number. */
   fill(piece: Uint8Array, at: number): number {
     const part = piece.subarray(at, at + this.#buffer.length - this.#filled);
     this.#buffer.set(part, this.#filled);
@@ -445,7 +442,7 @@ class Chunks {
       decryption(this.#key, chunkNonce(this.#index, asLast), this.#bound, sealed);
     const text = decrypt(last);
     if (text !== undefined) return text;
-    // The chunk is damaged either way. This only finds out how.
+    // The chunk is damaged in any case. This only determines how.
     if (decrypt(!last) === undefined) throw damaged(this.#about, 'chunk');
     throw damaged(this.#about, last ? 'cut' : 'appended');
   }
@@ -466,7 +463,7 @@ export function base64(length?: number) {
   });
 }
 
-/** Returns a schema for this many bytes as lower-case hexadecimal digits. */
+/** Returns a schema for a number of bytes in lower-case hexadecimal. */
 export function hexText(bytes: number) {
   return z
     .string()
@@ -482,8 +479,8 @@ export function hex(length: number) {
 }
 
 /**
- * Parses canonical JSON. Undefined if the bytes exceed `most`, do not match the schema or are not canonical, so that no
- * byte can change unnoticed.
+ * Parses canonical JSON, so that no byte can change unnoticed. Returns undefined if the bytes exceed `most`, do not
+ * match the schema or are not canonical.
  */
 export function readCanonical<S extends z.ZodType>(
   schema: S,
@@ -507,7 +504,7 @@ export function canonicalBytes(value: unknown): Buffer {
 /** Signs bytes (Ed25519, 64 bytes). */
 export type Sign = (bytes: Buffer) => Buffer;
 
-/** Maximum bytes of the object `mailkeep-copy`. */
+/** Maximum size of `mailkeep-copy`, in bytes. */
 export const MAX_FILE_BYTES = 4 * 1024;
 const MARK = 'copy 1';
 const COPY_FILE_DOMAIN = Buffer.from('mailkeep copy file 1\n', 'utf8');
@@ -521,10 +518,10 @@ const signedFile = z.strictObject({
   signer: base64(KEY_BYTES),
 });
 const copyFile = signedFile.extend({ signature: base64(64) });
-/** Matches what any version writes. */
+/** Matches the output of all versions. */
 const anyCopyFile = z.record(z.string(), z.string());
 
-/** The content of the object `mailkeep-copy`. Anyone with write access can replace it, so no key is taken from it. */
+/** Content of the object `mailkeep-copy`. Anyone with write access can replace it, so no key is taken from it. */
 interface CopyFile {
   readonly copyId: Buffer;
   readonly publicKey: Buffer;
@@ -538,8 +535,7 @@ export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Si
 }
 
 /**
- * Parses the object. Its signature proves that it is intact, not who made it.
- *
+ * Parses the object. Its signature proves that it is intact, but not who wrote it.
  * @throws `copy-file-damaged`
  */
 export function decodeCopyFile(bytes: Buffer): CopyFile {
@@ -549,7 +545,7 @@ export function decodeCopyFile(bytes: Buffer): CopyFile {
   if (fields === undefined) throw damaged('shape');
   const { mailkeep = '' } = fields;
   if (mailkeep !== MARK) {
-    // A single flipped bit can turn our version into another.
+    // A flipped bit can turn our version into another.
     if (isSigned({ ...fields, mailkeep: MARK }) || !/^copy [1-9]\d{0,9}$/.test(mailkeep)) {
       throw damaged('shape');
     }
