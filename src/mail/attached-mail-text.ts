@@ -5,8 +5,8 @@ import { DEFAULT_LIMITS } from './extraction.ts';
 import { isListed, type LeafHandler, type LeafInfo, parseTree } from './part-tree.ts';
 
 /**
- * Adds an attached message's text: its subject, people and body, the messages attached to it, and its other
- * attachments. Attachments of deeper messages are skipped.
+ * Adds the text of an attached message: subject, people, body, nested messages and other attachments. Skips the
+ * attachments of deeper messages.
  *
  * @param read adds the text of an attachment
  * @throws Unreadable `malformed`
@@ -41,9 +41,9 @@ export async function mailText(
 }
 
 /**
- * Returns a message's listed attachments, or only the one with this number. Skips those larger than `maxBytes`.
+ * Returns a message's listed attachments, or just attachment number `only`. Skips those larger than `maxBytes`.
  *
- * @throws Unreadable `too-large` or `malformed` if there is no attachment `only`
+ * @throws Unreadable if attachment `only` is `too-large`, or missing (`malformed`)
  */
 export async function attachmentsIn(
   source: Iterable<Buffer> | AsyncIterable<Buffer>,
@@ -63,7 +63,7 @@ export async function attachmentsIn(
       content: null,
       sink: (chunk) => {
         leaf.size += chunk.length;
-        // The decoder may reuse the buffer that this chunk is a view of.
+        // The decoder may reuse this chunk's buffer.
         if (leaf.size <= maxBytes) leaf.chunks.push(Buffer.from(chunk));
         return undefined;
       },

@@ -15,17 +15,15 @@ export type ToWorker =
   | PieceMessage;
 
 export type FromWorker =
-  /**
-   * Asks for the next piece of the source. The worker sends the first request once it has loaded the code for the form.
-   */
+  /** Requests the next piece of the source. The worker first loads the code for the attachment's form. */
   | { readonly kind: 'next' }
-  /** `worn` asks for a new worker, because this one uses too much memory or its parser may still be running. */
+  /** `worn` requests a new worker: this one uses too much memory, or its parser may still be running. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
 
 /** Interval between memory checks while an attachment is being read. */
 const WATCH_MS = 10;
 
-/** Reads attachments in one worker thread, which starts on demand and is replaced if it has been terminated. */
+/** Reads attachments in a worker thread that starts on demand and is replaced once terminated. */
 export function openAttachmentExtractor(
   options: {
     readonly limits?: Partial<AttachmentLimits>;
@@ -89,7 +87,7 @@ class AttachmentThread {
       // Warnings that a parser prints must not reach the terminal.
       { name: 'mailkeep-attachments', file, data, heap: limits, silent: true },
       {
-        // Limits apply only from here on: terminating a thread while it loads would look like a failed start.
+        // Apply limits only from here on: terminating a thread while it loads would look like a failed start.
         started: () => this.#guard(),
         message: (message) => this.#receive(message),
         ended: (end) => this.#ended(end),

@@ -24,7 +24,7 @@ const port = openThreadPort<ToWorker, FromWorker>((message) => {
       .then((outcome) => port.send({ kind: 'outcome', outcome, worn: isSpent(outcome) }));
 });
 
-/** True if this thread must not read another attachment. `pdfText` explains why for bombs. */
+/** Reports whether this thread must not read another attachment. For bombs, `pdfText` explains why. */
 function isSpent(outcome: AttachmentOutcome): boolean {
   const bomb = outcome.status === 'failed' && outcome.reason === 'bomb';
   return bomb || needsReplacement(limits.wornBytes);

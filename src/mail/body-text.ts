@@ -9,14 +9,14 @@ import {
   type Part,
 } from './part-tree.ts';
 
-/** UTF-16 units of each text to compare. */
+/** UTF-16 units to compare per text. */
 const COMPARED_CHARS = 256 * 1024;
-/** Consecutive punctuation characters allowed within a word, as in `48.20`, `77-9921` and addresses. */
+/** Maximum run of punctuation within a word, for example in `48.20`, `77-9921` or an address. */
 const SIGNS_INSIDE = 3;
 
 /**
- * Returns the words of a text that the other texts lack, each with its neighbours so that phrase searches find them.
- * `isMost` tells whether they make up more than half. Ignores case, spacing and line breaks. Linear.
+ * Returns the words missing from the other texts, with their neighbours so that phrase searches match. `isMost` is true
+ * if they make up more than half of the text. Ignores case, spacing and line breaks. Runs in linear time.
  */
 function newWords(text: string, others: readonly string[]) {
   const known = new Set<number>();
@@ -26,7 +26,7 @@ function newWords(text: string, others: readonly string[]) {
   }
   const compared = truncateText(text, COMPARED_CHARS);
   const lower = compared.toLowerCase();
-  // Some capitals have no single lower-case letter.
+  // Some capitals become several characters in lower case.
   const shown = lower.length === compared.length ? compared : lower;
   const starts: number[] = [];
   const ends: number[] = [];
@@ -53,9 +53,9 @@ function newWords(text: string, others: readonly string[]) {
 type TakeUnit = (hash: number, start: number, end: number) => void;
 
 /**
- * Finds the words in text. In scripts without spaces, finds each pair of adjacent characters instead.
+ * Splits text into words. In scripts without spaces, yields each pair of adjacent characters instead.
  *
- * @param isWrapped true if lines may break between any two characters of such a script
+ * @param isWrapped true if lines can break between any two characters of such a script
  */
 function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
   let start = -1;
@@ -89,12 +89,12 @@ function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
   close();
 }
 
-/** Thirty bits, which fit a small integer; collisions within a message are rare. */
+/** Returns a 30-bit hash, which fits in a small integer. Collisions within a message are rare. */
 function mixHash(hash: number, code: number): number {
   return (Math.imul(hash, 0x01000193) ^ code) & 0x3fffffff;
 }
 
-/** Letters, digits and marks, approximately: everything beyond ASCII except common punctuation. */
+/** Letters, digits and marks. Approximate: includes all non-ASCII except common punctuation. */
 function isWordUnit(code: number): boolean {
   if (code < 0x80)
     return (
@@ -105,7 +105,7 @@ function isWordUnit(code: number): boolean {
   return code >= 0xc0 && (code < 0x2000 || code > 0x2bff) && (code < 0xfe00 || code > 0xff0f);
 }
 
-/** Scripts without spaces or with agglutinated words. See `UNSPACED` in normalise.ts. */
+/** Reports whether a script lacks spaces or agglutinates words. See `UNSPACED` in normalise.ts. */
 function isUnspaced(code: number): boolean {
   if (code < 0x0e00) return false;
   return (
@@ -123,13 +123,13 @@ interface Piece {
   readonly leaf: Leaf<LeafContent>;
 }
 
-/** HTML with inline images may be this many times longer than the text kept. */
+/** Factor by which HTML can exceed the length of the text kept, because of inline images. */
 const RAW_HTML = 4;
 
 /**
- * Returns the text of all bodies under a part. In a multipart/alternative, plain text comes first. The HTML follows if
- * it has far more words, as in a newsletter whose plain text is "Your program cannot show this message". For the index
- * (`short` links), words found only in the HTML are always added, since users of other mail programs saw them.
+ * Returns the text of all bodies under a part. In a multipart/alternative, plain text comes first. HTML follows if it
+ * has far more words, for example if the plain text is just "Your program cannot show this message". The index (`short`
+ * links) also includes words found only in the HTML, since other mail programs display them.
  */
 export function bodyText(
   root: Part<LeafContent>,
@@ -155,7 +155,7 @@ export function bodyText(
   const textOf = ({ kind, leaf }: Piece): string => {
     if (leaf.content.cut) cut = true;
     const isMarkup = kind === 'html' || /html/.test(leaf.info.contentType);
-    // One extra character reveals whether the text was cut.
+    // Read one extra character to detect truncation.
     const raw = leafText(leaf.info, leaf.content, (isMarkup ? RAW_HTML : 1) * limits.bodyChars + 1);
     if (!isMarkup)
       return kind === 'plain' ? raw : (formattedText(raw, leaf.info.contentType) ?? raw);
@@ -196,7 +196,7 @@ function toPiece(leaf: Leaf<LeafContent>): Piece | null {
   return kind === null ? null : { kind, leaf };
 }
 
-/** Returns the text of a multipart/alternative, leaving out forms that a better one replaces. */
+/** Returns the text of a multipart/alternative, omitting forms superseded by a better one. */
 function alternative(
   part: Part<LeafContent>,
   textOf: (piece: Piece) => string,
@@ -223,7 +223,7 @@ function collectPieces(part: Part<LeafContent>): Piece[] {
   return piece === null ? [] : [piece];
 }
 
-/** Returns the other form if it has far more words, otherwise (for the index only) just the words that it adds. */
+/** Returns the other form if it has far more words, otherwise (for the index) just the words it adds. */
 function addedText(texts: readonly string[], other: string, isForIndex: boolean): string[] {
   const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
   if (isMost || texts.every((one) => one === '')) return [other];

@@ -3,7 +3,7 @@ import iconv from 'iconv-lite';
 
 type Decode = (bytes: Buffer) => string;
 
-/** Charsets that iconv-lite lacks, by lower-case name without separators. */
+/** Charsets missing from iconv-lite, by lower-case name without separators. */
 const DECODERS: Readonly<Record<string, Decode>> = {
   iso2022: decodeIso2022,
   hz: decodeHz,
@@ -34,8 +34,8 @@ function decodeTable(characters: string): Decode {
   };
 }
 
-/** Escape sequences, shifts and line feeds: every place where ISO 2022 may switch character sets. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is searched for
+/** Escape sequences, shifts and line feeds, where ISO 2022 can switch character sets. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the search is for control characters
 const SHIFTS = /\x1b(?:\$[@AB]|\$[()*+][@-Z]|[(.][@-Z]|N[\s\S])|[\x0e\x0f\n]/g;
 
 interface CodedSet {
@@ -48,7 +48,7 @@ const JIS: CodedSet = { charset: 'euc-jp', width: 2 };
 const KATAKANA: CodedSet = { charset: 'shift_jis', width: 1 };
 const KOREAN: CodedSet = { charset: 'euc-kr', width: 2 };
 const CHINESE: CodedSet = { charset: 'gbk', width: 2 };
-/** Character sets by the bytes after ESC. Null stands for ASCII, or a variant that differs in two characters. */
+/** Character sets by the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
 const SETS: Readonly<Record<string, CodedSet | null>> = {
   ...{ '(B': null, '(J': null, '(I': KATAKANA, $B: JIS, '$@': JIS, '$(B': JIS, '$(@': JIS },
   // JIS X 0213; most of its characters are also in JIS X 0208.
@@ -61,13 +61,13 @@ const SETS: Readonly<Record<string, CodedSet | null>> = {
 };
 
 /**
- * Decodes every profile of ISO 2022 that mail uses: ISO-2022-JP and its extensions (RFC 1468, 1554, 2237), cp50220 to
+ * Decodes all ISO 2022 profiles found in mail: ISO-2022-JP and its extensions (RFC 1468, 1554, 2237), cp50220 to
  * cp50222, ISO-2022-KR (RFC 1557), and ISO-2022-CN without CNS 11643 (RFC 1922).
  */
 function decodeIso2022(bytes: Buffer): string {
   const source = bytes.toString('latin1');
   let plain: CodedSet | null = null;
-  // Until a set is designated, only the Japanese profiles shift, to katakana.
+  // Before a set is designated, only Japanese profiles shift, and only to katakana.
   let shifted: CodedSet | null = KATAKANA;
   let single: CodedSet | null = null;
   let isShifted = false;
@@ -97,7 +97,7 @@ function decodeIso2022(bytes: Buffer): string {
   return text;
 }
 
-/** Decodes 7-bit codes of a set, ignoring the eighth bit. If there is no set, 8-bit codes are stray Japanese. */
+/** Decodes a set's 7-bit codes, ignoring the eighth bit. Without a set, treats 8-bit codes as stray Japanese. */
 function decodeCodes(codes: string, set: CodedSet | null): string {
   if (set === null)
     return codes.replace(/[\x80-\xff]+/g, (stray) =>
@@ -133,7 +133,7 @@ const FINALS = 'ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇ�
 const FIRST_VOWEL = 0x314f;
 const FIRST_SYLLABLE = 0xac00;
 
-/** Decodes Korean text in the encoding of KS X 1001, annex 3, which uses five bits for each part of a syllable. */
+/** Decodes Johab (KS X 1001, annex 3), a Korean encoding with five bits for each part of a syllable. */
 function decodeJohab(bytes: Buffer): string {
   let text = '';
   for (let i = 0; i < bytes.length; i++) {
@@ -152,7 +152,7 @@ function syllable(code: number): string | undefined {
   const initial = ((code >> 10) & 31) - 2;
   const vowelBits = (code >> 5) & 31;
   const finalBits = code & 31;
-  // Each group of eight skips two codes, and the finals skip one.
+  // Each group of eight skips two codes; the finals skip one.
   const vowel = vowelBits === 2 ? -1 : vowelBits - 3 - 2 * (vowelBits >> 3);
   const final = finalBits - 1 - (finalBits > 0x11 ? 1 : 0);
   const isVowel = (vowelBits & 7) > 1 && vowel < 21;
@@ -165,7 +165,7 @@ function syllable(code: number): string | undefined {
   return final === 0 ? '\u3000' : FINALS[final - 1];
 }
 
-/** Returns a symbol or a Chinese character. They follow the order of KS X 1001. */
+/** Returns a symbol or Chinese character. Both follow the order of KS X 1001. */
 function otherJohab(lead: number, trail: number): string | undefined {
   const row = lead < 0xe0 ? 2 * (lead - 0xd9) : 2 * lead - 0x197;
   const cell = trail < 0x91 ? trail - 0x31 : trail - 0x43;
@@ -185,8 +185,8 @@ function expandTable(characters: string): string {
 }
 
 /**
- * Single-byte charsets that iconv-lite lacks, by name without separators. For an EBCDIC charset, the string contains
- * the characters between the controls and the last code; for any other, those after ASCII.
+ * Single-byte charsets missing from iconv-lite, by name without separators. EBCDIC strings list the characters between
+ * the controls and the last code; other strings list those after ASCII.
  */
 const TABLES: Readonly<Record<string, string>> = {
   cp037:
@@ -217,8 +217,8 @@ const C1 = /[\u0080-\u009f]/;
 
 /**
  * Decodes bytes in the charset that the mail declares. Drops nothing: invalid bytes become U+FFFD. If the charset is
- * unknown or missing, valid UTF-8 is decoded as such and anything else as windows-1252. Removes NULs, since the text
- * goes to SQLite and terminals.
+ * unknown or missing, decodes valid UTF-8 as such and anything else as windows-1252. Removes NULs, since the text goes
+ * to SQLite and terminals.
  *
  * @param charset the label in the mail
  */
@@ -226,9 +226,7 @@ export function decodeText(bytes: Buffer, charset: string | null): string {
   return withoutNul(decodeNamed(bytes, charsetKey(charset), 'windows-1252'));
 }
 
-/**
- * Like `decodeText`, for HTML and XML. Bytes that have no label and are not UTF-8 use the document's own declaration.
- */
+/** Like `decodeText`, for HTML and XML. Unlabelled bytes that are not UTF-8 use the document's own declaration. */
 export function decodeMarkup(bytes: Buffer, charset: string | null): string {
   const key = charsetKey(charset);
   if (key !== UNTOLD) return decodeText(bytes, charset);
@@ -239,7 +237,7 @@ export function decodeMarkup(bytes: Buffer, charset: string | null): string {
     : decodeText(bytes, charset);
 }
 
-/** Bytes at the start of a document that are searched for its charset. Browsers search 1,024. */
+/** Bytes at the start of a document to search for its charset. Browsers search 1,024. */
 const HEAD_BYTES = 4096;
 
 function documentCharset(bytes: Buffer): string | null {
@@ -250,7 +248,7 @@ function documentCharset(bytes: Buffer): string | null {
   return named?.[1] ?? null;
 }
 
-/** Key for labels that name no charset: such bytes are UTF-8 or, in old mail, the Western charset. */
+/** Key for labels that identify no charset. The bytes are UTF-8 or, in old mail, the Western charset. */
 const UNTOLD = '';
 const UNTOLD_KEYS =
   /^(?:|utf8.*|cp65001|unicode[12]\d*utf8|xunicode20utf8|utf|u8|(?:us)?ascii.*|cp367|ibm367|csascii|iso646.*|646|isoir6|ansix34.*|ansi|us|unknown.*|xunknown|[78]bit|x?binary|default|none|null|text|autodetect|xautodetect|auto|xuserdefined|charset|base64|quotedprintable|hex)$/;
@@ -307,7 +305,7 @@ function each(name: string, aliases: string): [string, string][] {
   return aliases.split(' ').map((alias) => [alias, name]);
 }
 
-/** Cached keys of recent labels. Mail has few distinct ones. */
+/** Cached keys of recent labels. Few labels in mail are distinct. */
 const recent = new Map<string, string>();
 const RECENT_LABELS = 500;
 
@@ -322,7 +320,7 @@ function charsetKey(label: string | null): string {
   return key;
 }
 
-/** Labels come with comments, quotes, odd spelling, the parameter's name, or additional names. */
+/** Parses a label despite comments, quotes, odd spelling, the parameter's name or extra names. */
 function parseLabel(label: string): string {
   const named = label
     .replace(/\([^()]*\)?/g, ' ')
@@ -341,7 +339,7 @@ function parseLabel(label: string): string {
   return UNTOLD;
 }
 
-/** Returns the keys of a numbered code page, or of a part of ISO 8859, in any vendor's spelling. */
+/** Returns possible keys for a numbered code page or ISO 8859 part in any vendor's spelling. */
 function numericKeys(key: string): string[] {
   const page =
     /^x?(?:cs)?(?:ms|microsoft)?(?:windows|win|cp|ibm|ms|dos|pc|oem|codepage|ansi)(?:cp)?0*(\d{3,5})/.exec(
@@ -358,17 +356,17 @@ function canonicalKey(key: string): string | null {
   return rareDecoder(name) !== null || iconv.encodingExists(name) ? name : null;
 }
 
-/** @param fallback charset for bytes that have no label and are not UTF-8 */
+/** @param fallback charset for unlabelled bytes that are not UTF-8 */
 function decodeNamed(bytes: Buffer, key: string, fallback: string): string {
   const marked = bomCharset(bytes);
   if (marked !== null) return iconv.decode(bytes, marked);
   if (key.startsWith('utf')) return iconv.decode(bytes, key);
   if (announcesIso2022(bytes, key)) return decodeAs(bytes, 'iso2022');
-  // 8-bit text cannot be in the 7-bit charset of its label.
+  // 8-bit text cannot be in the 7-bit charset that its label declares.
   const isOther = (key === 'iso2022' || key === 'hz') && !isAscii(bytes);
   if (key === UNTOLD || isOther) return decodeUntold(bytes, fallback);
   const text = decodeAs(bytes, key);
-  // UTF-8 with the wrong label.
+  // Mislabelled UTF-8.
   return text.includes('\ufffd') && isUtf8(bytes) ? bytes.toString('utf8') : text;
 }
 
@@ -378,10 +376,10 @@ function decodeAs(bytes: Buffer, key: string): string {
 }
 
 const ESCAPE = 0x1b;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is searched for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the search is for a control character
 const DESIGNATION = /\x1b(?:\$(?:[@AB]|[()][@-Z])|\(I)/;
 
-/** ISO 2022 text announces each character set, so it needs no label and overrides a wrong one. */
+/** Reports whether bytes designate ISO 2022 character sets, which override a missing or wrong label. */
 function announcesIso2022(bytes: Buffer, key: string): boolean {
   if (!bytes.includes(ESCAPE) || (key !== 'iso2022' && !isAscii(bytes))) return false;
   return DESIGNATION.test(bytes.toString('latin1'));
@@ -389,7 +387,7 @@ function announcesIso2022(bytes: Buffer, key: string): boolean {
 
 function bomCharset(bytes: Buffer): string | null {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return 'utf-8';
-  // Two bytes alone may be the ÿþ of a wrong label, so a UTF-16 mark needs a plausible first letter.
+  // ÿþ may be text with a wrong label, so require a plausible letter after a UTF-16 mark.
   if (bytes[0] === 0xff && bytes[1] === 0xfe && bytes[3] === 0) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff && bytes[2] === 0) return 'utf-16be';
   return null;
@@ -399,7 +397,7 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
   const text = bytes.toString('utf8');
   if (isUtf8(bytes)) return text;
-  // If valid characters prevail, this is damaged UTF-8. Otherwise it was never UTF-8.
+  // Mostly valid characters indicate damaged UTF-8. Otherwise the text was never UTF-8.
   let bad = 0;
   let good = 0;
   for (let i = 0; i < text.length; i++) {
@@ -411,13 +409,13 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   return JAPANESE.map((key) => decodeAs(bytes, key)).find(isJapanese) ?? decodeAs(bytes, fallback);
 }
 
-/** 8-bit charsets used in Japanese mail, which often lacks a label. */
+/** 8-bit charsets found in Japanese mail, which often lacks a label. */
 const JAPANESE = ['shiftjis', 'eucjp'];
 /** Minimum number of kana in Japanese text, and their minimum share of non-ASCII characters. */
 const MIN_KANA = 3;
 const MIN_KANA_SHARE = 0.3;
 
-/** True for valid text with enough kana. Other text decoded as Japanese yields Chinese or half-width katakana. */
+/** Reports whether text is valid and has enough kana, which is unlikely for text in another charset. */
 function isJapanese(text: string): boolean {
   let kana = 0;
   let others = 0;
@@ -439,7 +437,7 @@ export function withoutNul(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '') : text;
 }
 
-/** Cuts text to `max` UTF-16 units without splitting a surrogate pair. */
+/** Truncates text to `max` UTF-16 units without splitting a surrogate pair. */
 export function truncateText(text: string, max: number): string {
   if (text.length <= max) return text;
   const last = text.charCodeAt(max - 1);

@@ -2,7 +2,7 @@ import { inflateSync } from 'node:zlib';
 import { decodeText } from './charsets.ts';
 import type { LeafInfo } from './part-tree.ts';
 
-/** Groups whose text is not part of the document. */
+/** RTF groups whose text is not part of the document. */
 const DESTINATIONS =
   /^(?:fonttbl|colortbl|stylesheet|info|pict|object|objdata|fldinst|filetbl|listtable|listoverridetable|rsidtbl|generator|themedata|datastore|latentstyles|xmlnstbl|revtbl|nonshppict)$/;
 
@@ -28,7 +28,7 @@ const MAX_DEPTH = 500;
 const TOKEN =
   /\\(?:([a-z]{1,32})(-?\d{1,9})? ?|'([\da-f]{2})|([^a-z']))|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\/giy;
 
-/** Returns the text of Rich Text Format 1.9, without field instructions and images. Linear. */
+/** Returns the text of Rich Text Format 1.9 without field instructions or images. Runs in linear time. */
 export function rtfText(source: string): string {
   const reader = new RtfReader();
   TOKEN.lastIndex = 0;
@@ -57,7 +57,7 @@ class RtfReader {
   #page = 1252;
   #bytes: number[] = [];
   #skipped = 0;
-  /** True within the RTF copy of HTML text, which Outlook adds for programs that read only RTF. */
+  /** True inside the RTF version of HTML text, which Outlook adds for RTF-only programs. */
   #isRepeated = false;
 
   open(): void {
@@ -133,13 +133,13 @@ class RtfReader {
   }
 }
 
-/** A part found in a container. `info` is null if `bytes` start with a part header. */
+/** A part found in a container. `info` is null if `bytes` starts with a part header. */
 interface ContainedPart {
   readonly info: Pick<LeafInfo, 'contentType' | 'filename' | 'contentId'> | null;
   readonly bytes: Buffer;
 }
 
-/** TNEF (MS-OXTNEF): the attributes of a message and its attachments, including MAPI properties. */
+/** TNEF (MS-OXTNEF): message and attachment attributes, including MAPI properties. */
 const SIGNATURE = 0x223e9f78;
 
 const BODY = 0x800c;
@@ -164,7 +164,7 @@ const UNICODE = 0x1f;
 const OBJECT = 0x0d;
 const BINARY = 0x102;
 const MULTIPLE = 0x1000;
-/** Sizes of fixed-size values in bytes, padded to a multiple of four. */
+/** Byte sizes of fixed-size values, padded to a multiple of four. */
 const FIXED: Readonly<Record<number, number>> = {
   ...{ 2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16 },
 };
@@ -183,7 +183,7 @@ interface Attachment {
   properties: ReadonlyMap<number, Property>;
 }
 
-/** Returns the parts of a TNEF message (`winmail.dat`) up to the first defect, or null for other bytes. */
+/** Returns the parts of a TNEF message (`winmail.dat`) up to the first defect, or null if the bytes are not TNEF. */
 function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
   if (bytes.length < 6 || bytes.readUInt32LE(0) !== SIGNATURE) return null;
   let body: Buffer | null = null;
@@ -212,7 +212,7 @@ function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
 function* readAttributes(
   bytes: Buffer,
 ): Generator<{ readonly id: number; readonly value: Buffer }> {
-  // After the signature and a key come attributes: level, id with type, length, value, checksum.
+  // Attributes follow the signature and a key: level, id with type, length, value, checksum.
   for (let at = 6; at + 9 <= bytes.length; ) {
     const id = bytes.readUInt16LE(at + 1);
     const from = at + 9;
@@ -232,7 +232,7 @@ function readProperties(bytes: Buffer): ReadonlyMap<number, Property> {
       const isMultiple = (bytes.readUInt16LE(at) & MULTIPLE) !== 0;
       const id = bytes.readUInt16LE(at + 2);
       at += 4;
-      // A named property starts with a set, and a number or a text.
+      // A named property starts with a set, followed by a number or text.
       if (id >= 0x8000) {
         const isText = bytes.readUInt32LE(at + 16) === 1;
         at += 24 + (isText ? padToFour(bytes.readUInt32LE(at + 20)) : 0);
@@ -289,7 +289,7 @@ function messageText(
   return text === null || text.trim() === '' ? null : part('text/plain', null, Buffer.from(text));
 }
 
-/** Returns bytes instead of text, because only bytes may declare a charset in a `meta` element. */
+/** Returns bytes rather than text, so that a charset declared in a `meta` element is used. */
 function htmlBytes({ type, value }: Property): Buffer {
   return type === UNICODE ? Buffer.from(value.toString('utf16le')) : value;
 }
@@ -374,7 +374,7 @@ const TNEF_NAME = /^(?:winmail[^/]*|win)\.dat$/i;
 /** Maximum bytes of a container, before and after decompression. */
 export const MAX_CONTAINER_BYTES = 24 * 1024 * 1024;
 
-/** True for a leaf that may contain the actual parts of the message, as in signed mail and mail from Exchange. */
+/** Reports whether a leaf may contain the message's actual parts, like signed mail and mail from Exchange. */
 export function isContainer({ contentType, filename }: LeafInfo): boolean {
   const name = filename ?? '';
   return (
@@ -382,13 +382,13 @@ export function isContainer({ contentType, filename }: LeafInfo): boolean {
   );
 }
 
-/** Returns the parts of a container up to the first defect, ignoring signatures. Empty for encrypted bytes. */
+/** Returns a container's parts up to the first defect, ignoring signatures. Returns none if the bytes are encrypted. */
 export function unpackContainer({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
   const tnef = tnefParts(bytes);
   if (tnef !== null) return tnef;
   const content = cmsContent(removeArmour(bytes));
   if (content === null || content.length === 0) return [];
-  // A signed file such as `bill.xml.p7m`, not a signed message.
+  // A signed file such as `bill.xml.p7m` rather than a signed message.
   const inner = /^(.+\.\w{1,5})\.p7m$/i.exec(filename ?? '')?.[1];
   if (inner === undefined) return [{ info: null, bytes: content }];
   return [
@@ -405,25 +405,25 @@ const SIGNED = `${PKCS7}02`;
 const COMPRESSED = '2a864886f70d0109100109';
 const ENCRYPTED = [`${PKCS7}03`, `${PKCS7}04`, `${PKCS7}06`, '2a864886f70d0109100117'];
 
-/** True for the start of S/MIME encryption or of armoured OpenPGP. */
+/** Reports whether the bytes start S/MIME encryption or armoured OpenPGP. */
 export function isEncrypted(head: Buffer): boolean {
   if (/^\s*-----BEGIN PGP MESSAGE-----/.test(head.toString('latin1', 0, 200))) return true;
   const cms = contentInfo(removeArmour(head));
   return cms !== null && ENCRYPTED.includes(cms.type);
 }
 
-/** Removes PEM armour or a second base64 encoding, which some programs add. */
+/** Removes PEM armour or a second layer of base64, which some programs add. */
 function removeArmour(bytes: Buffer): Buffer {
   const head = bytes.toString('latin1', 0, 64);
   if (!/^(?:-----BEGIN (?:PKCS7|CMS)-----\s|MI[A-Za-z0-9+/])/.test(head)) return bytes;
   return Buffer.from(bytes.toString('latin1').replace(/-----[A-Z0-9 ]{1,30}-----/g, ''), 'base64');
 }
 
-/** A BER element (ITU-T X.690). If it is truncated, its content extends to the end of the bytes. */
+/** A BER element (ITU-T X.690). The content of a truncated element extends to the end of the bytes. */
 interface Element {
   readonly tag: number;
   readonly from: number;
-  /** Null for an indefinite length: a zero element ends the content. */
+  /** Null for content of indefinite length, which a zero element terminates. */
   readonly to: number | null;
 }
 
@@ -434,7 +434,7 @@ const OCTETS_IN_PIECES = 0x24;
 const EXPLICIT = 0xa0;
 const END_OF_CONTENTS = 0x00;
 
-/** Reads an element's header. Undefined if there is none or its tag is not supported. */
+/** Reads an element's header. Returns undefined if the header is incomplete or its tag is unsupported. */
 function elementAt(bytes: Buffer, at: number): Element | undefined {
   const tag = bytes[at];
   const first = bytes[at + 1];
@@ -451,7 +451,7 @@ function elementAt(bytes: Buffer, at: number): Element | undefined {
   };
 }
 
-/** Returns the position after an element. Uses a loop, because hostile input may nest as deeply as it is long. */
+/** Returns the offset after an element. Uses a loop, because hostile input can be nested very deeply. */
 function elementEnd(bytes: Buffer, { from, to }: Element): number {
   if (to !== null) return to;
   let at = from;
@@ -475,7 +475,7 @@ function* elementsIn(bytes: Buffer, outer: Element): Generator<Element> {
   }
 }
 
-/** Reads a ContentInfo or EncapsulatedContentInfo: a type and explicitly tagged content. */
+/** Reads a ContentInfo or EncapsulatedContentInfo: a type followed by explicitly tagged content. */
 function readTyped(bytes: Buffer, outer: Element | undefined) {
   if (outer?.tag !== SEQUENCE) return null;
   const [name, tagged] = [...takeFirst(elementsIn(bytes, outer), 2)];
@@ -497,12 +497,12 @@ function contentInfo(bytes: Buffer) {
   return readTyped(bytes, elementAt(bytes, 0));
 }
 
-/** Returns the content of signed or compressed data, or null for anything else and for detached signatures. */
+/** Returns the content of signed or compressed data, or null for other data and detached signatures. */
 function cmsContent(bytes: Buffer): Buffer | null {
   const cms = contentInfo(bytes);
   if (cms === null || cms.content === undefined) return null;
   if (cms.type !== SIGNED && cms.type !== COMPRESSED) return null;
-  // A version and algorithms come before the content, certificates and signatures after it.
+  // A version and algorithms precede the content; certificates and signatures follow it.
   for (const element of takeFirst(elementsIn(bytes, cms.content), 3)) {
     const content = element.tag === SEQUENCE ? readTyped(bytes, element)?.content : undefined;
     if (content === undefined) continue;

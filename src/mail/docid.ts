@@ -1,19 +1,19 @@
-/** Docids per second of received time. The 65th message in a second takes the first free docid of a later one. */
+/** Docids per second of received time. The 65th message in a second gets the first free docid of a later second. */
 export const DOCIDS_PER_SECOND = 64;
 
-/** 1971-01-01. Mail with an earlier received date comes from a host whose clock was not set. */
+/** 1971-01-01. Earlier received dates come from hosts whose clock was not set. */
 const EARLIEST_SECOND = 31_536_000;
-/** Undated messages have lower docids, so that they sort last and match no date. */
+/** Lowest docid of a dated message. Undated messages have lower docids, so that they sort last and match no date. */
 const FIRST_DATED = EARLIEST_SECOND * DOCIDS_PER_SECOND;
 const FUTURE_SLACK_SECONDS = 86_400;
 
 /**
- * Returns the lowest docid that a message may get: its received second × 64. Rowids are thus in date order, and a
- * search for the newest messages can stop after one page. A date before 1971 or more than a day ahead of first sight is
- * replaced by first sight. Undated messages come before all others.
+ * Returns the lowest docid a message can get: its received second × 64. Rowids are therefore in date order, and a
+ * search for the newest messages can stop after one page. A date before 1971, or more than a day after first sight, is
+ * replaced by first sight. Undated messages precede all others.
  *
- * @param received the listing's date, ISO 8601. Any other text is treated as undated
- * @param firstSeenMs when the message was first seen, milliseconds since the epoch
+ * @param received the listing's date, ISO 8601; other text is treated as undated
+ * @param firstSeenMs when the message was first seen, in milliseconds since the epoch
  */
 export function docidBase(received: string, firstSeenMs: number): number {
   const firstSeen = Math.floor(firstSeenMs / 1000);
@@ -31,7 +31,7 @@ export function hasDate(docid: number): boolean {
   return docid >= FIRST_DATED;
 }
 
-/** Returns when a message was received, to the second, in milliseconds since the epoch. */
+/** Returns a message's received time, to the second, in milliseconds since the epoch. */
 export function receivedAt(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
@@ -39,9 +39,9 @@ export function receivedAt(docid: number): number {
 /**
  * Returns the lowest docid of messages received at or after a time.
  *
- * @param time milliseconds since the epoch, or null for every dated message
+ * @param time milliseconds since the epoch; null includes every dated message
  */
 export function docidAt(time: number | null): number {
-  // A docid stands for its whole second, so a time within it belongs to the next one.
+  // A docid covers a whole second, so round a time within it up to the next second.
   return Math.max(FIRST_DATED, Math.ceil((time ?? 0) / 1000) * DOCIDS_PER_SECOND);
 }

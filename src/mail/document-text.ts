@@ -34,7 +34,7 @@ export class TextSink {
     if (this.full) return;
     const kept = truncateText(text, this.room);
     this.#pieces.push(kept);
-    // If a surrogate pair did not fit, the sink is full although one unit is left.
+    // If a surrogate pair did not fit, the sink is full with one unit to spare.
     this.#length = kept.length < text.length ? this.max : this.#length + kept.length;
   }
 
@@ -53,24 +53,24 @@ export class TextSink {
   }
 }
 
-/** A regular expression would take quadratic time. */
+/** Avoids a regular expression, which would take quadratic time. */
 function trimTrailingBlanks(line: string): string {
   let end = line.length;
   while (end > 0 && ' \t\u00a0'.includes(line.charAt(end - 1))) end--;
   return line.slice(0, end);
 }
 
-/** Compound File Binary: old office formats, and new ones that need a password. */
+/** Signature of Compound File Binary: old Office formats, and new ones that need a password. */
 const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
 const RICH_TEXT = Buffer.from('{\\rtf');
 const ENCRYPTED_PACKAGE = Buffer.from('EncryptedPackage', 'utf16le');
 /** Tab, line feed, form feed and carriage return. */
 const WHITE: ReadonlySet<number> = new Set([9, 10, 12, 13]);
-/** Bytes to read per character kept. No charset needs more, but markup may. */
+/** Bytes to read per character kept. No charset needs more, although markup might. */
 const BYTES_PER_CHAR = 8;
 
 /**
- * Returns an attachment's text. Its bytes override how the mail labels it.
+ * Returns an attachment's text. Its bytes take precedence over its label.
  *
  * @param form see `AttachmentForm` in extract-message.ts
  */
@@ -101,7 +101,7 @@ async function readInto(
   if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
   if (kind === 'old-office') {
     if (!mayBeText(bytes)) return await readBinary(sink, bytes, limits);
-    // Reports are often HTML or tab-separated tables with a workbook's file name.
+    // Reports are often HTML or tab-separated tables with a workbook's extension.
     const isHtml = /^\s*<(?:!doctype|html|table|head|body|meta|\?xml)/i.test(
       bytes.toString('latin1', 0, 200),
     );
@@ -154,7 +154,7 @@ function mayBeText(bytes: Buffer): boolean {
   return !isTagged && head.every((byte) => byte > 0x1f || WHITE.has(byte));
 }
 
-/** PDF readers accept a header anywhere in the first kilobyte. */
+/** Reports whether bytes are a PDF. PDF readers accept a header anywhere in the first kilobyte. */
 function isPdf(bytes: Buffer): boolean {
   return bytes.subarray(0, 1024).includes('%PDF-');
 }
@@ -163,7 +163,7 @@ function isZip(bytes: Buffer): boolean {
   return bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'));
 }
 
-/** True for bytes with more NULs than text contains, unless they are UTF-16. */
+/** Reports whether bytes contain more NULs than text does, unless they are UTF-16. */
 function looksBinary(bytes: Buffer): boolean {
   const head = bytes.subarray(0, 4096);
   if (head[0] === 0xff || head[0] === 0xfe) return false;
@@ -173,11 +173,11 @@ function looksBinary(bytes: Buffer): boolean {
 }
 
 /**
- * Maximum nesting depth of elements; office documents nest a few dozen deep. The parser shifts an array of open elements at every tag.
+ * Maximum nesting depth. Office documents nest a few dozen deep. The parser shifts an array of open elements per tag.
  */
 const MAX_DEPTH = 1000;
 
-/** Where an XML format keeps its text. Element names have no namespace prefix. */
+/** Rules for finding the text in an XML format. Element names have no namespace prefix. */
 export interface MarkupRules {
   readonly within?: string;
   readonly text: ReadonlySet<string>;
@@ -190,8 +190,8 @@ export interface MarkupRules {
 }
 
 /**
- * Extracts text from streamed XML without building a tree. Document types are ignored, so only XML's own entities are
- * resolved and nothing external is opened. `write` throws `Unreadable` (`malformed`) for XML deeper than 1,000 levels.
+ * Extracts text from streamed XML without building a tree. Ignores document types, so it resolves only XML's own
+ * entities and opens nothing external. `write` throws `Unreadable` (`malformed`) for XML deeper than 1,000 levels.
  */
 export class MarkupText {
   readonly #parser: Parser;

@@ -14,7 +14,7 @@ export const mailError = defineErrors({
   },
 });
 
-/** A worker that cannot start means a broken installation, not broken mail. */
+/** A worker that cannot start indicates a broken installation rather than broken mail. */
 export function mimeWorkerFailed(workerFile: string, cause: unknown) {
   const detail = cause instanceof Error ? cause.message : String(cause);
   return mailError('mime-worker-failed', { worker: workerFile, detail }, cause);

@@ -58,19 +58,19 @@ function cutFilename({ filename }: LeafInfo): string | null {
 }
 
 /**
- * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (a new format with an old one's
- * name), `encrypted` (never read), `mail`, or `text`, `html` or `calendar`, followed by a colon and the declared
- * charset. Form and bytes alone determine the text, so an attachment shared by ten messages is read only once.
+ * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (a new format labelled as an old
+ * one), `encrypted` (never read), `mail`, or `text`, `html` or `calendar` followed by a colon and the declared charset.
+ * Form and bytes alone determine the text, so an attachment shared by ten messages is read only once.
  */
 type AttachmentForm = string;
 
 const PDF = /^application\/(?:x-)?pdf$/;
 const OFFICE =
   /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
-/** Types of old office formats, which are not read. New formats and text tables are often so labelled. */
+/** Types of old Office formats, which are not read. New formats and text tables often have these labels. */
 const OLD_OFFICE =
   /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
-/** For these types, a file name matters only if its extension is that of a document. */
+/** Types for which a file name counts only if it has a document's extension. */
 const MEDIA = /^(?:image|audio|video|font)\//;
 const MAIL = /^message\/(?:rfc822|global|news)$/;
 const TEXT =
@@ -91,12 +91,12 @@ const BY_ENDING: Readonly<Record<string, string>> = {
   ...each('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
 };
 
-/** Bytes at the start of a file that are enough to recognise its format. */
+/** Bytes needed to recognise a file's format. */
 const MAGIC_BYTES = 1024;
 
 /**
  * Returns a leaf's form, or null if it is not searchable. A specific type overrides the file name, which overrides the
- * first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
+ * first bytes, because programs label documents as `application/octet-stream`, `application/zip` or an old format.
  *
  * @param head the first 1,024 bytes
  */
@@ -128,7 +128,7 @@ function byEnding(filename: string | null): string | null {
   return ending === undefined ? null : (BY_ENDING[ending] ?? null);
 }
 
-/** Possible names of the first entry in an OOXML or ODF package. They follow its 30-byte local header. */
+/** First entries of OOXML and ODF packages. Their names follow a 30-byte local header. */
 const PACKAGE =
   /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
 
@@ -169,7 +169,7 @@ class AttachmentHashes {
   }
 
   /**
-   * Call it once.
+   * Must be called only once.
    *
    * @param leaves all leaves of the message, in order
    * @param cut true if the source continues after the last leaf
@@ -194,8 +194,8 @@ class AttachmentHashes {
 }
 
 /**
- * Returns all of a message's searchable content. Never rejects because of the message: one that exceeds a limit or
- * fails to parse is `unparsed`, with its headers and the text found up to that point.
+ * Returns a message's searchable content. Never rejects because of the message: one that exceeds a limit or fails to
+ * parse is `unparsed`, with its headers and the text found so far.
  *
  * @param cut true if `source` is only the start of the message
  */
@@ -269,7 +269,7 @@ async function look(
   limits: MimeLimits,
 ): Promise<void> {
   const collect = collectText(limits);
-  // Attachments of attached messages are searchable by name, but not listed.
+  // Attachments of attached messages are searchable by name, but never listed.
   const hashes = level === 0 ? new AttachmentHashes() : null;
   const take = hashes?.passing(collect) ?? collect;
   const left = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };

@@ -21,7 +21,7 @@ import type { RemoteImages } from './safe-page.ts';
 /** Increase this whenever the same source would yield different text, so that indexes extract messages again. */
 export const EXTRACTOR_VERSION = 6;
 
-/** Why a message is unparsed: it exceeded a limit, failed to parse (`malformed`), or is `damaged` in the archive. */
+/** Why a message is unparsed: it exceeded a limit, is `malformed`, or is `damaged` in the archive. */
 export const UNPARSED_REASONS = [
   ...(['timeout', 'memory', 'depth', 'parts', 'header', 'malformed', 'damaged'] as const),
 ] as const;
@@ -40,18 +40,18 @@ export interface ExtractedAttachment extends AttachmentLine {
 export interface HashedAttachment extends ExtractedAttachment {
   /** See `AttachmentForm` in extract-message.ts. Null if the attachment has no text. */
   readonly form: string | null;
-  /** SHA-256 of the bytes, or null if the message was cut before their end. */
+  /** SHA-256 of the bytes; null if the message was cut before the attachment's end. */
   readonly hash: string | null;
 }
 
 /**
  * Searchable content of a message: Unicode without NULs, cut at the limits below (`truncated`). A message that cannot
- * be parsed has status `unparsed`, a reason, and the headers that can be read.
+ * be parsed has status `unparsed`, a reason, and any headers that can be read.
  */
 export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
   readonly reason: UnparsedReason | null;
-  /** The plain text, words found only in other forms (see body-text.ts), and the text of attached messages. */
+  /** Plain text, words found only in other forms (see body-text.ts), and the text of attached messages. */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];
   readonly truncated: boolean;
@@ -71,14 +71,14 @@ export function indexEntry(extraction: Extraction) {
   const { status, reason, attachments, body } = extraction;
   return {
     unparsed: status === 'unparsed' ? (reason ?? 'malformed') : null,
-    /** Null if the header is missing: the listed value is used instead. The same applies to `from`. */
+    /** Null if the header is missing, so that the listed value applies. `from` works the same way. */
     subject: extraction.subject === '' ? null : indexText(extraction.subject),
     from: extraction.from === '' ? null : indexText(extraction.from),
     to: indexText(extraction.to),
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
     deliveredTo: indexText(extraction.deliveredTo),
-    /** A worker sends this text, the longest one, as UTF-8. */
+    /** Text is sent as UTF-8 by workers, because this is the longest. */
     body: indexText(body) as string | Buffer,
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
     tokens: metaTokens(extraction),
@@ -99,15 +99,15 @@ function metaTokens({ attachments, listId, senders, recipients }: Extraction): s
     ...withDomains(senders).map(senderToken),
     ...recipients.map(recipientToken),
   ];
-  // Searches for a List-Id use phrases, so its words must remain adjacent and in order.
+  // Searches for a List-Id use phrases, so its words must stay adjacent and in order.
   return [...new Set(tokens), ...(listId === null ? [] : listTokens(listId))];
 }
 
-/** Fields that are sent as bytes, in this order. */
+/** Fields sent as bytes, in this order. */
 const AS_BYTES = ['body', 'packedText'] as const;
 type AsBytes = (typeof AS_BYTES)[number];
 
-/** An entry on its way to another thread. Numbers are the byte lengths of fields in the group's buffer. */
+/** An entry in transit between threads. Numbers are the byte lengths of fields in the group's buffer. */
 export type TransferredEntry = Omit<IndexEntry, AsBytes> & {
   readonly [field in AsBytes]: number | null;
 };
@@ -118,8 +118,8 @@ interface Numbered<Entry> {
 }
 
 /**
- * Collects the long fields of a group's entries in one buffer, which is transferred. Strings and many small buffers
- * would be copied on both sides, and would remain in the receiver's heap until written.
+ * Packs the long fields of a group's entries into one buffer, which is transferred. Strings and many small buffers
+ * would be copied on both sides, and stay in the receiver's heap until written.
  */
 export function packEntries(entries: readonly Numbered<IndexEntry>[]): {
   readonly results: readonly Numbered<TransferredEntry>[];
@@ -176,17 +176,17 @@ export function unpackEntries(
 
 export interface ExtractionJob {
   readonly id: MessageId;
-  /** The raw source, cut at the limit. The buffer is transferred. */
+  /** Raw source up to the limit. Its buffer is transferred. */
   readonly source: Uint8Array;
   readonly cut: boolean;
 }
 
 export interface Extractor {
-  /** Returns a message's index entry, `unparsed` if it cannot be parsed. Rejects only after `close`. */
+  /** Returns a message's index entry, which is `unparsed` if parsing fails. Rejects only after `close`. */
   extract(job: ExtractionJob): Promise<IndexEntry>;
-  /** The number of jobs worth having in flight. */
+  /** Recommended number of jobs in flight. */
   readonly width: number;
-  /** Frees the memory of idle threads. The next job may start more slowly. */
+  /** Frees the memory of idle threads. The next job may then start more slowly. */
   rest(): Promise<void>;
   close(): Promise<void>;
 }
@@ -194,32 +194,32 @@ export interface Extractor {
 const MiB = 1024 * 1024;
 
 /**
- * Limits for one message, chosen so that two workers stay below 300 MB together. Mail is untrusted, so every dimension
- * has a limit. Content that exceeds one is cut and marked as cut.
+ * Limits for one message, chosen so that two workers together stay below 300 MB. Mail is untrusted, so every dimension
+ * is limited. Content over a limit is cut and marked as cut.
  */
 export const DEFAULT_LIMITS = {
   /** Processor time in milliseconds. A worker that exceeds it is terminated. */
   messageMs: 20_000,
-  /** Bytes of the source to read. The rest is cut (`truncated`). */
+  /** Source bytes to read. The rest is cut (`truncated`). */
   sourceBytes: 16 * MiB,
-  /** Bytes of one header block. A message with a longer one is `unparsed` (`header`). */
+  /** Bytes per header block. A message with a longer one is `unparsed` (`header`). */
   headerBytes: MiB,
   depth: 100,
   parts: 2000,
-  /** Levels of nested messages whose text is read. Deeper ones are only listed. */
+  /** Levels of nested messages to read for text. Deeper messages are only listed. */
   embedded: 8,
-  /** Bytes of one attached message to read. */
+  /** Bytes to read per attached message. */
   embeddedBytes: 4 * MiB,
   /** Total UTF-16 units of body text to keep. */
   bodyChars: 2 * MiB,
   textPartBytes: 4 * MiB,
-  /** UTF-16 units of one HTML part to convert to text. */
+  /** UTF-16 units of HTML to convert to text per part. */
   htmlChars: 2 * MiB,
-  /** HTML tags to lay out, including those of attached messages. Further HTML is flattened. */
+  /** HTML tags to lay out, including those in attached messages. HTML beyond the limit is flattened. */
   htmlTags: 240_000,
   /** UTF-16 units per header field value. */
   fieldChars: 64 * 1024,
-  /** Total UTF-16 units of all address fields of one kind. */
+  /** Total UTF-16 units per kind of address field. */
   addressChars: 256 * 1024,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
@@ -232,16 +232,16 @@ export type MimeLimits = Readonly<typeof DEFAULT_LIMITS>;
 export interface MessageReading
   extends Pick<HeaderFacts, 'subject' | 'from' | 'to' | 'cc' | 'bcc' | 'messageId'> {
   readonly reason: UnparsedReason | null;
-  /** All header fields in order, with names as spelled, and values decoded and unfolded. */
+  /** All header fields in order. Names keep their spelling; values are decoded and unfolded. */
   readonly headers: readonly { readonly name: string; readonly value: string }[];
-  /** How the message, or a part of it, is encrypted. */
+  /** Encryption of the message, or of one of its parts. */
   readonly encrypted: 'S/MIME' | 'OpenPGP' | null;
   readonly text: string;
-  /** The HTML bodies, decoded and joined but not sanitised. Null if there are none. */
+  /** HTML bodies, decoded and joined but not sanitised; null if there are none. */
   readonly html: string | null;
-  /** Remote images in the HTML. Null if there is no HTML, or if they were not requested. */
+  /** Remote images in the HTML; null if there is no HTML or they were not requested. */
   readonly remote: RemoteImages | null;
-  /** True if a body is plain text. Otherwise `text` comes from the HTML. */
+  /** True if a body is plain text. Otherwise `text` is derived from the HTML. */
   readonly hasPlain: boolean;
   readonly attachments: readonly ExtractedAttachment[];
   readonly truncated: boolean;

@@ -3,13 +3,13 @@ import { terminalLine } from '../core/terminal-safe.ts';
 const RESERVED =
   /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
 
-/** Maximum UTF-16 units of a name to read: more than any system accepts, but cheap to process. */
+/** Maximum UTF-16 units of a name to read. Longer than any system accepts, but cheap to process. */
 const NAME_LENGTH = 1_024;
 
 /**
- * Returns a path component that any system accepts: one line in NFC without separators, controls or bidi controls. It
- * is not hidden, not a device name, and has no trailing blanks or dots. Only the first 1,024 UTF-16 units are read.
- * Empty if nothing is left.
+ * Returns a path component that any system accepts: one NFC line without separators, controls or bidi controls. The
+ * name is not hidden or a device name, and has no trailing blanks or dots. Reads only the first 1,024 UTF-16 units.
+ * Returns an empty string if nothing remains.
  */
 export function portableName(text: string): string {
   const line = withoutBareEnd(
@@ -20,14 +20,14 @@ export function portableName(text: string): string {
         .normalize('NFC'),
     )
       .replace(/[<>:"|?*/\\]/g, '_')
-      // A hidden file, or a name that looks like an option, would surprise the user.
+      // Hidden files, and names that look like options, would surprise the user.
       .replace(/^[.\-~\s]+/, '_'),
   );
   if (/^_*$/.test(line)) return '';
   return RESERVED.test(line) ? `_${line}` : line;
 }
 
-/** Cuts a name to at most `bytes` bytes of UTF-8. Does not split a character, or leave a trailing blank or dot. */
+/** Truncates a name to `bytes` bytes of UTF-8 without splitting a character or leaving a trailing blank or dot. */
 export function truncateName(name: string, bytes: number): string {
   if (Buffer.byteLength(name) <= bytes) return name;
   let used = 0;
@@ -40,26 +40,26 @@ export function truncateName(name: string, bytes: number): string {
   return withoutBareEnd(kept);
 }
 
-/** A regular expression would take quadratic time. */
+/** Avoids a regular expression, which would take quadratic time. */
 function withoutBareEnd(name: string): string {
   let end = name.length;
   while (end > 0 && /[.\s]/.test(name.charAt(end - 1))) end -= 1;
   return name.slice(0, end);
 }
 
-/** Returns equal text for names that a case-insensitive or normalising file system treats as equal. */
+/** Returns the same text for names that a case-insensitive or normalising file system treats as equal. */
 export function foldedName(name: string): string {
   return name.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC');
 }
 
-/** Bytes of UTF-8. File systems allow 255, and a number may be added. */
+/** Bytes of UTF-8. File systems allow 255, and a number may be appended. */
 const MAX_NAME_BYTES = 200;
 const MAX_EXTENSION_BYTES = 20;
 /**
  * Returns a file name that is safe on any system: no path, no controls or bidi controls, not hidden, not a device name,
  * and at most 200 bytes with its extension. It differs from every name in `taken`, ignoring case, and is added there.
  *
- * @param options.fallback a safe name, used if nothing remains of `name`
+ * @param options.fallback a safe name to use if nothing remains of `name`
  * @param options.taken names in use, folded by this function
  */
 export function safeFileName(
@@ -79,13 +79,13 @@ export function safeFileName(
 }
 
 function harmlessFileName(name: string): string {
-  // The directories of a path are the sender's.
+  // Directories in the path are the sender's.
   const last =
     name
       .split(/[/\\]/)
       .filter((part) => !/^[\s.]*$/.test(part))
       .at(-1) ?? '';
-  // Cut the middle of a long name, to keep the extension.
+  // Shorten a long name in the middle to keep the extension.
   const half = NAME_LENGTH / 2;
   return portableName(
     last.length <= NAME_LENGTH ? last : `${last.slice(0, half)}${last.slice(-half)}`,

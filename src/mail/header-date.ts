@@ -1,5 +1,5 @@
 /**
- * Starts of month names in English, German, Dutch, French, Spanish, Italian, Portuguese, Danish, Swedish, Polish and
+ * Prefixes of month names in English, German, Dutch, French, Spanish, Italian, Portuguese, Danish, Swedish, Polish and
  * Russian, in lower case without accents.
  */
 const MONTHS: readonly RegExp[] = [
@@ -17,11 +17,11 @@ const MONTHS: readonly RegExp[] = [
   /^(?:dec|dez|dic|gru|дек)/,
 ];
 
-/** Words for Tuesday that start like March. */
+/** Names for Tuesday that start like March. */
 const WEEKDAY = /^(?:martedi|martes|mardi|mar)$/;
 
 /**
- * Minutes east of UTC of unambiguous zone names (RFC 5322, 4.3, and others). As in the RFC, any other name means UTC.
+ * Unambiguous zone names (RFC 5322, 4.3, and others) in minutes east of UTC. As in the RFC, any other name means UTC.
  */
 const ZONES: Readonly<Record<string, number>> = {
   ...{ est: -300, edt: -240, cst: -360, cdt: -300, mst: -420, mdt: -360, pst: -480, pdt: -420 },
@@ -40,7 +40,7 @@ const TIME =
   /(?<!\d)(\d{1,2})(?:[:.h](\d\d)(?:[:.](\d\d)(?:[.,]\d{1,9})?)?|(?= ?[ap]\.?m))(?![\d:]) ?(?:([ap])\.?m\b\.?)?/;
 const OFFSET = /(?:\b(?:gmt|utc|ut)|[ z]|(?<=\d)(?=[-+]))([-+])(\d\d?)(?::?(\d\d))?(?!\d)/;
 
-/** 1971-01-01 to 2200-01-01. Other dates come from clocks that were not set, or are garbage. */
+/** 1971-01-01 to 2200-01-01. Other dates are garbage, or come from clocks that were not set. */
 const EARLIEST = 31_536_000_000;
 const LATEST = 7_258_118_400_000;
 
@@ -51,11 +51,11 @@ interface Day {
 }
 
 /**
- * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch. Reads the formats of RFC 5322,
- * ctime and ISO 8601, and other unambiguous formats. Unlike `Date.parse`, never depends on the machine's time zone: a
- * date without a zone is in UTC, and one without a time means the start of the day.
+ * Parses the time in a Date, Received or "From " line. Accepts RFC 5322, ctime, ISO 8601 and other unambiguous formats.
+ * Unlike `Date.parse`, never depends on the machine's time zone: a date without a zone is in UTC, and one without a
+ * time means the start of the day.
  *
- * @returns null if there is no plausible time
+ * @returns milliseconds since the epoch, or null if there is no plausible time
  */
 export function parseHeaderDate(text: string): number | null {
   const plain = removeComments(text.slice(0, MAX_CHARS))
@@ -72,7 +72,7 @@ export function parseHeaderDate(text: string): number | null {
     const zone = parseZone(` ${plain.slice(compact.index + whole.length)}`);
     return toTime({ year, month, day }, [hour, minute, second], zone);
   }
-  // Remove a numeric date before looking for the time, which may also contain dots.
+  // Remove a numeric date before looking for the time, which can also contain dots.
   const numeric = ISO.exec(plain) ?? NUMERIC.exec(plain);
   const rest =
     numeric === null
@@ -88,7 +88,7 @@ export function parseHeaderDate(text: string): number | null {
   return toTime(day, [hours, Number(minute), Number(second)], parseZone(` ${after}`));
 }
 
-/** Removes comments, which may be nested (RFC 5322, 3.2.2). An unclosed one extends to the end. */
+/** Removes comments, which can be nested (RFC 5322, 3.2.2). An unclosed comment extends to the end. */
 function removeComments(text: string): string {
   let depth = 0;
   let kept = '';
@@ -141,12 +141,12 @@ function parseNumericDay(found: RegExpExecArray, half: string | undefined): Day 
   }
   const [a, b] = [Number(first), Number(third)];
   const year = expandYear(fourth);
-  // Dots always separate day before month. Only Americans combine slashes with AM and PM.
+  // Dots always mean day before month. Only American dates combine slashes with AM or PM.
   if (second === '.' || a > 12 || a === b) return { year, month: b, day: a };
   return b > 12 || (second === '/' && half !== undefined) ? { year, month: a, day: b } : null;
 }
 
-/** Returns minutes east of UTC. */
+/** Returns a zone's offset in minutes east of UTC. */
 function parseZone(text: string): number {
   const [, sign, hours, minutes = '0'] = OFFSET.exec(text) ?? [];
   if (sign !== undefined && Number(hours) <= 15 && Number(minutes) < 60) {

@@ -12,7 +12,7 @@ export function decodeWords(text: string): string {
   return decodeEncodedWords(text, decodeText);
 }
 
-/** libmime decodes header parameters (RFC 2231) with these methods. */
+/** Overrides the methods that libmime calls to decode header parameters (RFC 2231). */
 class Parameters extends libmime.Libmime {
   override decodeWords(text: string): string {
     return decodeWords(text);
@@ -30,7 +30,7 @@ export function parseHeaderValue(value: string) {
   return parameters.parseHeaderValue(value);
 }
 
-/** A quoted parameter, and any stray text up to the next parameter or semicolon. */
+/** Matches a quoted parameter and any stray text up to the next parameter or semicolon. */
 const QUOTED = /(=[ \t]{0,9}"(?:[^"\\]|\\.)*")(?:(?=[ \t]+[\w*-]+=)|[^;"]*)/g;
 
 export function headerParameter(value: string, name: string): string | null {
@@ -38,7 +38,7 @@ export function headerParameter(value: string, name: string): string | null {
   return found === undefined || found === '' ? null : decodeWords(found);
 }
 
-/** A header field. Its value is unfolded but still encoded, one character per byte. */
+/** A header field. The value is unfolded but still encoded, with one character per byte. */
 export interface RawField {
   /** The label in lower case. */
   readonly name: string;
@@ -48,7 +48,7 @@ export interface RawField {
 
 export interface HeaderBlock {
   readonly fields: readonly RawField[];
-  /** Offset of the body, or the source's length if the header block does not end. */
+  /** Offset of the body, or the source's length if the header block is unterminated. */
   readonly end: number;
   readonly cut: boolean;
 }
@@ -59,7 +59,7 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const fields: RawField[] = [];
   const isWhole = source.length <= maxBytes;
   const start = messageStart(source);
-  // Even a damaged line is shown if it has a name and a value.
+  // Show even a damaged line if it has a name and a value.
   const end = walkHeader(source.subarray(0, limit), start, true, isWhole, (lines) => {
     const field = parseField(unfold(lines.toString('latin1')));
     if (field !== null) fields.push(field);
@@ -67,11 +67,11 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   return { fields, end: end ?? limit, cut: end === null };
 }
 
-/** Fields that start a header even after an empty line. */
+/** Fields that start a header even if an empty line precedes them. */
 const KNOWN =
   /^(?:>?From |(?:from|to|cc|bcc|date|subject|sender|reply-to|return-path|received|message-id|mime-version|delivered-to|(?:content|x|list|dkim|arc|resent|authentication)-[\w-]+)[ \t]*:)/i;
 
-/** Returns where a message's header starts, after a byte order mark and empty lines. */
+/** Returns the offset of a message's header, after any byte order mark and empty lines. */
 export function messageStart(source: Buffer): number {
   const marked = source[0] === 0xef && source[1] === 0xbb && source[2] === 0xbf ? 3 : 0;
   let at = marked;
@@ -88,13 +88,13 @@ const COLON = 0x3a;
 
 /**
  * Walks through the header block of a message or part. The body starts after an empty line, or at a line that is
- * neither a field nor a continuation, such as a delimiter. Exceptions: an mbox "From " line is skipped, and so are
- * damaged lines and stray delimiters (at the start, or closing) if fields that describe the body follow.
+ * neither a field nor a continuation, such as a delimiter. Exceptions: skips an mbox "From " line, as well as damaged
+ * lines and stray delimiters (leading or closing) if fields that describe the body follow.
  *
- * @param isRoot true for the header of a message, which no delimiter ends before its Content-Type
+ * @param isRoot true for a message's header, which no delimiter ends before its Content-Type
  * @param isWhole false if the source continues
- * @param onField receives the lines of a field, or of a damaged one, with line ends
- * @returns where the body starts, or null if that depends on further bytes
+ * @param onField receives the lines of a valid or damaged field, with line ends
+ * @returns the offset of the body, or null if it depends on further bytes
  */
 export function walkHeader(
   source: Buffer,
@@ -105,7 +105,7 @@ export function walkHeader(
 ): number | null {
   const lines = new Lines(source, from);
   let field = -1;
-  /** Up to this offset, a line that is not a field does not end the block. */
+  /** Lines before this offset do not end the block, even if they are not fields. */
   let certain = from;
   let isDamaged = false;
   let mayEnd = !isRoot;
@@ -151,8 +151,8 @@ const TYPE_FIELD = /^content-type[ \t]*:/i;
 const MIME_FIELD = /^(?:mime-version|content-(?:type|transfer-encoding|disposition))[ \t]*:/i;
 
 /**
- * Returns where the fields continue after an invalid line: right after a "From " line, otherwise at a field that
- * describes the body. Returns the line itself if they do not, and null if the source ends first.
+ * Returns where the fields resume after an invalid line: right after a "From " line, otherwise at a field that
+ * describes the body. Returns the line itself if they do not resume, or null if the source ends first.
  */
 function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): number | null {
   const isStart = isPostmark(source, line);
@@ -163,7 +163,7 @@ function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): numbe
     if (isStart) return isField(source, at, lines.end) ? at : line;
     if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
     if (source[at] === SPACE || source[at] === TAB) continue;
-    // Two consecutive odd lines are text.
+    // Two odd lines in a row are text.
     const isOdd = !isField(source, at, lines.end);
     if (isOdd && wasOdd) return line;
     wasOdd = isOdd;
@@ -175,19 +175,19 @@ function isPostmark(source: Buffer, line: number): boolean {
   return /^>?From /.test(source.toString('latin1', line, line + 6));
 }
 
-/** True for a line that may be a delimiter. No field name starts with two dashes. */
+/** Reports whether a line may be a delimiter. No field name starts with two dashes. */
 function isDelimiter(source: Buffer, line: number): boolean {
   return source[line] === DASH && source[line + 1] === DASH;
 }
 
-/** True for a closing delimiter, after which no part starts, and for a line of only two dashes. */
+/** Reports whether a line is a closing delimiter, which no part follows, or consists of two dashes. */
 function isClosing(source: Buffer, line: number, end: number): boolean {
   let last = end;
   while (source[last - 1] === SPACE || source[last - 1] === TAB) last--;
   return last >= line + 2 && source[last - 1] === DASH && source[last - 2] === DASH;
 }
 
-/** True for a line with a name and a colon, and optional blanks between them. */
+/** Reports whether a line has a name and a colon, with optional blanks between them. */
 function isField(source: Buffer, start: number, end: number): boolean {
   let at = start;
   for (; at < end; at++) {
@@ -200,15 +200,15 @@ function isField(source: Buffer, start: number, end: number): boolean {
 }
 
 /**
- * Finds the lines of a header block. A line ends with LF, CR LF, or CR CR LF (from text modes of other systems). A lone
- * CR ends every line if it ends the first one. Otherwise it ends only an empty line, or a line before a field or a
+ * Finds the lines of a header block. A line ends with LF, CR LF or CR CR LF (from text modes of other systems). If a
+ * lone CR ends the first line, it ends every line. Otherwise it ends only an empty line, or a line before a field or
  * delimiter.
  */
 class Lines {
   end = 0;
   next = 0;
   #lf: number;
-  /** The next run of carriage returns starts at `#cr` and ends at `#run`. */
+  /** The next run of carriage returns extends from `#cr` to `#run`. */
   #cr = -1;
   #run = -1;
   readonly isMac: boolean;
@@ -223,7 +223,7 @@ class Lines {
     this.isMac = isMac ?? this.#run < this.#lf;
   }
 
-  /** Returns false at the end of the source, which also ends a line. */
+  /** Finds the end of a line. Returns false at the end of the source, which also ends a line. */
   read(at: number): boolean {
     const { source } = this;
     for (let from = at; ; from = this.#run) {
@@ -281,11 +281,11 @@ function parseField(line: string): RawField | null {
 }
 
 /**
- * Decodes the bytes of a raw value, but not its encoded words: the syntax around them matters. Bytes that are not UTF-8
- * are decoded in the body's charset (`hint`), which old programs used for headers too.
+ * Decodes a raw value's bytes, but not its encoded words, since the syntax around them matters. Bytes that are not
+ * UTF-8 are decoded in the body's charset (`hint`), which old programs also used for headers.
  */
 export function rawText(value: string, hint: string | null): string {
-  // Most headers are plain ASCII, which needs no decoding.
+  // Most headers are plain ASCII and need no decoding.
   if (!/[\0\x80-\xff]/.test(value) && !value.includes('\x1b')) return value;
   const bytes = Buffer.from(value, 'latin1');
   return decodeText(bytes, isUtf8(bytes) ? null : hint);
@@ -299,14 +299,14 @@ export function contentTypeCharset(contentType: string): string | null {
   return /charset\s{0,9}[=:]\s{0,9}["']?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? null;
 }
 
-/** Returns a header as readable text: decodes raw 8-bit bytes, then encoded words (RFC 2047). */
+/** Returns a header as readable text, decoding raw 8-bit bytes and then encoded words (RFC 2047). */
 export function fieldText(value: string, maxChars: number, hint: string | null): string {
   return decodeWords(rawText(truncateText(value, maxChars), hint));
 }
 
 /**
- * Returns the people in all fields with these names as one searchable line, `Name <address>, …`, in the order of
- * `names`. Internationalized domains appear in both spellings.
+ * Returns all people in the named fields as one searchable line, `Name <address>, …`, in the order of `names`.
+ * Internationalised domains appear in both spellings.
  */
 function addressText(
   fields: readonly RawField[],
@@ -331,7 +331,7 @@ function addressText(
 
 interface AddressEntry {
   readonly text: string;
-  /** In lower case, or null if unusable. */
+  /** Address in lower case; null if unusable. */
   readonly address: string | null;
 }
 
@@ -388,7 +388,7 @@ export type HeaderFacts = Readonly<ReturnType<typeof readHeaderFacts>>;
 
 const MAX_REFERENCES = 200;
 
-/** Reads the searchable fields of a header block. Missing ones are empty or null. Never throws. */
+/** Reads the searchable fields of a header block. Missing fields are empty or null. Never throws. */
 export function readHeaderFacts(fields: readonly RawField[], limits: MimeLimits) {
   const hint = headerCharset(fields);
   const first = (name: string): string => {
@@ -406,10 +406,10 @@ export function readHeaderFacts(fields: readonly RawField[], limits: MimeLimits)
     cc: addresses('cc'),
     bcc: addresses('bcc'),
     deliveredTo: addresses('delivered-to', 'x-original-to'),
-    /** The id in angle brackets (RFC 2919), or the whole text if there is none. */
+    /** Id in angle brackets (RFC 2919), or the whole text if there is no such id. */
     listId: parseListId(first('list-id')),
     /**
-     * Message ids have no angle brackets. `references` has the ancestors from References and In-Reply-To, oldest first.
+     * Message ids without angle brackets. `references` lists ancestors from References and In-Reply-To, oldest first.
      */
     messageId: messageIds(first('message-id'))[0] ?? null,
     references: threadReferences(first('references'), first('in-reply-to'), (id) =>
@@ -427,7 +427,7 @@ function parseListId(value: string): string | null {
   return id === undefined || id === '' ? truncateText(text, 1000) : id;
 }
 
-/** Returns the ancestors in a thread, oldest first (RFC 5322 section 3.6.4). */
+/** Returns a message's ancestors in its thread, oldest first (RFC 5322 section 3.6.4). */
 function threadReferences(
   field: string,
   inReplyTo: string,
@@ -439,8 +439,8 @@ function threadReferences(
 }
 
 /**
- * Returns the ids in In-Reply-To. Old programs put an id into prose with the original's name, address and date, as in
- * `<id@host> from Carol <carol@example.org> at "10:00"`. In prose, only the first id that is not an address counts (RFC
+ * Returns the ids in In-Reply-To. Old programs write prose with the original's id, name, address and date, such as
+ * `<id@host> from Carol <carol@example.org> at "10:00"`. In prose, uses only the first id that is not an address (RFC
  * 5256 section 3).
  */
 function parseInReplyTo(value: string, isAddress: (id: string) => boolean): string[] {
@@ -468,7 +468,7 @@ function bracketedIds(value: string): string[] {
   return [...value.matchAll(BRACKETED)].map((match) => removeSpaces(match[1] ?? ''));
 }
 
-/** Returns the message ids in a field. Words without angle brackets are used only if no word has them. */
+/** Returns the message ids in a field. If none have angle brackets, accepts words without them. */
 function messageIds(value: string): string[] {
   const ids = bracketedIds(value);
   const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));

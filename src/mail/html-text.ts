@@ -4,7 +4,7 @@ import { decodeText, truncateText } from './charsets.ts';
 import { rtfText } from './containers.ts';
 import { decodeQuotedPrintable } from './transfer-decoding.ts';
 
-/** Text on its own lines. Finished lines are in `text`, the current ones in `lines`. */
+/** A block of text with its own lines. Finished lines are in `text`, the current ones in `lines`. */
 class Block {
   text = '';
   lines = '';
@@ -49,17 +49,17 @@ interface ListItem {
 
 interface OpenLink {
   readonly href: string;
-  /** How many UTF-16 units of `href` the text has matched so far, or -1 if they differ. */
+  /** Number of UTF-16 units of `href` that the text has matched so far, or -1 once they differ. */
   same: number;
   hasWords: boolean;
 }
 
-/** Lays out HTML as plain text with blocks, lists and quotes, like html-to-text without word wrap, but faster. */
+/** Lays out HTML as plain text with blocks, lists and quotes. Like html-to-text without word wrap, but faster. */
 class TextLayout {
   #block = new Block(null, 1, false);
   readonly #links: OpenLink[] = [];
 
-  /** @param keepsLines true if line feeds in text end lines instead of being white space */
+  /** @param keepsLines true if line feeds in text end lines, rather than being white space */
   constructor(private readonly keepsLines: boolean) {}
 
   add(text: string): void {
@@ -204,7 +204,7 @@ function isSpace(unit: number): boolean {
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d && unit !== 0x0b) || unit === 0x200b;
 }
 
-/** How an element affects a page's text. */
+/** Effect of an element on the page's text. */
 type Format =
   | { readonly kind: 'inline' | 'apart' | 'link' | 'skip' | 'break' | 'rule' | 'image' }
   | {
@@ -220,7 +220,7 @@ const FORMATS = new Map<string, Format>([
   ...each('article aside div footer form header main nav section', block(1, 1)),
   ...each('tr caption dl dt dd center address option optgroup body figure figcaption', block(1, 1)),
   ...each('details summary fieldset legend hgroup noframes', block(1, 1)),
-  // For items outside a list. A list creates blocks for its items.
+  // For items outside a list, which creates blocks for its items.
   ...each('li', block(1, 1)),
   ...each('p h4 h5 h6 table', block(2, 2)),
   ...each('h1 h2 h3', block(3, 2)),
@@ -265,7 +265,7 @@ function listNumber(number: number, type: string | undefined): string {
   }
 }
 
-/** Returns a to z, aa, ab and so on, or digits for a number that is not positive. */
+/** Returns a to z, aa, ab and so on, or digits if the number is not positive. */
 function letters(number: number): string {
   if (!Number.isSafeInteger(number) || number < 1) return String(number);
   let text = '';
@@ -279,7 +279,7 @@ const ROMAN = {
   ...{ X: 10, IX: 9, V: 5, IV: 4, I: 1 },
 };
 
-/** Returns digits for a number that has no Roman numeral. */
+/** Returns digits if the number has no Roman numeral. */
 function roman(number: number): string {
   if (!Number.isInteger(number) || number < 1 || number > 3999) return String(number);
   let text = '';
@@ -295,19 +295,19 @@ function roman(number: number): string {
 interface WalkLimits {
   /** Levels of nested elements. A list item counts as two. */
   readonly depth: number;
-  /** Elements, texts and comments within one element other than a list. */
+  /** Elements, texts and comments directly within an element that is not a list. */
   readonly children: number;
   readonly elements?: number;
 }
 
-/** Returns the address to show after the text of a link, or an empty string. */
+/** Returns the address to show after a link's text, or an empty string. */
 type ShownAddress = (href: string) => string;
 
 class Frame {
   children = 0;
   prefix: string | null = null;
   hasAddress = false;
-  /** Set only for lists, like the next item's number and numbering type. */
+  /** Null outside lists, which also use the next item's number and numbering type. */
   readonly items: ListItem[] | null;
   number = 1;
   type: string | undefined;
@@ -378,7 +378,7 @@ class Walk {
     else this.#ignore(name);
   }
 
-  /** Ignored elements have no text to lay out, but their depth slows the parser down too. */
+  /** Counts the level of an ignored element. It has no text to lay out, but its depth still slows the parser down. */
   #ignore(name: string): void {
     const { format, level } = this.#top;
     this.#top = new Frame(this.#top, name, format, level - 1);
@@ -401,7 +401,7 @@ class Walk {
     this.settle();
     this.isRaw = false;
     const frame = this.#top;
-    // The parser also closes a tag that was never finished, and so never opened here.
+    // The parser also closes unfinished tags, which were never opened here.
     if (frame.outer === null) return;
     this.#top = frame.outer;
     if (this.isOver) return;
@@ -409,7 +409,7 @@ class Walk {
     if (frame.prefix !== null) frame.outer.items?.push(this.layout.closeItem(frame.prefix));
   }
 
-  /** Drops an unfinished tag. The remaining text was parsed as part of it, so it has no entities. */
+  /** Drops an unfinished tag. The remaining text was parsed as part of the tag, so it has no entities. */
   stopReading(): void {
     this.#tag = null;
     this.isRaw = true;
@@ -465,7 +465,7 @@ class Walk {
         layout.lineBreak();
         return;
       case 'image':
-        // A reader needs an image's alternative text, but not its address.
+        // Readers need an image's alternative text, but not its address.
         if (this.#alt !== undefined && this.#alt.trim() !== '') layout.add(this.#alt);
         return;
       case 'rule':
@@ -533,7 +533,7 @@ class Walk {
 function itemPrefix(list: Frame): string {
   const isOrdered = list.format.kind === 'list' && list.format.isOrdered;
   const prefix = isOrdered ? ` ${listNumber(list.number++, list.type)}. ` : ' * ';
-  // A nested list has the indentation of its item.
+  // A nested list is indented like its item.
   return list.outer?.name === 'li' ? prefix.trimStart() : prefix;
 }
 
@@ -547,8 +547,8 @@ function quoteLines(text: string): string {
 
 /**
  * Returns the text of HTML, or null if it exceeds the limits. Builds no tree: parser events go straight to the layout.
- * The result equals that of html-to-text, hence the same version of the parser; versions differ in which elements they
- * close.
+ * The result equals that of html-to-text. This requires the same version of the parser, as versions differ in which
+ * elements they close.
  */
 export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits): string | null {
   const walk = new Walk(address, limits, new TextLayout(false));
@@ -556,7 +556,7 @@ export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits
   return walk.isOver ? null : walk.layout.text();
 }
 
-/** Returns the text of HTML nested to any depth. Line feeds in it end lines. */
+/** Returns the text of HTML nested to any depth, with its line feeds as line ends. */
 export function walkFlatHtml(html: string, address: ShownAddress): string {
   const walk = new Walk(address, NO_LIMITS, new TextLayout(true));
   run(walk, html);
@@ -580,7 +580,7 @@ function run(walk: Walk, html: string): void {
   walk.settle();
 }
 
-/** Spares the parser an object of attributes per tag, and the text of attributes that do not matter. */
+/** Avoids building an attribute object per tag and the text of irrelevant attributes. */
 class WalkParser extends Parser {
   #isSelfClosing = false;
 
@@ -639,14 +639,14 @@ function decodeAttribute(value: string): string {
   return value.includes('&') ? decodeHTMLAttribute(value) : value;
 }
 
-/** How links appear in the text. `short` drops the query and fragment (trackers), `full` keeps the whole address. */
+/** How to show links in the text. `short` drops the query and fragment (trackers); `full` keeps the whole address. */
 export type LinkStyle = 'short' | 'full';
 
 const MAX_LINK_CHARS = 200;
 const WALK: WalkLimits = { depth: 200, children: 100_000, elements: 60_000 };
 const addresses: Record<LinkStyle, (href: string) => string> = { short: shortLink, full: fullLink };
 
-/** Returns an address that a reader could visit, otherwise an empty string (`javascript:`, `data:`, `cid:`). */
+/** Returns the address if a reader could visit it, otherwise an empty string (`javascript:`, `data:`, `cid:`). */
 function fullLink(href: string): string {
   const link = href.trim();
   if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(link) && !/^(?:https?|ftp|mailto|tel|sms):/i.test(link)) {
@@ -663,7 +663,7 @@ function shortLink(href: string): string {
 
 /**
  * Converts HTML mail to plain text, with links in brackets after their text. No words are lost: HTML that exceeds the
- * limits of the layout is flattened first, which loses only links and lists.
+ * layout limits is flattened first, which loses only links and lists.
  *
  * @returns the text, whether the HTML was cut, and the number of tags laid out (0 if flattened)
  */
@@ -693,7 +693,7 @@ function countTags(html: string): number {
   return tags;
 }
 
-/** Removes inline images, which are not text but often make up most of the HTML. */
+/** Removes inline images, which are not text but often account for most of the HTML. */
 function dropInlineImages(html: string): string {
   return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
 }
@@ -704,7 +704,7 @@ const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
 const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;
 const IN_LINE = /^(?:inline|link|image|skip)$/;
 
-/** Removes all nesting but keeps the words: block tags become line breaks, other tags vanish. Linear. */
+/** Removes all nesting but keeps the words. Block tags become line breaks; other tags are dropped. Linear. */
 function flatten(html: string): string {
   const unfolded = html.replace(/\s+/g, ' ');
   const flat = splitBeforeTags(unfolded)
@@ -713,17 +713,17 @@ function flatten(html: string): string {
   return flat.replace(/\n[\n ]*\n/g, '\n\n');
 }
 
-/** A lone `<` must not start a tag once the tag after it is gone. */
+/** Escapes a lone `<`, which must not start a tag once the next tag is gone. */
 function flattenTag(tag: string, name: string | undefined): string {
   if (name === undefined) return tag === '<' ? '&lt;' : tag;
-  // HTML has no self-closing elements of these names, but the parser would nest them.
+  // HTML has no self-closing elements with these names, but the parser would nest them.
   if (RAW_TEXT.test(name)) return tag.replace(/\/>$/, '>');
   const { kind } = formatOf(name.toLowerCase());
   if (kind === 'apart') return ' ';
   return IN_LINE.test(kind) ? '' : '\n';
 }
 
-/** Splits HTML before tags, so that no text is divided. V8 collects every match before it replaces the first, and each takes 200 bytes. */
+/** Splits HTML before tags to avoid a single `replace`, for which V8 collects every match at 200 bytes each. */
 function splitBeforeTags(html: string): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < html.length; ) {
@@ -746,7 +746,7 @@ function tidy(text: string): string {
     .trim();
 }
 
-/** Returns the words in enriched text, RTF, a calendar or an address card, or null for any other text. */
+/** Returns the words in enriched text, RTF, a calendar or an address card. Returns null for other text. */
 export function formattedText(text: string, type = ''): string | null {
   if (/^\s{0,99}\{\\rtf/.test(text)) return rtfText(text);
   if (/^\s{0,99}BEGIN:V(?:CALENDAR|CARD|EVENT|TODO)\s/i.test(text)) return propertyText(text);
@@ -762,9 +762,7 @@ const PROPERTY = /^(?:[\w-]{1,99}\.)?([\w-]{1,99})((?:;(?:"[^"]*"|[^":])*)?):(.*
 const ENCODED = /;(?:encoding=)?(quoted-printable|base64|b)(?:;|$)/i;
 const VALUE_LIMITS = { chars: 256 * 1024, tags: 20_000 };
 
-/**
- * Returns the words in a calendar or address card without property names, or the text itself if it has no properties.
- */
+/** Returns a calendar's or address card's words without property names. Returns text without properties unchanged. */
 function propertyText(source: string): string {
   const lines = source
     .replace(/\r\n?/g, '\n')
@@ -789,7 +787,7 @@ function propertyText(source: string): string {
   return read.length === 0 ? source : read.join('\n');
 }
 
-/** Version 2.1 of both formats allows quoted-printable in a declared charset. */
+/** Decodes a value. Version 2.1 of both formats allows quoted-printable in a declared charset. */
 function decodeValue(lines: readonly string[], parameters: string): string {
   if (!/;(?:encoding=)?quoted-printable/i.test(parameters)) return lines.join('');
   const bytes = decodeQuotedPrintable(Buffer.from(lines.join('\n')));
@@ -809,7 +807,7 @@ function valueText(name: string, parameters: string, value: string): string {
   return `${person.replaceAll('"', '')} ${shown}`.trim();
 }
 
-/** Removes text/enriched commands (RFC 1896). Drops one of consecutive line ends, or turns it into a blank. */
+/** Removes text/enriched commands (RFC 1896). Drops one line end from each run; a single one becomes a blank. */
 function enrichedText(source: string): string {
   return source
     .replace(/\r\n?/g, '\n')
@@ -818,7 +816,7 @@ function enrichedText(source: string): string {
     .replace(/<<|<\/?[a-z][\w-]{0,60}>/gi, (sign) => (sign === '<<' ? '<' : ''));
 }
 
-/** Removes text/richtext commands (RFC 1341), except those for line ends and characters. */
+/** Removes text/richtext commands (RFC 1341), replacing those for line ends and characters. */
 function richText(source: string): string {
   const signs: Readonly<Record<string, string>> = {
     nl: '\n',

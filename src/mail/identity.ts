@@ -2,7 +2,7 @@ import { createHash, hash as digest, hash } from 'node:crypto';
 import type { Address, FlagSet, Listing, MailboxKey, MessageId } from '../core/types.ts';
 import { foldWord } from './normalise.ts';
 
-/** Matches `[list]` and the like. The words for reply and forward are those of RFC 5256 and common translations. */
+/** Matches `[list]` prefixes. The reply and forward words are those of RFC 5256 and common translations. */
 const BLOB = String.raw`\[[^[\]]{0,200}\]\s*`;
 const WORDS = [
   're fwd? aw wg sv vs vb antw doorst tr rif rv enc odp pd',
@@ -31,7 +31,7 @@ export function baseSubject(subject: string) {
     const led = base.replace(REPLY, '');
     if (led !== base) reply = true;
     base = led;
-    // Keep a blob with nothing after it.
+    // Keep a blob if nothing follows it.
     const bare = base.replace(LEADING_BLOB, '');
     if (bare !== '') base = bare;
     const inner = WRAPPED.exec(base)?.[1];
@@ -44,7 +44,7 @@ export function baseSubject(subject: string) {
 }
 
 const ANCESTORS = 20;
-/** 48 bits, of which a hash takes 47. */
+/** 48 bits, 47 of which form the hash. */
 const HEX_DIGITS = 12;
 
 /** Returns a message's thread links as 47-bit hashes. */
@@ -60,7 +60,7 @@ export function threadLinks(headers: {
       : [...references.slice(0, 1), ...references.slice(1 - ANCESTORS)];
   return {
     node: messageId === null ? null : threadNode(messageId),
-    /** Oldest first. May include the message itself. */
+    /** Oldest first; can include the message itself. */
     ancestors: [...new Set(named.map(threadNode))],
     subject: subjectLink(subject),
   };
@@ -70,7 +70,7 @@ export function threadNode(messageId: string): number {
   return hash47(removeBrackets(messageId));
 }
 
-/** Returns a Message-ID without angle brackets, or null for one that is not unique, such as `<>` or `<@host>`. */
+/** Returns a Message-ID without angle brackets, or null if it is not unique, for example `<>` or `<@host>`. */
 export function normalizeMessageId(messageId: string): string | null {
   const id = removeBrackets(messageId);
   return id.startsWith('@') || !/[\p{L}\p{N}]/u.test(id) ? null : id;
@@ -80,7 +80,7 @@ function removeBrackets(messageId: string): string {
   return messageId.trim().replace(/^<|>$/g, '').trim();
 }
 
-/** Returns whether a subject belongs to a reply, and the hash of its base (null if the base is empty). */
+/** Returns whether a subject belongs to a reply, and the hash of its base (null for an empty base). */
 export function subjectLink(subject: string) {
   const { base, reply } = baseSubject(subject);
   return base === '' ? { base: null, reply: false } : { base: hash47(foldWord(base)), reply };
@@ -93,7 +93,7 @@ export function hash47(text: string): number {
 }
 
 /**
- * Index words for whole addresses. `from:ada@example.org` looks for the words in this order, and also finds
+ * Index words for whole addresses. `from:ada@example.org` searches for the words in this order, and also finds
  * `ada@example.org.example`; `from:<ada@example.org>` finds only this address.
  */
 
@@ -114,20 +114,20 @@ function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@'));
 }
 
-/** Returns the address inside a value's angle brackets, in lower case, or undefined for any other value. */
+/** Returns the lower-case address in a value's angle brackets, or undefined for other values. */
 export function exactAddress(value: string): string | undefined {
   const [, address] = /^<([^\s<>@]*@[^\s<>@]+)>$/.exec(value.trim().toLowerCase()) ?? [];
   return address;
 }
 
 /**
- * Returns 32 lower-case hex digits over all immutable fields of a listing record: date, size, subject, addresses,
- * Message-ID, In-Reply-To and attachments. Excludes the uid, flags, attachment ids (opaque, and may differ between
- * folders) and unknown fields (the folder's path is one). Equal bytes have equal fingerprints. The reverse is a guess:
- * in real mail, 20 of 50,997 messages share every listed field with a message of different bytes.
+ * Returns a hash of all immutable fields of a listing record, in 32 lower-case hex digits. Covers date, size, subject,
+ * addresses, Message-ID, In-Reply-To and attachments. Excludes the uid, flags, attachment ids (opaque, and can differ
+ * between folders) and unknown fields, one of which is the folder's path. Equal bytes have equal fingerprints. The
+ * reverse is a guess: in real mail, 20 of 50,997 messages share every listed field with a different message.
  */
 export function fingerprint(listing: Listing): string {
-  // Another spelling of the same time is not a change.
+  // A different spelling of the same time is not a change.
   const moment = Date.parse(listing.date);
   const fields = [
     Number.isNaN(moment) ? listing.date : moment,
@@ -148,10 +148,10 @@ function pair(address: Address): readonly [string, string] {
   return [address.name, address.address];
 }
 
-/** Host of imported mailboxes. `.invalid` is reserved (RFC 2606), so no account or sync run can claim it. */
+/** Host of imported mailboxes. `.invalid` is reserved (RFC 2606), so no account or sync run can use it. */
 export const IMPORT_HOST = 'import.invalid';
 
-/** True for a mailbox imported from files. There is no service to compare it with. */
+/** Reports whether a mailbox was imported from files, with no service to compare it with. */
 export function isImported({ host }: Pick<MailboxKey, 'host'>): boolean {
   return host === IMPORT_HOST;
 }
@@ -161,18 +161,18 @@ export function importedMailbox(name: string): MailboxKey {
   return { host: IMPORT_HOST, mailbox: `import-${digest.slice(0, 16)}` };
 }
 
-/** One place of a message. The fields are those of a `list` line. */
+/** One place of a message, with the fields of a `list` line. */
 export interface PlaceLine {
   /** Null while the message is incomplete. */
   readonly id: MessageId | null;
   readonly mailbox: string;
-  /** Full path. For an earlier time, the path at that time. */
+  /** Full path. A query about an earlier time gets the path at that time. */
   readonly folder: string;
   readonly uid: number;
   readonly flags: FlagSet;
-  /** Bytes of the raw source, or the listed size while the message is incomplete. */
+  /** Bytes of the raw source; the listed size while the message is incomplete. */
   readonly size: number;
-  /** Received date of the listing, ISO 8601 in UTC. Null if it is missing or invalid. */
+  /** Received date in the listing, ISO 8601 in UTC; null if missing or invalid. */
   readonly date: string | null;
   readonly subject: string | null;
   readonly from: Address | null;
@@ -186,24 +186,24 @@ export type HitPlace = Pick<
   'mailbox' | 'folder' | 'uid' | 'flags' | 'date' | 'firstSeen' | 'endedAt'
 >;
 
-/** Numbered and named as in `mailkeep attachments`. */
+/** Has the number and name shown by `mailkeep attachments`. */
 export interface AttachmentLine {
-  /** Counted from 1, in source order. */
+  /** Starts at 1, in source order. */
   readonly number: number;
   readonly filename: string | null;
   readonly contentType: string;
-  /** Decoded bytes. */
+  /** Size in decoded bytes. */
   readonly size: number;
   readonly inline: boolean;
 }
 
-/** A line of `search`: the message at its first current place (or else its last one), with all its places. */
+/** A `search` line: a message at its first current place, or its last place if none is current, with all its places. */
 export interface SearchLine extends PlaceLine {
   readonly id: MessageId;
   readonly places: readonly HitPlace[];
   /** One line around the match, or the start of the text. Not safe for terminals. */
   readonly snippet: string;
-  /** Includes inline attachments. Null until the message is indexed. */
+  /** Includes inline attachments; null until the message is indexed. */
   readonly attachments: readonly AttachmentLine[] | null;
   readonly matchedAttachments: readonly {
     readonly number: number;

@@ -5,7 +5,7 @@ const CLOSING = '?=';
 
 /**
  * Decodes the encoded words in text (RFC 2047). Adjacent words in one charset are decoded together, because programs
- * split characters between words. Invalid words are left unchanged. Linear, and never throws.
+ * split characters between words. Invalid words are left unchanged. Runs in linear time and never throws.
  */
 export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
   if (!text.includes('=?')) return text;
@@ -23,7 +23,7 @@ export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
     const from = OPENING.lastIndex;
     const to = opening === null ? -1 : text.indexOf(CLOSING, from);
     if (opening === null || to < 0) {
-      // If no end follows this word, no later word has one either.
+      // If this word does not end, neither does any later one.
       at = opening === null ? text.indexOf('=?', at + 2) : -1;
       continue;
     }
@@ -48,7 +48,7 @@ export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
   return decoded + text.slice(done);
 }
 
-/** Decodes the base64 of one or more words, whether padded or not. */
+/** Decodes the base64 of one or more words, with or without padding. */
 export function decodeBEncoding(text: string): Buffer {
   if (text === '') return NOTHING;
   return Buffer.concat(text.split(/=+/).map((padded) => Buffer.from(padded, 'base64')));
@@ -71,7 +71,7 @@ export function decodeQEncoding(text: string): Buffer {
   );
 }
 
-/** Decodes encoded words in a raw listing. Loads no library, so supports only the charsets of browsers. */
+/** Decodes encoded words in a raw listing. Loads no library, so it supports only `TextDecoder`'s charsets. */
 export function decodeListedText(text: string): string {
   return text.includes('=?') ? decodeEncodedWords(text, decodeListed) : text;
 }

@@ -2,30 +2,30 @@ import { closeSync, fstatSync, readSync } from 'node:fs';
 import { type FilePath, openRegularFile } from '../core/files.ts';
 
 /**
- * Reads mbox files as programs write them. A message starts at a delimiter: a line of "From ", a sender and a date,
- * with an empty line before it or header fields after it. Any other line that starts with "From " is text.
- * Content-Length (mboxcl, mboxcl2) is trusted if it leads exactly to a delimiter or to the end of the file. Otherwise
- * the file is mboxrd, where each line of zero or more `>` and "From " was given another `>`. This also reads mboxo
- * correctly, except for lines that started with `>From ` before quoting.
+ * Reads mbox files as found in practice. A message starts at a delimiter: a line of "From ", a sender and a date, with
+ * an empty line before it or header fields after it. Any other line that starts with "From " is text. Content-Length
+ * (mboxcl, mboxcl2) is trusted if it leads exactly to a delimiter or to the end of the file. Otherwise the file is
+ * mboxrd, which adds a `>` to every line of zero or more `>` and "From ". This also reads mboxo correctly, except for
+ * lines that originally started with `>From `.
  */
 
 /** Position of a message in an mbox, without its delimiter and the closing empty line. */
 export interface MboxRange {
   readonly start: number;
   readonly end: number;
-  /** Number of lines quoted with `>`. 0 if a Content-Length made quoting unnecessary. */
+  /** Number of lines quoted with `>`; 0 if a Content-Length makes quoting unnecessary. */
   readonly quotedLines: number;
   readonly date: string;
-  /** False if the delimiter has no sender, as in mbox files written by Thunderbird. */
+  /** False if the delimiter has no sender. Thunderbird writes such files. */
   readonly hasSender: boolean;
-  /** A lone CR ends lines only in files from old Macs. Other programs do not quote after one. */
+  /** A lone CR ends lines only in files from old Macs. Programs elsewhere do not quote after one. */
   readonly lineEnds: LineEnds;
 }
 
 export interface AmbiguousLine {
   readonly offset: number;
   readonly text: string;
-  /** A delimiter belongs to no message. */
+  /** True for a delimiter, which belongs to no message. */
   readonly isDelimiter: boolean;
 }
 
@@ -50,7 +50,7 @@ export function* mboxRanges(
     contentLengths = true,
   }: {
     /**
-     * Called once if anything but empty lines and a BOM precedes the first delimiter. Those bytes are in no message.
+     * Called once if anything but empty lines and a BOM precedes the first delimiter. Those bytes belong to no message.
      */
     readonly onStray?: (bytes: number) => void;
     readonly onDoubt?: (line: AmbiguousLine) => void;
@@ -198,7 +198,7 @@ function classify(
   return judgement(isDelimiter, isDelimiter || (isApart && hasUsualField));
 }
 
-/** Cuts a line at its first CR, since an old Mac's file may have further lines after it. */
+/** Cuts a line at its first CR, since an old Mac's file can have further lines after it. */
 function delimiterText(bytes: Buffer): string {
   const cut = bytes.findIndex((byte) => byte === CR || byte === LF);
   return bytes.toString('latin1', 0, cut < 0 ? bytes.length : cut);
@@ -220,7 +220,7 @@ function lengthIn(bytes: Buffer): number | undefined {
 }
 
 interface Line {
-  /** Without its line end, and cut to `LINE_BYTES`. Valid until the next line is read. */
+  /** Line without its line end, cut to `LINE_BYTES`. Valid until the next line is read. */
   readonly bytes: Buffer;
   readonly offset: number;
   readonly length: number;
@@ -278,7 +278,7 @@ class Lines {
     return { bytes: text, offset, length: this.#at - offset };
   }
 
-  /** Returns where a delimiter line ends, given the length of its text, and which line ends the message uses. */
+  /** Returns the end of a delimiter line from the length of its text, and which line ends the message uses. */
   delimiterEnd({ bytes, offset, length }: Line, text: number) {
     const rest = bytes.subarray(text);
     const isLone = rest.length > 0 && !isEmptyLine(rest);
@@ -288,7 +288,7 @@ class Lines {
     return { offset: offset + length, lineEnds: last === '\r' ? ('cr' as const) : ('lf' as const) };
   }
 
-  /** True at the end of the file, and at a delimiter after at most one line end. */
+  /** Reports whether a message ends here: at the end of the file, or at a delimiter after at most one line end. */
   isEndOfMessage(offset: number): boolean {
     if (offset >= this.#size) return offset === this.#size;
     const rest = withoutLineEnd(this.peek(offset, LINE_BYTES));
@@ -298,7 +298,7 @@ class Lines {
     return classify(text, 'after-empty', next).is === 'delimiter';
   }
 
-  /** Returns bytes as Latin-1. */
+  /** Returns bytes at an offset as Latin-1. */
   peek(offset: number, length = 160): string {
     const end = Math.min(offset + length, this.#size);
     if (offset >= this.#from && end <= this.#to) {
@@ -338,7 +338,7 @@ export function unquoteFromLines(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buff
 
 /** Adds or removes a `>` on the "From " lines of a streamed message. */
 export class FromLineQuoter {
-  /** The end of the last piece, if it may be part of a "From " line: at most a `>` and letters of "From ". */
+  /** End of the last piece if it may start a "From " line: at most a `>` and letters of "From ". */
   #held = Buffer.alloc(0);
   #atLineStart = true;
 
@@ -348,7 +348,7 @@ export class FromLineQuoter {
     private readonly lineEnds: LineEnds = 'lf',
   ) {}
 
-  /** Yields the bytes that no longer depend on later input. They may be views of `piece`. */
+  /** Yields the bytes that do not depend on later input. They may be views of `piece`. */
   *take(piece: Buffer): Generator<Buffer, void, undefined> {
     let bytes = piece;
     if (this.#held.length > 0) {
@@ -361,7 +361,7 @@ export class FromLineQuoter {
       if (this.#atLineStart) {
         const kind = lineKind(bytes, at);
         if (kind === 'undecided') {
-          // All `>` are equal, so at most the one to remove must wait.
+          // All `>` are equal, so hold back only the one to remove.
           const letters = afterQuotes(bytes, at);
           const settled = this.change === 1 ? letters : Math.max(at, letters - 1);
           if (settled > yielded) yield bytes.subarray(yielded, settled);
@@ -423,9 +423,9 @@ function isQuotedFrom(line: Buffer): boolean {
   return at > 0 && startsWith(line, FROM, at);
 }
 
-/** Parses the names of files in a Maildir (cr.yp.to/proto/maildir.html) and of Maildir++ folders. */
+/** Parses Maildir file names (cr.yp.to/proto/maildir.html) and Maildir++ folder names. */
 
-/** Info letters with their flags, in the order in which names have them. */
+/** Info letters and their flags, in the order required in file names. */
 const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
   ['D', '\\Draft'],
   ['F', '\\Flagged'],
@@ -438,7 +438,7 @@ const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
 /**
  * Returns the flags in the info part of a file name.
  *
- * @param keywords what lower-case letters mean in this Maildir
+ * @param keywords meanings of lower-case letters in this Maildir
  */
 export function flagsFromName(
   name: string,
@@ -450,7 +450,7 @@ export function flagsFromName(
   );
 }
 
-/** Returns the info letters of flags, ignoring case. Keywords have no letter. */
+/** Returns the info letters for flags, ignoring case. Keywords have no letter. */
 export function flagLetters(flags: readonly string[]): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   return LETTERS.filter(([, flag]) => set.has(flag.toLowerCase()))
@@ -468,7 +468,7 @@ export function receivedFromName(name: string): number {
   return seconds === undefined ? Number.NaN : Number(seconds) * 1000;
 }
 
-/** Decodes modified UTF-7 (RFC 3501, 5.1.3), as in the names of Maildir++ folders. Invalid text is left unchanged. */
+/** Decodes modified UTF-7 (RFC 3501, 5.1.3), used in Maildir++ folder names. Leaves invalid text unchanged. */
 export function decodeModifiedUtf7(name: string): string {
   return name.replace(/&([A-Za-z0-9+,]*)-/g, (whole, encoded: string) => {
     if (encoded === '') return '&';

@@ -32,14 +32,14 @@ interface PendingJob {
   readonly source: Uint8Array;
   readonly cut: boolean;
   readonly unparsed: UnparsedReason | null;
-  /** True if it must be alone in its group, because a thread died without revealing which message was to blame. */
+  /** True if the job must be alone in its group, because a thread died without revealing the culprit. */
   readonly alone: boolean;
   readonly resolve: (entry: IndexEntry) => void;
   readonly reject: (error: Error) => void;
 }
 
 const GROUP_JOBS = 16;
-/** Source bytes per group. A larger message is sent alone, in memory shared with the worker. */
+/** Source bytes per group. A larger message is sent alone in memory shared with the worker. */
 const GROUP_BYTES = 256 * 1024;
 /** Groups queued per thread, to keep it busy while the main thread writes messages to the index. */
 const GROUPS_AHEAD = 12;
@@ -59,7 +59,7 @@ class ExtractorThread {
     private readonly events: {
       done(job: PendingJob, entry: IndexEntry): void;
       ready(): void;
-      /** `culprit` brought down the thread; `left` contains the other unanswered jobs. */
+      /** `culprit` crashed the thread; `left` contains the other unanswered jobs. */
       ended(end: ThreadEnded, culprit: PendingJob | undefined, left: readonly PendingJob[]): void;
     },
   ) {
@@ -86,14 +86,14 @@ class ExtractorThread {
   hasRoomFor(job: PendingJob): boolean {
     if (this.#thread.ending || this.#worn) return false;
     if (this.#groups === 0) return true;
-    // Large messages wait for an idle thread, so that each thread has at most one copied message.
+    // Large messages wait for an idle thread, so that each thread holds at most one copied message.
     return (
       this.#groups < GROUPS_AHEAD &&
       this.#bytes + job.source.byteLength <= GROUPS_AHEAD * GROUP_BYTES
     );
   }
 
-  /** Sends the first jobs in the queue, at most `share`. Returns how many were sent. */
+  /** Sends jobs from the front of the queue, at most `share`. Returns the number sent. */
   take(queue: readonly PendingJob[], share: number): number {
     const jobs: PendingJob[] = [];
     let bytes = 0;
@@ -108,7 +108,7 @@ class ExtractorThread {
     return jobs.length;
   }
 
-  /** Terminates an idle thread, because only that frees its memory. The pool may start another. */
+  /** Terminates an idle thread, the only way to free its memory. The pool may start another. */
   async retire(): Promise<void> {
     this.#worn = true;
     await this.#thread.end();
@@ -120,7 +120,7 @@ class ExtractorThread {
   }
 
   #send(jobs: readonly PendingJob[], bytes: number): void {
-    // Jobs keep their sources until their results arrive, because an ended thread loses its copy.
+    // Jobs keep their sources until their results arrive, because a terminated thread loses its copy.
     const shared = bytes > GROUP_BYTES;
     const buffer = shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
     const view = new Uint8Array(buffer);
@@ -165,7 +165,7 @@ class ExtractorThread {
     const seq = Atomics.load(this.#current, 0);
     const { started } = end.facts;
     const jobs = [...this.#outstanding.values()];
-    // If the thread died between messages (results may exceed the memory), only a lone job is surely to blame.
+    // If the thread died between messages (results can exhaust memory), only a lone job is certainly to blame.
     const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.#outstanding.clear();
     const known = culprit !== undefined && started;
@@ -183,20 +183,20 @@ class ExtractorThread {
 }
 
 export interface ExtractorPoolOptions {
-  /** Default: one fewer than there are cores, from 1 to 4. Each takes 80 MB, and the main thread writes the index. */
+  /** Default: the number of cores minus one, from 1 to 4. Each takes 80 MB; the main thread writes the index. */
   readonly workers?: number;
   readonly limits?: Partial<MimeLimits>;
   /** Defaults to the worker in the installed build. */
   readonly workerFile?: URL;
 }
 
-/** The installation is considered broken once this many threads in a row have failed to start. */
+/** Consecutive failed starts after which the installation is considered broken. */
 const MAX_FAILED_STARTS = 3;
 const MAX_SEQ = 0x7fff_ffff;
 
 /**
  * Opens an extractor whose worker threads start on demand. A message that exceeds the time or memory limit, or crashes
- * its thread, is `unparsed` but keeps its headers. The thread's other messages are extracted elsewhere.
+ * its thread, is `unparsed` but keeps its headers. The thread's other messages move to another thread.
  */
 export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor {
   return new ExtractorPool(options);
@@ -259,7 +259,7 @@ class ExtractorPool implements Extractor {
     await Promise.all([...this.#threads].map((thread) => thread.end()));
   }
 
-  /** Waits for a microtask, so that jobs added together are sent together. */
+  /** Defers sending by a microtask, so that jobs added together are sent together. */
   #pumpSoon(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -340,9 +340,9 @@ class ExtractorPool implements Extractor {
 type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
 
 /**
- * Reads one message in a separate worker and yields its answers. After a `chunk`, the worker waits until the consumer
- * wants more, so a slow consumer slows the source. Throws errors from `source`, and `mail-unreadable` if the worker
- * fails or exceeds a limit. The worker exits once the message has been read, unless `spare` keeps it alive.
+ * Reads a message in a separate worker and yields the worker's answers. After a `chunk`, the worker waits for the
+ * consumer, so a slow consumer slows the source. Throws errors from `source`, and `mail-unreadable` if the worker fails
+ * or exceeds a limit. The worker exits once the message has been read, unless `spare` keeps it alive.
  */
 export async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
@@ -370,7 +370,7 @@ export async function* readInWorker(
   }
 }
 
-/** A thread is reused for at most this many messages, and only if the last one was no larger than `MAX_BYTES`. */
+/** Maximum messages per thread. A thread is reused only if its last message was no larger than `MAX_BYTES`. */
 const MAX_READ = 100;
 const MAX_BYTES = 1024 * 1024;
 
@@ -386,7 +386,7 @@ class ReadingThread {
   #failure: { readonly error: unknown } | null = null;
   #read = 0;
   #bytes = 0;
-  /** Whether the thread has received the whole source, and whether it has sent its last answer. */
+  /** `source` is true once the thread has the whole source; `answers`, once it has sent its last answer. */
   #isThrough = { source: false, answers: false };
 
   /** @param want null for a reusable thread, which receives its tasks later */
@@ -499,16 +499,16 @@ export interface ReadingOptions {
   /** Defaults to the worker in the installed build. */
   readonly workerFile?: URL;
   readonly spare?: SpareReader;
-  /** Counting remote images takes as long as building a page from the HTML. */
+  /** Counts remote images, which takes as long as building a page from the HTML. */
   readonly countsRemote?: boolean;
   /** Aborts reading, which then throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Keeps threads ready for programs that read messages now and then, since starting one takes longer than reading a
- * message. One thread is kept unused. Another reads messages to display, one after another. Showing HTML and extracting
- * attachments use a thread that has read no other message.
+ * Keeps threads ready for programs that read messages only occasionally, since starting a thread takes longer than
+ * reading a message. One thread is kept unused. Another displays messages, one after another. Showing HTML and
+ * extracting attachments use a thread that has read no other message.
  */
 export class SpareReader {
   #fresh: ReadingThread | undefined;
@@ -519,7 +519,7 @@ export class SpareReader {
     private readonly options: Omit<ReadingOptions, 'spare' | 'signal' | 'countsRemote'> = {},
   ) {}
 
-  /** Starts a thread unless one is ready. It does not keep the process alive. */
+  /** Starts a thread unless one is ready. The thread does not keep the process alive. */
   prepare(): void {
     if (this.#closed || this.#fresh?.isGone === false) return;
     this.#fresh = new ReadingThread(this.options, null);

@@ -40,7 +40,7 @@ import type {
   ToReader,
 } from './reading.ts';
 
-/** Extracts groups of jobs one message at a time, and announces the current message in `current`. */
+/** Extracts groups of jobs one message at a time, recording the current message in `current`. */
 function serveExtraction(data: ExtractWorkerData): void {
   const current = new Int32Array(data.current);
   let previous: Promise<void> = Promise.resolve();
@@ -71,7 +71,7 @@ async function extractJob(
     try {
       return await withStrayErrors(() => extractMessage(source, job.cut, limits));
     } catch {
-      // The parser's error means nothing to users.
+      // The parser's error would mean nothing to users.
       reason = 'malformed';
     }
   }
@@ -82,7 +82,7 @@ async function extractJob(
   }
 }
 
-/** Also rejects on exceptions that stream code throws in callbacks. */
+/** Also rejects if stream code throws in a callback. */
 function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     process.once('uncaughtException', reject);
@@ -120,9 +120,9 @@ class ReaderWire {
     this.#port.send(message);
   }
 
-  /** Resolves when the host wants more. Chunks of different attachments wait for each other. */
+  /** Resolves when the host requests more. Chunks of different attachments wait for one another. */
   sendChunk(number: number, chunk: Buffer): Promise<void> {
-    // Copy, because the chunk may be a view of a large buffer, all of which would be transferred.
+    // Copy the chunk: it may be a view of a large buffer, all of which would be transferred.
     const bytes = new Uint8Array(chunk);
     const sent = this.#sending.then(
       () =>
@@ -144,7 +144,7 @@ class ReaderWire {
   }
 }
 
-/** Reads one message if the thread was started for it, otherwise messages one after another. */
+/** Reads one message if the thread was started for it; otherwise reads messages in sequence. */
 async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
   const wire = new ReaderWire();
   if (want !== null) {
@@ -226,7 +226,7 @@ function detectEncryption(
 
 async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {
   let listed = 0;
-  /** Number of the last leaf if it is an attachment, which a limit may have truncated. */
+  /** Number of the last leaf if it is an attachment. A limit may have truncated it. */
   let last: number | null = null;
   const ended = new Set<number>();
   const completeAll = (): void => {

@@ -3,9 +3,9 @@ import { catalogError } from '../core/error-tables.ts';
 import { cutMarks } from '../core/types.ts';
 
 /**
- * Normalises text, both for the index and in queries. FTS5's tokenizer folds case and diacritics. The rest is done
- * here: compatibility forms (NFKC), letters that are more than a base letter with a mark (ß, æ, ø, ł …), and scripts
- * without spaces, where the tokenizer would make a sentence one token.
+ * Normalises text for the index and for queries. FTS5's tokenizer folds case and diacritics. This function does the
+ * rest: compatibility forms (NFKC), letters that are more than a base letter with a mark (ß, æ, ø, ł …), and scripts
+ * without spaces, where the tokenizer would treat a sentence as one token.
  */
 export function indexText(text: string): string {
   let written = '';
@@ -13,7 +13,7 @@ export function indexText(text: string): string {
   for (;;) {
     BEYOND_ASCII.lastIndex = done;
     if (!BEYOND_ASCII.test(text)) break;
-    // Include the letter before, to which marks may belong. Other ASCII characters do not matter.
+    // Include the preceding letter, which may carry the marks. Other ASCII characters do not matter.
     const start = Math.max(done, BEYOND_ASCII.lastIndex - 2);
     ASCII_STRETCH.lastIndex = BEYOND_ASCII.lastIndex;
     const end = ASCII_STRETCH.test(text) ? ASCII_STRETCH.lastIndex - STRETCH : text.length;
@@ -31,8 +31,8 @@ function rewriteScripts(text: string): string {
 }
 
 /**
- * Applies NFKC, the letters below and a limit of 30 marks per letter. Removes invisible characters, optional marks, and
- * signs between words that are not ASCII. Leaves scripts without spaces as they are.
+ * Applies NFKC, the folds below and a limit of 30 marks per letter. Removes invisible characters, optional marks, and
+ * non-ASCII signs between words. Leaves scripts without spaces unchanged.
  */
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
@@ -47,7 +47,7 @@ export function foldLetters(text: string): string {
     .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
 }
 
-/** Removes geresh and gershayim within words, so that צה״ל is one word, even if typed with ASCII quotes. */
+/** Removes geresh and gershayim within words, so that צה״ל is one word even when typed with ASCII quotes. */
 function removeGeresh(text: string): string {
   return /[\u05d0-\u05ea]/.test(text)
     ? text.replaceAll(GERESH, '').replaceAll(GERSHAYIM, '')
@@ -55,8 +55,8 @@ function removeGeresh(text: string): string {
 }
 
 /**
- * Folds a word as FTS5 does with `unicode61 remove_diacritics 2`: lower case, without marks on Latin and Greek letters.
- * Marks on other letters are kept: й is not и.
+ * Folds a word like FTS5 with `unicode61 remove_diacritics 2`: lower case, without marks on Latin and Greek letters.
+ * Keeps marks on other letters: й is not и.
  */
 export function foldWord(word: string): string {
   if (isAscii(word)) return word.toLowerCase();
@@ -69,14 +69,14 @@ export function foldWord(word: string): string {
     .replaceAll(MARKS, '');
 }
 
-/** Returns the character pairs of a run plus its last character, so that every character starts a piece. */
+/** Returns a run's character pairs and its last character, so that every character starts a piece. */
 export function bigrams(run: string): string[] {
   const characters = clusters(run);
   const last = characters.at(-1);
   return last === undefined ? [] : [...pairs(characters), last];
 }
 
-/** Returns the pieces to search for: the pairs of a run, or its only character. */
+/** Returns the pieces to search for: a run's pairs, or its only character. */
 function queryBigrams(run: string): string[] {
   const characters = clusters(run);
   return characters.length === 1 ? characters : pairs(characters);
@@ -111,7 +111,7 @@ export function isAscii(text: string): boolean {
   return /^[\x00-\x7f]*$/.test(text);
 }
 
-/** Creates a value on first use. A Unicode regex takes up to 3 ms to create, which a search in ASCII never needs. */
+/** Creates a value on first use. A Unicode regex takes up to 3 ms to create, and ASCII searches need none. */
 export function lazy<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {
@@ -120,7 +120,7 @@ export function lazy<T>(make: () => T): () => T {
   };
 }
 
-/** A shorter run of ASCII is cheaper to rewrite than to skip. */
+/** Shorter runs of ASCII are cheaper to rewrite than to skip. */
 const STRETCH = 16;
 const ASCII_STRETCH = /[\0-\x7f]{16}/g;
 const BEYOND_ASCII = /[^\0-\x7f]/g;
@@ -147,7 +147,7 @@ const GERESH =
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/gu;
 /** FTS5 treats signs that are newer than its tables, such as most emoji, as letters. */
 const BETWEEN_WORDS = lazy(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
-/** Soft hyphens, joiners and direction marks. Nobody searches for them, and fraud inserts them to evade filters. */
+/** Soft hyphens, joiners and direction marks. Nobody searches for them, and fraudsters insert them to evade filters. */
 const INVISIBLE = lazy(() => /\p{Default_Ignorable_Code_Point}+/gu);
 /** Excludes ASCII, which has no marks, and five letters whose marks the tokenizer keeps. */
 const LATIN = lazy(() => /[^\P{Script=Latin}\0-\x7fǡǣǯǽǿ]+/gu);
@@ -160,15 +160,15 @@ const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
 const SCRIPTS = ['Han', 'Hira', 'Kana', 'Hang', 'Bopo', 'Thai', 'Laoo', 'Khmr', 'Mymr'];
 export const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
 const RUN = lazy(() => new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu'));
-/** Without `g`, because `test` must not keep a position. */
+/** No `g` flag: `test` must not keep a position. */
 const RUNS = lazy(() => new RegExp(UNSPACED, 'u'));
 
 /**
- * Words of the index's `meta` column. They serve as filters that never change, are often selective, and stop early
- * within the index. All start with z and contain no character that splits words.
+ * Words in the index's `meta` column. They act as filters that never change, are often selective, and stop early within
+ * the index. All start with z and contain no word separators.
  */
 
-/** On every indexed message, for queries that only exclude. */
+/** Added to every indexed message, for queries that only exclude. */
 export const TOKEN_ALL = 'zall';
 export const TOKEN_ATTACHMENT = 'zatt';
 export const TOKEN_INLINE = 'zinline';
@@ -177,12 +177,12 @@ export function mailboxToken(id: number): string {
   return `zbox${id}`;
 }
 
-/** Returns the words in a List-Id in order, so that a phrase can match a part of it. */
+/** Returns the words of a List-Id in order, so that a phrase can match part of it. */
 export function listTokens(listId: string): string[] {
   return (foldWord(listId).match(/[\p{L}\p{N}]+/gu) ?? []).map((word) => `zl${word}`);
 }
 
-/** Returns one word for `image/png` and one for any image. */
+/** Returns two words: for `image/png`, one for the type and one for any image. */
 export function mimeTokens(contentType: string): string[] {
   const [type = '', subtype = ''] = contentType.toLowerCase().split(';', 1)[0]?.split('/') ?? [];
   const major = lettersAndDigits(type);
@@ -204,7 +204,7 @@ function wordsIn(text: string): readonly string[] {
 
 /**
  * Quotes a word or phrase from a query as an FTS5 string, or returns undefined if it has no indexed words. User text
- * must reach MATCH only this way: the only syntax in a quoted string is doubled quotes.
+ * must reach MATCH only through here: the only syntax in a quoted string is doubled quotes.
  */
 export function ftsString(text: string, prefix: boolean): string | undefined {
   const words: string[] = [];
@@ -215,7 +215,7 @@ export function ftsString(text: string, prefix: boolean): string | undefined {
     if (!part.unspaced) words.push(...wordsIn(part.text));
     else if (!last) words.push(...bigrams(part.text));
     else {
-      // The run may continue in the message. Pairs match within it, a single character at the start of any pair.
+      // The run may continue in the message. Pairs match inside it; a single character matches the start of any pair.
       words.push(...queryBigrams(part.text));
       star ||= bigrams(part.text).length === 1;
     }
@@ -225,27 +225,27 @@ export function ftsString(text: string, prefix: boolean): string | undefined {
 }
 
 /**
- * Packs text as one zstd frame without a checksum. Its header contains the length in bytes.
+ * Packs text as one zstd frame without a checksum. The frame header contains the length in bytes.
  *
  * @param utf8 1 byte to 1 MiB
- * @param level 2 or more: the window of level 1 does not span the longest text, so the header would have two sizes
+ * @param level 2 or more. Level 1's window does not span the longest text, so the header would have two sizes
  */
 export function packUtf8(utf8: Buffer, level: number): Buffer {
   return zstdCompressSync(utf8, {
-    // A single chunk: the default of 128 KiB costs more than packing a short text.
+    // Use a single chunk: the default of 128 KiB costs more than packing a short text.
     chunkSize: utf8.length + FRAME_BYTES,
     params: { [constants.ZSTD_c_compressionLevel]: level },
   });
 }
 
-/** Room for the headers of a frame and its blocks. Node.js refuses smaller chunks. */
+/** Space for the headers of a frame and its blocks. Node.js rejects smaller chunks. */
 const FRAME_BYTES = 64;
 
 /**
- * Unpacks the result of `packUtf8`.
+ * Unpacks a result of `packUtf8`.
  *
  * @param maxBytes length of the longest text ever packed here
- * @throws `catalog-damaged` with `reason` for invalid or longer data. A rebuild restores it
+ * @throws `catalog-damaged` with `reason` if the data is invalid or too long. A rebuild restores it
  */
 export function unpackUtf8(
   packed: Buffer,
@@ -267,9 +267,9 @@ export function unpackUtf8(
 }
 
 /**
- * Returns the size in the frame's header (RFC 8878, 3.1.1.1), which equals its window size.
+ * Returns the size in a frame's header (RFC 8878, 3.1.1.1), which equals its window size.
  *
- * @throws RangeError for a frame that `packUtf8` does not create
+ * @throws RangeError if `packUtf8` would never create such a frame
  */
 function contentBytes(packed: Buffer): number {
   switch (packed[4]) {
@@ -284,12 +284,12 @@ function contentBytes(packed: Buffer): number {
   }
 }
 
-/** UTF-8 bytes per message kept for snippets. The rest is searchable, but not shown in snippets. */
+/** UTF-8 bytes to keep per message for snippets. Later text is searchable, but never shown in snippets. */
 export const TEXT_BYTES_PER_MESSAGE = 8 * 1024;
 
 /**
- * Packs the first `TEXT_BYTES_PER_MESSAGE` of a text, or returns null if it is empty. Each text is packed separately,
- * so that reading twenty hits takes twenty times 20 µs, and forgetting a message removes its text with its row.
+ * Packs the first `TEXT_BYTES_PER_MESSAGE` bytes of a text, or returns null if it is empty. Each text is packed
+ * separately, so reading twenty hits takes just twenty times 20 µs, and forgetting a message deletes its text.
  */
 export function packText(text: string): Buffer | null {
   // `encodeInto` cuts at a whole character. A UTF-16 unit takes at least one byte.
@@ -304,7 +304,7 @@ const SCRATCH = Buffer.alloc(TEXT_BYTES_PER_MESSAGE);
 /** Level 3 shrinks real mail to 0.473 of its size in 26 µs, level 6 to 0.464 in 43 µs, level 19 to 0.459 in 300 µs. */
 const LEVEL = 3;
 
-/** @throws `catalog-damaged` for invalid or longer data. A rebuild restores it */
+/** @throws `catalog-damaged` if the data is invalid or too long. A rebuild restores it */
 export function unpackText(packed: Buffer | null, file: string): string {
   if (packed === null) return '';
   return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });
@@ -314,15 +314,14 @@ const KEPT_TEXTS = 256;
 
 /**
  * Unpacks message texts and caches recent ones. Successive searches show many of the same messages, and Node.js takes
- * 12 µs per text to create a zstd context. A replaced or forgotten text is never returned, because packed bytes are
- * compared.
+ * 12 µs per text to create a zstd context. Compares packed bytes, so a replaced or forgotten text is never returned.
  */
 export class UnpackedTexts {
   readonly #kept = new Map<number, { readonly packed: Buffer; readonly text: string }>();
 
   constructor(private readonly file: string) {}
 
-  /** @throws as `unpackText` does */
+  /** @throws the same errors as `unpackText` */
   of(docid: number, packed: Buffer | null): string {
     if (packed === null) return '';
     const known = this.#kept.get(docid);

@@ -10,12 +10,12 @@ interface ZipEntry {
 
 export interface OpenZip {
   readonly entries: readonly ZipEntry[];
-  /** Yields the unpacked bytes of an entry. All entries share one limit. */
+  /** Yields an entry's unpacked bytes. All entries share one limit. */
   read(entry: ZipEntry): AsyncIterable<Buffer>;
 }
 
 /**
- * Opens a zip in memory. Its declared sizes are ignored: bytes are counted while unpacking.
+ * Opens a zip in memory. Ignores its declared sizes, and counts bytes while unpacking.
  *
  * @throws Unreadable `bomb`, `encrypted`, `malformed`
  */
@@ -98,7 +98,7 @@ const WORDS: MarkupRules = {
   signs: { noBreakHyphen: '-' },
   blanks: names('tab ptab'),
 };
-/** Most of a sheet's text is in the shared strings. In a cell of type `s`, `v` is only the index of a string. */
+/** A sheet keeps most text in the shared strings. In a cell of type `s`, `v` is just a string index. */
 const CELLS: MarkupRules = {
   text: names('t v'),
   skip: names('rPh f'),
@@ -135,11 +135,11 @@ const PARTS: readonly PartKind[] = [
   { name: /^content\.xml$/, rules: OPEN_DOCUMENT },
 ];
 
-/** Puts slide 10 after slide 9. */
+/** Sorts slide 10 after slide 9. */
 const natural = new Intl.Collator('en', { numeric: true });
 
 /**
- * Adds an office document's text: OOXML (DOCX, XLSX, PPTX) or ODF. Writes nothing, opens no nested zip, and resolves
+ * Adds an office document's text: OOXML (DOCX, XLSX, PPTX) or ODF. Writes no files, opens no nested zips, and resolves
  * only XML's own entities.
  *
  * @throws Unreadable `bomb`, `encrypted`, `malformed`, `unsupported`
@@ -178,7 +178,7 @@ export async function officeText(
   }
 }
 
-/** True if an OpenDocument's manifest declares encryption. Entry names are not encrypted. */
+/** Reports whether an OpenDocument manifest declares encryption. Entry names are not encrypted. */
 async function declaresEncryption(pieces: AsyncIterable<Buffer>): Promise<boolean> {
   let before = '';
   for await (const piece of pieces) {

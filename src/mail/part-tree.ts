@@ -27,7 +27,7 @@ export interface LeafInfo {
   readonly related: boolean;
 }
 
-/** What a leaf without a header is assumed to be. */
+/** Assumed for a leaf without a header. */
 export const PLAIN_TEXT: LeafInfo = {
   contentType: 'text/plain',
   charset: null,
@@ -43,14 +43,14 @@ interface PartInfo {
   readonly leaf: LeafInfo;
   /** Lower-case subtype, or null for a leaf. */
   readonly multipart: string | null;
-  /** Possible readings of the boundary, one character per byte. */
+  /** Possible readings of the boundary parameter, with one character per byte. */
   readonly boundaries: readonly string[];
   readonly encoding: string;
 }
 
 /**
- * Reads the `Content-` fields of a part. If there are several types, the first one wins. But if any has a boundary, the
- * part is a multipart with all of their boundaries, since no part may be lost.
+ * Reads a part's `Content-` fields. If there are several types, the first one wins. But if any has a boundary, the part
+ * is a multipart with all their boundaries, so that no part is lost.
  *
  * @param around subtypes of the enclosing multiparts, innermost last
  */
@@ -76,7 +76,7 @@ function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): Pa
   const { value, params } = parseHeaderValue(type ?? defaultType(disposed, named.filename));
   const isUntoldInDigest = around.at(-1) === 'digest' && type === undefined;
   const contentType = isUntoldInDigest ? 'message/rfc822' : normaliseType(value);
-  // Raw 8-bit text is UTF-8, or else in the part's charset.
+  // Raw 8-bit text is UTF-8 or, failing that, in the part's charset.
   const readable = (name: string) => rawText(values.get(name) ?? '', params.charset || null);
   const hasName = Boolean(named.filename || params.name);
   const isFlowed = params.format?.toLowerCase().trim() === 'flowed';
@@ -103,7 +103,7 @@ function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): Pa
   };
 }
 
-/** Returns unfolded values by lower-case name, one character per byte. If a field is repeated, the first one wins. */
+/** Returns unfolded values by lower-case name, one character per byte. The first of repeated fields wins. */
 function contentFields(fields: readonly Buffer[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>();
   for (const lines of fields) {
@@ -132,7 +132,7 @@ function removeComments(value: string): string {
   return from >= 0 && to > from ? value.slice(0, from) + value.slice(to + 1) : value;
 }
 
-/** Returns plain text for an invalid type (RFC 2045 section 5.2), and mixed for an odd multipart (RFC 2046 section 5.1.7). */
+/** An invalid type means plain text (RFC 2045, 5.2), and an odd multipart means mixed (RFC 2046, 5.1.7). */
 function normaliseType(value: string | false): string {
   const text = (value || '').toLowerCase().trim();
   const type = /^([\w!#$&.+^-]{1,127})\s{0,9}\/\s{0,9}([\w!#$&.+^-]{1,127})(?=$|[\s;,(])/.exec(
@@ -142,7 +142,7 @@ function normaliseType(value: string | false): string {
   return /^multipart\s{0,9}\//.test(text) ? 'multipart/mixed' : 'text/plain';
 }
 
-/** Returns the boundary with and without comments and quotes, and one that only lacks its semicolon. */
+/** Returns the boundary with and without comments and quotes, and one that lacks only its semicolon. */
 function possibleBoundaries(text: string, type: string): string[] {
   const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
   const ways = [text, text.replace(/\s{0,9}\([^()]{0,200}\)$/, ''), text.replace(/^'(.*)'$/, '$1')];
@@ -156,7 +156,7 @@ function possibleBoundaries(text: string, type: string): string[] {
 
 export type LimitViolation = 'depth' | 'parts' | 'header';
 
-/** Receives a leaf's decoded bytes in order. A promise delays the source until it settles. */
+/** Receives a leaf's decoded bytes in order. A returned promise pauses the source until it settles. */
 type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
 
 export interface Leaf<T> {
@@ -176,7 +176,7 @@ export type LeafHandler<T> = (info: LeafInfo) => Taken<T>;
 interface Taken<T> {
   readonly content: T;
   readonly sink: LeafSink;
-  /** Called once, after the last bytes, even if a limit truncated the leaf. */
+  /** Called once after the last bytes, even if a limit truncated the leaf. */
   readonly ended?: () => void;
 }
 
@@ -184,28 +184,28 @@ export interface TreeLimits {
   readonly headerBytes: number;
   readonly depth: number;
   readonly parts: number;
-  /** Bytes to keep from a multipart without parts, plus one piece so that the sink notices that there is more. */
+  /** Bytes to keep from a multipart without parts, plus one piece so that the sink can detect truncation. */
   readonly textPartBytes: number;
 }
 
 export interface ParsedTree<T> {
-  /** Null if not even the header block was complete. */
+  /** Null if even the header block is incomplete. */
   readonly root: Part<T> | null;
-  /** The exceeded limit, which leaves the tree incomplete. */
+  /** Limit that was exceeded, leaving the tree incomplete. */
   readonly breach: LimitViolation | null;
   readonly parts: number;
 }
 
-/** Bytes to parse before a sink can delay the source. */
+/** Bytes to parse before a sink can pause the source. */
 const PIECE = 64 * 1024;
 
 /**
  * Splits a streamed message into its parts. Closing delimiters may be missing, so a delimiter of any multipart closes
  * everything open within it (RFC 2046 section 5.1.2). A multipart continues after its closing delimiter if another
- * delimiter follows. Attached messages are leaves; the caller decides whether to parse them. Text after base64, and
- * uuencoded files within text, become leaves. So do the parts of signed mail and TNEF, after their container.
+ * delimiter follows. Attached messages are leaves, which the caller can parse. Text after base64 and uuencoded files in
+ * text become leaves. The parts of signed mail and TNEF become leaves after their container.
  *
- * @returns the tree, which is partial if a limit was exceeded. Rejects only with errors of `source` or a sink
+ * @returns the tree, which is partial if a limit was exceeded. Rejects only with errors from `source` or a sink
  */
 export async function parseTree<T>(
   source: Buffer | AsyncIterable<Uint8Array>,
@@ -236,7 +236,7 @@ const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
 const PADDING = 1024;
-/** How many carriage returns before a line feed belong to the line end. */
+/** Maximum carriage returns before a line feed that belong to the line end. */
 const MAX_RETURNS = 8;
 
 interface Body {
@@ -264,7 +264,7 @@ class Splitter<T> {
   breach: LimitViolation | null = null;
   count = 0;
   root: Part<T> | null = null;
-  /** Leaves found within a root that is a leaf. */
+  /** Leaves found inside a root that is itself a leaf. */
   readonly #alongside: Part<T>[] = [];
   #lastAlongside: Body | null = null;
   readonly #open: Open<T>[] = [];
@@ -278,7 +278,7 @@ class Splitter<T> {
   #bytes: Buffer = NOTHING;
   #at = 0;
   #final = false;
-  /** Offsets of the line ends before the next lines that start with two dashes. */
+  /** Offsets of the next line ends that are followed by two dashes. */
   readonly #dashes = { lf: -1, cr: -1 };
   #busy: Promise<void>[] = [];
 
@@ -306,7 +306,7 @@ class Splitter<T> {
       };
   }
 
-  /** Resolves when all sinks can take more. */
+  /** Resolves once all sinks can accept more. */
   async settle(): Promise<void> {
     const busy = this.#busy.splice(0);
     if (busy.length > 0) await Promise.all(busy);
@@ -325,11 +325,11 @@ class Splitter<T> {
     const bytes = this.#bytes;
     const isRoot = this.#open.length === 0;
     if (isRoot && !this.#final && bytes.length < PADDING) return false;
-    // A delimiter may follow another one without a part between them.
+    // A delimiter can directly follow another one.
     const delimiter = isRoot ? null : this.#delimiter(this.#at);
     if (delimiter === undefined) return false;
     if (delimiter?.of !== undefined) {
-      // If one of the two is the closing one, a part may still follow.
+      // If either one is closing, a part may still follow.
       const closes = delimiter.closes && delimiter.of !== this.#open.at(-1);
       return this.#meet(delimiter.of, { ...delimiter, closes });
     }
@@ -376,7 +376,7 @@ class Splitter<T> {
     this.#push(open);
   }
 
-  /** Returns false at a limit. */
+  /** Counts a part. Returns false if a limit is exceeded. */
   #counts(depth: number): boolean {
     this.count += 1;
     if (depth > this.limits.depth) this.breach = 'depth';
@@ -427,7 +427,7 @@ class Splitter<T> {
     return line > bytes.length ? -1 : line;
   }
 
-  /** Returns where the line end before a delimiter starts, since it belongs to the delimiter. */
+  /** Returns the start of the line end before a delimiter, since it belongs to the delimiter. */
   #lineEnd(line: number): number {
     const bytes = this.#bytes;
     let end = line - 1;
@@ -438,7 +438,7 @@ class Splitter<T> {
     return end;
   }
 
-  /** Returns where a last line that may be a delimiter starts, including the line end before it. */
+  /** Returns the start of a last line that may be a delimiter, including the preceding line end. */
   #undecided(from: number): number {
     const bytes = this.#bytes;
     const body = bytes.subarray(from);
@@ -450,7 +450,7 @@ class Splitter<T> {
     return end < 0 ? from : this.#lineEnd(line);
   }
 
-  /** Reads a line that may be a delimiter. Undefined if it needs more bytes. */
+  /** Reads a line that may be a delimiter. Returns undefined if it needs more bytes. */
   #delimiter(line: number): Delimiter<T> | undefined {
     const bytes = this.#bytes;
     const none = { of: undefined, closes: false, next: line };
@@ -482,7 +482,7 @@ class Splitter<T> {
     return { of: last, closes: false, next };
   }
 
-  /** Closes everything open within a multipart, at its delimiter. */
+  /** Closes everything open within a multipart at its delimiter. */
   #meet(of: Open<T>, { closes, next }: Delimiter<T>): true {
     this.#close(this.#open.indexOf(of) + 1);
     this.#isHeader = !closes;
@@ -581,7 +581,7 @@ class Splitter<T> {
     };
   }
 
-  /** Decodes a uuencoded leaf. One that is merely labelled as such is left unchanged. */
+  /** Decodes a uuencoded leaf. Leaves it unchanged if it is merely labelled as such. */
   #uuencodedBody(to: Body): Body {
     let state: 'before' | 'file' | 'raw' = 'before';
     let held: Buffer[] = [];
@@ -627,7 +627,7 @@ class Splitter<T> {
     };
   }
 
-  /** The parts found in a container are added at its end. */
+  /** Appends the parts found in a container once it ends. */
   #containerBody(info: LeafInfo, depth: number, to: Body): Body {
     let kept: Buffer[] = [];
     let size = 0;
@@ -649,7 +649,7 @@ class Splitter<T> {
     };
   }
 
-  /** Reads a part whose header was found in a container. */
+  /** Reads a part whose header is inside a container. */
   #messageAlongside(source: Buffer, depth: number): void {
     const { limits } = this;
     const left = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
@@ -682,8 +682,8 @@ class Splitter<T> {
   }
 
   /**
-   * A multipart without parts becomes text, or a file if it has a name, so that nothing is lost. One with a transfer
-   * encoding (which RFC 2045 section 6.4 forbids) is decoded and searched for parts as well.
+   * Turns a multipart without parts into text, or a file if it has a name, so that nothing is lost. If it has a
+   * transfer encoding (forbidden by RFC 2045 section 6.4), it is also decoded and searched for parts.
    */
   #multipartBody(part: OpenMultipart<T>, info: PartInfo, depth: number): Body {
     let kept: Buffer[] = [];
@@ -733,7 +733,7 @@ class Splitter<T> {
 const UUENCODED = /^(?:x-)?uue(?:ncode)?$/;
 const CONTENT = 'content-';
 
-/** True if the boundary was declared in a different case, or entirely differently, but a part's header follows. */
+/** Ignores case in boundaries. If a part's header follows, accepts any boundary. */
 function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
   const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
   return isNamed || isContent(next);
@@ -751,7 +751,7 @@ function orEnd(at: number, bytes: Buffer): number {
   return at < 0 ? bytes.length : at;
 }
 
-/** The size of a leaf, and its bytes if they can be text. */
+/** Size of a leaf, and its bytes if they can be text. */
 export interface LeafContent {
   size: number;
   kept: Buffer[] | null;
@@ -772,7 +772,7 @@ const EVENT = /^text\/(?:calendar|x-vcalendar|vcard|x-vcard|directory)$/;
 const RICH = /^text\/(?:enriched|richtext|rtf)$/;
 const CODE = /^text\/(?:css|javascript|ecmascript|x-javascript)$/;
 
-/** Returns null for a leaf that is not text of the message itself. */
+/** Returns the kind of body, or null if the leaf is not the message's own text. */
 export function bodyKind(info: LeafInfo): BodyKind | null {
   const { contentType, disposition, filename, related } = info;
   if (disposition === 'attachment') return null;
@@ -789,12 +789,12 @@ export function isBodyText(info: LeafInfo): boolean {
   return bodyKind(info) !== null;
 }
 
-/** True for an attachment that is listed. Inline text with a file name is also a body. */
+/** Reports whether a leaf is a listed attachment. Inline text with a file name is also a body. */
 export function isListed(info: LeafInfo): boolean {
   return info.filename !== null || !isBodyText(info);
 }
 
-/** Keeps the bytes of bodies and attached messages up to their limits. Counts all other bytes. */
+/** Keeps the bytes of bodies and attached messages up to their limits. Only counts other bytes. */
 export function collectText(limits: {
   readonly textPartBytes: number;
   readonly embeddedBytes: number;
@@ -842,7 +842,7 @@ export function leafText(info: LeafInfo, content: LeafContent, maxChars: number)
   return text.includes('\r') ? text.replace(/\r+\n?/g, lineEnds) : text;
 }
 
-/** CR LF, CR CR LF and a lone CR each terminate one line. */
+/** CR LF, CR CR LF and a lone CR each end one line. */
 function lineEnds(run: string): string {
   return run.endsWith('\n') ? '\n' : '\n'.repeat(run.length);
 }

@@ -6,11 +6,11 @@ let current: Bound | null = null;
 let installed = false;
 
 /**
- * Limits what pdf.js does for the next document in this thread: unpacked bytes of a page's streams, size of each
+ * Limits the work of pdf.js on the next document in this thread: unpacked bytes of a page's streams, size of each
  * buffer, forms drawn, codes mapped. pdf.js has no such settings. It collects all streams of a page before the first
- * operator, creates a set per drawn form, and calls `String.fromCharCode` for each code of a range. So these
- * constructors and this function are replaced in the thread, which then reads one document at a time. Buffers double in
- * size, so a power of two suits `pageBytes` best.
+ * operator, creates a set per drawn form, and calls `String.fromCharCode` for each code in a range. These constructors
+ * and this function are therefore replaced in the thread, which then reads one document at a time. Buffers double in
+ * size, so `pageBytes` should be a power of two.
  */
 function boundWork(limits: PageLimits): Bound {
   install();
@@ -32,7 +32,7 @@ class Bound {
     this.#breach = new Promise((_, reject) => {
       this.#fail = reject;
     });
-    // Nothing listens between two pages.
+    // No listener exists between two pages.
     this.#breach.catch(() => undefined);
   }
 
@@ -59,17 +59,17 @@ class Bound {
     } catch (error) {
       throw this.#passed ? new Unreadable('bomb') : error;
     }
-    // pdf.js may have continued after a refused buffer.
+    // pdf.js may have continued after its buffer was refused.
     if (this.#passed) throw new Unreadable('bomb');
     return result;
   }
 
-  /** Lifts the limits, unless one was exceeded, since pdf.js may then still be running. */
+  /** Lifts the limits unless one was exceeded, since pdf.js may then still be running. */
   lift(): void {
     if (current === this && !this.#passed) current = null;
   }
 
-  /** Counts unpacked bytes. Returns false if there are too many. */
+  /** Counts unpacked bytes. Returns false once there are too many. */
   unpack(bytes: number): boolean {
     this.#unpacked += bytes;
     if (this.#unpacked > this.limits.pageBytes) this.#pass();
@@ -107,7 +107,7 @@ class Bound {
 function install(): void {
   if (installed) return;
   installed = true;
-  // Content, fonts and character maps, inflated by the platform.
+  // Content, fonts and character maps, which the platform inflates.
   globalThis.DecompressionStream = new Proxy(DecompressionStream, {
     construct(target, [format]: ConstructorParameters<typeof DecompressionStream>) {
       const stream = new target(format);
@@ -115,7 +115,7 @@ function install(): void {
       return bound === null ? stream : countBytes(stream, bound);
     },
   });
-  // Every other decoder doubles one buffer until its stream fits.
+  // All other decoders double one buffer until their stream fits.
   const bounded: Uint8ArrayConstructor = new Proxy(Uint8Array, {
     construct(target, args: unknown[], newTarget) {
       const [length] = args;
@@ -143,7 +143,7 @@ function countBytes(
 ): Pick<DecompressionStream, 'readable' | 'writable'> {
   const counter = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
     transform(chunk, controller) {
-      // After an error, pdf.js would inflate the stream again by itself.
+      // After an error, pdf.js would inflate the stream again itself.
       if (!bound.unpack(chunk.byteLength)) return new Promise<void>(() => undefined);
       controller.enqueue(chunk);
       return undefined;
@@ -160,7 +160,7 @@ export async function loadPdfJs() {
 }
 
 /**
- * Adds a PDF's text page by page. Renders neither fonts nor images, and has no engine that could run scripts.
+ * Adds a PDF's text page by page. Renders no fonts or images, and cannot run scripts.
  *
  * @throws Unreadable `bomb` (the thread is then unusable), `encrypted`, `malformed`
  */
@@ -186,7 +186,7 @@ export async function pdfText(
     try {
       await addPages(pdf, into, limits.pages, bound);
     } finally {
-      // This would never settle if pdf.js were waiting for a blocked stream.
+      // This never settles if pdf.js is waiting for a blocked stream.
       if (!bound.passed) await pdf.loadingTask.destroy();
     }
   } finally {
@@ -223,12 +223,12 @@ async function addPages(
   if (read === 0 && failed !== undefined) throw new Unreadable('malformed');
 }
 
-/** Returns a page's text in pieces, cut soon after `room` UTF-16 units. */
+/** Returns a page's text in pieces, stopping soon after `room` UTF-16 units. */
 async function pageText(page: PDFPageProxy, room: number): Promise<readonly string[]> {
   const pieces: string[] = [];
   let length = 0;
-  // Streamed, because a page may have millions of short texts, each an object with its position. Read to the end,
-  // because pdf.js throws unhandled errors if a stream is cancelled.
+  // Stream the text, because a page may have millions of short items, each an object with its position. Read to the
+  // end, because pdf.js throws unhandled errors if a stream is cancelled.
   for await (const { items } of page.streamTextContent()) {
     for (const item of items) {
       if (length > room || !('str' in item)) continue;

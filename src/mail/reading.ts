@@ -13,7 +13,7 @@ import { type ReadingOptions, readInWorker, readingLimits } from './mime-threads
 import type { RemoteImages } from './safe-page.ts';
 
 /**
- * Reads one message of any size for display. If it cannot be parsed, it has a `reason`. Throws only `source`'s errors.
+ * Reads a message of any size for display. If parsing fails, the result has a `reason`. Throws only `source`'s errors.
  */
 export async function readMessage(
   source: AsyncIterable<Uint8Array>,
@@ -49,8 +49,8 @@ export async function readMessage(
 }
 
 /**
- * A step in reading all attachments. Each one is announced before its first bytes and completed after its last.
- * Attachments may overlap: their bytes may alternate.
+ * A step in reading all attachments. Each attachment is announced before its first bytes and completed after its last.
+ * The bytes of different attachments can alternate.
  */
 type AttachmentPiece =
   | { readonly attachment: Omit<ExtractedAttachment, 'size'> }
@@ -59,7 +59,7 @@ type AttachmentPiece =
 
 /**
  * Yields all attachments of a message. Throws errors from `source`, and `mail-unreadable` if the message cannot be
- * parsed to its end. Attachments completed before that are whole.
+ * parsed to its end. Attachments completed before that are intact.
  */
 export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
@@ -89,7 +89,7 @@ export async function readPage(
   return (await readFramedPage(source, null, options))?.page ?? null;
 }
 
-/** Returns the same page and its remote images. If `links` is given, links lead there. */
+/** Like `readPage`, but also returns the page's remote images, and sends links to `links`. */
 export async function readFramedPage(
   source: AsyncIterable<Uint8Array>,
   links: LinkTarget,
@@ -105,7 +105,7 @@ export async function readFramedPage(
   throw mailError('mail-unreadable', { reason: 'malformed' });
 }
 
-/** Keeps the first bytes of a source, in case the message crashes its worker. */
+/** Keeps the first bytes of a source in case the message crashes its worker. */
 async function* keepHead(
   source: AsyncIterable<Uint8Array>,
   head: Uint8Array[],
@@ -140,17 +140,17 @@ export interface ExtractWorkerData {
   readonly current: SharedArrayBuffer;
 }
 
-/** A message's source is in its group's buffer. */
+/** A job whose source is in its group's buffer. */
 export interface GroupedJob {
   readonly seq: number;
   readonly offset: number;
   readonly length: number;
   readonly cut: boolean;
-  /** Set if the message brought down a worker. Only its headers are read, and it is unparsed for this reason. */
+  /** Set if the message crashed a worker. Only its headers are then read, and it is unparsed for this reason. */
   readonly unparsed: UnparsedReason | null;
 }
 
-/** Messages are sent in groups, since posting a short one alone costs as much as parsing it. */
+/** Messages sent together, since posting a short one alone costs as much as parsing it. */
 export interface JobGroup {
   readonly buffer: ArrayBuffer | SharedArrayBuffer;
   readonly jobs: readonly GroupedJob[];
@@ -160,11 +160,11 @@ export interface GroupResults {
   readonly results: readonly { readonly seq: number; readonly entry: TransferredEntry }[];
   /** See `packEntries`. */
   readonly bytes: ArrayBuffer;
-  /** True if the worker should be replaced because of its memory use. */
+  /** True if the worker uses so much memory that it should be replaced. */
   readonly worn: boolean;
 }
 
-/** Started to read messages, one at a time and piece by piece. */
+/** Start data for a thread that reads messages, one at a time and piece by piece. */
 export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
@@ -172,7 +172,7 @@ export interface ReadWorkerData {
   readonly want: ReadTask | null;
 }
 
-/** Where a page's links lead: to the sender's address (null), or to this prefix and that address, percent-encoded. */
+/** Target of a page's links: the sender's address (null), or this prefix and that address, percent-encoded. */
 export type LinkTarget = string | null;
 
 export type ReadTask =
@@ -188,11 +188,11 @@ export type ToReader =
   | { readonly kind: 'want'; readonly want: ReadTask };
 
 export type FromReader =
-  /** Asks for the next piece of the source. */
+  /** Requests the next piece of the source. */
   | { readonly kind: 'next' }
   | { readonly kind: 'message'; readonly message: MessageReading }
   | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
-  /** An attachment's bytes, in order. Two attachments may alternate. The worker waits for `more`. */
+  /** An attachment's bytes, in order. Chunks of two attachments can alternate. The worker waits for `more`. */
   | { readonly kind: 'chunk'; readonly number: number; readonly bytes: Uint8Array }
   | { readonly kind: 'complete'; readonly number: number }
   | {

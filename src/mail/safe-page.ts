@@ -14,14 +14,14 @@ import {
 } from './part-tree.ts';
 import type { LinkTarget } from './reading.ts';
 
-/** Images that browsers display natively, and that contain nothing else. */
+/** Image types that browsers display natively and that contain nothing else. */
 export type ImageType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' | 'image/bmp';
 
 interface PictureHeader {
   readonly type: ImageType;
   readonly width: number;
   readonly height: number;
-  /** True if there is more than one frame. */
+  /** True if the image has more than one frame. */
   readonly moves: boolean;
 }
 
@@ -30,7 +30,7 @@ export const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
 const MAX_POINTS = 24_000_000;
 
 /**
- * Returns the type of an image that can be displayed, according to its headers. Undefined for other formats, and for
+ * Returns the type of a displayable image, according to its headers. Returns undefined for other formats, and for
  * images that are truncated, animated or too large.
  *
  * @param bytes the whole file
@@ -43,7 +43,7 @@ export function displayableImageType(bytes: Uint8Array): ImageType | undefined {
   return points > 0 && points <= MAX_POINTS ? header.type : undefined;
 }
 
-/** Undefined for other formats, and if the bytes end before the dimensions. */
+/** Returns undefined for other formats, or if the bytes end before the dimensions. */
 export function readImageHeader(bytes: Uint8Array): PictureHeader | undefined {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
@@ -90,14 +90,14 @@ function jpeg(bytes: Buffer): PictureHeader | undefined {
   }
 }
 
-/** GIF 89a. Each frame has a position, which may be outside the screen. */
+/** GIF 89a. Each frame has a position, which can be outside the screen. */
 function gif(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, 'GIF87a') && !startsWith(bytes, 'GIF89a')) return undefined;
   let width = bytes.readUInt16LE(6);
   let height = bytes.readUInt16LE(8);
   let frames = 0;
   let at = 13 + tableBytes(bytes.readUInt8(10));
-  // Browsers show as much of a truncated file as there is.
+  // Browsers show as much as exists of a truncated file.
   while (at < bytes.length && bytes.readUInt8(at) !== 0x3b) {
     const block = bytes.readUInt8(at);
     if (block === 0x2c) {
@@ -142,7 +142,7 @@ function webp(bytes: Buffer): PictureHeader | undefined {
   }
 }
 
-/** The header of OS/2 1.x has 12 bytes, those of Windows have at least 40. A negative height means top to bottom. */
+/** An OS/2 1.x header has 12 bytes, a Windows header at least 40. A negative height means top to bottom. */
 function bmp(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, 'BM')) return undefined;
   const type = 'image/bmp';
@@ -150,7 +150,7 @@ function bmp(bytes: Buffer): PictureHeader | undefined {
   if (header === 12)
     return { type, width: bytes.readUInt16LE(18), height: bytes.readUInt16LE(20), moves: false };
   if (![40, 52, 56, 108, 124].includes(header)) return undefined;
-  // Types 4 and 5 embed a JPEG or PNG that has its own size.
+  // Types 4 and 5 embed a JPEG or PNG with its own dimensions.
   if ([4, 5].includes(bytes.readUInt32LE(30))) return undefined;
   const [width, height] = [bytes.readInt32LE(18), Math.abs(bytes.readInt32LE(22))];
   return { type, width, height, moves: false };
@@ -164,13 +164,13 @@ function ascii(bytes: Buffer, at: number, length: number): string {
   return bytes.toString('latin1', at, at + length);
 }
 
-/** Number of a page's remote images by host. None is ever fetched. */
+/** Number of remote images by host. They are never fetched. */
 export type RemoteImages = Readonly<Record<string, number>>;
 
-/** A message has no address that relative addresses could be resolved against. */
+/** Placeholder base: relative addresses in a message have nothing to resolve against. */
 const NOWHERE = 'https://message.invalid/';
 
-/** Returns the hosts that a browser might contact for `src` and `srcset`, including those of `//host/picture`. */
+/** Returns the hosts that a browser might contact for `src` and `srcset`, even from addresses like `//host/picture`. */
 function remoteHosts({
   src = '',
   srcset = '',
@@ -186,14 +186,12 @@ function remoteHosts({
   return hosts;
 }
 
-/**
- * Returns the addresses in a `srcset`. Each ends at a blank or a comma. A description up to the next comma may follow.
- */
+/** Returns the addresses in a `srcset`. Each ends at a blank or comma. A descriptor up to the next comma may follow. */
 function parseSrcset(srcset: string): string[] {
   const found: string[] = [];
   let isAddress = true;
   for (const word of srcset.split(/\s/)) {
-    // The comma that ends a description may be followed by the next address without a blank.
+    // The next address may directly follow the comma that ends a descriptor.
     const from = isAddress ? 0 : word.indexOf(',') + 1;
     const isDescription = !isAddress && from === 0;
     if (word === '' || isDescription) continue;
@@ -211,12 +209,12 @@ function trimCommas(word: string): string {
   return word.slice(from, to);
 }
 
-/** HTML per parser write. The depth is checked only between writes. */
+/** UTF-16 units of HTML per parser write. The depth is checked only between writes. */
 const PIECE = 16 * 1024;
 
 /**
- * True if HTML nests deeper than `most` levels, counted as the sanitizer's parser does, which closes elements that need
- * no end tag. That parser takes quadratic time for deep HTML, because it shifts an array of open elements at every tag.
+ * Reports whether HTML nests deeper than `most` levels. Counts like the sanitizer's parser, which closes elements that
+ * need no end tag. That parser takes quadratic time for deep HTML, as it shifts an array of open elements per tag.
  */
 function isDeeperThan(html: string, most: number): boolean {
   let depth = 0;
@@ -236,10 +234,10 @@ function isDeeperThan(html: string, most: number): boolean {
   return deepest > most;
 }
 
-/** If anything slipped through, the browser still loads nothing but styles and inline images. */
+/** Even if something slips through, the browser loads only styles and inline images. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 
-/** Elements for appearance and structure. None is active. */
+/** Elements for appearance and structure, without active content. */
 const TAGS = [
   ...sanitize.defaults.allowedTags,
   ...'img font center big strike del ins address'.split(' '),
@@ -249,9 +247,9 @@ const TAGS = [
 const PICTURE = /^image\/(?:png|jpe?g|gif|webp|bmp)$/i;
 const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/=\s]*$/i;
 
-/** Characters of embedded images in a page, each of which may be used any number of times. */
+/** Maximum characters of embedded images in a page. An image can be used any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
-/** Pixels per page. A browser may decode all of them at the same time. */
+/** Pixels per page, because a browser may decode all images at the same time. */
 const PAGE_POINTS = 10 * MAX_POINTS;
 
 interface PageOptions {
@@ -259,14 +257,14 @@ interface PageOptions {
   readonly onRemote?: (host: string) => void;
 }
 
-/** Levels of nesting, ten times any program's output. */
+/** Maximum nesting depth: ten times that of any program's output. */
 const MAX_DEPTH = 1000;
 
 /**
  * Returns a message's HTML as a harmless standalone page: no scripts, handlers, forms, frames, remote images or styles,
  * and no requests until the user follows a link. Inline images (`data:`) are kept and embedded ones are inserted, up to
- * 32 MiB. Other images are replaced by their alternative text, and so are images above 24 megapixels, beyond ten times
- * that per page, or without readable dimensions. HTML deeper than 1,000 levels is shown as text.
+ * 32 MiB. Other images are replaced by their alternative text, as are images above 24 megapixels, beyond ten times that
+ * per page, or without readable dimensions. HTML deeper than 1,000 levels is shown as text.
  *
  * @param pictures `data:` URIs by Content-ID
  */
@@ -338,7 +336,7 @@ function sanitizeHtml(
         pointsLeft -= size;
         return { tagName, attribs: { ...attribs, src: inside } };
       },
-      // A `source` in a `picture` is removed, but its hosts count.
+      // A `source` in a `picture` is removed, but its hosts are counted.
       source: (tagName, { srcset = '', ...attribs }) => {
         for (const host of remoteHosts({ srcset })) onRemote(host);
         return { tagName, attribs };
@@ -363,7 +361,7 @@ function linkTo(href: string, links: LinkTarget): string | undefined {
     : undefined;
 }
 
-/** Returns infinity if the dimensions cannot be read. */
+/** Returns an image's pixels, or infinity if its dimensions cannot be read. */
 function countPoints(uri: string): number {
   const header = readImageHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
   const points = header === undefined ? 0 : header.width * header.height;
@@ -390,7 +388,7 @@ const MAX_HOSTS = 200;
 /** Total bytes of all embedded images. */
 const PICTURES_BYTES = 16 * 1024 * 1024;
 
-/** Returns a message's HTML as one page with its embedded images. The page is null if there is no HTML. */
+/** Returns a message's HTML as one page with embedded images. The page is null if there is no HTML. */
 export async function safePage(
   source: AsyncIterable<Uint8Array>,
   limits: MimeLimits,
@@ -414,7 +412,7 @@ export async function safePage(
   return { ...buildPage(html.join('\n'), pictures, links), reason: breach };
 }
 
-/** Counts the remote images that a page of this HTML would leave out. */
+/** Counts the remote images omitted from a page of this HTML. */
 export function countRemoteImages(html: string): RemoteImages {
   return buildPage(html, new Map(), null).remote;
 }
@@ -432,7 +430,7 @@ function buildPage(
   return { page, remote: Object.fromEntries(remote) };
 }
 
-/** Wraps `take` to keep the bytes of images that a page may use, up to a limit. */
+/** Wraps `take` to keep image bytes for a page, up to a limit. */
 function keepPictures(take: LeafHandler<LeafContent>): LeafHandler<LeafContent> {
   let room = PICTURES_BYTES;
   return (info) => {

@@ -5,20 +5,20 @@ const SPACE = 0x20;
 const EQUALS = 0x3d;
 const NOTHING = Buffer.alloc(0);
 
-/** Decodes a streamed transfer encoding with linear time and memory. */
+/** Decodes a streamed transfer encoding in linear time and memory. */
 export interface TransferDecoder {
   some(chunk: Buffer): Buffer;
-  /** Returns the last bytes. Call it once. */
+  /** Returns the remaining bytes. Must be called only once. */
   rest(): Buffer;
 }
 
 /**
  * Decodes quoted-printable (RFC 2045 section 6.7). Drops trailing blanks and soft line breaks, and keeps invalid
- * escapes. A carriage return terminates a line even without a line feed, as in files from other systems. (libqp takes
- * quadratic time for blanks and reads one string.)
+ * escapes. A carriage return ends a line even without a line feed, since other systems write such files. (libqp takes
+ * quadratic time for blanks and needs the text as one string.)
  */
 export class QuotedPrintable implements TransferDecoder {
-  /** An equals sign or blank and the blanks and carriage returns after it: what they are depends on the next byte. */
+  /** An equals sign or blank, then blanks and carriage returns. Their meaning depends on the next byte. */
   #held: Buffer[] = [];
   /** An unfinished escape. */
   #escape: Buffer = NOTHING;
@@ -110,14 +110,14 @@ for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
   BASE64[sign.charCodeAt(0)] = DIGIT;
 for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
 
-/** Bytes of a line that determine what it is. */
+/** Bytes of a line to examine to classify it. */
 const LINE_BYTES = 1024;
 const HELD_BYTES = 64 * 1024;
 
 /**
- * Decodes base64 (RFC 2045 section 6.8). Skips invalid characters, but not lines of prose: a line after the padding, or
- * one of words rather than damage, is text that others appended, such as the footer of a mailing list. A body that
- * starts with prose was never encoded and is left unchanged.
+ * Decodes base64 (RFC 2045 section 6.8). Skips invalid characters, but not lines of prose. A line after the padding, or
+ * a line of words rather than damage, is text appended later, such as a mailing-list footer. A body that starts with
+ * prose was never encoded and is left unchanged.
  */
 export class Base64 implements TransferDecoder {
   /** The unfinished last line. */
@@ -130,11 +130,11 @@ export class Base64 implements TransferDecoder {
   /** First lines, which may be text before base64, or show that nothing is encoded. */
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** Decoded bytes up to here were already checked for prose. */
+  /** Decoded bytes before this offset have been checked for prose. */
   #judged = 0;
   #out: Buffer[] = [];
 
-  /** @param behind receives text after the encoded bytes */
+  /** @param behind receives text that follows the encoded bytes */
   constructor(private readonly behind: (text: Buffer) => void) {}
 
   some(chunk: Buffer): Buffer {
@@ -166,7 +166,7 @@ export class Base64 implements TransferDecoder {
     return more === undefined ? only : Buffer.concat(this.#out);
   }
 
-  /** Decides based on the next line that is not empty. Returns where to continue. */
+  /** Classifies the text by its next non-empty line. Returns where to continue. */
   #judge(bytes: Buffer, from: number): number {
     const isPadded = this.#state === 'padded';
     let at = from;
@@ -196,13 +196,13 @@ export class Base64 implements TransferDecoder {
     if (this.#heldBytes > HELD_BYTES) this.#release();
   }
 
-  /** Writes everything unchanged, since nothing is encoded. */
+  /** Writes everything unchanged, because nothing is encoded. */
   #release(): void {
     this.#state = 'raw';
     this.#out.push(...this.#held.splice(0));
   }
 
-  /** Passes on lines of text. Returns where base64 continues. */
+  /** Passes on lines of text. Returns where base64 resumes. */
   #text(bytes: Buffer, from: number): number {
     let at = from;
     while (at < bytes.length && (this.#wasPadded || !isMoreBase64(lineAt(bytes, at))))
@@ -250,7 +250,7 @@ export class Base64 implements TransferDecoder {
     return this.#carry.length === 3 || (this.#carry.length === 2 && ends);
   }
 
-  /** @param digits how many of the bytes are digits, or NaN if any is not */
+  /** @param digits number of base64 digits, or NaN if there are other bytes */
   #take(bytes: Buffer, digits: number): void {
     if (bytes.length === 0) return;
     const text = bytes.toString('latin1');
@@ -265,18 +265,18 @@ export class Base64 implements TransferDecoder {
   }
 }
 
-/** False if a first line has words or markup, or a length that base64 cannot have. */
+/** Returns false if a first line has words or markup, or a length that base64 cannot have. */
 function mayBeBase64(line: string): boolean {
   const text = line.trim();
   return !/[ \t<]/.test(text) && !isProse(text) && (text.length % 4 !== 1 || text.length > 60);
 }
 
-/** True for three words, and for three consecutive characters that are not base64. */
+/** Reports whether a line has three words, or three consecutive characters that are not base64. */
 function isProse(line: string): boolean {
   return line.trim().split(/[ \t]+/).length > 2 || /[^\sA-Za-z0-9+/=]{3}/.test(line);
 }
 
-/** True if base64 resumes at this line, since some programs encode in pieces. A short word is not a piece. */
+/** Reports whether base64 resumes at this line, since some programs encode in pieces. A short word does not count. */
 function isMoreBase64(line: string): boolean {
   const text = line.trim();
   const isWhole = text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text);
@@ -285,7 +285,7 @@ function isMoreBase64(line: string): boolean {
 
 const BEGIN = /^begin [0-7]{3,4} +(\S.*)$/;
 
-/** Finds uuencoded files (POSIX uuencode) in text, from a "begin" line that a data line follows to "end". */
+/** Finds uuencoded files (POSIX uuencode) in text: a "begin" line, data lines, and "end". */
 export class Uuencoded {
   #rest: Buffer = NOTHING;
   #isInFile = false;
@@ -295,7 +295,7 @@ export class Uuencoded {
       /** Receives text outside the files. */
       text(bytes: Buffer): void;
       file(name: string): void;
-      /** Receives bytes of the last file. */
+      /** Receives bytes of the current file. */
       bytes(bytes: Buffer): void;
     },
   ) {}
@@ -310,7 +310,7 @@ export class Uuencoded {
     this.#read(this.#rest, this.#rest.length, true);
   }
 
-  /** Returns the start of the bytes that must wait. */
+  /** Returns the offset of the first byte that must wait. */
   #read(bytes: Buffer, end: number, final: boolean): number {
     let at = 0;
     while (at < end) {
@@ -357,7 +357,7 @@ function isUuLine(line: string): boolean {
   return line.trim() !== '' && decodeUuLine(line.trim()) !== null;
 }
 
-/** Decodes a line, whose trailing blanks may be lost. Null if it is invalid. */
+/** Decodes a line that may have lost trailing blanks. Returns null if it is invalid. */
 function decodeUuLine(line: string): Buffer | null {
   const length = (line.charCodeAt(0) - SPACE) & 0x3f;
   if (line === '') return NOTHING;
@@ -374,13 +374,13 @@ function decodeUuLine(line: string): Buffer | null {
   return bytes.subarray(0, length);
 }
 
-/** Returns where the last line starts, or the end of the bytes if that line is too long to wait for. */
+/** Returns the start of the last line, or the end of the bytes if that line is too long to wait for. */
 function endOfLines(bytes: Buffer): number {
   const start = Math.max(bytes.lastIndexOf(LF), bytes.lastIndexOf(CR)) + 1;
   return bytes.length - start > LINE_BYTES ? bytes.length : start;
 }
 
-/** Returns where the line containing a byte starts, or -1 if that is too far away. */
+/** Returns the start of the line containing a byte, or -1 if it is too far away. */
 function lineStart(bytes: Buffer, at: number): number {
   const before = Math.max(0, at - LINE_BYTES);
   const near = bytes.subarray(before, at);
