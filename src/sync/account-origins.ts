@@ -31,7 +31,7 @@ export interface AccountClients {
 }
 
 /**
- * Opens an account's clients. A client sends each request through the limiter's gate, and retries it if that is safe.
+ * Opens an account's clients. Each request goes through the limiter's gate and is retried if that is safe.
  *
  * @param options.token reads the token again for each call
  */
@@ -70,7 +70,7 @@ export function openClients(
 
 const LISTING_MS = 3_600_000;
 
-/** Retry budget while a user waits: Platform API reports are optional, and not worth a long wait. */
+/** Retry budget while a user waits. Platform API reports are optional and not worth a long wait. */
 export const PLATFORM_RETRIES: Partial<RetryPolicy> = { budgetMs: 10_000 };
 
 /** A configured account, connected to its service. */
@@ -80,11 +80,11 @@ export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
   readonly host: string;
   readonly requestsPerMinute: () => number;
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
-  /** Resource id of the mail order; null until configured or reported by the service. */
+  /** Resource id of the mail order; null until it is configured or reported by the service. */
   order: string | null;
 }
 
-/** Returns the id of the account's mail order, which the Platform API needs. Requests it if it is unknown. */
+/** Returns the id of the account's mail order, which the Platform API requires. Requests it if it is unknown. */
 export async function orderOf(
   account: Pick<AccountOrigin, 'mailbox' | 'order'>,
   signal: AbortSignal,
@@ -100,7 +100,7 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly spoolDir: string;
   readonly clock?: Clock;
-  /** Keeps what the limiter learned, and counts of requests. If omitted, both end with the process. */
+  /** Stores the limiter's lessons and request counts. If omitted, both are lost when the process exits. */
   readonly state?: StateFile;
   readonly retries?: Partial<RetryPolicy>;
   readonly platformRetries?: Partial<RetryPolicy>;
@@ -156,7 +156,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return this.#accounts.get(name);
   }
 
-  /** Returns an origin that caches nothing. If the account has a Platform API token, its usages come from there. */
+  /** Returns an origin without a cache. If the account has a Platform API token, the origin also lists usages. */
   fresh(account: AccountOrigin<A>): Origin {
     const origin = this.#surface(account);
     const { platform } = account;
@@ -171,14 +171,14 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
       ...origin,
       mailboxes,
       async usages(mostPages, signal) {
-        // Usually the mailboxes have already been listed. A service may report no order.
+        // Usually the mailboxes have already been listed. Services need not report an order.
         if (account.order === null && !listed) await mailboxes(signal);
         return orderUsages(platform, account.order ?? '', mostPages, signal);
       },
     };
   }
 
-  /** Returns the origin for one of many sync runs. It reuses the last mailbox listing while that is recent. */
+  /** Returns an origin that successive sync runs share. It reuses a recent mailbox listing. */
   recent(account: AccountOrigin<A>, now: () => number, lane?: () => Lane | undefined): Origin {
     const origin = this.#surface(account, lane);
     return {
@@ -202,7 +202,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return { ...origin, requestsPerMinute: account.requestsPerMinute };
   }
 
-  /** Returns a value that changes with the token's file; null if only the configuration can change the token. */
+  /** Returns a value that changes with the token file, or null if the token is not in a file. */
   tokenMark(name: string): string | null {
     const source = this.#accounts.get(name)?.settings.token;
     if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
@@ -212,7 +212,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
   }
 
-  /** Stores what the limiter learned, and the request counts. */
+  /** Stores the limiter's lessons and the request counts. */
   save(): void {
     this.#limiter.save();
     this.#requests?.save();
@@ -225,7 +225,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 }
 
-/** Counts requests by operation. Each retry counts again. */
+/** Counts requests by operation. Each retry counts as a request. */
 export class RequestMeter {
   readonly #byOperation = new Map<string, number>();
   requests = 0;
@@ -245,7 +245,7 @@ const SAVE_EVERY_MS = 60_000;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
 
-/** Counts each gate's requests by hour and status in the state. Keeps them for later if the state is not writable. */
+/** Counts each gate's requests by hour and status in the state, or in memory while the state is read-only. */
 export class RequestLog {
   readonly #counts = new Map<string, Map<string, RequestCount>>();
   #savedAt: number;
@@ -262,7 +262,7 @@ export class RequestLog {
 
   note(account: string, { host, surface, status }: RequestReport): void {
     const at = this.now();
-    // The labels of gates, see `openClients`.
+    // The gate labels; see `openClients`.
     const gate = `${host} ${surface === 'platform' ? `${account} platform` : account}`;
     const key = requestKey(utcDay(at), gate);
     const counts = this.#counts.get(key) ?? new Map<string, RequestCount>();

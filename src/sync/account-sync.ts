@@ -35,17 +35,17 @@ export interface AccountToSync {
   readonly origin: Origin;
 }
 
-/** Mailboxes per group. A group's newest mail is fetched before any of its backlog. */
+/** Mailboxes per group. A group's newest mail is fetched before its backlog. */
 const MAILBOXES_TOGETHER = 20;
 const WORTH_A_FORECAST = 200;
-/** How many of the largest mailboxes are asked for their quota (requested daily anyway) to obtain a mean size. */
+/** Number of the largest mailboxes to request quotas for (a daily request anyway), which give a mean size. */
 const ASKED_MAILBOXES = 5;
-/** How many of the largest folders in the other mailboxes are sampled: their newest page yields the mean size. */
+/** Number of the largest folders to sample in other mailboxes. Their newest page gives the mean size. */
 const SAMPLED_FOLDERS = 5;
 
 /**
  * Performs one sync run over an account. Each group of mailboxes goes through folders, new mail, backlog, deletions and
- * reconciliations. A failed mailbox or folder is reported and does not stop the rest. A failure that concerns all of
+ * reconciliations. A failed mailbox or folder is reported and does not stop the others. A failure that concerns all of
  * them (a refused token, an unreachable host, a full disk) ends the sync run.
  */
 export async function syncAccount(ctx: SyncContext, wanted: MailSelection): Promise<void> {
@@ -57,7 +57,7 @@ export async function syncAccount(ctx: SyncContext, wanted: MailSelection): Prom
     recordMailboxes(ctx, wanted, listing.listed);
     recordExcludedMailboxes(ctx, listing.listed, wanted);
   }
-  // Done first, so that the result lists unreached mailboxes as not compared.
+  // Do this first, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   await recordUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
@@ -118,7 +118,7 @@ async function announceForecast(
     .slice(0, SAMPLED_FOLDERS);
   const sizes = { count: 0, bytes: 0 };
   for (const folder of largest) {
-    // If the folder fails here, it fails again when its turn comes, and that is reported.
+    // If the folder fails here, it fails again in its turn, and that failure is reported.
     const page = await folder.head().catch((error: unknown) => {
       ctx.signal.throwIfAborted();
       if (error instanceof Error) return { items: [] };
@@ -147,7 +147,7 @@ async function announceForecast(
   });
 }
 
-/** Returns the mean message size in large mailboxes that have nothing stored. In others, the rest may differ. */
+/** Returns the mean message size in large mailboxes with nothing stored. In others, the rest may differ. */
 async function askMeanSizes(
   ctx: SyncContext,
   passes: readonly MailboxSync[],
@@ -170,16 +170,16 @@ async function askMeanSizes(
 }
 
 const RECENT_MS = 365 * 86_400_000;
-/** A smaller backlog takes two pages, so finding the start of the year is not worth a request. */
+/** A smaller backlog takes two pages, so a request for the start of the year would not pay off. */
 const LARGE_BACKLOG = 2 * PAGE_SIZE;
-/** Nine of ten messages are smaller, and they make up only a small part of all bytes. */
+/** Nine in ten messages are smaller, but they make up only a small part of all bytes. */
 const SMALL_BYTES = 100_000;
 /** Maximum postponed listings across all folders: about 30 MB. */
 const MAX_POSTPONED = 20_000;
 
 /**
  * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync already has the most
- * useful mail. Only the order changes: the rest of the run does not walk these uids again.
+ * useful mail. Only the order changes: the sync run does not walk these uids again.
  */
 async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const { order, first } = ctx.settings;
@@ -191,7 +191,7 @@ async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]):
   if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
 }
 
-/** Walks each folder down to the start of the last year, at the cost of one extra request per folder. */
+/** Walks each folder back to the start of last year, at the cost of one extra request per folder. */
 async function fetchRecent(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
   if (large.length < 2) return;
@@ -205,8 +205,8 @@ async function fetchRecent(ctx: SyncContext, folders: readonly FolderSync[]): Pr
 }
 
 /**
- * Returns the lowest uncovered uid of a message received on or after this day. Null if there is none or the host cannot
- * search by date. Failures are ignored: walking the backlog later reports them.
+ * Returns the lowest uncovered uid received on or after this day. Returns null if no message matches or the host cannot
+ * search by date. Ignores failures, which the backlog walk reports later.
  */
 async function firstUidSince(
   ctx: SyncContext,
@@ -228,7 +228,7 @@ async function firstUidSince(
   }
 }
 
-/** Walks every backlog and postpones large messages. Costs no extra request. */
+/** Walks every backlog and postpones large messages. Costs no extra requests. */
 async function fetchSmall(folders: readonly FolderSync[]): Promise<void> {
   let room = MAX_POSTPONED;
   const postpones = ({ size }: { readonly size: number }): boolean => {

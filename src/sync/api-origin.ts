@@ -25,7 +25,7 @@ const BYTES_PER_KILOBYTE = 1024;
  * Lists an order's mailboxes with their usage, 100 per request.
  *
  * @param mostPages if the order has more pages, only the first is read
- * @throws as `PlatformClient`
+ * @throws the errors of `PlatformClient`
  */
 export async function orderUsages(
   platform: Pick<PlatformClient, 'listMailboxes'>,
@@ -68,14 +68,14 @@ function resource(
   return [{ name, usage: used * unit, limit }];
 }
 
-/** No real mailbox has more. Each folder costs memory for the whole run, so a longer listing is deemed incomplete. */
+/** More than any real mailbox has. Each folder costs memory throughout the run, so a longer listing is cut off. */
 const MAX_FOLDERS = 20_000;
 const MAX_NAME_CHARS = 16 * 1024 * 1024;
 
 /**
- * Returns the origin for a Mailbox API client. It is read-only: it uses six operations and the quota.
+ * Returns a read-only origin for a Mailbox API client. It uses only six operations and the quota.
  *
- * @param lane returns the lane for all requests, or undefined to let each request choose its own
+ * @param lane returns the lane for all requests, or undefined to let each request choose one
  * @param onOrder called with the mail order after every listing of mailboxes
  */
 export function apiOrigin(
@@ -85,7 +85,7 @@ export function apiOrigin(
   onOrder: (orderId: string) => void = () => {},
 ): Omit<Origin, 'requestsPerMinute'> {
   return {
-    // Without the port: another port of a host is the same service, and archives identify services by host.
+    // Omit the port: another port on a host is the same service, and archives identify services by host.
     host: client.host.replace(/:\d+$/, ''),
     async mailboxes(signal) {
       const asked = { signal, lane: lane() };
@@ -95,7 +95,7 @@ export function apiOrigin(
       return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
     },
     async folders(mailbox, signal) {
-      // Creating or renaming a folder between two pages shifts the rest, so a folder may appear twice or not at all.
+      // A folder created or renamed between two pages shifts the others, so one can appear twice or not at all.
       const byPath = new Map<string, ListedFolder>();
       let withoutPath = 0;
       let nameChars = 0;
@@ -157,7 +157,7 @@ export function apiOrigin(
   };
 }
 
-/** Replaces unpaired surrogates, as stored names do. Names that differ only in surrogates are therefore equal. */
+/** Replaces unpaired surrogates, as in stored names, so that names which differ only in surrogates are equal. */
 function named(folder: ListedFolder): ListedFolder {
   return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
 }

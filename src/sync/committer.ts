@@ -17,7 +17,7 @@ import {
   type SyncProgress,
 } from './result.ts';
 
-/** Whichever limit is reached first closes a batch: usually `messages`. `bytes` bounds memory. */
+/** The first limit reached closes a batch, usually `messages`. `bytes` bounds memory. */
 const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
 /** Maximum commits in progress while the next batch is being collected. */
@@ -30,7 +30,7 @@ interface StoreOptions {
   readonly wasQuarantined?: boolean;
 }
 
-/** `size` is in bytes. A forgotten source is not written. */
+/** `size` is in bytes. Forgotten sources are not written. */
 type PutSource =
   | {
       readonly is: 'stored';
@@ -48,10 +48,10 @@ export interface CommitterDeps {
 }
 
 /**
- * Collects the results of sync runs in batches and makes them durable, in order. It writes bytes and facts to the log,
- * updates the catalog, and then runs the batch's callbacks. Concurrent sync runs may share a committer; a message that
- * two of them find is stored once. The first failure is final: every later call throws it, so that nothing is taken for
- * stored after it.
+ * Collects the results of sync runs in batches and makes them durable in order. For each batch, writes bytes and facts
+ * to the log, updates the catalog, and then runs the batch's callbacks. Concurrent sync runs can share a committer; a
+ * message found by two of them is stored once. The first failure is final: every later call throws it, so that nothing
+ * is mistaken for stored after it.
  */
 export class Committer {
   #batch: Batch;
@@ -62,23 +62,23 @@ export class Committer {
   #tail: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
   #cancelTimer: (() => void) | undefined;
-  /** Set while a large source is being read from its file into the batch, because no commit may split it. */
+  /** Set while a large source is read from its file into the batch, since no commit may split it. */
   #large: Promise<void> | undefined;
 
   constructor(private readonly deps: CommitterDeps) {
     this.#batch = deps.log.newBatch();
   }
 
-  /** Calls a listener after each durable batch, until the returned function is called. */
+  /** Calls a listener after each durable batch. Returns a function that removes the listener. */
   onCommitted(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Adds a message and its appearance to the current batch. Bytes that the archive or a pending batch already contains
-   * are not written again, and forgotten bytes are never written: only their place is recorded. Resolves once there is
-   * room for more, usually before the bytes are durable. Calls `onDurable` once they are.
+   * Adds a message and its appearance to the current batch. If the archive or a pending batch already contains the
+   * bytes, or they are forgotten, only the place is recorded. Resolves once there is room for more, usually before the
+   * bytes are durable. Calls `onDurable` once they are.
    */
   async storeSource(
     place: Place,
@@ -126,14 +126,14 @@ export class Committer {
     return { is: 'stored', id, docid: known.docid, size: known.size };
   }
 
-  /** Records a place where forgotten bytes appeared, so that they are not requested again. */
+  /** Records where forgotten bytes appeared, so that they are not requested again. */
   noteForgotten(message: MessageId, place: Place, onDurable?: () => void): void {
     const { host, mailbox, folder, generation, uid } = place;
     const places = [{ host, mailbox, folder, generation, uid }];
     this.addFact({ fact: 'purged', message, reason: 'forgotten', places, again: true }, onDurable);
   }
 
-  /** Adds the bytes of an incomplete message as a blob, for the fact that quarantines it. */
+  /** Adds an incomplete message's bytes as a blob for the fact that quarantines it. */
   keepAside(bytes: Buffer): BlobHash {
     this.#throwIfFailed();
     return this.#batch.addBlob(bytes);
@@ -233,19 +233,19 @@ type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'compariso
 const { heldUntil: _until, comparison: _comparison, ...NO_COUNTS } = NO_WORK;
 
 type OfAnAccount = Extract<SyncProgress, { readonly account: string }>;
-/** Progress of one account. The ledger adds the account's name. */
+/** Progress of one account, without the account's name, which the ledger adds. */
 type AccountProgress = OfAnAccount extends infer T
   ? T extends T
     ? Omit<T, 'account'>
     : never
   : never;
 
-/** Counts, failures and reconciliations of one account's sync run. */
+/** Counts, failures and reconciliations for one account's sync run. */
 export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
   readonly #changed = new Set<string>();
   readonly #opened = new Set<string>();
-  /** When the deletion guard's holds on each mailbox expire, in milliseconds since the epoch. */
+  /** Expiry of the deletion guard's hold on each mailbox, in milliseconds since the epoch. */
   readonly #heldUntil = new Map<string, number>();
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderReconciliation[] = [];
@@ -269,7 +269,7 @@ export class Ledger {
     this.#opened.add(address);
   }
 
-  /** Records when the deletion guard's hold on a mailbox expires. If several folders are held, the latest applies. */
+  /** Records when the deletion guard's hold on a mailbox expires. The latest expiry of its held folders applies. */
   hold(address: string, until: number): void {
     this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }
@@ -292,7 +292,7 @@ export class Ledger {
     this.#changed.clear();
   }
 
-  /** Records a failure that does not stop the rest. Rethrows anything but a MailkeepError, because that is a bug. */
+  /** Records a failure that does not stop the rest. Rethrows anything but a MailkeepError, which indicates a bug. */
   fail(
     error: unknown,
     at: { readonly mailbox?: string; readonly folder?: string; readonly place?: Place } = {},
@@ -303,7 +303,7 @@ export class Ledger {
       mailbox: at.mailbox ?? null,
       folder: at.folder ?? at.place?.folder ?? null,
       uid: at.place?.uid ?? null,
-      // The service chose the name that cannot be requested, so the user is not at fault.
+      // The service chose a name that cannot be requested, so the user is not at fault.
       family: isInvalidRequest(error) ? 'origin' : error.family,
       code: error.code,
       facts: error.facts,

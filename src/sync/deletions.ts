@@ -18,8 +18,8 @@ import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.t
 import { canSearch, fetchUids, markSearchUnreliable, walkByOffset } from './walk.ts';
 
 /**
- * Releases quarantined and forgotten uids that have no open place and that the service no longer lists. From then on
- * they are neither counted nor requested.
+ * Releases quarantined and forgotten uids that have no open place and are missing from the service's listing. They are
+ * then neither counted nor requested.
  *
  * @param isGone accepts the whole UID epoch by default
  */
@@ -42,10 +42,10 @@ export function releaseUnplaced(
 }
 
 /**
- * Requests missing uids individually and returns those that are gone: a page lacked them, *and* requests for them now
- * find nothing. Those that do answer are neither missing nor held.
+ * Requests missing uids individually and returns those that are gone: a page lacked them, *and* individual requests
+ * find nothing. Uids that do answer are neither missing nor held.
  *
- * One stale search index may explain both. If the folder counts more messages than would remain, its listing decides.
+ * One stale search index can cause both. If the folder counts more messages than would remain, its listing decides.
  */
 async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly number[]> {
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
@@ -59,7 +59,7 @@ async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly
   return silent.filter((uid) => !listed.has(uid));
 }
 
-/** Returns which of these uids the folder's listing still shows. They are ascending, and a search found none. */
+/** Returns the uids that the folder's listing still shows although a search found none. `silent` must be ascending. */
 async function shownByListing(
   ctx: SyncContext,
   pass: FolderSync,
@@ -82,9 +82,9 @@ async function shownByListing(
 export interface DeletionCandidate {
   readonly at: FolderKey;
   readonly specialUse: string | null;
-  /** Places that were open in the current UID epoch when the sync run started. */
+  /** Number of places open in the current UID epoch when the sync run started. */
   readonly open: number;
-  /** Undefined if the service no longer lists the folder. */
+  /** Undefined if the service does not list the folder. */
   readonly pass: FolderSync | undefined;
   readonly generation: number;
   readonly renumbered: RenumberedFolder | undefined;
@@ -97,8 +97,8 @@ interface Gone extends GonePlace {
 }
 
 /**
- * Records the messages that this sync run proved to be gone. Moves are matched without a download, the rest deleted, or
- * held by the deletion guard until a second check. Deferred messages that turn out not to be moves are fetched.
+ * Records the messages that this sync run proved to be gone. Moves are matched without a download. Other messages are
+ * deleted, or held by the deletion guard until a second check. Deferred messages that were not moved are fetched.
  */
 export async function recordDeletions(
   ctx: SyncContext,
@@ -107,7 +107,7 @@ export async function recordDeletions(
 ): Promise<void> {
   const gone: Gone[] = [];
   for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
-  // The catalog must release reappeared messages before any decision.
+  // The catalog must release reappeared messages before anything is decided.
   await ctx.committer.flush();
   const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
   const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
@@ -219,7 +219,7 @@ function endOrHold(
       ctx.committer.addFact({ fact: 'held', ...place, held: true });
     }
   }
-  // Held messages that were not checked in this sync run remain held.
+  // Held messages not checked in this sync run remain held.
   ctx.ledger.count(address, 'held', held.size);
   const holdsAny = (hold && ending.length > 0) || held.size > 0;
   if (!holdsAny && since === undefined) return;
@@ -228,7 +228,7 @@ function endOrHold(
   rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
 }
 
-/** Holds an unlisted folder's messages as pending deletions until a second listing also lacks the folder. */
+/** Holds an unlisted folder's messages as pending deletions until a second listing confirms its absence. */
 export function holdUnlistedFolder(
   ctx: SyncContext,
   address: string,
@@ -279,8 +279,8 @@ export interface RenumberedFolder {
 }
 
 /**
- * Decides what it means when uids unexpectedly answer or show other messages: nothing, single replaced messages, or
- * reassigned uids. If a new UID epoch has started, reads the newest page, walks the backlog and returns its pass.
+ * Judges uids that unexpectedly answer or show other messages: no change, single replaced messages, or reassigned uids.
+ * In a new UID epoch, reads the newest page, walks the backlog and returns the new pass.
  */
 export async function judgeFolder(
   ctx: SyncContext,
@@ -307,8 +307,8 @@ export async function judgeFolder(
 }
 
 /**
- * Compares a listing with the uid's original message, by Message-ID and received date. Without a Message-ID, every
- * listed field must match, because an equal date and size do not prove that it is the same mail.
+ * Compares a listing with the uid's original message by Message-ID and received date. Without a Message-ID, every
+ * listed field must match, because equal dates and sizes do not prove that it is the same mail.
  */
 function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
   if (placed === undefined) return 'missing';
@@ -330,7 +330,7 @@ async function askSample(
     const listing = answered.get(uid);
     const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
     if (listing !== undefined) return compare(placed, listing);
-    // The folder has its message under another uid.
+    // The message has another uid in the folder.
     return placed !== undefined && elsewhere.has(placed.fingerprint) ? 'other' : 'missing';
   });
 }
@@ -340,8 +340,8 @@ function deferredPrints({ evidence }: FolderSync): ReadonlySet<string> {
 }
 
 /**
- * Decides each uid separately: its listing has changed, or it shows another message. A replaced or reappeared message
- * may have moved here, so it is deferred until all deletions are known.
+ * Decides each uid separately: either its listing has changed, or it shows another message. A replaced or reappeared
+ * message may have moved here, so it is deferred until all deletions are known.
  */
 function acceptSingles(ctx: SyncContext, pass: FolderSync): void {
   const { evidence } = pass;

@@ -36,12 +36,12 @@ export const syncError = defineErrors({
       `The service lists ${counted(withoutPath, 'folder')} with an empty path, which cannot be synced.`,
       `The other ${counted(shown, 'folder')} ${shown === 1 ? 'was' : 'were'} compared, and no folder counts as deleted. Report it to the service.`,
     ],
-    /** The token no longer reaches an archived mailbox; `since` is ISO 8601. */
+    /** The token can no longer access an archived mailbox; `since` is ISO 8601. */
     'sync.mailbox-unreachable': ({ address, since }: { address: string; since: string }) => [
       `The token has not reached ${address} since ${since}.`,
       'Archived mail stays available and searchable. Sync resumes when the mailbox is back.',
     ],
-    /** The service refuses a mailbox that the Platform API has listed as suspended since `since` (ISO 8601). */
+    /** The service refuses a mailbox that the Platform API lists as suspended; `since` is ISO 8601. */
     'sync.mailbox-suspended': ({ address, since }: { address: string; since: string }) => [
       `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
       'Ask your mail service to lift the suspension. Archived mail stays available and searchable, and the next sync continues.',
@@ -51,7 +51,7 @@ export const syncError = defineErrors({
       `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
       'A backup must not change your mail. Ask the service about it before you continue.',
     ],
-    /** A forgotten message was incomplete before it was recognised, so the log has its listing, perhaps its content. */
+    /** A forgotten message was incomplete before it was recognised. The log has its listing and perhaps its content. */
     'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [
       `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
       `Run: mailkeep forget ${id}`,
@@ -64,7 +64,7 @@ export const syncError = defineErrors({
   held: {
     /**
      * Too many messages disappeared from these mailboxes together, so the deletion guard keeps them. A sync run after
-     * `until` (ISO 8601, null if unknown) accepts the deletions that remain.
+     * `until` (ISO 8601, null if unknown) accepts any deletions that remain.
      */
     'sync.held': (f: { held: number; mailboxes: readonly string[]; until: string | null }) => [
       `${counted(f.held, 'message')} of ${shortList(f.mailboxes)} ${f.held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${f.held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,

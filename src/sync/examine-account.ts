@@ -9,8 +9,8 @@ import { verifyUnverified } from './verify-unverified.ts';
 import { walkRange } from './walk.ts';
 
 /**
- * `not-archived`: listed, but not archived. `not-listed`: current in the archive, but not listed. `other-message` and
- * `other-flags`: listed with another record, or with other flags.
+ * `not-archived`: listed, but missing from the archive. `not-listed`: current in the archive, but not listed.
+ * `other-message` and `other-flags`: listed with a different record or different flags.
  */
 export type Difference =
   | 'not-archived'
@@ -23,20 +23,20 @@ export type Difference =
 export interface OriginFinding {
   readonly mailbox: string;
   readonly folder: string;
-  /** Null if the whole folder differs. */
+  /** Null if the difference concerns the whole folder. */
   readonly uid: number | null;
   readonly difference: Difference;
 }
 
 interface Examination {
   readonly found: (finding: OriginFinding) => void;
-  /** Called for each fully compared folder, with the number of messages that it lists. */
+  /** Called for each fully compared folder with the number of messages listed in it. */
   readonly compared: (mailbox: string, folder: string, messages: number) => void;
 }
 
 /**
- * Compares every uid, fingerprint and flag of an account's mailboxes with the archive. Changes nothing, except that it
- * fetches the sources of unverified messages: the next sync run decides what to do about differences.
+ * Compares every uid, fingerprint and flag in an account's mailboxes with the archive. Changes nothing, except that it
+ * fetches the sources of unverified messages. The next sync run resolves any differences.
  */
 export async function examineAccount(
   ctx: SyncContext,

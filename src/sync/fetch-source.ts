@@ -8,18 +8,18 @@ import { fingerprint } from '../mail/identity.ts';
 import type { FetchedSource, Memory, SyncContext } from './ports.ts';
 import { fetchUids } from './walk.ts';
 
-/** Bytes searched for the Message-ID; no real message has 256 KiB of headers. */
+/** Bytes to search for the Message-ID. No real message has 256 KiB of headers. */
 const HEADER_WINDOW = 256 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Returns whether the first bytes may be mail rather than a web page. */
+/** Reports whether the first bytes look like mail rather than a web page. */
 function mayBeMail(start: Uint8Array): boolean {
   const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
   return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
 }
 
-/** Returns the facts by which a source is judged. Streams files. */
+/** Returns the facts needed to judge a source. Streams files. */
 export async function computeFetchFacts(source: FetchedSource): Promise<FetchFacts> {
   const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
     source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
@@ -55,7 +55,7 @@ export async function computeFetchFacts(source: FetchedSource): Promise<FetchFac
   };
 }
 
-/** Returns everything before the first empty line. Searches the bytes, because bodies are long. */
+/** Returns all bytes before the first empty line. Does not decode them, because bodies are long. */
 function headersOf(head: Buffer): Buffer {
   const crlf = head.indexOf('\r\n\r\n');
   const before = crlf < 0 ? head : head.subarray(0, crlf);
@@ -85,7 +85,7 @@ interface Judged {
   readonly detail: string;
 }
 
-/** Fetches one message's raw source until its completeness is decided. The caller deletes a source that is a file. */
+/** Fetches a message's raw source until it can be judged. If the source is a file, the caller deletes it. */
 export async function fetchVerified(
   ctx: SyncContext,
   folder: FetchingFolder,
@@ -123,7 +123,7 @@ export async function fetchVerified(
   }
 }
 
-/** The common case: the source has exactly the listed length and Message-ID, and is not a web page. */
+/** Reports the common case: the source has exactly the listed length and Message-ID, and is not a web page. */
 function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
   if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
   return (
@@ -132,9 +132,9 @@ function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
 }
 
 /**
- * Returns whether the uid is still listed as before, although its source has another Message-ID. If the service has
+ * Reports whether a uid's listing is unchanged although its source has another Message-ID. If the service has
  * reassigned its uids, these bytes must not be stored for the listed message. Hosts that always alter Message-IDs are
- * remembered and no longer checked.
+ * remembered and not checked again.
  */
 async function isListedStill(
   ctx: SyncContext,
@@ -151,7 +151,7 @@ async function isListedStill(
   return same;
 }
 
-/** Stores the first fetch of each distinct content, because the time since then matters. */
+/** Stores the first fetch of each distinct content, because confirmation depends on its age. */
 function rememberFetch(
   ctx: SyncContext,
   key: string,
@@ -166,9 +166,9 @@ function rememberFetch(
   }
 }
 
-/** Fetches per sync run of a source that is shorter than listed, before the message is considered incomplete. */
+/** Maximum fetches of a short source per sync run before the message is considered incomplete. */
 export const MAX_FETCHES_PER_RUN = 3;
-/** Only a sync run at least 10 minutes later can confirm a short source. */
+/** A short source must be confirmed by a sync run at least 10 minutes later. */
 export const CONFIRM_AFTER_MS = 600_000;
 /** Consecutive messages that a size rule must explain before it is trusted. */
 export const MIN_RULE_MESSAGES = 20;
@@ -176,9 +176,9 @@ export const MIN_RULE_MESSAGES = 20;
 export interface FetchFacts {
   readonly size: number;
   readonly sha256: string;
-  /** The Message-ID header without angle brackets, or null. */
+  /** Message-ID header without angle brackets, or null. */
   readonly messageId: string | null;
-  /** False for a web page, such as a portal or a maintenance notice. */
+  /** False for a web page, for example a portal or a maintenance notice. */
   readonly looksLikeMail: boolean;
   /** Number of CRLF line ends, and of lone LFs. */
   readonly crlf: number;
@@ -191,7 +191,7 @@ export interface EarlierFetch {
   readonly sha256: string;
 }
 
-/** A host's systematic size error: `lf` counts a CRLF as one byte, `crlf` counts an LF as two, `offset` adds bytes. */
+/** A systematic size error: `lf` counts a CRLF as one byte, `crlf` counts an LF as two, `offset` adds bytes. */
 export type SizeRule =
   | { readonly kind: 'lf' }
   | { readonly kind: 'crlf' }
@@ -203,11 +203,11 @@ export type FetchVerdict =
   | { readonly verdict: 'quarantine'; readonly reason: 'short' | 'size-disagrees' | 'not-mail' };
 
 /**
- * Judges a source by its fetches in this sync run (at least one, latest last) and earlier ones.
+ * Judges a source from its fetches in this sync run (at least one, latest last) and earlier ones.
  *
- * A source of the listed size is complete. Any other size requires the listed Message-ID. The host's learned rule, if
- * any, then accepts it immediately. Otherwise, a longer source needs two equal fetches. A shorter one needs the same
- * bytes from another sync run, at least ten minutes later.
+ * A source of the listed size is complete. Any other size requires the listed Message-ID. A rule learned for the host
+ * can then accept it immediately. Otherwise, a longer source must be fetched twice with equal bytes. A shorter one must
+ * have the same bytes in another sync run, at least ten minutes later.
  */
 export function judgeSource(input: {
   readonly listing: Pick<Listing, 'size' | 'messageId'>;
@@ -243,8 +243,8 @@ export function judgeSource(input: {
 }
 
 /**
- * Returns whether an apparent web page is mail without headers: a portal's page has neither the listed Message-ID nor,
- * if none is listed, exactly the listed size.
+ * Reports whether an apparent web page is mail without headers. It is if it has the listed Message-ID or, if none is
+ * listed, exactly the listed size. A portal's page has neither.
  */
 function isMailWithoutHeaders(
   listing: Pick<Listing, 'size' | 'messageId'>,
@@ -261,7 +261,7 @@ export function hasListedMessageId(
   return bareId(listing.messageId) === bareId(fetched.messageId);
 }
 
-/** Strips the angle brackets that some listings keep. Null if there is no id. */
+/** Removes the angle brackets that some listings keep. Returns null if there is no id. */
 export function bareId(id: string | null): string | null {
   const bare = id?.trim().replace(/^<|>$/g, '').trim() ?? '';
   return bare === '' ? null : bare;
@@ -278,7 +278,7 @@ function sizeByRule(rule: SizeRule, fetched: FetchFacts): number {
   }
 }
 
-/** How many consecutive messages each rule explained on one host. Stored between runs. */
+/** Number of consecutive messages that each rule explained on one host. Stored between runs. */
 export interface SizeLessons {
   readonly lf: number;
   readonly crlf: number;
@@ -287,7 +287,7 @@ export interface SizeLessons {
 
 export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, count: 0 } };
 
-/** Returns the lessons after one more message. If the size matched (`fetched` is undefined), every rule is refuted. */
+/** Returns the lessons after another message. If its size matched (`fetched` is undefined), every rule is refuted. */
 export function learnSizes(
   lessons: SizeLessons,
   listing: Pick<Listing, 'size' | 'messageId'>,
@@ -316,10 +316,10 @@ export function trustedRule({ lf, crlf, offset }: SizeLessons): SizeRule | null 
 
 const SIZE_LESSONS = 'size-lessons';
 
-/** Memory scope: how many consecutive sources had a Message-ID that differs from their unchanged listing. */
+/** Memory scope: number of consecutive sources whose Message-ID differed from their unchanged listing. */
 const ODD_IDS = 'odd-ids';
 
-/** Learns how each host's listed sizes differ from those of the sources. */
+/** Learns how a host's listed sizes differ from actual source sizes. */
 export class HostRules {
   #lessons: SizeLessons;
   #oddIds: number;
@@ -336,7 +336,7 @@ export class HostRules {
     return trustedRule(this.#lessons);
   }
 
-  /** True for a host whose listed Message-IDs keep differing from those in its sources. */
+  /** True if the host's listed Message-IDs persistently differ from those in its sources. */
   get altersMessageIds(): boolean {
     return this.#oddIds >= MIN_RULE_MESSAGES;
   }
@@ -355,14 +355,14 @@ export class HostRules {
   }
 }
 
-/** After this many consecutive failures, the host is considered failing, rather than single messages. */
+/** Number of consecutive failures that indicates a failing host rather than failing messages. */
 const FAILURES_OF_A_HOST = 20;
 
-/** Counts consecutive failed requests, regardless of the error. */
+/** Counts consecutive failed requests regardless of the error. */
 export class FailureCounter {
   #inARow = 0;
 
-  /** @throws the error itself, after too many consecutive failures */
+  /** @throws `error` after too many consecutive failures */
   failed(error: MailkeepError): void {
     this.#inARow += 1;
     if (this.#inARow >= FAILURES_OF_A_HOST) throw error;

@@ -42,7 +42,7 @@ import {
 } from './sync-memory.ts';
 import { canSearch, fetchUids, newestPage, walkRange } from './walk.ts';
 
-/** Larger rejected sources are not stored; their hash still is. */
+/** Larger rejected sources are stored only as a hash. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
 
 class FetchJob {
@@ -62,7 +62,7 @@ class FetchJob {
     this.#place = folder.place(listing.uid);
   }
 
-  /** @throws errors beyond this message: a refused token, an unreachable host, a full disk */
+  /** @throws errors unrelated to this message: a refused token, an unreachable host, a full disk */
   async run(): Promise<void> {
     const { ctx, folder, listing } = this;
     const { host, signal } = ctx;
@@ -108,12 +108,12 @@ class FetchJob {
     }
   }
 
-  /** Records why a message is not stored, but only once: not again if a retry fails. */
+  /** Records once why a message is not stored. A failed retry is not recorded again. */
   #quarantine(reason: QuarantineReason, detail: string, source?: FetchedSource): void {
     const { ctx, folder, listing } = this;
     if (!this.#isAcknowledgedRetry()) ctx.ledger.count(folder.address, 'quarantined', 1);
     folder.evidence.setAside.add(listing.uid);
-    // A retry writes no fact, so nothing would reference its bytes.
+    // A retry writes no fact that could refer to its bytes.
     if (this.again) {
       this.onSettled();
       return;
@@ -124,12 +124,12 @@ class FetchJob {
     ctx.committer.addFact(fact, this.onSettled);
   }
 
-  /** If the user has acknowledged an incomplete message, a failed retry is not reported. */
+  /** Reports whether this is a retry of a message that the user has acknowledged, whose failure is not reported. */
   #isAcknowledgedRetry(): boolean {
     return this.again && this.ctx.mirror.isAcknowledged(this.folder.at, this.#place);
   }
 
-  /** The message is gone, or the service refuses it. */
+  /** Handles a failed request: the message is gone, or the service refuses it. */
   async #recordFailure(error: MailkeepError): Promise<void> {
     const isNotFound = error.code === 'origin.status' && error.facts.status === 404;
     if (isNotFound && (await this.#isGone())) {
@@ -152,7 +152,7 @@ class FetchJob {
     }
   }
 
-  /** The message has left its uid. If it was moved, its new listing leads to it. */
+  /** Records that the message has left its uid. If it was moved, its new listing leads to it. */
   #recordGone(): void {
     if (this.again) {
       this.ctx.committer.addFact({ fact: 'released', ...this.#place, reason: 'ended' });
@@ -163,13 +163,13 @@ class FetchJob {
 }
 
 interface BacklogOptions {
-  /** A newest-first walk stops at the page that reaches this uid; 1 by default. */
+  /** Lowest uid that a newest-first walk must reach; 1 by default. */
   readonly downTo?: number;
-  /** Returns whether to fetch a message after the others. */
+  /** Reports whether to fetch a message after the others. */
   readonly postpones?: (listing: Listing) => boolean;
 }
 
-/** One folder in one sync run: makes requests, records evidence and queues fetches, but does not interpret them. */
+/** One folder in one sync run. Makes requests, records evidence and queues fetches, but does not interpret them. */
 export class FolderSync {
   readonly evidence: FolderEvidence;
   #head: OriginPage | undefined;
@@ -192,7 +192,7 @@ export class FolderSync {
     });
   }
 
-  /** True after a failure. The sync run then makes no further requests to the folder. */
+  /** True after a failure. The sync run makes no further requests for the folder. */
   get failed(): boolean {
     return this.#failed;
   }
@@ -205,12 +205,12 @@ export class FolderSync {
     return countMissing(this.listed.messageCount, this.sums);
   }
 
-  /** True if listing and archive agree that the folder is empty, so no request is needed. */
+  /** True if the listing and the archive both show an empty folder, so no request is needed. */
   get isEmpty(): boolean {
     return this.listed.messageCount === 0 && countAccountedFor(this.sums) === 0;
   }
 
-  /** True if the backlog is walked oldest first. The newest page then waits for its turn. */
+  /** True if the backlog is walked oldest first. The newest page is then read in turn. */
   get isBackwards(): boolean {
     const isNew = this.evidence.coverage.durable.length === 0;
     return this.ctx.settings.order === 'oldest' && isNew;
@@ -220,14 +220,14 @@ export class FolderSync {
     return { ...this.at, generation: this.generation, uid };
   }
 
-  /** Runs an action on the folder unless an earlier one failed, and records a failure. */
+  /** Runs an action on the folder unless an earlier one failed. Records a failure. */
   async guarded(act: () => Promise<void>): Promise<void> {
     if (this.#failed) return;
     const at = { mailbox: this.address, folder: this.at.folder };
     this.#failed = !(await runGuarded(this.ctx, at, act));
   }
 
-  /** Returns the newest page. It is requested once per sync run. */
+  /** Returns the newest page, requesting it at most once per sync run. */
   async head(): Promise<OriginPage> {
     if (this.#head === undefined) {
       this.evidence.askedAt = this.ctx.now();
@@ -247,7 +247,7 @@ export class FolderSync {
     if (interval !== null) await this.#read(interval, page.items);
   }
 
-  /** Walks every uid that no response has covered yet, in the configured order. */
+  /** Walks every uid that no response has covered, in the configured order. */
   async walkBacklog({ downTo = 1, postpones }: BacklogOptions = {}): Promise<void> {
     const backwards = this.isBackwards;
     const within = backwards ? ALL_UIDS : { lo: 1, hi: this.evidence.highestUid };
@@ -269,7 +269,7 @@ export class FolderSync {
     const done = recallFullSync(this.ctx, this.at, this.generation);
     this.evidence.resumeSweep(done);
     for (const gap of findGaps(done, this.evidence.belowHead)) await this.#readRange(gap);
-    // Pages that an earlier run of this full sync read may have changed since. This costs nothing if the counts agree.
+    // Pages read earlier in this full sync may have changed. This costs nothing if the counts agree.
     if (done.length > 0) await this.findDifferences();
   }
 
@@ -279,7 +279,7 @@ export class FolderSync {
     }
   }
 
-  /** If the counts differ, searches below the newest page for the uids that explain it. */
+  /** If the counts differ, searches below the newest page for the uids responsible. */
   async findDifferences(): Promise<void> {
     const head = await this.head();
     const range = this.evidence.belowHead;
@@ -302,18 +302,18 @@ export class FolderSync {
     }
   }
 
-  /** Returns whether the service counts more than the open messages minus `gone`. If so, requests the count again. */
+  /** Reports whether the service counts more than the open messages minus `gone`, confirmed by a second count. */
   async countsMoreWithout(gone: number): Promise<boolean> {
     const { evidence } = this;
     const left = evidence.accountedFor(this.sums) - gone;
     if (evidence.total <= left) return false;
-    // Messages may have been deleted since the count. Those that have arrived since are not included.
+    // Messages may have been deleted since the count. Exclude any that have arrived since.
     const page = await newestPage(this.ctx, this.at, 0);
     const arrived = page.items.filter(({ uid }) => uid > evidence.highestUid).length;
     return page.total - arrived > left;
   }
 
-  /** Retries incomplete messages. Requests each one individually, because it may be gone. */
+  /** Retries incomplete messages with individual requests, because they may be gone. */
   async retryQuarantined(): Promise<void> {
     const ctx = this.ctx;
     const due = dueIncomplete(ctx, this.at, this.generation);
@@ -332,14 +332,14 @@ export class FolderSync {
     }
   }
 
-  /** Fetches a deferred message that is not a move. One that reappears at its own deleted place is reopened. */
+  /** Fetches a deferred message that was not moved. Reopens one that reappears at its own deleted place. */
   async fetchDeferred(uid: number): Promise<void> {
     const deferred = this.evidence.takeDeferred(uid);
     if (deferred === undefined) return;
     const { listing, ticket } = deferred;
     const { committer, mirror } = this.ctx;
     if (mirror.endedFingerprint(this.at, this.generation, uid) !== deferred.fingerprint) {
-      // Its page has expected it since it was deferred. Expecting it twice would leave the page open for ever.
+      // Its page has expected it since it was deferred. Expecting it twice would keep the page open for ever.
       await this.fetch(listing, ticket);
       return;
     }
@@ -400,7 +400,7 @@ export class FolderSync {
     }
   }
 
-  /** Decides whether a listing without a place is a reappeared uid, a possible move, or new mail. */
+  /** Classifies a listing without a place: a reappeared uid, a possible move, or new mail. */
   async #receive(
     listing: Listing,
     ticket: PageTicket,
@@ -408,13 +408,13 @@ export class FolderSync {
   ): Promise<void> {
     const { startedAtCommit, mirror } = this.ctx;
     const { evidence } = this;
-    // A page may show a uid twice.
+    // A page can list a uid twice.
     if (evidence.isAwaited(listing.uid)) return;
     if (evidence.wasCovered(listing.uid)) {
       evidence.reappeared.set(listing.uid, listing);
       return;
     }
-    // Only an archive that had messages before this sync run can contain a moved one.
+    // A move is possible only if the archive had messages before this sync run.
     const print = startedAtCommit === 0 ? '' : fingerprint(listing);
     if (print !== '' && mirror.isOpenSomewhere(this.at, print, startedAtCommit)) {
       evidence.defer({ listing, fingerprint: print, ticket });
@@ -432,7 +432,7 @@ export class FolderSync {
     return state === 'quarantined' || state === 'forgotten';
   }
 
-  /** Records the flags that these responses show for open places, and ignores everything else. */
+  /** Records the flags in these responses for open places. Ignores everything else. */
   recordFlags(items: readonly Listing[]): void {
     for (const item of items) {
       const range = { lo: item.uid, hi: item.uid };
@@ -451,7 +451,7 @@ export class FolderSync {
   }
 }
 
-/** Source fetches of one account, first come, first served. */
+/** Source fetches of one account, in order of arrival. */
 export class FetchQueue {
   readonly #waiting: (() => Promise<void>)[] = [];
   #running = 0;
@@ -459,21 +459,21 @@ export class FetchQueue {
   readonly #forIdle: (() => void)[] = [];
 
   /**
-   * @param concurrency fetches that run concurrently
-   * @param ahead fetches that may wait before `room` does
+   * @param concurrency maximum running fetches
+   * @param ahead waiting fetches after which `room` waits
    */
   constructor(
     private readonly concurrency: number,
     private readonly ahead: number,
   ) {}
 
-  /** Adds a fetch, which starts as soon as fewer than `concurrency` run. It must not reject. */
+  /** Adds a fetch, which starts once fewer than `concurrency` are running. The fetch must not reject. */
   add(fetch: () => Promise<void>): void {
     if (this.#running < this.concurrency) this.#start(fetch);
     else this.#waiting.push(fetch);
   }
 
-  /** Resolves when there is room for another fetch: immediately, or once half of the waiting ones have started. */
+  /** Resolves once there is room for another fetch: immediately, or after half of the waiting fetches have started. */
   async room(): Promise<void> {
     if (this.#waiting.length < this.ahead) return;
     await new Promise<void>((resolve) => this.#forRoom.push(resolve));

@@ -44,12 +44,12 @@ import { forgetSuspension, recordExcludedFolders, recordQuota } from './usage.ts
 import { verifyUnverified } from './verify-unverified.ts';
 import { canSearch, fetchUids, IGNORES_FLAGS, newestPage } from './walk.ts';
 
-/** After a walk, a newest page that is older than one minute is requested again. */
+/** After a walk, a newest page older than one minute is requested again. */
 const LONG_WALK_MS = 60_000;
-/** Rounds that fetch the mail that arrives during a long walk, before the sync run ends. */
+/** Maximum rounds of fetching mail that arrives during long walks. */
 const CERTIFYING_ROUNDS = 3;
 
-/** Reconciles each folder. Mail that arrived during a long walk is fetched first. */
+/** Reconciles each folder, first fetching mail that arrived during a long walk. */
 async function certifyAll(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   let open = folders;
   for (let round = 1; open.length > 0; round += 1) {
@@ -77,7 +77,7 @@ async function certifyAll(ctx: SyncContext, folders: readonly FolderSync[]): Pro
   }
 }
 
-/** Reports the archived messages of unlisted folders, which are pending deletions until confirmed. */
+/** Reconciles unlisted folders, whose archived messages are pending deletions until confirmed. */
 function certifyUnlisted(
   { ledger, mirror }: SyncContext,
   mailbox: string,
@@ -107,7 +107,7 @@ function certify(folder: FolderSync): FolderReconciliation {
   };
 }
 
-/** Unequal sums mean that the folder changed during the run. If it happens twice in a row, something is wrong. */
+/** Unequal sums mean that the folder changed during the run. Two in a row indicate a fault. */
 function warnIfIncomplete(ctx: SyncContext, folder: FolderSync, times: number): void {
   if (times < 2) return;
   const { total } = folder.evidence;
@@ -115,7 +115,7 @@ function warnIfIncomplete(ctx: SyncContext, folder: FolderSync, times: number): 
   ctx.ledger.fail(error, { mailbox: folder.address, folder: folder.at.folder });
 }
 
-/** Returns whether the newest page is outdated after a long walk, or the counts changed during the first one. */
+/** Reports whether the newest page is outdated after a long walk, or the counts changed during the first walk. */
 function needsAnotherRound(
   ctx: SyncContext,
   folder: FolderSync,
@@ -126,7 +126,7 @@ function needsAnotherRound(
   return !certificate.complete && folder.evidence.isFirst;
 }
 
-/** Moves a renamed folder's memory to its new path, except for the scopes that are keyed by place. */
+/** Moves a renamed folder's memory to its new path, except for scopes keyed by place. */
 export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
   const renamed = { ...at, folder: to };
   for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(renamed));
@@ -138,7 +138,7 @@ export function renameFolder(memory: Memory, at: FolderKey, to: string, generati
 type Moved = ScopeOf<'folder' | 'generation'>;
 
 function move(memory: Memory, scope: Moved, from: string, to: string): void {
-  // This also replaces values from an earlier folder with the new name.
+  // This also replaces values left by an earlier folder with the new name.
   memory.set(scope, to, memory.get(scope, from) ?? null);
   memory.set(scope, from, null);
 }
@@ -146,9 +146,9 @@ function move(memory: Memory, scope: Moved, from: string, to: string): void {
 type Missing = ReturnType<Mirror['folders']>[number];
 
 /**
- * Finds renamed folders: one is no longer listed, and a new one shows the same messages with the same uids. Its places,
- * UID epoch and coverage are carried over to the new path, and nothing is fetched. Requests at most the newest page of
- * each new folder, which the sync run reuses.
+ * Finds renamed folders. A renamed folder is missing from the listing, and a new folder has the same messages with the
+ * same uids. Carries its places, UID epoch and coverage over to the new path without fetching anything. Requests at
+ * most the newest page of each new folder, which the sync run reuses.
  *
  * @returns the newest pages that were requested, by path
  */
@@ -180,7 +180,7 @@ async function findRenames(
   return pages;
 }
 
-/** Ignores a failure that concerns one folder: it recurs, and is reported, when that folder's turn comes. */
+/** Returns undefined for a failure that concerns only this folder, which is reported in the folder's turn. */
 async function newestPageIfAny(
   ctx: SyncContext,
   at: FolderKey,
@@ -195,7 +195,7 @@ async function newestPageIfAny(
   }
 }
 
-/** Returns whether the page shows the old folder's message at every uid that folder knew, and knew enough of them. */
+/** Reports whether the page shows the old folder's message at every uid it knew, and it knew enough of them. */
 function isRenamed(
   ctx: SyncContext,
   key: MailboxKey,
@@ -217,18 +217,18 @@ function isRenamed(
   return agreeing > 0 && agreeing >= Math.min(SAMPLE_SIZE, all);
 }
 
-/** Memory scope: known folders that an earlier listing lacked. */
+/** Memory scope: known folders missing from an earlier listing. */
 const UNLISTED = 'unlisted';
 
-/** A known folder that the listing of this sync run lacks. */
+/** A known folder missing from this sync run's listing. */
 interface UnlistedFolder extends DeletionCandidate {
-  /** True if an earlier sync run's listing lacked it too: the folder is gone. */
+  /** True if an earlier sync run's listing lacked the folder too, which proves that it is gone. */
   readonly isGone: boolean;
 }
 
 /**
- * Returns the known folders that this listing lacks, except excluded ones. An incomplete listing proves nothing about
- * missing folders.
+ * Returns known folders that are missing from this listing, except excluded ones. An incomplete listing proves nothing
+ * about missing folders.
  *
  * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is incomplete
  */
@@ -258,7 +258,7 @@ function unlistedFolders(
     }));
 }
 
-/** Stores which known folders this listing lacks, and clears those that have reappeared. */
+/** Stores which known folders are missing from this listing, and clears any that have reappeared. */
 function noteListing(
   ctx: SyncContext,
   key: MailboxKey,
@@ -276,17 +276,17 @@ function noteListing(
   }
 }
 
-/** Memory scope: counts at the last comparison of a folder's flags. */
+/** Memory scope: counts when a folder's flags were last compared. */
 const COMPARED = 'flag-counts';
-/** Maximum requests for a folder's older flags per normal sync run. The next full sync reads the rest. */
+/** Maximum requests for a folder's older flags per normal sync run. The next full sync reads the others. */
 const MAX_REQUESTS = 24;
-/** The listing does not count starred or answered messages. They are compared hourly if flags have changed. */
+/** The listing does not count starred or answered messages, so these are compared hourly if flags have changed. */
 const ASK_AGAIN_MS = 3_600_000;
 const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
 
 /**
- * Finds messages below the newest page whose flags changed. If the folder's unread count differs from the archive's,
- * searches by flag in UID ranges to locate the changes. The next full sync finds changes that cancel out.
+ * Finds changed flags on messages below the newest page. If the folder's unread count differs from the archive's,
+ * searches by flag in UID ranges to locate the changes. Changes that cancel out are found by the next full sync.
  */
 async function findFlagChanges(ctx: SyncContext, pass: FolderSync): Promise<void> {
   const { evidence } = pass;
@@ -344,7 +344,7 @@ class Comparison {
     }
   }
 
-  /** Reads the messages in a range that have the flag, and individually those that unexpectedly lack it. */
+  /** Reads the flagged messages in a range. Reads individually any that unexpectedly lack the flag. */
   async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
     const carriers = new Set<number>();
     for (let lo = range.lo; lo <= range.hi; ) {
@@ -394,7 +394,7 @@ function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag)
 
 export type MailboxSync = Awaited<ReturnType<typeof openMailbox>>;
 
-/** Reads a mailbox's folders, records new, renamed or changed ones, and opens them for the sync run. */
+/** Reads a mailbox's folders, records new, renamed and changed ones, and opens them for the sync run. */
 export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, asked: MailSelection) {
   const { key, all, folders, excluded, wanted } = await listMailboxFolders(ctx, mailbox, asked);
   forgetSuspension(ctx.memory, key);
@@ -407,16 +407,16 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, aske
   const pages = all.complete
     ? await findRenames(ctx, key, all.folders)
     : new Map<string, OriginPage>();
-  // A folder is gone if the complete listings of two separate sync runs lack it.
+  // A folder is gone if it is missing from the complete listings of two separate sync runs.
   const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
   recordExcludedFolders(ctx, key, wanted);
   const passes = folders.flatMap((folder) =>
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
-  // By path, as they were before this sync run changed anything.
+  // By path, before this sync run changes anything.
   const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, countOpenPlaces(sums)]));
-  // Includes folders that are not requested.
+  // Includes folders without requests.
   const listed = new Set(all.folders.map(({ path }) => path));
   return { mailbox, key, folders: passes, unlisted, openBefore, listed };
 }
@@ -429,7 +429,7 @@ function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing)
     : syncError('sync.folders-incomplete', { shown });
 }
 
-/** Opens a folder for the sync run. Returns an empty list if the folder is too quiet to be requested now. */
+/** Opens a folder for the sync run. Returns an empty list if the folder has been too quiet to need a request. */
 function openFolder(
   ctx: SyncContext,
   key: MailboxKey,
@@ -506,7 +506,7 @@ export async function finishMailbox(ctx: SyncContext, pass: MailboxSync): Promis
   await recordQuota(ctx, pass.key);
 }
 
-/** Compares older pages, and returns the folders whose uids were reassigned. */
+/** Compares older pages. Returns the folders whose uids were reassigned. */
 async function judgeFolders(
   ctx: SyncContext,
   folders: readonly FolderSync[],

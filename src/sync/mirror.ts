@@ -14,13 +14,13 @@ import type { UidInterval } from './plan/plan-folder.ts';
 type OpenPlace =
   ReturnType<WritableCatalog['places']['open']> extends Iterable<infer P> ? P : never;
 
-/** What a sync run learns from the catalog. Synchronous: the catalog is a local index that the run itself updates. */
+/** Catalog queries for a sync run. Synchronous: the catalog is a local index that the run itself updates. */
 export type Mirror = ReturnType<typeof catalogMirror>;
 
-/** Returns the catalog's queries by folder path and UID epoch, for a sync run. */
+/** Returns the catalog's queries for a sync run, by folder path and UID epoch. */
 export function catalogMirror(catalog: WritableCatalog) {
   const { folders, places, quarantine, messages, relinking } = catalog;
-  /** Reads from a folder by its number. Returns `nothing` if the folder is unknown. */
+  /** Reads from a folder by number. Returns `nothing` if the folder is unknown. */
   const inFolder = <T>(at: FolderKey, nothing: T, read: (folder: number) => T): T => {
     const folder = folders.find(at)?.id;
     return folder === undefined ? nothing : read(folder);
@@ -38,7 +38,7 @@ export function catalogMirror(catalog: WritableCatalog) {
     mailboxAddress: (at: MailboxKey) => folders.mailbox(at)?.address,
     folder: (at: FolderKey) => folders.find(at),
     folders: (mailbox: MailboxKey) => folders.all({ mailbox }),
-    /** Open places with uids in the interval, including held ones, which the service lacks. */
+    /** Open places with uids in the interval. Includes held places, which the service lacks. */
     openPlaces: (at: FolderKey, generation: number, { lo, hi }: UidInterval) =>
       inFolder<ReadonlyMap<number, OpenPlace>>(at, new Map(), (folder) => {
         const range = { folder, generation, from: lo, ...(Number.isFinite(hi) ? { to: hi } : {}) };
@@ -55,7 +55,7 @@ export function catalogMirror(catalog: WritableCatalog) {
       }),
     isOpenSomewhere: (mailbox: MailboxKey, print: string, before: number) =>
       relinking.isOpenSomewhere(mailbox, print, before),
-    /** Uids that the service should list, ascending: open and not held, quarantined, or forgotten. */
+    /** Uids that the service should list, ascending: open but not held, quarantined, or forgotten. */
     expectedUids: inGeneration<readonly number[]>([], relinking.expectedUids),
     /** Uids of the open places in a UID epoch, including held ones, ascending. */
     openUids: inGeneration<readonly number[]>([], relinking.openUids),
@@ -65,15 +65,15 @@ export function catalogMirror(catalog: WritableCatalog) {
       inFolder<readonly number[]>(at, [], (folder) =>
         relinking.uidsFlagged(folder, generation, flag),
       ),
-    /** True if the user has acknowledged that a message is incomplete. It is still counted, but no longer reported. */
+    /** True if the user has acknowledged that a message is incomplete. It still counts, but is not reported. */
     isAcknowledged: (at: FolderKey, { generation, uid }: Place) =>
       inFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
     /** A mailbox's unverified open places from commits up to `before`, oldest first. */
     assumed: (mailbox: MailboxKey, before: number, limit: number) =>
       places.assumed(mailbox, before, limit),
-    /** Uids of the open places that the deletion guard holds, unordered. */
+    /** Uids of open places held by the deletion guard, unordered. */
     heldUids: inGeneration<readonly number[]>([], relinking.heldUids),
-    /** Older UID epochs in which the deletion guard keeps places open. */
+    /** Older UID epochs with places kept open by the deletion guard. */
     olderGenerations(at: FolderKey): readonly number[] {
       const folder = folders.find(at);
       if (folder === undefined) return [];
@@ -101,7 +101,7 @@ export function catalogMirror(catalog: WritableCatalog) {
       }),
     message: (id: MessageId) => messages.find(id),
     hasBlob: (hash: BlobHash) => messages.hasBlob(hash),
-    /** True for a forgotten message. Its bytes must not be stored again, wherever it appears. */
+    /** True for a forgotten message. Its bytes must not be stored again anywhere. */
     isForgotten: (id: MessageId) => messages.purgedFor(id) === 'forgotten',
     /** Returns the first free docid at or above `base`. Each docid is returned once. */
     docidFor: (base: number) => catalog.docidFor(base),

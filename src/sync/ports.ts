@@ -8,11 +8,11 @@ import type { Mirror } from './mirror.ts';
 import type { DeletionGuardPolicy } from './plan/folder-evidence.ts';
 import type { ReadFlagCheck } from './verify-unverified.ts';
 
-/** One page of messages. `total` is the service's count of all messages that match. */
+/** One page of messages. `total` is the service's count of all matching messages. */
 export interface OriginPage {
   readonly items: readonly Listing[];
   readonly total: number;
-  /** Messages per page as reported by the service. May differ from the request. */
+  /** Page size reported by the service, which can differ from the requested one. */
   readonly perPage?: number;
 }
 
@@ -24,11 +24,11 @@ export interface OriginMailbox {
 /** A mailbox's folders as listed, without duplicates. */
 export interface FolderListing {
   readonly folders: readonly ListedFolder[];
-  /** False if the listing counts more folders than it shows. A folder that it lacks may still exist. */
+  /** False if the listing counts more folders than it shows. A folder missing from it may still exist. */
   readonly complete: boolean;
   /** Number of folders listed without a path. They cannot be requested, so the listing is treated as incomplete. */
   readonly withoutPath?: number;
-  /** Why the listing ended early: its pages make no progress, or it is longer than any real listing. */
+  /** Reason that the listing ended early: its pages make no progress, or it is longer than any real listing. */
   readonly problem?: MailkeepError;
 }
 
@@ -42,39 +42,39 @@ export type FetchedSource =
       readonly sha256: string;
     };
 
-/** `STORAGE` is in bytes, `MESSAGE` a count. A null `limit` means unlimited. */
+/** `STORAGE` is in bytes, `MESSAGE` is a count. A null `limit` means unlimited. */
 export interface QuotaResource {
   readonly name: string;
   readonly usage: number;
   readonly limit: number | null;
 }
 
-/** A mailbox in an order's listing, which may be wrong or outdated. */
+/** A mailbox in an order's listing, which can be wrong or outdated. */
 export interface ListedUsage {
   readonly address: string;
   readonly suspended: boolean;
-  /** When the service counted, milliseconds since the epoch. Null if unknown. */
+  /** Time of the service's count, in milliseconds since the epoch; null if unknown. */
   readonly countedAt: number | null;
   readonly resources: readonly QuotaResource[];
 }
 
 export interface UsageListing {
   readonly mailboxes: readonly ListedUsage[];
-  /** Requests that the whole listing takes. If that is too many, only the first page was read. */
+  /** Number of requests for the whole listing. If that is too many, only the first page was read. */
   readonly pages: number;
-  /** True if every page was read. If so, a mailbox that is missing here is not listed. */
+  /** True if every page was read, so that absence means the mailbox is not listed. */
   readonly complete: boolean;
 }
 
 export type UidOrder = 'ascending' | 'descending';
 
 /**
- * The requests that a sync run makes for one account. Every call is one request (folders and mailboxes: one per page),
- * already limited and retried, so its errors are final for this sync run.
+ * Requests that a sync run makes for one account. Every call is one request (folders and mailboxes: one per page). The
+ * request is already limited and retried, so its errors are final for this sync run.
  */
 export interface Origin {
   readonly host: string;
-  /** Returns the current requests per minute: the configured limit, or a lower one that was learned. */
+  /** Returns the current requests per minute: the configured limit, or a lower one learned since. */
   requestsPerMinute(): number;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
   folders(mailbox: string, signal: AbortSignal): Promise<FolderListing>;
@@ -92,7 +92,7 @@ export interface Origin {
       readonly perPage: number;
       readonly order: UidOrder;
       readonly flag?: CountedFlag;
-      /** Only messages received on or after this day (YYYY-MM-DD). */
+      /** Includes only messages received on or after this day (YYYY-MM-DD). */
       readonly since?: string;
     },
     signal: AbortSignal,
@@ -100,14 +100,14 @@ export interface Origin {
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
   /** A mailbox's usage and limits. Empty if the service has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
-  /** Usage of all mailboxes, 100 per request. Present only if there is a token for the Platform API. */
+  /** Usage of all mailboxes, 100 per request. Requires a Platform API token. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
 }
 
-/** Facts that may be lost: proofs, retry waits, rules learned about hosts. */
+/** Facts that can safely be lost: proofs, retry waits, rules learned about hosts. */
 export type Memory = Pick<StateFile, 'get' | 'set'>;
 
-/** Returns whether `at` is less than `withinMs` ago; false for a future time, from before the clock was set back. */
+/** Reports whether `at` is less than `withinMs` ago. Returns false for a time in the future (clock set back). */
 export function isRecent(at: number, now: number, withinMs: number): boolean {
   const age = now - at;
   return age >= 0 && age < withinMs;
@@ -122,7 +122,7 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns whether an error concerns a single mailbox, folder or message. The service refused it, its name cannot be
+ * Reports whether an error concerns a single mailbox, folder or message. The service refused it, its name cannot be
  * requested (`..`, unpaired surrogates), or every attempt's connection broke after the request was sent (a host that is
  * down accepts no request).
  */
@@ -136,14 +136,14 @@ export function isInvalidRequest(error: MailkeepError): boolean {
   return error.code === 'request-invalid';
 }
 
-/** Returns whether a connection broke after the request was sent. `Trouble` detects that this keeps happening. */
+/** Reports whether a connection broke after the request was sent. `Trouble` detects repeated breaks. */
 function brokeWhileAnswering(error: MailkeepError): boolean {
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
 
 /**
- * Returns whether an error ends only its account's sync run. A refused token or a failing service does not affect
- * other accounts, but an invalid configuration affects the whole command (see `concernsOneAccount`).
+ * Reports whether an error ends only its account's sync run. A refused token or a failing service does not affect other
+ * accounts, but an invalid configuration affects the whole command (see `concernsOneAccount`).
  */
 export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');
@@ -157,7 +157,7 @@ export function concernsOneAccount(error: unknown): error is MailkeepError {
 export interface SyncContext {
   readonly account: string;
   readonly origin: Origin;
-  /** What the sync run has observed about the service's host. */
+  /** Observations about the service's host. */
   readonly host: {
     readonly canary: ReadFlagCheck;
     readonly rules: HostRules;
@@ -167,13 +167,13 @@ export interface SyncContext {
   readonly committer: Committer;
   readonly memory: Memory;
   readonly ledger: Ledger;
-  /** Fetches of sources, limited to the account's concurrency. */
+  /** Source fetches, limited to the account's concurrency. */
   readonly queue: FetchQueue;
   readonly now: () => number;
   readonly signal: AbortSignal;
-  /** Stops the account's sync run. Only the first error is kept. */
+  /** Stops the account's sync run. Keeps only the first error. */
   readonly stop: (error: unknown) => void;
-  /** Number of the archive's last commit when the run started, or 0 if the archive was empty. */
+  /** Number of the archive's last commit when the run started; 0 for an empty archive. */
   readonly startedAtCommit: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
@@ -182,8 +182,8 @@ export interface SyncContext {
 }
 
 /**
- * Runs an action on one mailbox or folder, and returns whether it succeeded. A failure that concerns only that mailbox
- * or folder is recorded, and the sync run continues. Any other failure ends the sync run.
+ * Runs an action on one mailbox or folder and returns whether it succeeded. Records a failure that concerns only that
+ * mailbox or folder, and lets the sync run continue. Any other failure ends the sync run.
  */
 export async function runGuarded(
   ctx: SyncContext,
@@ -209,28 +209,28 @@ export async function drain(ctx: SyncContext): Promise<void> {
   await ctx.committer.flush();
 }
 
-/** The part of a large backlog to fetch first: last year's or small messages. `folders`: one folder after another. */
+/** Part of a large backlog to fetch first: last year's or small messages. `folders`: one folder after another. */
 export type BacklogPriority = 'recent' | 'small' | 'folders';
 
 export interface SyncPolicy {
   /** Confirms every uid of every folder, and refreshes every flag. */
   readonly full: boolean;
-  /** Accepts deletions that the deletion guard holds, or would hold. */
+  /** Accepts deletions that the deletion guard holds or would hold. */
   readonly acceptEndings: boolean;
   readonly brake: DeletionGuardPolicy;
-  /** Milliseconds until a second check may confirm that held messages are gone. */
+  /** Milliseconds until a second check can confirm that held messages are gone. */
   readonly confirmAfterMs: number;
-  /** How long responses may be reused. Null, as in a manual sync run, reuses none. */
+  /** How long responses can be reused. Null reuses none, which is how manual sync runs work. */
   readonly rhythm: {
     readonly mailboxesMs: number;
-    /** The newest page of a folder whose counts are unchanged. INBOX and sent mail are read in every sync run. */
+    /** Applies to the newest page of a folder with unchanged counts. INBOX and sent mail are read in every sync run. */
     readonly folderMs: number;
   } | null;
-  /** Skips pages that a full sync has read since this time, milliseconds since the epoch. Null skips none. */
+  /** Skips pages that a full sync has read since this time, in milliseconds since the epoch. Null skips none. */
   readonly sweptSince: number | null;
-  /** Unverified messages to fetch and compare per hour and account. 0 fetches none. */
+  /** Unverified messages to fetch and compare per hour and account; 0 for none. */
   readonly verifyPerHour: number;
 }
 
-/** What is fixed in a manual sync run: it reuses no responses and skips no requests. */
+/** Fixed settings of a manual sync run, which reuses no responses and skips no requests. */
 export const MANUAL_SYNC = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;

@@ -10,7 +10,7 @@ import {
 import { addSums } from '../core/types.ts';
 import { PLAN_ACTIONS, PLAN_REASONS } from './plan/plan-folder.ts';
 
-/** These shapes also check what the daemon sends on its control socket, because responses are not trusted. */
+/** These shapes also validate what the daemon sends on its control socket, because responses are not trusted. */
 const count = z.number();
 const name = z.string();
 const counts = <Name extends string>(...names: readonly Name[]) =>
@@ -27,18 +27,18 @@ export const errorFacts: z.ZodType<Facts> = z.record(
 const mailboxResult = z.object({
   address: name,
   ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked'),
-  /** Unverified messages whose sources have since been fetched; `corrected` ones turned out to be other messages. */
+  /** Unverified messages whose sources have since been fetched; `corrected` ones were other messages. */
   ...counts('verified', 'corrected'),
   ...counts('quarantined', 'held'),
-  /** The first sync run after this time (ISO 8601) accepts held deletions that remain. Null if nothing is held. */
+  /** ISO 8601 time after which the next sync run accepts held deletions that remain. Null if nothing is held. */
   heldUntil: name.nullable(),
   bytes: count,
-  /** Folders compared with the archive in this sync run, or so recently that it skipped them. */
+  /** Folders compared with the archive in this sync run, or recently enough to be skipped. */
   compared: count,
   /** Folders that were not compared may have changed. */
   comparison: z.enum(['all', 'some', 'none']),
 });
-/** Result of a sync run for one mailbox. Messages are counted once per folder. `bytes` are the source bytes fetched. */
+/** Result of a sync run for one mailbox. Messages are counted once per folder. `bytes` counts source bytes fetched. */
 export type MailboxResult = Readonly<z.output<typeof mailboxResult>>;
 
 const syncFailure = z.object({
@@ -68,7 +68,7 @@ const folderCertificate = z.object({
 export type FolderReconciliation = Readonly<z.output<typeof folderCertificate>>;
 
 const excludedFolder = z.object({ mailbox: name, folder: name });
-/** A folder that the configuration excludes. It is not synced, and nothing in it is treated as deleted. */
+/** A folder that the configuration excludes. It is not synced, and nothing in it counts as deleted. */
 export type ExcludedFolder = Readonly<z.output<typeof excludedFolder>>;
 
 export const syncResult = z.object({
@@ -82,7 +82,7 @@ export const syncResult = z.object({
   certificates: list(folderCertificate),
   excluded: list(excludedFolder),
 });
-/** The result of one sync run, in the shape that `sync --json` prints. */
+/** Result of one sync run, in the format of `sync --json`. */
 export type SyncResult = Readonly<z.output<typeof syncResult>>;
 
 export const NO_WORK: Omit<MailboxResult, 'address'> = {
@@ -114,7 +114,7 @@ export function emptyResult(durationMs: number): SyncResult {
   };
 }
 
-/** Adds up the reconciliations of several folders. Null if no folder was compared. */
+/** Adds up several folders' reconciliations. Returns null if no folder was compared. */
 export function sumOf(certificates: readonly FolderReconciliation[]) {
   if (certificates.length === 0) return null;
   return {
@@ -125,7 +125,7 @@ export function sumOf(certificates: readonly FolderReconciliation[]) {
   };
 }
 
-/** Returns a failure of an entire account, or of the archive if the account's name is empty. */
+/** Returns a failure for an entire account, or for the archive if the account's name is empty. */
 export function accountFailureResult(
   account: string,
   { family, code, facts }: Pick<SyncFailure, 'family' | 'code' | 'facts'>,
@@ -157,16 +157,16 @@ const folderPlan = z.object({
 });
 
 export const syncProgress = z.discriminatedUnion('event', [
-  /** Reported before anything is fetched, if more than a few new messages remain. */
+  /** Reported before any fetch if more than a few new messages remain. */
   z.object({ event: z.literal('forecast'), account: name, forecast }),
-  /** `messages` remain in this mailbox, according to the folder listing. */
+  /** Number of messages left in this mailbox according to the folder listing. */
   z.object({
     event: z.literal('mailbox-started'),
     account: name,
     address: name,
     messages: count,
   }),
-  /** Reported after each durable batch: running sums for one mailbox. `bytes` are raw source bytes. */
+  /** Reported after each durable batch with running totals for one mailbox. `bytes` counts raw source bytes. */
   z.object({
     event: z.literal('stored'),
     account: name,
@@ -174,9 +174,9 @@ export const syncProgress = z.discriminatedUnion('event', [
     ...counts('messages', 'bytes'),
   }),
   z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
-  /** Reported after each request: all requests of the sync run, and the current rate. */
+  /** Reported after each request with all requests of the sync run and the current rate. */
   z.object({ event: z.literal('requests'), account: name, ...counts('requests', 'perMinute') }),
-  /** The limiter delays the sync run until `until`, milliseconds since the epoch. */
+  /** The limiter delays the sync run until `until`, in milliseconds since the epoch. */
   z.object({
     event: z.literal('waiting'),
     account: name,
@@ -186,7 +186,7 @@ export const syncProgress = z.discriminatedUnion('event', [
   z.object({ event: z.literal('indexing'), ...counts('indexed', 'remaining') }),
   z.object({ event: z.literal('sealing'), segment: count }),
 ]);
-/** Progress of a sync run. A listener must not throw or block. */
+/** Progress of a sync run. Listeners must not throw or block. */
 export type SyncProgress = Readonly<z.output<typeof syncProgress>>;
 
 export type ProgressListener = (event: SyncProgress) => void;
@@ -201,16 +201,16 @@ export const syncPlan = z.object({
     }),
   ),
   messages: count,
-  /** Requests of the sync run itself, including those that list mailboxes and folders. */
+  /** Requests for the sync run itself, including listings of mailboxes and folders. */
   requests: count,
-  /** The current rate. If accounts run in parallel, that of the one that takes longest. */
+  /** Current rate. If accounts run in parallel, that of the slowest account. */
   requestsPerMinute: count,
   hours: count,
 });
-/** A sync run's plan and its cost in requests. Planning neither fetches nor writes any message. */
+/** A sync run's plan and its cost in requests. Planning neither fetches nor stores any messages. */
 export type SyncPlan = Readonly<z.output<typeof syncPlan>>;
 
-/** Returns the user-facing sentence for a failure. */
+/** Returns a user-facing sentence for a failure. */
 type Say = (failure: Pick<SyncResult['failures'][number], 'code' | 'facts'>) => string;
 
 export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): RunRecord {
@@ -230,7 +230,7 @@ export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): 
     mailbox: mailboxes.length === 1 ? (only?.address ?? null) : null,
     requests,
     sum: sumOf(certificates),
-    // Storing equal sums every five minutes would dominate the data.
+    // Equal sums stored every five minutes would dominate the data.
     folders: certificates.filter(
       ({ complete, originTotal, stored }) => isChanged || !complete || originTotal !== stored,
     ),
@@ -242,7 +242,7 @@ export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): 
   };
 }
 
-/** Returns the record for a sync run that failed with an error. */
+/** Returns the record of a sync run that failed with an error. */
 export function recordFailedRun(error: unknown, frame: RunContext, text: string): RunRecord {
   const isOurs = error instanceof MailkeepError;
   if (isOurs && error.family === 'interrupted')
@@ -252,7 +252,7 @@ export function recordFailedRun(error: unknown, frame: RunContext, text: string)
   return { ...frame, ...EMPTY_COUNTS, outcome: 'failed', failures: 1, troubles };
 }
 
-/** Stores a run in the state. A failure is only passed to `failed`, because the history is a convenience. */
+/** Stores a run in the state. Only passes failures to `failed`, because the history is a convenience. */
 export function storeRun(
   state: Pick<StateFile, 'runs'>,
   run: RunRecord,

@@ -37,7 +37,7 @@ import { ReadFlagCheck } from './verify-unverified.ts';
 
 export interface ConnectedAccounts {
   readonly accounts: readonly AccountToSync[];
-  /** Requests from all accounts since the start, by operation. */
+  /** Requests from all accounts by operation, since the start. */
   readonly requests: () => Record<string, number>;
 }
 
@@ -46,7 +46,7 @@ interface RunListeners {
   readonly request: (report: RequestReport) => void;
 }
 
-/** Connects the chosen accounts behind one limiter while `act` runs. */
+/** Connects the chosen accounts through one limiter while `act` runs. */
 export async function withAccounts<T>(
   { environment, now }: Pick<EngineContext, 'environment' | 'now'>,
   settings: Pick<Settings, 'rateLimit'>,
@@ -91,11 +91,12 @@ export async function withAccounts<T>(
   }
 }
 
-/** How long a sync run reads attachments once all messages are searchable. The next run resumes there. */
+/** Milliseconds that a sync run reads attachments once all messages are searchable. The next run continues there. */
 const ATTACHMENTS_MS = 10_000;
 
 /**
- * Performs one manual sync run. When it returns, everything stored is durable, searchable and, if large enough, sealed.
+ * Performs one manual sync run. On return, everything stored is durable, searchable and, if large enough, sealed.
+ *
  * @throws the errors of `runSync`
  */
 export async function syncAccounts(
@@ -190,28 +191,28 @@ export interface SyncOptions extends CommitterDeps {
   readonly concurrency: number;
   readonly policy: SyncPolicy;
   readonly minFreeBytes: number;
-  /** Number of the catalog's last commit, or 0 if the archive is empty. */
+  /** Number of the catalog's last commit; 0 for an empty archive. */
   readonly startedAtCommit: number;
-  /** What to do with each account. By default, a sync run. */
+  /** Action for each account. Defaults to a sync run. */
   readonly pass?: typeof syncAccount;
   readonly memory: Memory;
   /** Makes stored messages searchable. Owned by the caller. */
   readonly indexing: Indexing;
-  /** Closes and seals segments if that is worthwhile, once everything is searchable. Returns the damage found. */
+  /** Closes and seals segments if worthwhile, once everything is searchable. Returns the damage found. */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
   readonly freeBytes: () => Promise<number>;
   readonly requests: () => Readonly<Record<string, number>>;
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;
-  /** Shared by concurrent sync runs. By default, the sync run creates its own. */
+  /** Shared by concurrent sync runs. By default, each sync run creates one. */
   readonly committer?: Committer;
 }
 
-/** Fetches that may wait before a walk pauses: enough that fetching never waits for a listing. */
+/** Number of waiting fetches at which a walk pauses, high enough that fetching never waits for a listing. */
 const FETCHES_AHEAD = 2 * PAGE_SIZE;
-/** Indexing only runs if the event loop's utilisation is below this. */
+/** Maximum event-loop utilisation for indexing. */
 const IDLE_ENOUGH = 0.5;
-/** Messages indexed per round while fetching: few, so that fetching never waits long. */
+/** Messages to index per round during a fetch. Few, so that fetching is never delayed for long. */
 const INDEX_ALONGSIDE = 32;
 
 /**
@@ -219,11 +220,11 @@ const INDEX_ALONGSIDE = 32;
  * an account becomes part of the result, and the other accounts continue.
  *
  * @throws MailkeepError of family `disk`, `damage` or `in-use` if the archive cannot be written, and `sync.interrupted`
- * if the signal aborted. What was collected is durable even then.
+ * if the signal aborted. Even then, everything collected is durable.
  */
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const startedAt = options.now();
-  // Aborts with the caller's signal, and if the archive cannot be written.
+  // Aborts with the caller's signal, or if the archive cannot be written.
   const { controller: stopping, release } = linkedController(options.signal);
   const { signal } = stopping;
   const alongside = new IndexAlongside(options.indexing, signal);
@@ -317,7 +318,7 @@ async function runAccount(
   } catch (error) {
     ctx.stop(error);
   }
-  // The signal stops running fetches. Nothing may be added after the last flush.
+  // The signal stops running fetches. Add nothing after the last flush.
   await ctx.queue.onIdle();
   release();
   if (stopped === undefined || isAbort(stopped.error)) return;
@@ -357,7 +358,7 @@ class IndexAlongside {
     this.running = this.indexing
       .some(INDEX_ALONGSIDE, this.signal)
       .then(() => {})
-      // The final round meets the same error, and throws it.
+      // The final round meets the same error and throws it.
       .catch(() => {})
       .finally(() => {
         this.running = undefined;

@@ -15,7 +15,7 @@ import type { SyncResult } from './result.ts';
 import type { MailSelection } from './sync-memory.ts';
 import { listedMailboxes } from './sync-memory.ts';
 
-/** Restrictions on the command line. Empty lists restrict nothing. */
+/** Restrictions from the command line. Empty lists impose none. */
 export interface SyncRestrictions {
   readonly account: string | undefined;
   readonly mailboxes: readonly string[];
@@ -40,7 +40,7 @@ export function chooseAccounts(
 /**
  * Returns each account's selection, narrowed by `--mailbox` and `--folder`.
  *
- * @throws usage-option for a name that no chosen account's configuration includes
+ * @throws usage-option for a name not included in any chosen account's configuration
  */
 export function selectMail(
   accounts: readonly AccountSettings[],
@@ -56,7 +56,7 @@ export function selectMail(
     accounts.map((account) => account.folders),
     folders,
     '--folder',
-    // The account's folders are known only once a mailbox is listed.
+    // The account's folders are unknown until a mailbox is listed.
     (name) => isInbox(name) || specialUseByName(name) !== undefined,
   );
   return (account) => ({
@@ -85,7 +85,7 @@ function narrowed(
 }
 
 /**
- * Refuses names that do not exist at the service, because the sync run would look successful.
+ * Refuses names that do not exist at the service, because the sync run would appear successful.
  *
  * @param dataDir the archive, for suggestions
  * @throws usage-unreachable-mailbox, usage-unlisted-folder

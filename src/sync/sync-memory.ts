@@ -26,16 +26,16 @@ import { isRecent, type Memory, type OriginMailbox, type SyncContext } from './p
 import type { FolderReconciliation } from './result.ts';
 import { forgetSuspension } from './usage.ts';
 
-/** Memory scope: the covered uid intervals, by folder and UID epoch. */
+/** Memory scope: covered uid intervals, by folder and UID epoch. */
 const COVERAGE = 'coverage';
 /** Memory scope: uids read by the current full sync, by folder and UID epoch. */
 const SWEPT = 'swept';
 
 /**
- * Returns the intervals that earlier sync runs covered in a folder's UID epoch. If the archive no longer accounts for
- * any message, the folder was deleted and recreated with the same uids, so nothing is covered.
+ * Returns the intervals covered by earlier sync runs in a folder's UID epoch. If the archive accounts for no messages,
+ * the folder was deleted and recreated with the same uids, so nothing is covered.
  *
- * @param accounted messages of the folder that the archive accounts for
+ * @param accounted number of the folder's messages that the archive accounts for
  */
 export function recallCoverage(
   memory: Memory,
@@ -56,7 +56,7 @@ export function rememberCoverage(
   memory.set(COVERAGE, generationKey(at, generation), pairsOf(coverage.durable));
 }
 
-/** Returns the uids that earlier runs of this full sync read and resolved. Empty for the first run. */
+/** Returns the uids read and resolved by earlier runs of this full sync. Empty for the first run. */
 export function recallFullSync(ctx: SyncContext, at: FolderKey, generation: number): UidIntervals {
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return [];
@@ -64,7 +64,7 @@ export function recallFullSync(ctx: SyncContext, at: FolderKey, generation: numb
   return kept?.since === sweptSince ? intervalsOf(kept.uids) : [];
 }
 
-/** Stores that a full sync has read these uids, so that it can resume. Flushes first: the findings must be durable. */
+/** Stores the uids read by a full sync so that it can resume. Flushes first, because the findings must be durable. */
 export async function rememberFullSync(
   ctx: SyncContext,
   at: FolderKey,
@@ -86,13 +86,13 @@ function intervalsOf(pairs: readonly (readonly [number, number])[] = []): UidInt
   return pairs.reduce<UidIntervals>((set, [lo, hi]) => addInterval(set, { lo, hi }), []);
 }
 
-/** Memory scope: the mailboxes that each account has listed, and when a missing one was first unlisted. */
+/** Memory scope: mailboxes that each account has listed, and when a missing one was first unlisted. */
 const MAILBOXES = 'account-mailboxes';
 
-/** Memory scope: when each account last listed its mailboxes, milliseconds since the epoch. */
+/** Memory scope: when each account last listed its mailboxes, in milliseconds since the epoch. */
 const LISTED_AT = 'account-listed';
 
-/** Compares the account's mailboxes with earlier ones. A missing one is unreachable, and nothing in it is deleted. */
+/** Compares an account's mailboxes with earlier ones. A missing one is unreachable; nothing in it is deleted. */
 export function recordMailboxes(
   ctx: SyncContext,
   wanted: MailSelection,
@@ -124,7 +124,7 @@ export function recordMailboxes(
   }
 }
 
-/** Returns the wanted mailboxes from a recent listing. Undefined if a new request is needed. */
+/** Returns the wanted mailboxes from a recent listing, or undefined if a new request is needed. */
 export function recentMailboxes(
   ctx: SyncContext,
   wanted: MailSelection,
@@ -149,7 +149,7 @@ function recall(ctx: SyncContext): Map<string, StoredMailbox> {
   return new Map(kept.map((mailbox) => [mailbox.resourceId, mailbox]));
 }
 
-/** Returns the mailboxes that each account's token reached in its last sync run. */
+/** Returns the mailboxes reached by each account's token in its last sync run. */
 export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
   return (state?.entries(MAILBOXES) ?? []).flatMap(({ key, value }) => {
     const { account, host } = parseAccountKey(key);
@@ -161,7 +161,7 @@ export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
 
 /** Memory scope: when the deletion guard started holding a folder's messages. */
 const HELD = 'held';
-/** Memory scope: how often an incomplete message has been retried, and the time of the last retry. */
+/** Memory scope: number of retries of an incomplete message, and the time of the last one. */
 const TRIES = 'quarantine-tries';
 const FIRST_WAIT_MS = 10 * 60_000;
 const MAX_WAIT_MS = 86_400_000;
@@ -176,14 +176,14 @@ export function rememberHeld(ctx: SyncContext, at: FolderKey, since: number | un
   ctx.memory.set(HELD, folderKey(at), since === undefined ? null : { since });
 }
 
-/** Returns whether to check a folder's held messages again, because the check is due or the user accepts deletions. */
+/** Reports whether to check a folder's held messages again, because the check is due or the user accepts deletions. */
 export function isHeldDue(ctx: SyncContext, at: FolderKey): boolean {
   const since = heldSince(ctx, at);
   if (ctx.policy.acceptEndings) return true;
   return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
 }
 
-/** Returns the quarantined uids to retry, ascending. Scheduled sync runs omit those that are not yet due. */
+/** Returns the quarantined uids to retry, ascending. Scheduled sync runs omit any that are not yet due. */
 export function dueIncomplete(ctx: SyncContext, at: FolderKey, generation: number): number[] {
   const uids = ctx.mirror.quarantined(at, generation);
   if (ctx.policy.rhythm === null) return [...uids];
@@ -215,8 +215,8 @@ function recallTries(ctx: SyncContext, place: Place): ScopeValue<typeof TRIES> {
 const SCOPE = 'proof';
 
 /**
- * Stores a folder's proof, and writes the reconciliation to the log once a day and when the folder becomes complete
- * again. Returns how many consecutive sync runs did not add up.
+ * Stores a folder's proof, and logs the reconciliation once a day and whenever the folder becomes complete again.
+ * Returns the number of consecutive sync runs that did not add up.
  */
 export function recordProof(
   ctx: SyncContext,
@@ -224,7 +224,7 @@ export function recordProof(
   certificate: FolderReconciliation,
 ): number {
   const before = recallProof(ctx.memory, folder.at);
-  // A failed folder proves nothing, so the earlier proof is kept, with its age.
+  // A failed folder proves nothing, so keep the earlier proof with its age.
   if (folder.failed) return 0;
   const since = new Date(folder.evidence.askedAt).toISOString();
   const day = since.slice(0, 10);
@@ -257,7 +257,7 @@ export function recordProof(
 }
 
 /**
- * Returns whether a sync run may skip a folder: its counts match a recent complete proof, and nothing in it awaits a
+ * Reports whether a sync run can skip a folder: its counts match a recent complete proof, and nothing in it awaits a
  * second check. INBOX and sent mail are never skipped, and manual sync runs skip nothing.
  */
 export function canSkipFolder(
@@ -286,13 +286,13 @@ export function recallProof(
 }
 
 export interface LastComparison {
-  /** When INBOX's newest page, which every sync run reads, was last requested: milliseconds since the epoch, or 0. */
+  /** When INBOX's newest page, read by every sync run, was last requested: milliseconds since the epoch, or 0. */
   readonly at: number;
-  /** Messages listed in all folders, each at its last comparison. */
+  /** Messages listed in all folders, each counted at its last comparison. */
   readonly messages: number;
 }
 
-/** Returns what the last sync runs over a mailbox found. */
+/** Returns the result of the last comparison of a mailbox. */
 export function lastComparison(
   mirror: Pick<Mirror, 'folders'>,
   memory: Pick<Memory, 'get'>,
@@ -308,7 +308,7 @@ export function lastComparison(
   return { at, messages };
 }
 
-/** Folders that people read most come first, so that an interrupted first sync has the most important mail. */
+/** Ranks folders by use, so that an interrupted first sync has the most important mail. */
 const RANK_BY_USE: Readonly<Record<string, number>> = {
   '\\Sent': 1,
   '\\Flagged': 2,
@@ -320,11 +320,11 @@ const RANK_BY_USE: Readonly<Record<string, number>> = {
 };
 const ORDINARY_RANK = 4;
 
-/** The mailboxes (by address) and folders (by path) that a sync run selects. */
+/** Mailboxes (by address) and folders (by path) selected for a sync run. */
 export interface MailSelection {
   readonly mailboxes: Selection;
   readonly folders: Selection;
-  /** Which of the two the command did not narrow. If absent, it narrowed both. */
+  /** Dimensions not narrowed by the command. If absent, both are narrowed. */
   readonly whole?: { readonly mailboxes: boolean; readonly folders: boolean };
 }
 
@@ -336,9 +336,9 @@ export async function listAccount(deps: SurveyDeps, wanted: MailSelection) {
 }
 
 /**
- * Returns the wanted folders of a mailbox in sync order, and the paths that the configuration excludes. Paths that only
- * command options exclude are left out, because the user has just asked for that. In the returned `wanted`, names such
- * as `sent` also stand for their paths.
+ * Returns a mailbox's wanted folders in sync order, and the paths that the configuration excludes. Omits paths that
+ * only command options exclude, because the user has just asked for that. In the returned `wanted`, names such as
+ * `sent` also stand for their paths.
  */
 export async function listMailboxFolders(
   deps: SurveyDeps,
@@ -361,7 +361,7 @@ export async function listMailboxFolders(
   };
 }
 
-/** Adds the paths that folder names on the command line stand for. Patterns are kept, to match unlisted folders too. */
+/** Adds the paths of folders named on the command line. Keeps patterns, which can also match unlisted folders. */
 function withPaths(wanted: MailSelection, listed: readonly ListedFolder[]): MailSelection {
   const { only } = wanted.folders;
   if (only === undefined) return wanted;

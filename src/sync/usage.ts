@@ -15,12 +15,12 @@ import {
 } from './ports.ts';
 import type { MailSelection } from './sync-memory.ts';
 
-/** Memory scope: the last quota that the service reported for each mailbox. */
+/** Memory scope: the last quota reported for each mailbox. */
 const QUOTA = 'quota';
-/** Quotas change slowly, so each mailbox is asked once per day. */
+/** Quotas change slowly, so they are requested once a day. */
 const ASK_AGAIN_MS = 86_400_000;
 
-/** Returns the mean message size of a mailbox in bytes, according to its last reported quota. */
+/** Returns a mailbox's mean message size in bytes from its last reported quota. */
 export function recallMeanSize(memory: Memory, at: MailboxKey): number | undefined {
   const known = memory.get(QUOTA, mailboxKey(at));
   const usage = (wanted: string): number =>
@@ -29,12 +29,12 @@ export function recallMeanSize(memory: Memory, at: MailboxKey): number | undefin
   return bytes > 0 && messages > 0 ? bytes / messages : undefined;
 }
 
-/** Returns when a mailbox's quota was last reported, milliseconds since the epoch, or 0. */
+/** Returns when a mailbox's quota was last reported, in milliseconds since the epoch, or 0. */
 function quotaReportedAt(memory: Memory, at: MailboxKey): number {
   return memory.get(QUOTA, mailboxKey(at))?.at ?? 0;
 }
 
-/** Returns whether a mailbox's known quota is at least a day old. */
+/** Reports whether a mailbox's known quota is at least a day old. */
 export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean {
   return !isRecent(quotaReportedAt(memory, at), now, ASK_AGAIN_MS);
 }
@@ -55,12 +55,12 @@ export async function recordQuota(ctx: SyncContext, at: MailboxKey): Promise<voi
 
 const LISTING = 'usage-listing';
 const SUSPENDED = 'suspended';
-/** How long Platform API requests pause after a failure, in milliseconds. */
+/** Pause in Platform API requests after a failure, in milliseconds. */
 const AFTER_FAILURE_MS = 3_600_000;
-/** When a mailbox is refused, a listing younger than this is not requested again. */
+/** If a mailbox is refused, a listing younger than this is not requested again. */
 const YOUNG_MS = 1_800_000;
 
-/** Requests the usage of all mailboxes together if that saves requests. A failure is stored, but not reported. */
+/** Requests the usage of all mailboxes together if that saves requests. Stores a failure without reporting it. */
 export async function recordUsages(
   ctx: SyncContext,
   mailboxes: readonly OriginMailbox[],
@@ -77,7 +77,7 @@ export async function recordUsages(
   await listUsages(ctx, mailboxes);
 }
 
-/** Lists the usage of all mailboxes now, if there is a token for it. A failure is stored, but not reported. */
+/** Lists the usage of all mailboxes now, if a token allows it. Stores a failure without reporting it. */
 async function listUsages(ctx: SyncContext, mailboxes: readonly OriginMailbox[]): Promise<void> {
   const { memory, origin, account } = ctx;
   if (origin.usages === undefined) return;
@@ -103,8 +103,7 @@ interface Noting {
 
 /**
  * Stores the listed quotas and suspensions of these mailboxes. The two APIs use different ids, so mailboxes are matched
- * by address, and duplicate addresses are ignored. A mailbox missing from a complete listing is no longer considered
- * suspended.
+ * by address, and duplicate addresses are ignored. Clears the suspension of a mailbox missing from a complete listing.
  *
  * @returns the listed usage of each mailbox, by resource id
  */
@@ -127,7 +126,7 @@ export function rememberUsages(
     if (usage === undefined || usage === null) continue;
     said.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
-    // The service's clock may be ahead of ours: that must not extend how long a usage remains valid.
+    // The service's clock may be ahead, which must not extend a usage's validity.
     const reportedAt = Math.min(now, countedAt ?? now);
     if (resources.length > 0 && reportedAt > quotaReportedAt(memory, at)) {
       memory.set(QUOTA, mailboxKey(at), { at: reportedAt, resources });
@@ -155,7 +154,7 @@ export function failedRecently(last: ListingCost | undefined, now: number): bool
   return last?.failed === true && isRecent(last.at, now, AFTER_FAILURE_MS);
 }
 
-/** Clears a mailbox's suspension, because it answered or is no longer listed. A later refusal is then a new issue. */
+/** Clears a mailbox's suspension once it answers or is missing from a listing. A later refusal is then a new issue. */
 export function forgetSuspension(memory: Memory, at: MailboxKey): void {
   if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, mailboxKey(at), null);
 }
@@ -196,12 +195,12 @@ export async function suspensionError(
   return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
 }
 
-/** Memory scope: what the last sync run's configuration excluded. Never expires. */
+/** Memory scope: exclusions in the last sync run's configuration. Never expires. */
 const UNWATCHED = 'unwatched';
 
 type UnwatchedNoting = Pick<SyncContext, 'memory' | 'mirror' | 'origin'>;
 
-/** Stores which listed mailboxes are excluded. A run that the user narrowed only shows which ones are included. */
+/** Stores which listed mailboxes are excluded. A run narrowed by the user only shows which ones are included. */
 export function recordExcludedMailboxes(
   ctx: UnwatchedNoting,
   listed: readonly OriginMailbox[],
@@ -209,13 +208,13 @@ export function recordExcludedMailboxes(
 ): void {
   for (const { resourceId, address } of listed) {
     const wanted = selects(mailboxes, address);
-    // A sync run over one of a thousand mailboxes provides no information about the others.
+    // A sync run over one mailbox in a thousand provides no information about the others.
     if (!wanted && whole?.mailboxes !== true) continue;
     note(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !wanted);
   }
 }
 
-/** Stores which of a mailbox's known folders the configuration excludes, even if the sync run was narrowed. */
+/** Stores which known folders of a mailbox the configuration excludes, even if the sync run was narrowed. */
 export function recordExcludedFolders(
   ctx: UnwatchedNoting,
   key: MailboxKey,

@@ -8,19 +8,19 @@ import { type FetchingFolder, fetchVerified } from './fetch-source.ts';
 import { concernsOnly, isRecent, type Memory, type Origin, type SyncContext } from './ports.ts';
 import { fetchUids, walkRange } from './walk.ts';
 
-/** Memory scope: how many unverified messages were checked in the current hour, by account and host. */
+/** Memory scope: unverified messages checked in the current hour, by account and host. */
 const SPENT = 'assumed-checked';
 const HOUR_MS = 3_600_000;
 const TRIED = 'assumed-tried';
-/** An incomplete message is retried after a day, so that it does not block the others. */
+/** An incomplete message is retried after a day so that it does not block others. */
 const TRY_AGAIN_MS = 86_400_000;
 const MAX_AT_ONCE = 100_000;
-/** Extra places to read, because fetching some of the oldest may have failed today. */
+/** Extra places to read, because some of the oldest may have failed today. */
 const MAX_SET_ASIDE = 1_000;
 
 /**
  * Fetches the sources of unverified messages, oldest first, within the policy's hourly limit. Each source confirms the
- * match, or a fact corrects it. A message that no longer answers, or whose source is incomplete, remains unverified.
+ * match, or a fact corrects it. A message stays unverified if it does not answer or its source is incomplete.
  *
  * @param listed paths of listed folders: a deleted one cannot be requested
  */
@@ -46,7 +46,7 @@ export async function verifyUnverified(
     const { answered } = await fetchUids(ctx, folder.at, uids);
     for (const place of assumed) {
       const listing = answered.get(place.uid);
-      // Another listing at the uid means another message, not a wrong match. The next sync run resolves it.
+      // A different listing means that the uid now has another message, which the next sync run resolves.
       if (listing === undefined || !hasSameListing(ctx, place, listing)) continue;
       budget.spend();
       await verifyOne(ctx, folder, address, place, listing);
@@ -54,13 +54,13 @@ export async function verifyUnverified(
   }
 }
 
-/** Returns whether a uid still has the listing by which its message was matched. */
+/** Reports whether a uid still has the listing that matched its message. */
 function hasSameListing(ctx: SyncContext, place: UnverifiedPlace, listing: Listing): boolean {
   const placed = ctx.mirror.placed(place, place.generation, place.uid);
   return placed?.fingerprint === fingerprint(listing);
 }
 
-/** A manual check tries every message. The daemon skips those that it tried within the last day. */
+/** Reports whether the daemon tried a message within the last day. A manual check tries every message. */
 function failedToday(ctx: SyncContext, place: UnverifiedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
@@ -89,7 +89,7 @@ async function verifyOne(
       }
       const put = await ctx.committer.putSource(listing, source);
       if (put.is === 'forgotten') {
-        // The match was another message with the same listing. This one was forgotten, and must not be stored.
+        // The match was another message with the same listing. This message was forgotten, and must not be stored.
         ctx.committer.addFact({ fact: 'ended', ...place, reason: 'forgotten' });
         ctx.committer.noteForgotten(put.id, place);
         ctx.ledger.count(address, 'corrected', 1);
@@ -134,15 +134,15 @@ class HourlyBudget {
   }
 }
 
-/** Memory scope: when a host last proved that reading a source leaves the message unseen. */
+/** Memory scope: when a host last proved that reading a source leaves its message unseen. */
 const CANARY = 'canary';
-/** The proof is valid for a day, so it costs one request per day and host. */
+/** A proof is valid for a day, so the check costs one request per day and host. */
 const PROOF_HOLDS_MS = 86_400_000;
-/** The owner may have read one message at the same moment. If it happens twice in a row, we did it. */
+/** The owner may have read a message at the same moment. Twice in a row indicates the fault is ours. */
 const WITNESSES = 2;
 const SEEN = '\\Seen';
 
-/** Checks that reading a host's messages does not mark them as seen, which no documentation guarantees. */
+/** Checks that reading messages does not mark them as seen, which no documentation guarantees. */
 export class ReadFlagCheck {
   #watching = false;
   #turned = 0;
@@ -154,8 +154,8 @@ export class ReadFlagCheck {
   ) {}
 
   /**
-   * Checks a message again after its source was read. This costs a request only if the message is unseen and the host
-   * has not passed the check today.
+   * Checks a message again after its source was read. Costs a request only if the message is unseen and the host has
+   * not passed the check today.
    *
    * @throws MailkeepError `sync.marks-seen` if two consecutive messages became seen: reading must stop
    */
@@ -179,7 +179,7 @@ export class ReadFlagCheck {
     }
   }
 
-  /** Returns the message's current listing. Undefined if the message is gone or the service does not answer. */
+  /** Returns the message's current listing, or undefined if the message is gone or the service does not answer. */
   async #listAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
     const deps = { origin: this.origin, memory: this.memory, signal };
     try {

@@ -14,7 +14,7 @@ import {
 } from './plan/plan-folder.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from './ports.ts';
 
-/** A page with the uids that it covers, and its messages within them. */
+/** A page with the uids it covers, and its messages with those uids. */
 interface WalkedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
@@ -22,7 +22,7 @@ interface WalkedPage {
   readonly last: boolean;
 }
 
-/** How often a page that contradicts its total is requested before it is accepted. */
+/** Maximum requests for a page that contradicts its total before it is accepted. */
 const DOUBTS = 3;
 
 /** Memory scope: hosts whose search cannot be used for walks. */
@@ -33,8 +33,8 @@ const RECONSIDERED_AFTER_MS = 7 * 86_400_000;
 
 /**
  * Walks the uids of a range, newest or oldest first, by keyset: each request starts beyond the last response, so that
- * arrivals and deletions cannot hide anything. If the host cannot search by uid, or returns other uids than requested,
- * that is stored, and overlapping pages are walked by offset.
+ * arrivals and deletions cannot hide anything. If the host cannot search by uid, or returns unrequested uids, stores
+ * that fact and walks overlapping pages by offset.
  */
 export async function* walkRange(
   deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
@@ -90,8 +90,8 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
 }
 
 /**
- * Requests the newest page of a folder. If the page is empty although the listing or its own total counts messages, one
- * of them is outdated, so it is requested once more.
+ * Requests a folder's newest page. If the page is empty although the listing or its own total counts messages, one of
+ * them is outdated, so the page is requested once more.
  *
  * @throws MailkeepError `sync.counts-disagree` if they still disagree: such a response proves nothing
  */
@@ -142,7 +142,7 @@ async function askKeyset(
 
 /**
  * Drops the folder's last message if it is below the range, because `n:*` with n beyond the last uid returns it, as in
- * IMAP. Any other message outside the range, or more messages than uids, means that the host cannot search by uid.
+ * IMAP. If other messages are outside the range, or exceed its uids, the host cannot search by uid.
  */
 function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
   const inside = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
@@ -166,7 +166,7 @@ function inOrder(items: readonly Listing[], order: UidOrder): boolean {
  * Walks a range by offset. Each page overlaps the previous one by at least one message. If a deletion shifts the pages,
  * the overlap is missing, and the walk steps back to find it. Arrivals only repeat messages. For both orders, uids are
  * mapped to keys that ascend along the walk. If the host has a fixed page size that rules out overlaps,
- * `walkFixedPages` walks the rest.
+ * `walkFixedPages` walks the remaining pages.
  */
 export async function* walkByOffset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -179,7 +179,7 @@ export async function* walkByOffset(
   const final = order === 'ascending' ? range.hi : -range.lo;
   let seen = 0;
   let distinct = 0;
-  /** Highest uid in the first response. Anything above it arrived later, even if the walk steps back. */
+  /** Highest uid in the first response. Higher uids arrived later, even if the walk steps back. */
   let newest: number | undefined;
   let lastSeen = Number.NEGATIVE_INFINITY;
   let upTo = first - 1;
@@ -207,7 +207,7 @@ export async function* walkByOffset(
     doubts = 0;
     const head = items[0];
     if (start > 0 && (head === undefined || key(head.uid) > lastSeen)) {
-      // Messages were deleted before this page, so others may have moved up past its start unseen.
+      // Messages deleted before this page may have moved others up past its start.
       seen = Math.max(0, start - PAGE_SIZE + 1);
       idle += 1;
       continue;
@@ -237,11 +237,11 @@ export async function* walkByOffset(
   yield* walkFixedPages(deps, at, rest, isHonest);
 }
 
-/** Maximum number of pages to read when counting the mail that arrived during a walk. */
+/** Maximum pages to read when counting mail that arrived during a walk. */
 const MAX_ARRIVED_PAGES = 1_000;
 
 /**
- * Returns whether a walk saw as many messages as the folder counts. In a descending walk, messages that have arrived
+ * Reports whether a walk saw as many messages as the folder counts. In a descending walk, messages that have arrived
  * since are above the first page, and further requests count them. An empty page proves nothing.
  *
  * @param walked `newest` is the highest uid on the walk's first page, or undefined if that page was empty
@@ -271,9 +271,9 @@ async function isWhole(
   return false;
 }
 
-/** Maximum consecutive requests without a new uid while deletions shift the pages of an offset walk. */
+/** Maximum consecutive requests without a new uid while deletions shift an offset walk's pages. */
 const MAX_IDLE_STEPS = 60;
-/** Idle steps to charge for a page without a new uid if only the service can explain it. */
+/** Idle steps to charge for a page without new uids if only the service can be the cause. */
 const FEW_STEPS = 20;
 
 /**
@@ -388,7 +388,7 @@ export function pageIncluding(seen: number): { readonly page: number; readonly p
 
 const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 422, 501]);
 
-/** Returns whether a host refuses this kind of request in general, so that repeating it is useless. */
+/** Reports whether a host refuses this kind of request in general, which makes repeating it pointless. */
 export function isRefusal(error: unknown): boolean {
   return (
     error instanceof MailkeepError &&
@@ -433,7 +433,7 @@ export async function fetchUids(
       answer = await deps.origin.search(at, page, deps.signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // The walk finds out whether the search itself is refused, and stores that.
+      // The walk determines whether the search itself is refused, and stores that.
       return walked(deps, at, uids, { lo, hi });
     }
     const { items, total } = answer;
@@ -447,7 +447,7 @@ export async function fetchUids(
   return { answered, silent };
 }
 
-/** Returns the uids up to a page's last item, provided that the page shows only requested uids, in order. */
+/** Returns the uids up to a page's last item if the page shows only requested uids, in order. */
 function decidedBy(items: readonly Listing[], named: readonly number[]): readonly number[] {
   const isAnswer = items.every(
     ({ uid }, i) => named.includes(uid) && uid > (items[i - 1]?.uid ?? 0),

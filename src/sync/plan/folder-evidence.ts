@@ -21,10 +21,10 @@ import {
   type UidIntervals,
 } from './plan-folder.ts';
 
-/** Every uid that a folder has or will have. */
+/** All uids of a folder, present and future. */
 export const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };
 
-/** What is known about a folder before the sync run's first response. */
+/** Facts known about a folder before the sync run's first response. */
 export interface EarlierEvidence {
   readonly listed: number;
   /** Highest uid in any earlier sync run, or 0. */
@@ -36,45 +36,45 @@ export interface EarlierEvidence {
 interface ComparedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
-  /** Uids that the archive expects in the interval, but that the page lacks. */
+  /** Uids in the interval that the archive expects but the page lacks. */
   readonly missing: readonly number[];
-  /** Listings that differ from the original one of their place. */
+  /** Listings that differ from their place's original one. */
   readonly contradicted: readonly Listing[];
 }
 
-/** The evidence that one sync run collects about a folder: listed, missing and undecided messages. Pure. */
+/** Evidence that one sync run collects about a folder: listed, missing and undecided messages. Pure. */
 export class FolderEvidence {
   readonly coverage: Coverage;
-  /** The service's message count, from the latest response about the whole folder. */
+  /** Message count in the service's latest response about the whole folder. */
   total: number;
   /** Highest uid seen in this sync run, or 0. */
   highestUid = 0;
-  /** When the newest page was last requested, milliseconds since the epoch; initially the start of the sync run. */
+  /** When the newest page was last requested, in milliseconds since the epoch; initially the start of the sync run. */
   askedAt: number;
   /** True if a page showed flags that differ from the archive's. */
   flagsChanged = false;
-  /** Undecided uids that a response lacked although the archive has a message there. */
+  /** Undecided uids that a response lacked although the archive has their message. */
   readonly missing = new Set<number>();
   /** Open places, by uid, whose listing differs from the original one. */
   readonly contradicted = new Map<number, Listing>();
-  /** Uids that answer although earlier sync runs found them empty, or saw their message deleted. */
+  /** Uids that answer although earlier sync runs found them empty or saw their message deleted. */
   readonly reappeared = new Map<number, Listing>();
-  /** Uids that certainly show another message than their open place. */
+  /** Uids that certainly show a message other than their open place's. */
   readonly replaced = new Set<number>();
-  /** New uids whose message is also open elsewhere in the mailbox: moves or copies. Decided with the deletions. */
+  /** New uids whose message is also open elsewhere in the mailbox: moves or copies. Decided along with deletions. */
   readonly deferred = new Map<number, DeferredListing>();
-  /** Messages to fetch after the others; their pages remain open. */
+  /** Messages to fetch after the others. Their pages remain open. */
   readonly postponed: AwaitedListing[] = [];
-  /** Uids with a running or waiting fetch: a second response that shows them requests nothing. */
+  /** Uids with a running or waiting fetch. Further responses about them request nothing. */
   readonly underWay = new Set<number>();
-  /** Uids quarantined or recognised as forgotten in this sync run, which does not fetch them again. */
+  /** Uids quarantined or recognised as forgotten in this sync run, and not fetched again. */
   readonly setAside = new Set<number>();
   readonly #mark: number;
   readonly #coveredBefore: UidIntervals;
-  /** The lowest uid that the newest page covers. */
+  /** Lowest uid covered by the newest page. */
   #headLo = 1;
   #answered: UidIntervals = [];
-  /** Changed flags that are not yet durable: a second response with the same flags adds nothing. */
+  /** Changed flags that are not yet durable. A second response with the same flags adds nothing. */
   readonly #flagsQueued = new Map<number, FlagSet>();
 
   constructor({ listed, highestUid, covered, startedAt }: EarlierEvidence) {
@@ -85,12 +85,12 @@ export class FolderEvidence {
     this.coverage = new Coverage(covered);
   }
 
-  /** True if no earlier sync run saw a message here. */
+  /** True if no earlier sync run found a message here. */
   get isFirst(): boolean {
     return this.#mark === 0;
   }
 
-  /** The uids that the newest page does not cover. */
+  /** The uids not covered by the newest page. */
   get belowHead(): UidInterval {
     return { lo: 1, hi: this.#headLo - 1 };
   }
@@ -100,7 +100,7 @@ export class FolderEvidence {
     return this.#reachesTop(this.coverage.durable);
   }
 
-  /** True if this sync run, or the full sync that it continues, saw the flags of every message. */
+  /** True if this sync run, or the full sync it continues, saw the flags of every message. */
   get everyFlagAnswered(): boolean {
     return this.#reachesTop(this.#answered);
   }
@@ -109,24 +109,24 @@ export class FolderEvidence {
     return this.highestUid === 0 || covers(uids, { lo: 1, hi: this.highestUid });
   }
 
-  /** Number of undecided messages that the archive does not count. */
+  /** Number of undecided messages not counted in the archive. */
   get #undecided(): number {
     return this.deferred.size + this.reappeared.size;
   }
 
-  /** Returns whether every uid is covered, nothing is undecided, and the sums equal the service's count. */
+  /** Reports whether every uid is covered, nothing is undecided, and the sums equal the service's count. */
   isComplete(sums: FolderSums): boolean {
     const unresolved = this.contradicted.size + this.#undecided;
     return this.everyUidCovered && countAccountedFor(sums) === this.total && unresolved === 0;
   }
 
-  /** Returns the number of messages in the archive or undecided. The service counts as many unless some are gone. */
+  /** Returns the number of archived and undecided messages. It equals the service's count unless some are gone. */
   accountedFor(sums: FolderSums): number {
     return countAccountedFor(sums) + this.#undecided;
   }
 
   /**
-   * Returns whether the archive accounts for as many messages as the service counts. Uids only grow: if the newest page
+   * Reports whether the archive accounts for as many messages as the service counts. Uids only grow: if the newest page
    * also agrees uid by uid, nothing below it differs or needs reading.
    */
   addsUp(sums: FolderSums, total: number): boolean {
@@ -140,27 +140,27 @@ export class FolderEvidence {
     return [...uids].sort((a, b) => a - b);
   }
 
-  /** Returns the parts of a range that no response has covered, ascending. */
+  /** Returns the parts of a range not yet covered by a response, ascending. */
   notWalked(within: UidInterval): UidIntervals {
     return findGaps(this.coverage.walked, within);
   }
 
-  /** Returns whether a uid awaits its source or a decision. */
+  /** Reports whether a uid awaits its source or a decision. */
   isAwaited(uid: number): boolean {
     return this.underWay.has(uid) || this.deferred.has(uid);
   }
 
-  /** Returns false for a uid above all those from earlier sync runs. */
+  /** Returns false for a uid above all those of earlier sync runs. */
   mayBeKnown(uid: number): boolean {
     return uid <= this.#mark;
   }
 
-  /** Returns whether an earlier sync run covered a uid. If it has no place, it was empty or its message is gone. */
+  /** Reports whether an earlier sync run covered a uid. Without a place, the uid was empty or its message is gone. */
   wasCovered(uid: number): boolean {
     return uid <= this.#mark && covers(this.#coveredBefore, { lo: uid, hi: uid });
   }
 
-  /** Records the newest page. Returns the uids that it covers, or null if it proves nothing. */
+  /** Records the newest page. Returns the uids it covers, or null if it proves nothing. */
   readNewestPage(page: {
     readonly items: readonly Listing[];
     readonly total: number;
@@ -170,19 +170,19 @@ export class FolderEvidence {
       { range: ALL_UIDS, order: 'descending', perPage: PAGE_SIZE },
       { uids: page.items.map(({ uid }) => uid), total: page.total },
     );
-    // The page is sorted: its first message is the newest.
+    // The page is sorted, so its first message is the newest.
     this.sawUids(page.items.slice(0, 1));
     if (interval !== null) this.#headLo = interval.lo;
     return interval;
   }
 
-  /** Records a page. Returns its ticket and the uids that it covers: an open end reaches the highest uid seen. */
+  /** Records a page. Returns its ticket and the uids it covers: an open end reaches the highest uid seen. */
   readPage(page: ComparedPage): { readonly ticket: PageTicket; readonly answered: UidInterval } {
     const { interval, items, missing, contradicted } = page;
     for (const uid of missing) if (!this.underWay.has(uid)) this.missing.add(uid);
     for (const listing of contradicted) this.contradicted.set(listing.uid, listing);
     for (const { uid } of items) this.missing.delete(uid);
-    // The service has not assigned the later uids yet, so they are not covered.
+    // The service has yet to assign the later uids, so they are not covered.
     const hi = interval.hi === Number.POSITIVE_INFINITY ? this.highestUid : interval.hi;
     const answered = { lo: interval.lo, hi };
     this.#answered = addInterval(this.#answered, answered);
@@ -193,13 +193,13 @@ export class FolderEvidence {
     for (const { uid } of items) this.highestUid = Math.max(this.highestUid, uid);
   }
 
-  /** Returns whether nothing on a page is left to decide. */
+  /** Reports whether a page leaves nothing to decide. */
   isExplained({ missing, contradicted }: ComparedPage): boolean {
     const lacks = missing.some((uid) => this.missing.has(uid));
     return !lacks && contradicted.length === 0 && this.reappeared.size === 0;
   }
 
-  /** Records uids that an earlier run of the same full sync read. */
+  /** Records uids read by an earlier run of the same full sync. */
   resumeSweep(uids: UidIntervals): void {
     for (const interval of uids) this.#answered = addInterval(this.#answered, interval);
   }
@@ -213,7 +213,7 @@ export class FolderEvidence {
     return true;
   }
 
-  /** Defers a message until it is known whether it was moved. From now on, its page expects it. */
+  /** Defers a message until it is known to have moved or not. Its page then expects it. */
   defer(message: DeferredListing): void {
     message.ticket.expect();
     this.deferred.set(message.listing.uid, message);
@@ -225,19 +225,19 @@ export class FolderEvidence {
     return deferred;
   }
 
-  /** Postpones a message until others are fetched. A second response that shows it adds nothing. */
+  /** Postpones a message until others are fetched. Further responses about it add nothing. */
   postpone(message: AwaitedListing): void {
     this.underWay.add(message.listing.uid);
     this.postponed.push(message);
   }
 
-  /** Records that a uid shows another message than its place, and defers it with possible moves. */
+  /** Records that a uid shows a message other than its place's, and defers it as a possible move. */
   replace(listing: Listing, fingerprint: string): void {
     this.replaced.add(listing.uid);
     this.deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
   }
 
-  /** Defers a reappeared uid with possible moves. */
+  /** Defers a reappeared uid as a possible move. */
   deferReappeared(listing: Listing, fingerprint: string): void {
     this.reappeared.delete(listing.uid);
     this.deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
@@ -252,24 +252,24 @@ export class FolderEvidence {
   }
 }
 
-/** For messages at uids that earlier sync runs covered: no page waits for them. */
+/** For messages at uids covered by earlier sync runs, which no page waits for. */
 const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };
 
 /** Deletion guard limits, from the configuration's `brake` section. */
 export interface DeletionGuardPolicy {
-  /** The guard holds deletions that exceed this share of a folder's or a mailbox's open places. */
+  /** Maximum share of a folder's or mailbox's open places whose deletions are accepted immediately. */
   readonly maxEndedShare: number;
-  /** In folders and mailboxes with fewer open places, shares are ignored. */
+  /** Minimum number of open places for the share to apply. */
   readonly minMessages: number;
 }
 
 interface FolderEndings {
   readonly folder: string;
   readonly specialUse: string | null;
-  /** Places that were open before the sync run. */
+  /** Number of places open before the sync run. */
   readonly open: number;
   readonly ending: number;
-  /** True if the service shows the folder as empty, or no longer lists it. */
+  /** True if the service shows the folder as empty, or does not list it. */
   readonly empty: boolean;
 }
 
@@ -279,13 +279,13 @@ interface BrakeDecision {
   readonly reason: 'within-bounds' | 'exempt' | 'folder-share' | 'folder-empty' | 'mailbox-share';
 }
 
-/** These folders are meant to be emptied (RFC 6154). */
+/** Folders that users are expected to empty (RFC 6154). */
 const EXEMPT: ReadonlySet<string> = new Set(['\\Trash', '\\Junk']);
 
 /**
- * Decides for each folder whether to accept its deletions immediately, or to hold them until a second check. A folder
- * that is suddenly empty is held regardless of its size. If a large share of the whole mailbox is gone, every folder
- * that contributes is held.
+ * Decides for each folder whether to accept its deletions immediately or hold them until a second check. Holds a folder
+ * that is suddenly empty regardless of its size. If a large share of the whole mailbox is gone, holds every folder that
+ * contributes.
  */
 export function guardDeletions(
   folders: readonly FolderEndings[],
@@ -309,13 +309,13 @@ function exceeds(ending: number, open: number, policy: DeletionGuardPolicy): boo
   return open >= policy.minMessages && ending > policy.maxEndedShare * open;
 }
 
-/** A place that is gone or belongs to a just replaced UID epoch, or whose uid shows another message. */
+/** A place that is gone, belongs to a UID epoch that was just replaced, or has a uid that shows another message. */
 export interface GonePlace {
   readonly place: Place;
   readonly fingerprint: string;
 }
 
-/** A new uid whose fingerprint the mailbox also has elsewhere. */
+/** A new uid whose fingerprint also exists elsewhere in the mailbox. */
 export interface NewPlace extends GonePlace {
   readonly listing: Listing;
   /** Drafts are rewritten in place, so equal listings do not guarantee equal bytes. */
@@ -329,8 +329,8 @@ interface Relink {
 }
 
 /**
- * Pairs new places with places that are gone. A new uid is given known bytes without a download only if exactly one
- * gone and one new place have its fingerprint, it has a Message-ID, and it is not a draft. Both may be in one folder,
+ * Pairs new places with places that are gone. A new uid gets known bytes without a download only if exactly one gone
+ * and one new place have its fingerprint, it has a Message-ID, and it is not a draft. Both places can be in one folder,
  * because a service that renumbers may keep some uids. Everything else is fetched.
  */
 export function pairMoves(
@@ -377,16 +377,16 @@ function grouped<T extends { readonly fingerprint: string }>(
   return groups;
 }
 
-/** What an open uid in the sample shows, compared by Message-ID and date. */
+/** The message at an open uid in the sample, compared by Message-ID and date. */
 export type SampleAnswer = 'same' | 'other' | 'missing';
 
-/** Number of open uids to sample before declaring a new UID epoch, or all of them if there are fewer. */
+/** Number of open uids to sample before declaring a new UID epoch. Smaller folders are sampled completely. */
 export const SAMPLE_SIZE = 20;
-/** The share of the sample that must show another message. */
+/** Minimum share of the sample that must show another message. */
 const DECLARED_AT = 0.8;
 
 /**
- * `same`: there is no contradiction. `replaced`: a single uid shows another message, which is fetched. `new`: the
+ * `same`: nothing contradicts the archive. `replaced`: a single uid shows another message, which is fetched. `new`: the
  * service reassigned the uids. `doubtful`: neither is clear, so the folder is walked first.
  */
 type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';

@@ -6,7 +6,7 @@ import {
   sameFlags,
 } from '../../core/types.ts';
 
-/** Uids from `lo` to `hi`, inclusive. `hi` may be Infinity, to include unassigned uids. */
+/** Uids from `lo` to `hi`, inclusive. An infinite `hi` includes unassigned uids. */
 export interface UidInterval {
   readonly lo: number;
   readonly hi: number;
@@ -15,7 +15,7 @@ export interface UidInterval {
 /** Disjoint, ascending, and never adjacent: `[1,5]` and `[6,9]` are stored as `[1,9]`. */
 export type UidIntervals = readonly UidInterval[];
 
-/** Returns the set with one more interval. An empty interval (lo above hi) changes nothing. */
+/** Returns the set with an interval added. An empty interval (lo above hi) changes nothing. */
 export function addInterval(set: UidIntervals, added: UidInterval): UidIntervals {
   if (added.lo > added.hi) return set;
   let { lo, hi } = added;
@@ -32,7 +32,7 @@ export function addInterval(set: UidIntervals, added: UidInterval): UidIntervals
   return [...before, { lo, hi }, ...after];
 }
 
-/** Returns the parts of `within` that the set does not cover, ascending. */
+/** Returns the parts of `within` not covered by the set, ascending. */
 export function findGaps(set: UidIntervals, within: UidInterval): UidIntervals {
   const gaps: UidInterval[] = [];
   let next = within.lo;
@@ -50,17 +50,17 @@ export function covers(set: UidIntervals, within: UidInterval): boolean {
   return findGaps(set, within).length === 0;
 }
 
-/** Tracks the messages on one page. Once all of them are durable, the page's interval is covered. */
+/** Tracks a page's messages. Once all are durable, the page's interval is covered. */
 export interface PageTicket {
   /** Adds a message that must be stored before the page is covered. */
   expect(): void;
-  /** Completes one of the messages: it is durable, quarantined or gone. */
+  /** Completes one message: it is durable, quarantined or gone. */
   settle(): void;
   /** Declares that no more messages will be added. */
   seal(): void;
 }
 
-/** A message whose fetch has not started, and the page that expects it. */
+/** A message whose fetch has not started, with the page that expects it. */
 export interface AwaitedListing {
   readonly listing: Listing;
   readonly ticket: PageTicket;
@@ -72,13 +72,13 @@ export interface DeferredListing extends AwaitedListing {
 }
 
 /**
- * The uids of a UID epoch that responses cover and whose messages are all stored. A resumed sync run walks only the
- * rest. Losing the coverage costs listings, but no sources.
+ * Uids of a UID epoch that responses cover and whose messages are all stored. A resumed sync run walks only the others.
+ * Losing the coverage costs listings, but no sources.
  */
 export class Coverage {
   /** Covered and durable: safe to store. */
   durable: UidIntervals;
-  /** Covered or being fetched: this sync run need not walk it again. */
+  /** Covered or being fetched, so this sync run need not walk it again. */
   walked: UidIntervals;
   #dirty = false;
 
@@ -87,7 +87,7 @@ export class Coverage {
     this.walked = durable;
   }
 
-  /** Returns true once after each change of `durable`. */
+  /** Returns true once after each change to `durable`. */
   takeDirty(): boolean {
     const dirty = this.#dirty;
     this.#dirty = false;
@@ -121,23 +121,23 @@ export class Coverage {
   }
 }
 
-/** An estimate, from listings, of the work that remains. */
+/** Estimate of the remaining work, based on listings. */
 export type Forecast = Readonly<ReturnType<typeof forecast>>;
 
 interface FolderAhead {
-  /** Messages that the service counts in the folder. */
+  /** Number of messages that the service counts in the folder. */
   readonly messages: number;
   readonly known: number;
-  /** The remaining messages' mean size in bytes, if the service reports it. */
+  /** Mean size of the remaining messages in bytes, if reported by the service. */
   readonly meanBytes?: number | undefined;
 }
 
 export const PAGE_SIZE = 100;
 
-/** The newest messages are not representative: their mean size is used only if they make up this share. */
+/** The newest messages are unrepresentative: their mean size is used only above this share. */
 const LISTED_SHARE = 0.9;
 
-/** Adds up the remaining work. `sizes` covers the remaining messages listed in folders without a reported mean. */
+/** Adds up the remaining work. `sizes` covers remaining messages listed in folders without a reported mean. */
 export function forecast(input: {
   readonly mailboxes: number;
   readonly folders: readonly FolderAhead[];
@@ -163,13 +163,13 @@ export function forecast(input: {
     mailboxes: input.mailboxes,
     folders: input.folders.length,
     messages,
-    /** 0 if neither a quota nor the listings show the sizes of most messages. */
+    /** 0 if the sizes of most messages appear in neither a quota nor the listings. */
     bytes: Math.round(bytes),
     /** One per message, one per page of 100, and the folder listings. */
     requests,
     /** The current rate. */
     requestsPerMinute: input.requestsPerMinute,
-    /** At the current rate. The service may be slower. */
+    /** At the current rate, although the service may be slower. */
     hours: requests / input.requestsPerMinute / 60,
   };
 }
@@ -184,9 +184,9 @@ export interface FolderPlan {
   readonly folder: string;
   readonly action: (typeof PLAN_ACTIONS)[number];
   readonly reason: (typeof PLAN_REASONS)[number];
-  /** Messages at the service that the archive does not account for. */
+  /** Messages at the service that are missing from the archive. */
   readonly messages: number;
-  /** Listing pages plus sources. For `search`, the maximum that finding a difference can take. */
+  /** Listing pages plus sources. For `search`, the maximum needed to find a difference. */
   readonly requests: number;
 }
 
@@ -197,7 +197,7 @@ interface KnownOfFolder {
   readonly covered: UidIntervals;
 }
 
-/** Plans one folder from its listing and the archive. `full` reads every page, as `--full` does. Pure. */
+/** Plans one folder from its listing and the archive. `full` reads every page, like `--full`. Pure. */
 export function planFolder(
   listed: ListedFolder,
   { accounted, unread, covered }: KnownOfFolder,
@@ -218,7 +218,7 @@ export function planFolder(
   }
   const largest = Math.max(1, Math.ceil(Math.max(listed.messageCount, accounted) / PAGE_SIZE));
   if (full) return plan('sweep', 'full', messages + largest);
-  // Halving takes two requests per level, and never more than walking every page.
+  // Halving takes two requests per level, but never more than walking every page.
   const search = Math.min(largest, 1 + 2 * Math.ceil(Math.log2(largest)));
   if (listed.messageCount < accounted) return plan('search', 'fewer-at-origin', pages + search);
   if (listed.messageCount > accounted) return plan('look', 'more-at-origin', messages + pages);
@@ -230,15 +230,15 @@ export function planFolder(
 
 interface KnownUids {
   readonly open: ReadonlyMap<number, { readonly flags: FlagSet; readonly fingerprint: string }>;
-  /** Returns whether a uid without an open place needs no fetch: it is quarantined, forgotten, or being fetched. */
+  /** Reports whether a uid without an open place needs no fetch: it is quarantined, forgotten or being fetched. */
   readonly settled: (uid: number) => boolean;
 }
 
 /**
- * Compares one response with the archive. Pure: the caller decides what to do, because a missing place alone proves
- * nothing.
+ * Compares one response with the archive. Pure: the caller decides the consequences, because a missing place alone
+ * proves nothing.
  *
- * @param fingerprint returns the hash over the immutable fields of a listing, as stored with the place
+ * @param fingerprint returns the hash over a listing's immutable fields, as stored with the place
  */
 export function observe(
   items: readonly Listing[],
@@ -273,13 +273,13 @@ export interface PageQuestion {
 }
 
 /**
- * Weighs one response. Sorted by uid, it covers the uids from the bound of its request to its last uid, or the whole
+ * Evaluates one response. Sorted by uid, it covers the uids from the bound of its request to its last uid, or the whole
  * request if `total` does not exceed its items. A short page alone does not prove that the end was reached.
  *
  * Returns `whole`: the response reaches the end of its request. `interval`: the part of the request that it covers, or
  * null if it has no items despite a total. `doubtful`: the page has room to spare although `total` is higher, because
- * of a deletion during the request or a service error. In that case, the request is repeated, and a walk never ends on
- * such a page.
+ * of a deletion during the request or a service error. The request is then repeated, and a walk never ends on such a
+ * page.
  */
 export function evaluatePage(
   question: PageQuestion,
@@ -295,16 +295,16 @@ export function evaluatePage(
   return { whole: false, interval, doubtful };
 }
 
-/** A step of a bisection. A count is answered with a number. A walk needs no answer: its pages are recorded. */
+/** A step of a bisection. The caller answers a count with a number. A walk needs no answer: its pages are recorded. */
 type BisectQuestion =
   | { readonly ask: 'count'; readonly range: UidInterval }
   | { readonly ask: 'walk'; readonly range: UidInterval };
 
 /**
- * Searches for uids that differ between archive and service, by halving. Skips a range with the expected count, reads
- * one that fits on a page, and splits any other at its middle uid. If halving would cost more, walks the range.
+ * Finds uids that differ between archive and service by bisection. Skips a range with the expected count, reads one
+ * that fits on a page, and splits any other at its middle uid. If splitting would cost more, walks the range.
  *
- * Yields requests; expects the service's count for each `count`.
+ * Yields requests; expects the service's count for each `count`.  *
  *
  * @param known uids expected to answer, ascending
  * @param range `known` outside it is ignored
@@ -351,13 +351,13 @@ export const MAILBOXES_PER_REQUEST = 100;
 
 const DAY_MS = 86_400_000;
 const MIN_MS = 1_800_000;
-/** Maximum interval, before day-old usages are requested individually. */
+/** Maximum interval before day-old usages are requested individually. */
 const MAX_MS = 20 * 3_600_000;
 
 /**
- * Returns whether a listing costs at most half of the requests that it replaces, one per mailbox.
+ * Reports whether a listing costs at most half of the requests that it replaces, one per mailbox.
  *
- * @param pages requests that the listing takes
+ * @param pages requests needed for the listing
  * @param mailboxes number of mailboxes whose usage would be requested individually
  */
 export function listingPaysOff(pages: number, mailboxes: number): boolean {
@@ -366,25 +366,25 @@ export function listingPaysOff(pages: number, mailboxes: number): boolean {
 
 /**
  * Returns the milliseconds between listings, so that they cost at most half of one request per day and mailbox
- * (slightly more for 2 mailboxes). Null if no interval is worth it.
+ * (slightly more for 2 mailboxes). Returns null if no interval is worthwhile.
  */
 export function listingIntervalMs(pages: number, mailboxes: number): number | null {
   if (!listingPaysOff(pages, mailboxes)) return null;
   return Math.min(MAX_MS, Math.max(MIN_MS, (2 * DAY_MS * pages) / mailboxes));
 }
 
-/** What a mailbox contains according to a listing. Null if not reported. */
+/** Listed size of a mailbox. Null if not reported. */
 export interface MailboxAmounts {
   readonly bytes: number | null;
   readonly messages: number | null;
 }
 
 /**
- * Returns whether a mailbox's content has changed since the last listing and differs from the last sync run, so that a
- * sync run may find something new. Neither answer is proof.
+ * Reports whether a sync run may find something new, because a mailbox has changed since the last listing and differs
+ * from the last sync run. Neither answer is proof.
  *
  * @param before undefined if this is the first listing
- * @param seen returns the messages listed at the last sync run over each folder
+ * @param seen returns the number of messages listed when each folder was last synced
  */
 export function hasChanged(
   before: MailboxAmounts | undefined,
