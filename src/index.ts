@@ -1,4 +1,4 @@
-/** Public API of the package: read-only archives, typed clients of both APIs, and their errors. */
+/** Public API of the package: read-only archives, typed clients for both APIs, and their errors. */
 
 export {
   type Archive,

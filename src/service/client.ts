@@ -65,7 +65,7 @@ abstract class Client {
     return this.calls.close();
   }
 
-  /** Calls any operation of the API. Only the content type of the response is checked. */
+  /** Calls any operation of the API. Checks only the content type of the response. */
   call(
     operation: Operation,
     params: ParamValues,
@@ -84,9 +84,9 @@ abstract class Client {
 }
 
 /**
- * Yields a collection's pages on demand, one request each, without the items that repeat the previous page. Pages are
- * offsets into a set that may change between requests, so an item may still appear twice or not at all. Only the
- * service's total marks the end: neither a short page nor the requested page size does.
+ * Yields a collection's pages on demand with one request each, without items that repeat the previous page. Pages are
+ * offsets into a set that can change between requests, so an item may still be repeated or missing. Only the service's
+ * total marks the end; a short page does not.
  *
  * @throws origin.paging if pages contain nothing new before the total is reached
  * @throws origin.too-large if the total implies more pages than any real collection has
@@ -100,7 +100,7 @@ export async function* eachPage<T>(
   const earlier = new Set<string>();
   let before: ReadonlySet<string> = new Set();
   let shown = 0;
-  /** Items on all pages, including repeated ones: new items at the start shift the others down. */
+  /** Items on all pages, including repeated ones, because new items at the start shift the others back. */
   let counted = 0;
   let idle = 0;
   for (let page = 1; page <= most; page += 1) {
@@ -132,13 +132,13 @@ function printOf(item: unknown): string {
 }
 
 export interface PlatformWebhookPageOptions extends PageOptions {
-  /** Resource id of the only mailbox to list. */
+  /** Resource id of a mailbox, to list only its webhooks. */
   readonly mailboxId?: string;
   readonly status?: 'active' | 'paused' | 'disabled';
 }
 
 export interface DeliveryLogPageOptions extends PageOptions {
-  /** Resource id of the only mailbox to list. */
+  /** Resource id of a mailbox, to list only its deliveries. */
   readonly mailboxId?: string;
 }
 
@@ -148,12 +148,12 @@ export interface PlatformMailboxPageOptions extends PageOptions {
 }
 
 /**
- * Webhooks of mail orders in the Platform API. Records keep their snake_case. Every method is one operation and, except
- * for retries, one request; `each…` methods request pages as they are consumed. Writes that the service answers with
- * 202 return `Accepted`.
+ * Platform API client for the webhooks of mail orders. Records keep their snake_case. Every method is one operation
+ * and, except for retries, one request; `each…` methods request pages as they are consumed. Writes that the service
+ * answers with 202 return `Accepted`.
  *
- * All methods throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts. For a
- * resource that the token may not see, this API returns 404.
+ * All methods throw `MailkeepError` with a code from `errors.ts`, or the signal's reason if it aborts. The API returns
+ * 404 for a resource that the token cannot access.
  */
 export class PlatformClient extends Client {
   constructor(options: ClientOptions) {
@@ -177,7 +177,7 @@ export class PlatformClient extends Client {
     );
   }
 
-  /** Returns the secret, which the service shows only once. */
+  /** Returns the webhook's secret, which the service shows only once. */
   createWebhook(
     mailboxId: string,
     fields: CreateWebhookRequest,
@@ -205,7 +205,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(PLATFORM.deleteWebhook, { webhookId }, undefined, options);
   }
 
-  /** Replaces the secret. The old one becomes invalid immediately. */
+  /** Replaces the secret. The old secret becomes invalid immediately. */
   regenerateWebhookSecret(
     webhookId: string,
     options?: CallOptions,
@@ -214,7 +214,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(operation, { webhookId }, undefined, options);
   }
 
-  /** Sends one test delivery. This operation has its own rate limit. */
+  /** Sends a single test delivery. This operation has its own rate limit. */
   testWebhook(
     webhookId: string,
     options?: CallOptions,
@@ -257,10 +257,10 @@ export class PlatformClient extends Client {
   }
 }
 
-/** A folder in a mailbox, as the Mailbox API addresses it. */
+/** A folder in a mailbox, as addressed by the Mailbox API. */
 export interface FolderRef {
   readonly mailbox: string;
-  /** Full path, not encoded. */
+  /** Full path, unencoded. */
   readonly folder: string;
 }
 
@@ -282,10 +282,10 @@ export interface WebhookPageOptions extends PageOptions {
 }
 
 /**
- * The complete Mailbox API. Every method is one operation and, except for retries, one request; `each…` methods request
- * pages as they are consumed.
+ * Client for the whole Mailbox API. Every method is one operation and, except for retries, one request; `each…` methods
+ * request pages as they are consumed.
  *
- * All methods throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts.
+ * All methods throw `MailkeepError` with a code from `errors.ts`, or the signal's reason if it aborts.
  */
 export class MailboxClient extends Client {
   constructor(options: ClientOptions) {
@@ -300,7 +300,7 @@ export class MailboxClient extends Client {
     throw tooLarge(operation, this.host, 'mailboxes', MAX_MAILBOXES);
   }
 
-  /** The service accepts one per customer every ten seconds. */
+  /** Submits feedback. The service accepts one submission per customer every ten seconds. */
   submitFeedback(mailbox: string, feedback: FeedbackRequest, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.submitFeedback, inMailbox(mailbox), feedback, options);
   }
@@ -366,7 +366,7 @@ export class MailboxClient extends Client {
     );
   }
 
-  /** Changes up to 100 messages. `failed` lists those that could not be changed. */
+  /** Changes up to 100 messages. `failed` lists the messages that could not be changed. */
   updateMessageFlags(
     at: FolderRef,
     change: MessageFlagsRequest,
@@ -406,8 +406,8 @@ export class MailboxClient extends Client {
   }
 
   /**
-   * Returns the raw source, after checking its type (`message/rfc822`) and its announced length. Above the memory
-   * limit, it is a file of mode 0600, which the caller deletes.
+   * Returns the raw source after checking its type (`message/rfc822`) and its announced length. Above the memory limit,
+   * the source is in a file of mode 0600, which the caller must delete.
    *
    * @throws origin.not-mail for any other type, origin.too-large, spool-failed
    */
@@ -420,7 +420,7 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.getMessageText, inMessage(at), undefined, options);
   }
 
-  /** Returns one decoded attachment, in a file if it exceeds the memory limit. */
+  /** Returns a decoded attachment, which is in a file if it exceeds the memory limit. */
   getMessageAttachment(
     at: MessageRef,
     attachmentId: string,
@@ -451,7 +451,7 @@ export class MailboxClient extends Client {
     return this.each(OPS.listWebhooks, (page) => this.listWebhooks(mailbox, { ...options, page }));
   }
 
-  /** Returns the secret, which the service shows only once. */
+  /** Returns the webhook's secret, which the service shows only once. */
   createWebhook(
     mailbox: string,
     fields: CreateWebhookRequest,
@@ -476,7 +476,7 @@ export class MailboxClient extends Client {
     return this.calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
   }
 
-  /** Replaces the secret. The old one becomes invalid immediately. */
+  /** Replaces the secret. The old secret becomes invalid immediately. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
     return this.calls.record(OPS.regenerateWebhookSecret, inWebhook(at), undefined, options);
   }
@@ -502,7 +502,7 @@ function inWebhook({ mailbox, webhookId }: WebhookRef) {
   return { mailboxResourceId: mailbox, webhookId };
 }
 
-/** Lists folders like `eachFolder`, but in pages, which carry the total. */
+/** Lists folders like `eachFolder`, but yields whole pages with their total. */
 export function folderPages(
   client: MailboxClient,
   mailbox: string,
@@ -512,7 +512,7 @@ export function folderPages(
   return eachPage(OPS.listFolders, client.host, read);
 }
 
-/** Returns the error for a folder listing that exceeds its limit. */
+/** Returns the error for a folder listing above its limit. */
 export function tooManyFolders(
   client: MailboxClient,
   what: 'folders' | 'folder names',

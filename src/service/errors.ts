@@ -7,10 +7,10 @@ interface Exchange {
   readonly host: string;
 }
 
-/** `code` is the service's code, or empty. */
+/** `code` is the service's error code, or empty. */
 type StatusFacts = Exchange & { readonly status: number; readonly code: string };
 
-/** `web-page`: a portal or a maintenance notice. */
+/** `web-page` means a portal page or a maintenance notice. */
 type WrongContent = Exchange & {
   readonly status: number;
   readonly what: 'web-page' | 'other-type' | 'broken' | 'encoded';
@@ -48,17 +48,17 @@ function wrongContent(f: WrongContent, expected: string): Sentence {
   return [`${f.host} answered ${f.operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS];
 }
 
-/** An error between this program and the service. Its facts never contain the service's text: see `OriginAnswer`. */
+/** An error between this program and the service. Facts never contain text from the service (see `OriginAnswer`). */
 export const originError = defineErrors({
   auth: {
-    /** 401, even after rereading the token. Stops the account. */
+    /** 401, even after the token was reread. Stops the account. */
     'auth.refused': ({ host }: Exchange) => [
       `${host} refused the token: it is missing, malformed, expired or revoked.`,
       'Create a new token in the panel of your mail service, and store it where the configuration reads it.',
     ],
   },
   origin: {
-    /** 403, undocumented: the mailbox is suspended, or not included in the token. */
+    /** Undocumented 403: the mailbox is suspended, or the token does not include it. */
     'origin.forbidden': ({ host, code }: StatusFacts) => [
       `${host} refuses access to the mailbox with status 403${code === '' ? '' : ` (${code})`}.`,
       'The mailbox may be suspended, or the token may not cover it. Check both in the control panel of your mail service.',
@@ -67,7 +67,7 @@ export const originError = defineErrors({
       `${host} reports that the mailbox does not exist.`,
       'Archived mail stays available and searchable. If the mailbox is back, the next sync continues.',
     ],
-    /** 429 after all retries. `waitMs` is the remaining wait that the host requires. */
+    /** 429 after all retries. `waitMs` is the wait that the host still requires. */
     'origin.rate-limited': ({ host, waitMs }: StatusFacts & { readonly waitMs: number }) => [
       `${host} keeps reporting too many requests${waitMs > 0 ? `, and asked for a pause of ${span(waitMs)}` : ''}.`,
       `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
@@ -80,14 +80,14 @@ export const originError = defineErrors({
           ? WRONG_ADDRESS
           : null,
     ],
-    /** Never followed, because the token would be sent along. `to` is the target's scheme and host. */
+    /** Redirects are never followed, because the token would be sent along. `to` is the target's scheme and host. */
     'origin.redirected': (
       f: Exchange & { readonly status: number; readonly to: string | null },
     ) => [
       `${f.host} redirects to ${f.to ?? 'another address'}; mailkeep does not follow, because it would send the token there.`,
       'If that is the right address, write it as baseUrl in the configuration.',
     ],
-    /** `reason` is an errno, a TLS code or `not-http`. `sent`: the connection broke after the request was sent. */
+    /** `reason` is an errno, a TLS code or `not-http`. `sent` is true if the request was sent before the failure. */
     'origin.unreachable': (f: Exchange & { readonly reason: string; readonly sent: boolean }) => [
       `${f.host} cannot be reached: ${reasonText(f.reason)}.`,
       `Check the network, and baseUrl in the configuration. ${LATER}`,
@@ -110,7 +110,7 @@ export const originError = defineErrors({
       }[phase],
       LATER,
     ],
-    /** `expected` is the Content-Length, or null if there is none. */
+    /** `expected` is the Content-Length; null if there is none. */
     'origin.cut-short': (
       f: Exchange & { readonly received: number; readonly expected: number | null },
     ) => [
@@ -121,7 +121,7 @@ export const originError = defineErrors({
     'origin.not-mail': (f: WrongContent) => wrongContent(f, 'a message (message/rfc822)'),
     'origin.not-bytes': (f: WrongContent) =>
       wrongContent(f, 'an attachment (application/octet-stream)'),
-    /** JSON of another shape. `found` is a type, never a value. */
+    /** Valid JSON with an unexpected structure. `found` is a type, never a value. */
     'origin.shape': (f: {
       readonly operation: string;
       readonly path: string;
@@ -145,7 +145,7 @@ export const originError = defineErrors({
       `${f.host} answers ${f.operation} with pages that do not add up: it counts ${f.total} entries, showed ${f.shown}, and page ${f.page} brings nothing new.`,
       'Everything it showed was used, and nothing was concluded about the rest. Report it to the service.',
     ],
-    /** A write that may have taken effect. `reason` is the failure's code; `status` is 0 if there was none. */
+    /** A write that may have taken effect. `reason` is the failure's code; `status` is 0 if there was no response. */
     'origin.outcome-unknown': (
       f: Exchange & { readonly reason: string; readonly status: number },
     ) => [
@@ -168,7 +168,7 @@ export const originError = defineErrors({
         : `${operation} does not take this as "${field}": ${/^(needs|not|cannot) /.test(expected) ? '' : 'expected '}${expected}.`,
   },
   config: {
-    /** `extras`: a user name, password, query or fragment. `insecure`: http beyond this machine. */
+    /** `extras` means a user name, password, query or fragment. `insecure` means plain http to another machine. */
     'base-url-invalid': ({
       url,
       problem,
@@ -189,7 +189,7 @@ export const originError = defineErrors({
           ? 'Use https, or set "insecure": true next to it in the configuration.'
           : null,
     ],
-    /** No HTTP header can carry the token: it has line breaks or non-ASCII characters. */
+    /** The token has line breaks or non-ASCII characters, so no HTTP header can carry it. */
     'token-malformed': ({ host }: { readonly host: string }) => [
       `The token for ${host} contains invalid characters.`,
       'Copy it again, as a single line.',
@@ -207,15 +207,15 @@ export const originError = defineErrors({
 export type OriginCode = Parameters<typeof originError>[0];
 export type OriginFacts = { readonly [C in OriginCode]: Parameters<typeof originError<C>>[1] };
 
-/** The service's error envelope. Its text may quote mail or secrets: show it only to the caller, and never log it. */
+/** The service's error envelope. Its text can quote mail or secrets, so show it only to the caller and never log it. */
 export interface OriginAnswer {
   /** Always empty in the Platform API, which has no codes. */
   readonly code: string;
   readonly message: string;
   readonly params: Readonly<Record<string, unknown>>;
-  /** Messages by field. Only the Platform API sends them, with 422. */
+  /** Messages by field. Sent only by the Platform API, with 422. */
   readonly errors: Readonly<Record<string, readonly string[]>>;
-  /** Platform API only. */
+  /** Sent only by the Platform API. */
   readonly correlationId: string | null;
 }
 
@@ -236,9 +236,9 @@ export class OriginRefusal<C extends RefusalCode = RefusalCode> extends Mailkeep
     code: C,
     facts: OriginFacts[C],
     readonly status: number,
-    /** Kept private, so that it stays out of JSON and logs: see `OriginAnswer`. */
+    /** Kept private to stay out of JSON and logs (see `OriginAnswer`). */
     answer: OriginAnswer | null,
-    /** Retry-After in milliseconds, capped. Null if absent. */
+    /** Retry-After in milliseconds, capped; null if absent. */
     readonly retryAfterMs: number | null,
     options: { readonly retryable?: boolean } = {},
   ) {

@@ -16,7 +16,7 @@ import {
   uid as uidField,
 } from './wire.ts';
 
-/** Mailbox API records, in camelCase. Every success except 204 wraps a record or a list in `data`. */
+/** Mailbox API records, in camelCase. Every successful response except 204 wraps a record or a list in `data`. */
 
 const accountRecord = z.looseObject({
   orderResourceId: textOrNull,
@@ -26,7 +26,7 @@ export type AccountRecord = z.output<typeof accountRecord>;
 
 /**
  * `messageCount` is required, because a missing count would look like an emptied folder. A missing `name` becomes the
- * last part of the path. An empty path is accepted here, so that it does not hide the other folders.
+ * last part of the path. An empty path is accepted, so that it does not hide the other folders.
  */
 const folderRecord = z
   .looseObject({
@@ -56,7 +56,7 @@ const attachmentRecord = z.object({
   contentId: textOrNull,
 });
 
-/** A message in listings, as a service sends it. Clients decode it with `decodeListing`. */
+/** A message in a listing, as sent by a service. Clients decode it with `decodeListing`. */
 export const messageRecord = z.looseObject({
   uid: uidField,
   path: text,
@@ -77,7 +77,7 @@ export const messageRecord = z.looseObject({
 const messageTextRecord = z.looseObject({ text: textOrNull, html: textOrNull });
 export type MessageTextRecord = z.output<typeof messageTextRecord>;
 
-/** Result of a bulk flag update, with status 207 if `failed` is not empty. */
+/** Result of a bulk flag update. The status is 207 if `failed` is not empty. */
 const flagsResultRecord = z.looseObject({
   successful: list(uidField),
   failed: list(z.looseObject({ uid: uidField, reason: text })),
@@ -105,7 +105,7 @@ export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
 /** The service's only event. */
 const WEBHOOK_EVENTS = ['message.received'] as const;
 
-/** Statuses and events may be any text, because a newer service may send others. */
+/** Accepts any text as status or event, because a newer service may send new ones. */
 const webhookRecord = z.looseObject({
   id: z.string().min(1),
   accountResourceId: textOrNull,
@@ -120,7 +120,7 @@ const webhookRecord = z.looseObject({
 });
 export type WebhookRecord = z.output<typeof webhookRecord>;
 
-/** Response to creating a webhook or a new secret. Only this response shows the secret. */
+/** Response to creating a webhook or replacing its secret. No other response contains the secret. */
 export const webhookWithSecretRecord = webhookRecord.extend({ secret: z.string().min(1) });
 export type WebhookWithSecretRecord = z.output<typeof webhookWithSecretRecord>;
 
@@ -131,7 +131,7 @@ const webhookTestRecord = z.looseObject({
 });
 export type WebhookTestRecord = z.output<typeof webhookTestRecord>;
 
-/** Accompanies the `data` of a collection. Only `total` marks the end, because pages can be short. */
+/** Sent with the `data` of a collection. Only `total` marks the end, because pages can be short. */
 export const mailboxPagination = z.looseObject({
   page: z.int().min(1),
   perPage: z.int().min(1),
@@ -139,7 +139,7 @@ export const mailboxPagination = z.looseObject({
   totalPages: z.int().min(0).optional(),
 });
 
-/** The body of every 4xx and 5xx from the Mailbox API. Clients branch on `code`; `error` is for logs. */
+/** The body of every 4xx and 5xx from the Mailbox API. Clients branch on `code`; `error` is only for logs. */
 export const mailboxErrorRecord = z.looseObject({
   error: text,
   code: text,
@@ -150,7 +150,7 @@ export const mailboxErrorRecord = z.looseObject({
     .transform((value) => value ?? {}),
 });
 
-/** Request bodies with their documented bounds. Services drop unknown fields; clients refuse them (`encodeBody`). */
+/** Request bodies with their documented bounds. Services drop unknown fields; clients reject them (`encodeBody`). */
 
 export const feedbackRequest = z.object({
   score: z.int().min(1).max(10),
@@ -158,7 +158,7 @@ export const feedbackRequest = z.object({
 });
 export type FeedbackRequest = z.input<typeof feedbackRequest>;
 
-/** Creates a folder by its full path, or renames one. */
+/** Creates a folder with this full path, or renames a folder to it. */
 export const folderRequest = z.object({ name: z.string().trim().min(1).max(100) });
 
 const flagName = z.string().min(1).max(255);
@@ -196,9 +196,7 @@ const day = z.iso.date();
 const term = z.string().min(1).max(1024);
 const addressTerm = z.string().min(1).max(320);
 
-/**
- * One of `subject`, `from`, `to`, `cc` and `body` must match, and every other criterion. An empty object matches all.
- */
+/** All criteria must match, but only one of `subject`, `from`, `to`, `cc` and `body`. An empty object matches all. */
 export const searchRequest = z.object({
   since: day.optional(),
   before: day.optional(),
@@ -207,7 +205,7 @@ export const searchRequest = z.object({
     .string()
     .refine((set) => parseUidSet(set) !== null, { error: 'not an IMAP uid set' })
     .optional(),
-  /** `Name:value` matches a substring of that header. */
+  /** `Name:value` matches a substring of the header with that name. */
   header: term.regex(/^[!-9;-~]+:/, { error: 'not of the form Name:value' }).optional(),
   larger: z.int().min(0).optional(),
   smaller: z.int().min(0).optional(),
@@ -243,7 +241,7 @@ export const sendRequest = z
           content: z.string(),
           contentType: z.string().optional(),
           cid: z.string().optional(),
-          /** Encoding of `content`, base64 by default. */
+          /** Encoding of `content`; defaults to base64. */
           encoding: z.string().optional(),
         }),
       )
@@ -269,14 +267,14 @@ const webhookFields = {
   status: z.enum(WEBHOOK_STATUSES).optional(),
 };
 
-/** Both APIs create webhooks from the same fields. */
+/** Fields for creating a webhook, the same in both APIs. */
 export const createWebhookRequest = z.object(webhookFields);
 export type CreateWebhookRequest = z.input<typeof createWebhookRequest>;
 
 export const updateWebhookRequest = z.object(webhookFields).partial();
 export type UpdateWebhookRequest = z.input<typeof updateWebhookRequest>;
 
-/** Parameters that both APIs have, under different names. */
+/** Parameters that both APIs have under different names. */
 
 const MESSAGE_SORTS = ['uid', '-uid', 'date', '-date', 'size', '-size'] as const;
 
@@ -525,12 +523,12 @@ export const MAILBOX_OPERATIONS = operationsOf('mailbox', IN_PATH, [401, 403, 42
   },
 });
 
-/** The fields that a listing takes from a record. `path` and `unseen` repeat its place and its flags. */
+/** The record's fields that a listing uses. `path` and `unseen` repeat its place and flags. */
 const { path: _path, unseen: _unseen, ...listedFields } = messageRecord.shape;
 const listedRecord = z.object({
   ...listedFields,
   attachments: list(
-    // The interface calls the parameter attachmentId, and the record's field id.
+    // The API calls the parameter attachmentId, and the record's field id.
     attachmentRecord
       .extend({ id: textOrNull, attachmentId: textOrNull })
       .transform(({ id, attachmentId, ...rest }) => ({ id: id ?? attachmentId ?? '', ...rest })),
@@ -545,10 +543,10 @@ const requiredFields = z.object({
 });
 
 /**
- * Decodes one message record leniently. Only `uid` is required, and a missing field is null or empty. Unknown fields
- * and fields of a wrong type go to `extra`, so that an odd message does not hide the others on its page.
+ * Decodes one message record leniently. Only `uid` is required; other missing fields become null or empty. Unknown
+ * fields and fields of a wrong type go to `extra`, so that an odd message does not hide the others on its page.
  *
- * @param path of the record in the response, such as `data[3]`, for errors
+ * @param path path of the record in the response, such as `data[3]`, for errors
  * @throws origin.shape if it is not a record, has no uid, or its flags are unreadable
  */
 export function decodeListing(record: unknown, operation: string, path = 'data'): Listing {

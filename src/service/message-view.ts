@@ -7,7 +7,7 @@ import { parseHeaderDate } from '../mail/header-date.ts';
 
 const LF = 10;
 const CR = 13;
-/** Longer header blocks are cut, because listings need nothing after 256 kB. */
+/** Longer header blocks are truncated, because listings need nothing after 256 kB. */
 const HEADER_CEILING = 262_144;
 /** A field continues while the next line starts with white space (RFC 5322, 2.2.3). */
 const FIELD = /(?:^|\n)([^:\n]{1,64}):([^\n]*(?:\n[ \t][^\n]*)*)/g;
@@ -25,9 +25,9 @@ export function headerEnd(source: Buffer, start: number, end: number): number {
 }
 
 /**
- * Reads the wanted fields of the header block at `start`. Skips lines that are not fields, such as an mbox "From "
- * line. Returns undecoded values as Latin-1 text (one char per byte), and the offset of the body, which is `end` if
- * there is no body.
+ * Reads selected fields of the header block at `start`. Skips lines that are not fields, such as an mbox "From " line.
+ * Returns undecoded values as Latin-1 text (one char per byte), and the offset of the body, or `end` if there is no
+ * body.
  *
  * @param wanted lower-case field names
  */
@@ -54,10 +54,10 @@ function unfold(value: string): string {
   return value.includes('\n') ? value.replace(/\r?\n[ \t]*/g, ' ').trim() : value.trim();
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: bytes above ASCII are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches bytes above ASCII
 const NOT_ASCII = /[^\x00-\x7f]/;
 
-/** Decodes encoded words, and bytes above ASCII as UTF-8 (RFC 6532) or, from old senders, as windows-1252. */
+/** Decodes encoded words, and bytes above ASCII as UTF-8 (RFC 6532) or, for old senders, windows-1252. */
 export function decodeHeader(raw: string): string {
   const text = decodeBytes(raw);
   if (!text.includes('=?')) return text;
@@ -75,7 +75,7 @@ function decodeBytes(raw: string): string {
   return isUtf8(bytes) ? bytes.toString('utf8') : new TextDecoder('windows-1252').decode(bytes);
 }
 
-/** Returns a field's addresses without their groups. Decodes names after splitting: they may contain a comma. */
+/** Returns a field's addresses without group names. Decodes names after splitting, because they may contain commas. */
 function decodeAddresses(values: readonly string[] | undefined): Address[] {
   if (values === undefined) return [];
   const out: Address[] = [];
@@ -95,7 +95,7 @@ function decodeAddresses(values: readonly string[] | undefined): Address[] {
   return out;
 }
 
-/** Fast path: `Name <local@domain>` or a bare address with nothing to decode or unquote, like most addresses. */
+/** Fast path for `Name <local@domain>` and bare addresses with nothing to decode or unquote, as most addresses are. */
 const SIMPLE_ADDRESS =
   /^(?:([A-Za-z0-9][A-Za-z0-9 .'-]*[A-Za-z0-9.]) )?<?([A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)>?$/;
 
@@ -108,14 +108,14 @@ export interface Part {
   readonly encoding: string;
   readonly disposition: string;
   readonly filename: string | null;
-  /** Without angle brackets. */
+  /** Without its angle brackets. */
   readonly contentId: string | null;
   readonly related: boolean;
   readonly start: number;
   readonly end: number;
 }
 
-/** Limits of one message's MIME tree. */
+/** Limits for one message's MIME tree. */
 const MAX_DEPTH = 40;
 const MAX_PARTS = 1000;
 
@@ -137,7 +137,7 @@ function partHeaders(fields: ReadonlyMap<string, readonly string[]>) {
   };
 }
 
-/** Returns whether a body cannot contain attachments: it is plain text or HTML without a name or disposition. */
+/** Reports whether a body cannot contain attachments: plain text or HTML without a name or disposition. */
 function isPlainBody(headers: PartHeaders): boolean {
   return (
     headers.disposition === undefined &&
@@ -146,7 +146,7 @@ function isPlainBody(headers: PartHeaders): boolean {
   );
 }
 
-/** Returns the leaves of the entity at `[start, end)`, in order. A damaged structure may hide some. */
+/** Returns the leaves of the entity at `[start, end)`, in order. A damaged structure can hide some of them. */
 function readParts(source: Buffer, headers: PartHeaders, bodyStart: number, end: number): Part[] {
   const parts: Part[] = [];
   walk(source, headers, bodyStart, end, '', 0, false, false, parts);
@@ -226,7 +226,7 @@ function contentId(raw: string | undefined): string | null {
   return id === undefined || id === '' ? null : id;
 }
 
-/** Yields the ranges between boundary lines (RFC 2046, 5.1.1). A last part that is not closed ends with its parent. */
+/** Yields the ranges between boundary lines (RFC 2046, 5.1.1). An unclosed last part extends to its parent's end. */
 function* bodyParts(
   source: Buffer,
   boundary: string,
@@ -258,7 +258,7 @@ function* bodyParts(
   if (partStart >= 0 && partStart < end) yield [partStart, end];
 }
 
-/** Returns a part's bytes without its transfer encoding. An unknown encoding leaves them unchanged. */
+/** Returns a part's bytes without the transfer encoding. Bytes with an unknown encoding are unchanged. */
 export function decodedBody(source: Buffer, part: Part): Buffer {
   const body = source.subarray(part.start, part.end);
   switch (part.encoding) {
@@ -271,10 +271,10 @@ export function decodedBody(source: Buffer, part: Part): Buffer {
   }
 }
 
-/** A soft line break, trailing blanks, or an escape. The lookbehind keeps the search for blanks linear. */
+/** Matches a soft line break, trailing blanks or an escape. The lookbehind keeps the search for blanks linear. */
 const QUOTED = /=[ \t]*\r?\n|(?<![ \t])[ \t]+(?=[\r\n])|=([\da-f]{2})/gi;
 
-/** Decodes quoted-printable (RFC 2045, 6.7) leniently: invalid escapes are kept, and trailing blanks are dropped. */
+/** Decodes quoted-printable (RFC 2045, 6.7) leniently. Keeps invalid escapes and drops trailing blanks. */
 export function decodeQuotedPrintable(body: Buffer): Buffer {
   const text = body
     .toString('latin1')
@@ -298,7 +298,7 @@ const LISTED_FIELDS: ReadonlySet<string> = new Set([
   ...PART_FIELDS,
 ]);
 
-/** Reads a listing record from a raw source. Never throws: fields that malformed mail lacks are null or empty. */
+/** Reads a listing record from a raw source. Never throws: fields missing from malformed mail are null or empty. */
 export function readListingRecord(source: Buffer): ImmutableRecord {
   const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, LISTED_FIELDS);
   const subject = fields.get('subject')?.[0];
@@ -333,13 +333,13 @@ function listAttachments(
     }));
 }
 
-/** True for every leaf except the texts that are shown as the message itself. */
+/** Returns true for every leaf except the texts that are displayed as the message itself. */
 export function isAttachment(part: Part): boolean {
   if (part.disposition === 'attachment' || part.filename !== null) return true;
   return part.contentType !== 'text/plain' && part.contentType !== 'text/html';
 }
 
-/** Opaque to clients. Ours are prefixed section numbers, which are stable and need no table. */
+/** Opaque to clients. Ours are section numbers with a prefix, which are stable and need no table. */
 function attachmentId(part: Part): string {
   return `part-${part.section}`;
 }
@@ -351,21 +351,21 @@ export function readAttachment(source: Buffer, id: string): Buffer | null {
   return part === undefined ? null : decodedBody(source, part);
 }
 
-/** Returns Message-ID or In-Reply-To unchanged, angle brackets included. */
+/** Returns Message-ID or In-Reply-To unchanged, including the angle brackets. */
 function identifier(raw: string | undefined): string | null {
   return raw === undefined || raw === '' ? null : decodeHeader(raw);
 }
 
 const DATE_FIELDS: ReadonlySet<string> = new Set(['date', 'received']);
 
-/** Received date for a source that has none. It is fixed, so that listings are reproducible. */
+/** Fixed received date for a source that has none, so that listings are reproducible. */
 export const UNDATED = Date.UTC(2000, 0, 1);
 
 /**
- * Returns a received date for a source that came without one: its Date header, else the topmost Received line, else a
- * fixed time. Never the clock or a file's mtime, so that listings are reproducible.
+ * Returns the received date of a source from its Date header, else its topmost Received line, else a fixed time. Never
+ * uses the clock or a file's mtime, so that listings are reproducible.
  *
- * @param head the source, or the start of it that contains the header
+ * @param head the source, or at least its header
  */
 export function receivedFromSource(head: Buffer): number {
   const { fields } = readHeaderBlock(head, 0, head.length, DATE_FIELDS);
@@ -380,10 +380,10 @@ interface RenderedText {
   readonly html: string;
 }
 
-/** Larger sources are cut before rendering, so that one request cannot block the service. */
+/** Larger sources are truncated before rendering, so that a request cannot block the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
-/** Renders plain text and HTML. If one is missing, it is made from the other. Both are empty if there is no body. */
+/** Renders plain text and HTML. Derives a missing one from the other. Both are empty if there is no body. */
 export async function renderText(source: Buffer): Promise<RenderedText> {
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,

@@ -23,7 +23,7 @@ import {
   textOrNull,
 } from './wire.ts';
 
-/** Platform API records, in snake_case. Single resources are unwrapped. Collections have `data` and `meta`. */
+/** Platform API records, in snake_case. Single resources have no wrapper. Collections have `data` and `meta`. */
 
 const mailboxReference = z.looseObject({ id: textOrNull, address: text });
 
@@ -45,7 +45,7 @@ const platformWebhookWithSecretRecord = platformWebhookRecord.extend({
 });
 export type PlatformWebhookWithSecretRecord = z.output<typeof platformWebhookWithSecretRecord>;
 
-/** All three fields may be missing. A missing outcome is null, which is not a failure. */
+/** Any of the three fields can be missing. A missing outcome becomes null, which does not mean failure. */
 const platformWebhookTestRecord = z.looseObject({
   http_status: quantityOrNull,
   is_successful: orElse(z.boolean(), null),
@@ -56,7 +56,7 @@ export type PlatformWebhookTestRecord = z.output<typeof platformWebhookTestRecor
 const platformMessageRecord = z.looseObject({ message: text });
 export type PlatformMessageRecord = z.output<typeof platformMessageRecord>;
 
-/** `duration` is in milliseconds. `retry_count` counts attempts after the first, and `max_retry_count` limits them. */
+/** `duration` is in milliseconds. `retry_count` excludes the first attempt; `max_retry_count` is its maximum. */
 const deliveryLogRecord = z.looseObject({
   created_at: text,
   mailbox_address: text,
@@ -68,7 +68,7 @@ const deliveryLogRecord = z.looseObject({
 });
 export type DeliveryLogRecord = z.output<typeof deliveryLogRecord>;
 
-/** Storage is in kilobytes here, unlike in the Mailbox API. */
+/** Storage is in kilobytes, unlike in the Mailbox API. */
 const platformMailboxRecord = z.looseObject({
   id: z.string().min(1),
   address: text,
@@ -88,7 +88,7 @@ const platformMailboxRecord = z.looseObject({
 });
 export type PlatformMailboxRecord = z.output<typeof platformMailboxRecord>;
 
-/** There is no last page and no next link: only `total` marks the end. */
+/** Only `total` marks the end: there is no last page and no next link. */
 export const platformMeta = z.looseObject({
   current_page: z.int().min(1),
   per_page: z.int().min(1),
@@ -96,7 +96,7 @@ export const platformMeta = z.looseObject({
 });
 export type PlatformMeta = z.output<typeof platformMeta>;
 
-/** Body of every Platform API error. Only 422 has `errors`, by field. */
+/** Body of every Platform API error. Only 422 has `errors`, keyed by field. */
 export const platformErrorRecord = z.looseObject({
   message: text,
   correlation_id: textOrNull,
@@ -173,7 +173,7 @@ export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 
   },
 });
 
-/** Body of the webhook deliveries that our service sends. The format is undocumented: receivers use `readDelivery`. */
+/** Body of the webhook deliveries sent by our service. The format is undocumented, so receivers use `readDelivery`. */
 const deliveryBody = z.looseObject({
   event: z.string(),
   mailbox: z.string(),
@@ -181,10 +181,10 @@ const deliveryBody = z.looseObject({
 });
 export type DeliveryBody = z.output<typeof deliveryBody>;
 
-/** Content of a delivery. It is a notification, never data to store. */
+/** Content of a delivery. It only notifies, and must never be stored as data. */
 export interface DeliveryHint {
   readonly event: string | null;
-  /** Address or resource id of the mailbox. */
+  /** The mailbox's address or resource id. */
   readonly mailbox: string | null;
   readonly folder: string | null;
   readonly uid: number | null;
@@ -213,7 +213,7 @@ const loose = z.looseObject({
     .catch(null),
 });
 
-/** Reads a delivery. Fields that do not fit are null. Never throws. */
+/** Reads a delivery. Fields that do not fit become null. Never throws. */
 export function readDelivery(body: unknown): DeliveryHint {
   const read = loose.safeParse(body).data;
   return {
@@ -227,13 +227,13 @@ export function readDelivery(body: unknown): DeliveryHint {
 export type MailboxOperationName = keyof typeof MAILBOX_OPERATIONS;
 export type PlatformOperationName = keyof typeof PLATFORM_OPERATIONS;
 
-/** All operations, in documentation order: the Mailbox API first. */
+/** All operations in documentation order, Mailbox API first. */
 export const OPERATIONS: readonly Operation[] = [
   ...Object.values(MAILBOX_OPERATIONS),
   ...Object.values(PLATFORM_OPERATIONS),
 ];
 
-/** Finds an operation by name. The `platform.` prefix is optional if the Mailbox API has no such name. */
+/** Finds an operation by name. The `platform.` prefix is optional unless the Mailbox API has the same name. */
 export function findOperation(name: string): Operation | null {
   return (
     OPERATIONS.find((operation) => operation.name === name) ??

@@ -13,7 +13,7 @@ import { decode, describeParam, type Operation, readParam, typeName } from './wi
 
 export interface BaseUrl {
   readonly origin: string;
-  /** Host and port as in the URL: the scheme's default port is omitted. */
+  /** Host and port as in the URL, without the scheme's default port. */
   readonly host: string;
   /** The path before `/api/…`, without a trailing slash. */
   readonly prefix: string;
@@ -22,8 +22,8 @@ export interface BaseUrl {
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
- * Parses a base address. Plain http would expose the token on the network, so only this machine may use it, unless
- * `insecure`.
+ * Parses a base address. Plain http would expose the token on the network, so it is limited to this machine unless
+ * `insecure` is true.
  *
  * @throws base-url-invalid
  */
@@ -41,7 +41,7 @@ export function parseBaseUrl(text: string, insecure = false): BaseUrl {
   return { origin: url.origin, host: url.host, prefix: url.pathname.replace(/\/+$/, '') };
 }
 
-/** An invalid URL may still contain credentials before an `@`. */
+/** Masks credentials before an `@`, which even an invalid URL can contain. */
 function withoutSecrets(text: string): string {
   return text.slice(text.lastIndexOf('@') + 1).slice(0, 200);
 }
@@ -49,7 +49,7 @@ function withoutSecrets(text: string): string {
 export type ParamValues = Readonly<Record<string, string | number | null | undefined>>;
 
 /**
- * Returns the path and query of a request. Every path parameter becomes one segment. Omitted parameters are not sent.
+ * Returns the path and query of a request. Every path parameter becomes one segment. Omits parameters without values.
  *
  * @throws request-invalid for a parameter that is missing, unknown or out of bounds
  */
@@ -62,7 +62,7 @@ export function requestPath(operation: Operation, prefix: string, values: ParamV
 
 function segment(operation: Operation, name: string, value: ParamValues[string]): string {
   const text = String(checked(operation, name, value ?? ''));
-  // Servers and proxies resolve these as path steps, even if they are percent-encoded.
+  // Servers and proxies resolve these as path steps, even if percent-encoded.
   if (text === '.' || text === '..') throw invalid(operation, name, 'a name that is no dots');
   return encoded(operation, name, text);
 }
@@ -101,10 +101,10 @@ function invalid(operation: Operation, field: string, expected: string): Error {
 /** Reads the token from its source. Called for the first request, and again after a 401. */
 export type TokenReader = () => string | Promise<string>;
 
-/** What an Authorization header can carry as a token (RFC 6750, 2.1, slightly extended). */
+/** Tokens that an Authorization header can carry (RFC 6750, 2.1, slightly extended). */
 const USABLE = /^[\x21-\x7e]+$/;
 
-/** Caches the token until the service refuses it, so that not every request reads a file or a secret store. */
+/** Caches the token until the service refuses it, which avoids reading a file or a secret store for every request. */
 export class Credentials {
   #token: string | undefined;
   #reading: Promise<string> | undefined;
@@ -119,7 +119,7 @@ export class Credentials {
     return this.#token ?? this.#readOnce();
   }
 
-  /** Returns the token to use after `refused`, rereading it unless another call already has. Null if unchanged. */
+  /** Returns the token that replaces `refused`, or null if unchanged. Rereads it unless another call already has. */
   async after(refused: string): Promise<string | null> {
     if (this.#token === refused) this.#token = undefined;
     const token = await this.token();
@@ -150,17 +150,17 @@ export function contentLengthOf(headers: IncomingHttpHeaders): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** True for an encoded body, although the request did not allow any encoding. */
+/** Returns true for an encoded body. Requests do not accept any encoding. */
 function isEncoded(headers: IncomingHttpHeaders): boolean {
   const coding = headers['content-encoding'];
   return coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
 }
 
-/** Returns Retry-After (RFC 9110, 10.2.3: seconds or a date) in milliseconds, uncapped. Null if unreadable. */
+/** Returns Retry-After (RFC 9110, 10.2.3: seconds or a date) in milliseconds, uncapped, or null if unreadable. */
 export function retryAfterOf(headers: IncomingHttpHeaders, now: number): number | null {
   const text = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(\.\d{1,6})?$/.test(text)) return Math.round(Number(text) * 1000);
-  // HTTP dates start with a weekday. Date.parse alone would accept nearly anything.
+  // HTTP dates start with a weekday. Date.parse alone would accept almost anything.
   if (!/^(mon|tue|wed|thu|fri|sat|sun)/i.test(text)) return null;
   const at = Date.parse(text);
   return Number.isNaN(at) ? null : Math.max(0, at - now);
@@ -174,7 +174,7 @@ export function countOf(headers: IncomingHttpHeaders, name: string): number | nu
 
 const PAGE_TYPES = new Set(['text/html', 'application/xhtml+xml']);
 
-/** Recognises a web page, such as a portal or a maintenance notice, by its type or, failing that, its first bytes. */
+/** Recognises a web page, such as a portal or maintenance notice, by its type or its first bytes. */
 export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
   if (PAGE_TYPES.has(contentType)) return true;
   if (contentType === 'application/json') return false;
@@ -183,7 +183,7 @@ export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
 
 type JsonReading = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
 
-/** The service nests only a few levels. Deeper responses would overflow the stack of recursive code. */
+/** The service nests only a few levels. Deeper JSON would overflow the stack of recursive code. */
 const DEEPEST = 100;
 
 /** Parses JSON up to `DEEPEST` levels. Replaces invalid UTF-8, because one bad subject must not hide a whole page. */
@@ -200,12 +200,12 @@ export function readJson(bytes: Buffer): JsonReading {
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-/** `[` and `{` differ in this bit only, and so do `]` and `}`. */
+/** `[` and `{` differ only in this bit, as do `]` and `}`. */
 const CASE_BIT = 0x20;
 const OPENING = 0x7b;
 const CLOSING = 0x7d;
 
-/** Counts brackets before parsing, because parsed text that is deeply nested takes many times its size in memory. */
+/** Counts brackets before parsing, because deeply nested JSON takes many times its size in memory once parsed. */
 function isTooDeep(bytes: Buffer): boolean {
   let depth = 0;
   let inText = false;
@@ -226,30 +226,30 @@ const MIB = 1024 * 1024;
 
 /** A page of 100 messages is about 60 kB. */
 export const MAX_JSON_BYTES = 32 * MIB;
-/** An error's status suffices. */
+/** The status alone identifies an error, so little of the body is needed. */
 export const MAX_ERROR_BYTES = 64 * 1024;
 export const MAX_HEADER_BYTES = 64 * 1024;
-/** Larger sources are spooled to a file. */
+/** Larger bodies are spooled to a file. */
 export const IN_MEMORY_BYTES = 8 * MIB;
 export const MAX_SOURCE_BYTES = 2 * 1024 * MIB;
-/** Ten million messages at 100 per page. */
+/** Enough for ten million messages at 100 per page. */
 export const MAX_MESSAGE_PAGES = 100_000;
-/** For any other collection: 100,000 webhooks, log entries or folders. */
+/** For other collections; enough for 100,000 webhooks, log entries or folders. */
 export const MAX_PAGES = 1_000;
-/** A collection is considered endless after this many consecutive pages without new items. */
+/** A collection counts as endless after this many consecutive pages without new items. */
 export const MAX_IDLE_PAGES = 3;
 /** Limit per token, because each mailbox costs memory and requests in every sync. */
 export const MAX_MAILBOXES = 20_000;
 /** Maximum informational responses (1xx) before the final one. */
 export const MAX_INFORMATIONAL = 16;
 
-/** Time limits for a response, in milliseconds. */
+/** Time limits for a response in milliseconds. */
 export interface Timeouts {
   readonly connect: number;
   readonly headers: number;
-  /** Maximum silence within the response. */
+  /** Maximum silence during the response. */
   readonly idle: number;
-  /** For the whole response, plus its bytes at `MIN_BYTES_PER_MS`. Stops a response that trickles for ever. */
+  /** For the whole response, plus its bytes at `MIN_BYTES_PER_MS`. Stops a response that trickles indefinitely. */
   readonly total: number;
 }
 
@@ -269,14 +269,14 @@ export type Body =
       readonly kind: 'file';
       readonly path: string;
       readonly size: number;
-      /** SHA-256 in lower-case hexadecimal, computed while receiving. */
+      /** SHA-256 in lower-case hexadecimal, computed during the transfer. */
       readonly sha256: string;
     };
 
-/** The sender must pause when this many bytes wait to be written to the file. */
+/** The sender must pause while this many bytes are waiting to be written to the file. */
 const UNWRITTEN_BYTES = 1024 * 1024;
 
-/** Collects the bytes of one response: in memory up to a limit, beyond it in a file of mode 0600. */
+/** Collects the bytes of one response: in memory up to a limit, and above it in a file of mode 0600. */
 export class BodyCollector {
   #chunks: Buffer[] = [];
   #unwritten = 0;
@@ -305,7 +305,7 @@ export class BodyCollector {
 
   finish(): Body | Promise<Body> {
     if (this.#file !== undefined) return this.#finishFile(this.#file);
-    // This copies: a chunk is a view that keeps a larger buffer alive.
+    // Copies the bytes, because a chunk is a view that keeps a larger buffer alive.
     const bytes = Buffer.concat(this.#chunks);
     this.#chunks = [];
     return { kind: 'buffer', bytes };
@@ -320,7 +320,7 @@ export class BodyCollector {
     return { kind: 'file', path, size: this.#size, sha256: hash.digest('hex') };
   }
 
-  /** Removes everything. Never throws. */
+  /** Discards all bytes and removes the file. Never throws. */
   async discard(): Promise<void> {
     this.#chunks = [];
     this.#unwritten = 0;
@@ -336,7 +336,7 @@ export class BodyCollector {
     await rm(path, { force: true }).catch(() => {});
   }
 
-  /** Writes the chunks that have arrived until none is left. Reports a failure immediately, to stop the sender. */
+  /** Writes chunks until none is left. Reports a failure immediately, so that the sender stops. */
   async #drain(): Promise<void> {
     try {
       this.#file ??= this.#create();
@@ -371,7 +371,7 @@ interface SpoolFile {
   readonly hash: Hash;
 }
 
-/** The decoded record of an operation's response. */
+/** The decoded record in an operation's response. */
 export type RecordOf<O extends Operation> = O['response'] extends {
   readonly record: infer R extends z.ZodType;
 }
@@ -384,7 +384,7 @@ export interface Page<T> {
   readonly items: readonly T[];
   readonly page: number;
   readonly perPage: number;
-  /** Items in the whole collection, as the service counts them. Only this marks the end: a page can be short. */
+  /** Number of items in the whole collection according to the service. Only this marks the end; pages can be short. */
   readonly total: number;
 }
 
@@ -410,7 +410,7 @@ export function jsonOf(operation: Operation, host: string, reply: Reply): unknow
   return json.value;
 }
 
-/** Returns the record in a successful response: under `data` in the Mailbox API, unwrapped in the Platform API. */
+/** Returns the record in a successful response: in `data` for the Mailbox API, unwrapped for the Platform API. */
 export function recordOf<O extends Operation>(operation: O, json: unknown): RecordOf<O> {
   if (operation.response.kind === 'bare') return decoded(operation, json, '');
   return decoded(operation, field(operation, json, 'data'), 'data');
@@ -431,7 +431,7 @@ export function pageOf<O extends Operation>(operation: O, json: unknown): Page<R
   return { items, page: read.current_page, perPage: read.per_page, total: read.total };
 }
 
-/** @param path of the value in the response, for errors */
+/** @param path path of the value in the response, for errors */
 function decoded<O extends Operation>({ name, response }: O, value: unknown, path: string) {
   if (!('record' in response)) throw new RangeError(`${name} answers with no record`);
   const { record } = response;
@@ -451,10 +451,10 @@ function misshapen({ name }: Operation, path: string, found: unknown, expected: 
   return originError('origin.shape', { operation: name, path, found: typeName(found), expected });
 }
 
-/** Unchanged bytes, with the announced length and type. The receiver deletes the file. */
+/** Bytes as received, with the announced length and type. The receiver deletes the file. */
 export type Bytes = Body & { readonly contentLength: number | null; readonly contentType: string };
 
-/** Checks the type and the announced length. @throws origin.not-mail, origin.not-bytes, origin.cut-short */
+/** Checks the response's type and announced length. @throws origin.not-mail, origin.not-bytes, origin.cut-short */
 export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes {
   const { body, contentLength } = reply;
   const contentType = contentTypeOf(reply.headers);

@@ -45,13 +45,13 @@ import {
 } from './transport.ts';
 import { encodeBody, type Operation } from './wire.ts';
 
-/** The Mailbox API's code for a missing mailbox. It may come with any status. */
+/** The Mailbox API's code for a missing mailbox, which can come with any status. */
 const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
 const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 529]);
 
 /**
- * Returns the error for an unsuccessful response. A web page in place of the error envelope comes from a portal or a
- * proxy, so it must not be taken for a refused token or a missing mailbox.
+ * Returns the error for an unsuccessful response. A web page instead of the error envelope comes from a portal or a
+ * proxy, so it must not be mistaken for a refused token or a missing mailbox.
  */
 function refusalOf(operation: Operation, host: string, reply: Reply, now: number): Error {
   const { status } = reply;
@@ -79,14 +79,14 @@ function refusalOf(operation: Operation, host: string, reply: Reply, now: number
   if (status === 429) {
     return refused('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
   }
-  // An operation without a mailbox cannot miss one, so the response is not from the service.
+  // An operation without a mailbox cannot be missing one, so the response is not from the service.
   if (code === MAILBOX_NOT_FOUND && operation.path.includes('{'))
     return refused('origin.mailbox-not-found', facts);
   if (status === 403) return refused('origin.forbidden', facts);
   return refused('origin.status', facts, PASSING.has(status));
 }
 
-/** Returns an error envelope's code and content; an empty code and null for anything else. */
+/** Returns an error envelope's code and content, or an empty code and null for anything else. */
 function readEnvelope({ surface }: Operation, bytes: Buffer) {
   const json = readJson(bytes);
   const value = json.ok ? json.value : undefined;
@@ -120,14 +120,14 @@ function originOf(location: string | undefined): string | null {
   return origin === 'null' ? null : origin;
 }
 
-/** Retry limits. Times in milliseconds. */
+/** Retry limits. Times are in milliseconds. */
 export interface RetryPolicy {
-  /** All attempts, except those that end with a 429: the limiter spaces those. */
+  /** Maximum attempts. Those that end with a 429 do not count, because the limiter spaces them. */
   readonly attempts: number;
-  /** Upper bound for the first random wait. It doubles for each further one. */
+  /** Upper bound for the first random wait. Doubles for each further wait. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
-  /** Counts from the first failure. A wait that would exceed it does not start. */
+  /** Total time from the first failure. A wait that would exceed it does not start. */
   readonly budgetMs: number;
 }
 
@@ -138,7 +138,7 @@ const RETRY_POLICY: RetryPolicy = {
   budgetMs: 300_000,
 };
 
-/** Default wait after an operation's own rate limit, such as the one for feedback. */
+/** Default wait if an operation with its own rate limit, such as feedback, returns a 429. */
 const OWN_LIMIT_WAIT_MS = 10_000;
 
 interface Retries {
@@ -150,9 +150,9 @@ interface Retries {
 }
 
 /**
- * The only layer that retries. It retries reads after any temporary failure: 429, 408, 5xx, broken connections,
- * malformed bodies. It retries writes only after a 429, or if they were never sent. Otherwise the error says that the
- * write may have taken effect.
+ * The only layer that retries. Reads are retried after any temporary failure: 429, 408, 5xx, broken connections,
+ * malformed bodies. Writes are retried only after a 429, or if they were never sent. Otherwise, the error states that
+ * the write may have taken effect.
  *
  * @throws the last failure, or origin.outcome-unknown
  */
@@ -178,7 +178,7 @@ async function withRetries<T>(
       if (!refusedByRate) failures += 1;
       const wait = waitOf(retries, operation, error, failures);
       if (failures >= policy.attempts || wait > left) throw withHostWait(gate, error);
-      // A 429 waits at the gate, like all requests behind it, unless the operation has its own limit.
+      // A 429 waits at the gate, as do all requests behind it, unless the operation has its own limit.
       if (wait > 0 && !(refusedByRate && !operation.ownLimit)) await sleep(clock, wait, signal);
     }
   }
@@ -190,7 +190,7 @@ function mayRepeat(operation: Operation, error: MailkeepError): boolean {
   return error.facts.sent === false;
 }
 
-/** After these failures, a write may have taken effect. All others rule that out. */
+/** Failures after which a write may have taken effect. Every other failure rules this out. */
 const UNCERTAIN = new Set([
   'origin.unreachable',
   'origin.timeout',
@@ -230,7 +230,7 @@ function waitOf(
   return Math.max(asked ?? 0, retries.random() * bound);
 }
 
-/** Adds the host's remaining wait, if the gate knows it, to a rate-limited failure. */
+/** Adds the remaining wait for the host to a rate-limited failure. */
 function withHostWait(gate: Gate, error: MailkeepError): Error {
   if (!isRateLimited(error)) return error;
   const { code, facts, status, answer, retryAfterMs, retryable } = error;
@@ -243,23 +243,23 @@ function isRateLimited(error: MailkeepError): error is OriginRefusal<'origin.rat
 }
 
 export interface ClientOptions {
-  /** Base address of the API, without `/api/…`. Plain http only works for this machine. */
+  /** Base address of the API, without `/api/…`. Plain http works only for this machine. */
   readonly baseUrl: string;
-  /** The token, or a function that reads it. The function is called for the first request, and again after a 401. */
+  /** The token, or a function that reads it. It is called for the first request, and again after a 401. */
   readonly token: string | TokenReader;
-  /** Allows plain http beyond this machine. The token is then sent unencrypted. */
+  /** Allows plain http to other machines, which sends the token unencrypted. */
   readonly insecure?: boolean;
-  /** The process's limiter. By default, the client creates one from the two numbers below. */
+  /** The process's limiter. By default, the client creates one from `requestsPerMinute` and `concurrency`. */
   readonly limiter?: Limiter;
   /** Identifies the token to the limiter without revealing it. Clients with the same label and host share a gate. */
   readonly label?: string;
-  /** Maximum, 60 by default. Ignored if `limiter` is given. */
+  /** Maximum; defaults to 60. Ignored if `limiter` is set. */
   readonly requestsPerMinute?: number;
-  /** Maximum number of requests in flight, 4 by default. Ignored if `limiter` is given. */
+  /** Maximum requests in flight; defaults to 4. Ignored if `limiter` is set. */
   readonly concurrency?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly retries?: Partial<RetryPolicy>;
-  /** Called for every request sent, regardless of its outcome. */
+  /** Called for every request sent, whatever its outcome. */
   readonly onRequest?: (report: RequestReport) => void;
   readonly userAgent?: string;
   /** For tests. */
@@ -269,31 +269,31 @@ export interface ClientOptions {
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Priority among waiting requests, `new-mail` by default. */
+  /** Priority among waiting requests; defaults to `new-mail`. */
   readonly lane?: Lane | undefined;
 }
 
-/** `perPage` is always sent. It is 100 by default. */
+/** `perPage` is always sent; it defaults to 100. */
 export interface PageOptions extends CallOptions {
   readonly page?: number;
   readonly perPage?: number;
 }
 
 export interface SpoolOptions extends CallOptions {
-  /** Directory for bodies above the memory limit. By default, the system's temporary directory. */
+  /** Directory for bodies above the memory limit; defaults to the system's temporary directory. */
   readonly spoolDir?: string | undefined;
-  /** Default 8 MiB. */
+  /** Bytes; defaults to 8 MiB. */
   readonly inMemoryLimit?: number | undefined;
-  /** Limit in bytes, 2 GiB by default. */
+  /** Bytes; defaults to 2 GiB. */
   readonly ceiling?: number | undefined;
 }
 
-/** The service accepted the request with a 202 and completes it later. The request is never resent. */
+/** The result of a request that the service accepted with a 202 and completes later. The request is never resent. */
 export class Accepted {
   constructor(readonly body: unknown) {}
 }
 
-/** An undecoded response, for generic callers. */
+/** An undecoded response for generic callers. */
 export type RawAnswer =
   | { readonly kind: 'json'; readonly status: number; readonly json: unknown }
   | { readonly kind: 'empty'; readonly status: number }
@@ -301,7 +301,7 @@ export type RawAnswer =
 
 type Args = [params: ParamValues, body?: unknown, options?: CallOptions];
 
-/** Calls the operations of one API. Requests wait for their turn, and are retried if that is safe. */
+/** Calls the operations of one API. Requests wait their turn, and are retried if that is safe. */
 export class SurfaceClient {
   readonly host: string;
   readonly gate: Gate;
@@ -353,7 +353,7 @@ export class SurfaceClient {
     };
   }
 
-  /** Aborts requests in flight and closes the connections. */
+  /** Aborts requests in flight and closes connections. */
   close(): Promise<void> {
     return this.#transport.close();
   }
@@ -396,7 +396,7 @@ export class SurfaceClient {
     );
   }
 
-  /** Calls an operation without a response body. A web page in its place is an error. */
+  /** Calls an operation whose response has no body. A web page in its place is an error. */
   done(operation: Operation, ...[params, body, options]: Args): Promise<void> {
     return this.#call(operation, params, body, options, null, (reply) => {
       if (reply.body.kind === 'file' || reply.body.bytes.length > 0) {

@@ -14,7 +14,7 @@ function searchableHeaders(source: Buffer): string {
   return decodeHeader(source.toString('latin1', 0, end).replace(/\r?\n[ \t]+/g, ' ')).toLowerCase();
 }
 
-/** Returns a message's decoded text parts in lower case, including HTML tags. */
+/** Returns a message's decoded text parts in lower case, including any HTML tags. */
 function searchableBody(source: Buffer): string {
   return partsOf(source)
     .filter((part) => part.contentType.startsWith('text/'))
@@ -28,7 +28,7 @@ export interface FileRange {
   readonly length: number;
 }
 
-/** An operation's response, before the sandbox adds faults and latency. */
+/** An operation's response, to which the sandbox may add faults and latency. */
 export type Reply =
   | { readonly kind: 'empty'; readonly status: number }
   | {
@@ -74,7 +74,7 @@ export function pageOfAll<T>(
   );
 }
 
-/** The requested page. Both values start at 1 and are within their limits. */
+/** The requested page. Both values start at 1 and are within bounds. */
 export interface Page {
   readonly page: number;
   readonly perPage: number;
@@ -90,7 +90,7 @@ export interface UidOrder<Entry> {
   /** The highest UID, or 0 in an empty folder. */
   readonly lastUid: number;
   countBetween(low: number, high: number): number;
-  /** Returns the messages in a UID range in ascending order, after skipping `skip` of them. */
+  /** Returns a UID range's messages in ascending order. Skips the first `skip` messages. */
   between(low: number, high: number, skip: number, limit: number): Entry[];
 }
 
@@ -105,8 +105,8 @@ interface Span {
 }
 
 /**
- * Returns the UIDs of a set in a folder whose highest UID is `last`: sorted, disjoint and not adjacent. `*` is the
- * highest UID, so `n:*` with a higher n is the last message, as in IMAP (RFC 3501, 6.4.8).
+ * Returns the UIDs in a set as sorted, disjoint, non-adjacent spans. `last` is the folder's highest UID, for which `*`
+ * stands. `n:*` with a higher n is therefore the last message, as in IMAP (RFC 3501, 6.4.8).
  */
 export function spansOf(ranges: readonly UidRange[], last: number): Span[] {
   const sorted = ranges
@@ -129,7 +129,7 @@ export function allWithin<Entry>(folder: UidOrder<Entry>, spans: readonly Span[]
   return spans.flatMap(({ low, high }) => folder.between(low, high, 0, folder.count));
 }
 
-/** Returns a page of a search by UID ranges alone. Visits no messages outside the page. */
+/** Returns a page of a search by UID ranges alone. Does not visit messages outside the page. */
 export function pageOfSpans<Entry>(
   folder: UidOrder<Entry>,
   spans: readonly Span[],
@@ -158,7 +158,7 @@ export function pageOfSpans<Entry>(
  * Returns a page of messages that are all in memory.
  *
  * @param all ascending by uid; sorted in place
- * @param keyOf sort key, or null to sort by uid; ties are sorted by uid
+ * @param keyOf sort key, or null to sort by uid; ties are broken by uid
  */
 export function pageOfSorted<Entry extends { readonly uid: number }>(
   all: Entry[],
@@ -175,7 +175,7 @@ export function pageOfSorted<Entry extends { readonly uid: number }>(
   return { entries: all.slice(offset, offset + page.perPage), total: all.length };
 }
 
-/** Search criteria. All must hold, except that one of the alternative substrings suffices. */
+/** Search criteria. All must match, except that one of the alternative substrings suffices (see `searchRequest`). */
 export type Criteria = z.output<typeof searchRequest>;
 
 export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
@@ -183,7 +183,7 @@ export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
   return ranges === null ? [{ low: 1, high: last }] : spansOf(ranges, last);
 }
 
-/** What is known about a message without its source. */
+/** Facts about a message that do not require its source. */
 interface MessageFacts {
   readonly flags: readonly string[];
   /** Milliseconds since the epoch. */
@@ -196,17 +196,17 @@ type Test<T> = (of: T) => boolean;
 const DAY_MS = 86_400_000;
 
 /**
- * Returns a test for the criteria that need no source, or null if there are none. Days are UTC: `since` includes its
- * day, `before` does not. `larger` and `smaller` exclude their size, as in IMAP.
+ * Returns a test for the criteria that need no source, or null if there are none. Days are UTC. `since` includes its
+ * day, and `before` excludes it. `larger` and `smaller` exclude the given size, as in IMAP.
  */
 export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   const { flags, since, before, larger, smaller } = criteria;
   const tests: Test<MessageFacts>[] = [];
-  // Deduplicated, because a request may repeat a flag a million times.
+  // Deduplicated, because a request can repeat a flag a million times.
   const wanted = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
   if (flags !== undefined) tests.push((of) => wanted.every((flag) => hasFlag(of.flags, flag)));
   if (since !== undefined || before !== undefined) {
-    // Messages without a date precede every day, and match none.
+    // Messages without a date precede every day and never match.
     const from = since === undefined ? Number.MIN_SAFE_INTEGER : Date.parse(since);
     const to = before === undefined ? Number.POSITIVE_INFINITY : Date.parse(before);
     tests.push((of) => {
@@ -219,7 +219,7 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   return all(tests);
 }
 
-/** Returns a test for the criteria that need the source, or null. For the five alternatives, see `searchRequest`. */
+/** Returns a test for the criteria that need the source, or null if there are none. */
 export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   const { header, text } = criteria;
   const tests: Test<Buffer>[] = [];
@@ -243,7 +243,7 @@ export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   return all(tests);
 }
 
-/** Returns whether the criteria need more than the headers. */
+/** Reports whether the criteria need more than the headers. */
 export function needsBody({ body, text }: Criteria): boolean {
   return body !== undefined || text !== undefined;
 }
@@ -260,32 +260,32 @@ function alternativesOf(criteria: Criteria): Test<Buffer>[] {
   return alternatives;
 }
 
-/** Returns a test that requires all of these tests. List cheap ones first. */
+/** Returns a test that passes if all of these tests do. List cheap tests first. */
 function all<T>(tests: readonly Test<T>[]): Test<T> | null {
   return tests.length === 0 ? null : (of) => tests.every((test) => test(of));
 }
 
-/** Returns whether a flag is in a list, regardless of case (RFC 3501, 2.3.2). */
+/** Reports whether a list contains a flag, ignoring case (RFC 3501, 2.3.2). */
 export function hasFlag(flags: readonly string[], flag: string): boolean {
   const wanted = flag.toLowerCase();
   return flags.some((candidate) => candidate.toLowerCase() === wanted);
 }
 
-/** Plain values that describe the error to a client: the `params` of the error envelope. */
+/** Plain values that describe an error to the client, sent as `params` in the error envelope. */
 type RefusalParams = Readonly<Record<string, unknown>>;
 
-/** A 4xx or 5xx response. Operations throw it, and their API puts it in its envelope. */
+/** A 4xx or 5xx response, thrown by operations. Their API wraps it in its envelope. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
 
   constructor(
     readonly status: number,
-    /** SCREAMING_SNAKE_CASE, because clients branch on it. */
+    /** In SCREAMING_SNAKE_CASE. Clients branch on it. */
     readonly code: string,
     message: string,
     readonly params: RefusalParams = {},
     readonly headers: Readonly<Record<string, string>> = {},
-    /** `cause` is for the operator, and never shown to the client. */
+    /** `cause` is for the operator and is never sent to the client. */
     options?: ErrorOptions,
   ) {
     super(message, options);
@@ -296,13 +296,13 @@ export function unauthorized(message: string): Refusal {
   return new Refusal(401, 'ERR_UNAUTHORIZED', message, {}, { 'www-authenticate': 'Bearer' });
 }
 
-/** Returns a 429. Retry-After is in seconds. */
+/** Returns a 429. `retryAfter` is in seconds. */
 export function rateLimited(code: string, message: string, retryAfter: number): Refusal {
   const headers = { 'retry-after': String(retryAfter) };
   return new Refusal(429, code, message, { retryAfter }, headers);
 }
 
-/** Groups the problems in a body by field path, using `word` to phrase each one. */
+/** Groups a body's problems by field path. `word` phrases each problem. */
 export function problemsByField(
   issues: readonly z.core.$ZodIssue[],
   word: (issue: z.core.$ZodIssue, field: string) => string = ({ message }) => message,
@@ -315,7 +315,7 @@ export function problemsByField(
   return fields;
 }
 
-/** Returns a 422 with each field's problems, by its path in the body or query. */
+/** Returns a 422 with the problems of each field, keyed by its path in the body or query. */
 export function invalid(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const [first] = Object.entries(fields);
   const message =
@@ -323,7 +323,7 @@ export function invalid(fields: Readonly<Record<string, readonly string[]>>): Re
   return new Refusal(422, 'ERR_VALIDATION_FAILED', message, { fields });
 }
 
-/** Returns an error in the Mailbox API's envelope. An unexpected error becomes a 500 that does not show its cause. */
+/** Returns an error in the Mailbox API's envelope. An unexpected error becomes a 500 without its cause. */
 export function envelope(error: unknown): ReadyReply {
   const refusal = error instanceof Refusal ? error : statusRefusal(500, undefined, undefined);
   const { message, code, params, status, headers } = refusal;
@@ -350,7 +350,7 @@ const STATUS_CODES: Readonly<Record<number, readonly [code: string, message: str
   504: ['ERR_UPSTREAM_TIMEOUT', 'The mail server did not answer in time'],
 };
 
-/** Returns the default refusal for a status; `retryAfter` is in seconds. */
+/** Returns the default refusal for a status. `retryAfter` is in seconds. */
 export function statusRefusal(
   status: number,
   code: string | undefined,
@@ -366,7 +366,7 @@ export function statusRefusal(
   );
 }
 
-/** Parses a JSON object. A missing body is `{}`, because bodies are optional. @throws Refusal 422 */
+/** Parses a JSON object. A missing body becomes `{}`, because bodies are optional. @throws Refusal 422 */
 export function parseJsonBody(bytes: Uint8Array, contentType: string | undefined): unknown {
   if (bytes.length === 0) return {};
   if (
@@ -423,7 +423,7 @@ function integer(raw: string | null, low: number, high: number, fallback: number
   return value >= low && value <= high ? value : null;
 }
 
-/** Reads `sort`: `uid`, `date` or `size`, descending with `-`. The default is `-uid`. @throws Refusal 422 */
+/** Reads `sort`: `uid`, `date` or `size`, descending with `-`. Defaults to `-uid`. @throws Refusal 422 */
 export function sortOf(query: URLSearchParams): Sort {
   const raw = query.get('sort') ?? '-uid';
   const descending = raw.startsWith('-');
@@ -439,19 +439,19 @@ export function uidFrom(raw = ''): number {
   return uid;
 }
 
-/** Parses a body by its schema. @throws Refusal 422 with every problem by its path */
+/** Validates a body against its schema. @throws Refusal 422 with every problem, keyed by its path */
 export function bodyFrom<T extends z.ZodType>(body: unknown, schema: T): z.output<T> {
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   throw invalid(problemsByField(result.error.issues));
 }
 
-/** Returns a folder's path with INBOX in upper case, because only that name ignores case (RFC 3501, 5.1). */
+/** Returns a folder's path with INBOX in upper case, the only name whose case does not matter (RFC 3501, 5.1). */
 export function canonicalPath(path: string): string {
   return /^inbox(?=$|\.)/i.test(path) ? `INBOX${path.slice(5)}` : path;
 }
 
-/** Compares paths; INBOX comes first. */
+/** Compares paths, with INBOX first. */
 export function byFolderPath(
   { path: a }: { readonly path: string },
   { path: b }: { readonly path: string },
@@ -460,13 +460,13 @@ export function byFolderPath(
   return a < b ? -1 : 1;
 }
 
-/** A path may have named segments: `/api/v1/mailboxes/{mailboxResourceId}/quota`. */
+/** A path that can have named segments: `/api/v1/mailboxes/{mailboxResourceId}/quota`. */
 export interface RoutePattern {
   readonly method: string;
   readonly path: string;
 }
 
-/** Splits a request target into its path, which remains percent-encoded, and its query. */
+/** Splits a request target into its path (still percent-encoded) and its query. */
 export function splitUrl(url = '/'): { readonly path: string; readonly query: URLSearchParams } {
   const mark = url.indexOf('?');
   return mark < 0
@@ -483,10 +483,10 @@ export type RouteMatch<T extends RoutePattern> =
 
 /**
  * Finds the route for a method and a path. A literal segment takes precedence over a named one, even if only the named
- * one supports the method: `GET …/messages/search` is a wrong method, not a message called "search".
+ * one supports the method: `GET …/messages/search` uses a wrong method, rather than naming a message "search".
  */
 export class RouteTable<T extends RoutePattern> {
-  /** Sorted by their number of named segments, lowest first. */
+  /** Routes with the fewest named segments come first. */
   readonly #routes: readonly { readonly route: T; readonly names: number; pattern: RegExp }[];
 
   constructor(routes: readonly T[]) {
@@ -499,7 +499,7 @@ export class RouteTable<T extends RoutePattern> {
       .sort((a, b) => a.names - b.names);
   }
 
-  /** @param path percent-encoded, without query */
+  /** @param path percent-encoded, without the query */
   match(method: string, path: string): RouteMatch<T> {
     const allowed: string[] = [];
     let matchedNames = Number.POSITIVE_INFINITY;
@@ -519,7 +519,7 @@ export class RouteTable<T extends RoutePattern> {
   }
 }
 
-/** Invalid percent-encoding is kept, and the operation refuses it with a status that it declares. */
+/** Keeps invalid percent-encoding, which the operation refuses with one of its declared statuses. */
 function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);

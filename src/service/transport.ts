@@ -23,7 +23,7 @@ import type { Operation } from './wire.ts';
 
 const TLS_REFUSALS = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
-/** If several addresses were tried, returns the first failure's code. */
+/** If several addresses were tried, returns the code of the first failure. */
 function codeOf(error: unknown): string {
   if (error instanceof errors.HTTPParserError) return 'not-http';
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
@@ -43,7 +43,7 @@ interface TransportOptions {
   readonly onRequest?: ((report: RequestReport) => void) | undefined;
 }
 
-/** Sends single requests over its own connections to one host, without retries, limits or redirects. */
+/** Sends single requests to one host over its own connections. Does not retry, limit or follow redirects. */
 export class Transport {
   readonly #paused: Paused = new Set();
   readonly #pool: Pool;
@@ -61,10 +61,10 @@ export class Transport {
   }
 
   /**
-   * Resolves with the complete response, regardless of its status.
+   * Resolves with the complete response, whatever its status.
    *
    * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's reason
-   * when it aborts
+   * if it aborts
    */
   send(request: Request, token: string): Promise<Reply> {
     const { path, body, operation } = request;
@@ -85,13 +85,13 @@ export class Transport {
   }
 }
 
-/** Responses that are paused because the disk is slower than the network. */
+/** Responses paused because the disk is slower than the network. */
 type Paused = Set<Dispatcher.DispatchController>;
 
 /**
  * Connects as undici does, and resumes every paused response when a connection ends. undici 7 crashes the process with
  * an assertion if a server closes the connection of a paused response (https://github.com/nodejs/undici/issues/5360).
- * undici 8 does not, but needs Node.js 22.19. Resuming is safe: an ended connection delivers no more bytes.
+ * undici 8 does not, but needs Node.js 22.19. Resuming is safe, because an ended connection delivers no more bytes.
  */
 function connector(timeout: number, paused: Paused): buildConnector.connector {
   const connect = buildConnector({ timeout });
@@ -106,8 +106,8 @@ function connector(timeout: number, paused: Paused): buildConnector.connector {
 }
 
 /**
- * Follows one request through undici's handler interface. Unlike `request()`, that interface shows when undici starts
- * to write a request, so an unsent write may be retried. It also allows stopping a body above its limit.
+ * Follows one request through undici's handler interface. Unlike `request()`, the interface reports when undici starts
+ * to write a request, so an unsent write can be retried. It can also stop a body that exceeds its limit.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #answer = Promise.withResolvers<Reply>();
@@ -142,7 +142,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
   }
 
-  /** Called just before the request is written. From here on, it may take effect. */
+  /** Called just before the request is written. From then on, the request may take effect. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     // The request was cancelled while it waited for a connection.
@@ -185,12 +185,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    // When the parser resumes after the last byte, it emits an empty chunk. A response that paused then would still be
-    // paused when its connection ends.
+    // If the parser resumes after the last byte, it emits an empty chunk. A response that paused at that point would
+    // still be paused when its connection ends.
     if (this.#over || chunk.length === 0) return;
     this.#received += chunk.length;
     if (this.#received > this.#ceiling) {
-      // An error's status suffices. An endless success is a failure.
+      // An error's status suffices, but an endless successful response is a failure.
       if (this.#status >= 300) {
         this.#finish();
         controller.abort(new Error('read enough'));
@@ -215,12 +215,12 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#over) return;
-    // An error's body may break off, because its status is already known.
+    // An error's body can be cut off, because its status is already known.
     if (this.#status >= 300) this.#finish();
     else this.#fail(this.#broken(error));
   }
 
-  /** Returns the error for a broken exchange, based on the failure's code and never on its text. */
+  /** Returns the error for a broken exchange. Uses the failure's code and never its text. */
   #broken(cause: Error): Error {
     const { timeouts } = this.options;
     const code = codeOf(cause);
@@ -269,7 +269,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const taker = this.#taker;
     const body = taker?.finish() ?? { kind: 'buffer', bytes: Buffer.alloc(0) };
     if (body instanceof Promise) {
-      // Writing the last bytes to the file may still fail, and a signal may still abort it.
+      // Writing the last bytes to the file can still fail, and a signal can still abort it.
       body.then(
         (written) => this.#succeed(written),
         (error: unknown) => this.#fail(error),
@@ -306,7 +306,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#unwatch?.();
     if (this.#controller !== undefined) this.paused.delete(this.#controller);
     const { now, base, onRequest } = this.options;
-    // The service never saw an unsent request.
+    // An unsent request never reached the service.
     if (this.#controller === undefined) return;
     onRequest?.({
       operation: this.request.operation.name,
@@ -322,7 +322,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
 export type Send = (request: Request) => Promise<Reply>;
 
-/** Waits at the gate, sends, and reports the response to the gate. After a 401, resends with a changed token. */
+/** Waits at the gate, sends the request and reports the response to the gate. Resends after a 401 with a new token. */
 export function sendPaced(options: {
   readonly transport: Transport;
   readonly gate: Gate;
@@ -372,7 +372,7 @@ export interface Spool {
   readonly ceiling: number;
 }
 
-/** One request, before it is given a token and its turn. */
+/** A request before it is given a token and its turn. */
 export interface Request {
   readonly operation: Operation;
   readonly path: string;
@@ -380,12 +380,12 @@ export interface Request {
   readonly body: string | null;
   readonly spool: Spool | null;
   readonly lane: Lane;
-  /** The mailbox: the unit of fairness within the lane. */
+  /** The mailbox, which is the unit of fairness within a lane. */
   readonly key: string;
   readonly signal: AbortSignal | undefined;
 }
 
-/** One complete response, regardless of its status. */
+/** A complete response, whatever its status. */
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -394,16 +394,16 @@ export interface Reply {
   readonly contentLength: number | null;
 }
 
-/** What one HTTP exchange cost. */
+/** Cost of one HTTP exchange. */
 export interface RequestReport {
   readonly operation: string;
-  /** Resource id of the mailbox. Empty if the request is not about a mailbox. */
+  /** Resource id of the mailbox; empty if the request does not concern a mailbox. */
   readonly key: string;
   readonly surface: 'mailbox' | 'platform';
   readonly host: string;
-  /** 0 if there was no response. */
+  /** 0 if no response arrived. */
   readonly status: number;
   readonly ms: number;
-  /** Bytes of the response body. */
+  /** Size of the response body. */
   readonly bytes: number;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { originError } from './errors.ts';
 
-/** Decodes a response. @throws origin.shape with the path of the first invalid field, but never with its value */
+/** Decodes a response. @throws origin.shape with the path of the first invalid field, but never its value */
 export function decode<S extends z.ZodType>(
   schema: S,
   value: unknown,
@@ -20,7 +20,7 @@ export function decode<S extends z.ZodType>(
   });
 }
 
-/** Returns the name of a JSON type for errors: `null`, `array`, `string` and so on; `nothing` for a missing field. */
+/** Returns the name of a JSON type for errors, such as `null`, `array` or `string`; `nothing` for a missing field. */
 export function typeName(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
@@ -40,7 +40,7 @@ function joinPath(start: string, path: readonly PropertyKey[]): string {
   }, start);
 }
 
-/** Returns what zod expected. Never quotes the value. */
+/** Returns the value that zod expected. Never quotes the actual value. */
 function expectation(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -59,8 +59,8 @@ function expectation(issue: z.core.$ZodIssue): string {
 }
 
 /**
- * Checks a request body before it is sent: every documented bound, and no unknown field, because a service would
- * silently ignore a misspelt one.
+ * Checks a request body before it is sent. Enforces every documented bound and rejects unknown fields, because a
+ * service would silently ignore a misspelt field.
  *
  * @throws request-invalid with the field and the expected value
  */
@@ -82,9 +82,9 @@ export function encodeBody<S extends z.ZodType>(
 }
 
 /**
- * Field types in the wire formats. Responses are decoded leniently: a missing or null field is given its empty value,
- * and unknown fields are kept (`z.looseObject`). Only a wrong type is an error. The *output* of each schema is the full
- * record, which a service must send.
+ * Field types in the wire formats. Responses are decoded leniently: a missing or null field gets its empty value, and
+ * unknown fields are kept (`z.looseObject`). Only a wrong type is an error. Each schema's *output* is the full record,
+ * which a service must send.
  */
 
 /** Replaces a missing or null field with `empty`. */
@@ -96,10 +96,10 @@ export const text = orElse(z.string(), '');
 
 export const textOrNull = orElse(z.string(), null);
 
-/** A count of things or bytes, never negative. Missing or null is 0. */
+/** A non-negative count of items or bytes. A missing or null field becomes 0. */
 export const count = orElse(z.int().min(0), 0);
 
-/** Any finite number. Missing or null is 0. */
+/** Any finite number. A missing or null field becomes 0. */
 export const quantity = orElse(z.number(), 0);
 
 export const quantityOrNull = orElse(z.number(), null);
@@ -116,7 +116,7 @@ export function list<T extends z.ZodType>(item: T) {
         const read = item.safeParse(value);
         if (read.success) items.push(read.data);
         else {
-          // One is enough: a hostile response may have millions.
+          // One is enough, because a hostile response can have millions.
           const [issue] = read.error.issues;
           issues.push({ ...issue, input: value, path: [index, ...(issue?.path ?? [])] } as never);
           return z.NEVER;
@@ -141,7 +141,7 @@ export interface UidRange {
 const HIGHEST_UID = 4_294_967_295;
 const RANGE = /^(\d{1,10}|\*)(?::(\d{1,10}|\*))?$/;
 
-/** Returns a set's ranges in the order in which they are written. Null if the text is not a set. */
+/** Returns a set's ranges in the order written, or null if the text is not a set. */
 export function parseUidSet(set: string): readonly UidRange[] | null {
   const ranges: UidRange[] = [];
   for (const part of set.split(',')) {
@@ -161,7 +161,7 @@ function parseEnd(text: string | undefined): number | '*' | null {
   return Number.isInteger(uid) && uid >= 1 && uid <= HIGHEST_UID ? uid : null;
 }
 
-/** Returns whether a set contains a UID. `highest` is the folder's highest UID, or 0. A range may be reversed. */
+/** Reports whether a set contains a UID. `highest` is the folder's highest UID, or 0. Ranges can be reversed. */
 export function inUidSet(ranges: readonly UidRange[], uid: number, highest: number): boolean {
   return ranges.some(({ from, to }) => {
     const a = from === '*' ? highest : from;
@@ -170,25 +170,25 @@ export function inUidSet(ranges: readonly UidRange[], uid: number, highest: numb
   });
 }
 
-/** An operation as data, for the client's requests, the command line and the conformance tests. */
+/** An operation as data for the client's requests, the command line and the conformance tests. */
 export interface Operation {
-  /** Unique across both APIs: Platform API names start with `platform.`. */
+  /** Unique across both APIs, because Platform API names start with `platform.`. */
   readonly name: string;
   readonly surface: Surface;
   readonly method: Method;
-  /** `{name}` is a path parameter. It always fills a whole segment. */
+  /** `{name}` is a path parameter, and always fills a whole segment. */
   readonly path: string;
   readonly params: readonly Param[];
   readonly body: z.ZodType | null;
   readonly response: ResponseShape;
   readonly success: readonly number[];
   readonly errors: readonly number[];
-  /** True if repeating it has no further effect. A client may then retry it after any failure. */
+  /** True if repeating the operation has no further effect, so that a client can retry it after any failure. */
   readonly read: boolean;
-  /** Deletes something permanently, or invalidates a secret. */
+  /** True if it deletes something permanently or invalidates a secret. */
   readonly destructive: boolean;
   readonly sideEffect: 'marks-seen' | null;
-  /** A 429 refers to the operation's own limit, not to the request rate. */
+  /** True if a 429 refers to the operation's own limit rather than the request rate. */
   readonly ownLimit: boolean;
   readonly summary: string;
 }
@@ -196,7 +196,7 @@ export interface Operation {
 export type Surface = 'mailbox' | 'platform';
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** A path or query parameter with its bounds, both ends included. */
+/** A path or query parameter. Its bounds are inclusive. */
 export type Param = {
   readonly name: string;
   readonly in: 'path' | 'query';
@@ -225,7 +225,7 @@ type ResponseShape =
   | { readonly kind: 'bytes'; readonly contentType: string }
   | { readonly kind: 'empty' };
 
-/** An entry of a table. Omits defaults, and what the API and the key imply. */
+/** An entry in a table. Omits defaults and anything implied by the API or the key. */
 type OperationEntry = Pick<Operation, 'response' | 'summary'> &
   Partial<Omit<Operation, 'name' | 'surface' | 'method' | 'path' | 'params'>> & {
     readonly route: readonly [method: Method, path: string];
@@ -233,10 +233,10 @@ type OperationEntry = Pick<Operation, 'response' | 'summary'> &
   };
 
 /**
- * Returns a table's operations by their keys. Defaults: no body, status 200, not destructive, read-only if the method
- * is GET.
+ * Returns a table's operations, named by their keys. Defaults: no body, status 200, not destructive, read-only if the
+ * method is GET.
  *
- * @param inPath parameters that a path may contain
+ * @param inPath parameters that a path can contain
  * @param errors default error statuses
  */
 export function operationsOf<const T extends Readonly<Record<string, OperationEntry>>>(
@@ -273,12 +273,12 @@ export function operationsOf<const T extends Readonly<Record<string, OperationEn
   };
 }
 
-/** A parameter's valid value, or what was expected. */
+/** A parameter's valid value, or a description of what was expected. */
 type ParamReading =
   | { readonly ok: true; readonly value: string | number }
   | { readonly ok: false; readonly expected: string };
 
-/** Parses a parameter from text (a query string, a command line), or checks a given value. */
+/** Parses a parameter from text (a query string or command line), or checks a given value. */
 export function readParam(param: Param, given: string | number): ParamReading {
   const expected = { ok: false, expected: describeParam(param) } as const;
   if (param.type === 'string') {
