@@ -1,10 +1,10 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { RequestOrigin } from '../core/listener.ts';
 
-/** The names differ by port because cookies ignore ports, and one machine may run two servers. */
+/** Cookie names contain the port, because cookies ignore ports and one machine can run several servers. */
 export interface CookieNames {
   readonly session: string;
-  /** Identifies a browser that is not signed in. The token of the sign-in form is bound to it. */
+  /** Identifies a browser that is not signed in. The sign-in form's token is bound to it. */
   readonly form: string;
   readonly secure: boolean;
 }
@@ -36,11 +36,11 @@ export function cookieText(name: string, value: string, secure: boolean, maxAge?
   ].join('; ');
 }
 
-/** Tokens that protect forms against cross-site requests. A new random key is created whenever the server starts. */
+/** Issues and checks tokens that protect forms against cross-site requests. Their key is generated at startup. */
 export class FormTokens {
   readonly #key = randomBytes(32);
 
-  /** @param subject identifies the browser: the key of its session, or the value of its form cookie */
+  /** @param subject the browser's session key, or the value of its form cookie */
   of(subject: string): string {
     return this.#sign(subject).toString('base64url');
   }
@@ -71,12 +71,10 @@ export function isOwnApiRequest(request: Request, { origin }: RequestOrigin): bo
 /** `own`: this server or the user. `link`: a link on another site. `foreign`: another page loads a resource. */
 type RequestSource = 'own' | 'link' | 'foreign';
 
-/**
- * Another port of this machine is foreign, although its requests carry our cookies. Programs do not send the header.
- */
+/** Other ports on this machine are foreign, although they receive our cookies. Only browsers send the header. */
 export function requestSource({ headers }: Request): RequestSource {
   const site = headers.get('sec-fetch-site') ?? 'none';
-  // A bookmark, a typed address, or a link in a terminal or another of the user's programs.
+  // A bookmark, a typed address, or a link from a terminal or another program.
   if (site === 'none' || site === 'same-origin') return 'own';
   const mode = headers.get('sec-fetch-mode');
   const isWindow = mode === 'navigate' && headers.get('sec-fetch-dest') === 'document';
@@ -84,8 +82,8 @@ export function requestSource({ headers }: Request): RequestSource {
 }
 
 /**
- * The token decides; this check only refuses what the browser marks as foreign. Without a referrer, the origin is
- * `null`.
+ * Rejects forms that the browser reports as cross-site. The actual protection is the form's token. Without a referrer,
+ * the origin is `null`.
  */
 export function mayBeOwnFormPost({ headers }: Request, { origin }: RequestOrigin): boolean {
   const site = headers.get('sec-fetch-site');
@@ -95,8 +93,8 @@ export function mayBeOwnFormPost({ headers }: Request, { origin }: RequestOrigin
 }
 
 /**
- * Paths open to a session that is limited to certain mailboxes; all others are refused. Their responses use a limited
- * catalog or respect `ServedReader.mailboxes`.
+ * The only paths available to a session limited to certain mailboxes. Their responses use a limited catalog or respect
+ * `ServedReader.mailboxes`.
  */
 const PATHS: readonly RegExp[] = [
   /^\/(?:mail|dashboard|export|you|sign-out|you\/end)?$/,

@@ -8,7 +8,7 @@ const KEY = 'hmac-sha256';
 const USE_RECORD_MS = 60_000;
 const PREFIX = 'mk_';
 
-/** An archive's API tokens. Stores only the HMAC of a secret, keyed for this archive and useless elsewhere. */
+/** An archive's API tokens. Only an HMAC of each secret is stored, under a key specific to this archive. */
 export class ApiTokens {
   constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>) {}
 
@@ -38,7 +38,7 @@ export class ApiTokens {
     return found.map(({ value }) => value);
   }
 
-  /** Returns undefined if the token is expired, revoked or unknown. Records its use. */
+  /** Returns the token with this secret, and records its use; undefined if it is expired, revoked or unknown. */
   find(secret: string, now: number): ApiToken | undefined {
     const hmacKey = this.state.get(KEY_SCOPE, KEY);
     if (hmacKey === undefined) return undefined;
@@ -59,7 +59,7 @@ export class ApiTokens {
     });
   }
 
-  /** Ignores a locked state or full disk. A token that another process has just revoked must not be written back. */
+  /** Ignores a locked state or full disk. Must not restore a token that another process has just revoked. */
   #recordUse(key: string, now: number): void {
     try {
       this.state.together(() => {

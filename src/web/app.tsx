@@ -53,7 +53,7 @@ export function refuseUnknownHost(status: number): Response {
   return withSecurityHeaders(plain(status));
 }
 
-/** The Mailbox API has its own rules: it uses tokens rather than cookies, and does not require `Origin`. */
+/** The Mailbox API authenticates requests by token rather than cookie, and does not require `Origin`. */
 export function isMailboxApiPath(pathname: string): boolean {
   return pathname.startsWith('/api/v1/');
 }
@@ -84,7 +84,7 @@ function appOf(parts: SignInParts): WebApp {
     return undefined;
   });
   publicRoutes(app, parts);
-  // Everything below needs a session. Without one, every address returns the same response.
+  // All routes below require a session. Without one, every address returns the same response.
   app.use(async (context, next) => {
     const session = sessionIn(context, parts);
     const { path } = context.req;
@@ -121,12 +121,12 @@ export function fallbackRoutes(
   });
 }
 
-/** The response contains only the code, because the pages contain the text. */
+/** Returns an error with only a code, because the pages supply the wording. */
 export function apiRefusal(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
 
-/** Checks for new mail, by script or form. This covers all mailboxes, so `access.ts` refuses limited sessions. */
+/** Adds routes that check for new mail. A check covers all mailboxes, so `access.ts` refuses limited sessions. */
 function lookRoutes(app: WebApp, parts: ArchiveParts): void {
   const { assets } = parts;
   app.post('/api/look', async (context) => context.json({ data: { looking: await parts.look() } }));
@@ -146,7 +146,7 @@ async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<Servi
   }
 }
 
-/** Maximum size of a form with a query, in bytes: each of its 4,000 characters may need nine. */
+/** Maximum bytes of a form with a query: 4,000 characters of up to nine bytes each. */
 const MAX_BYTES = 40_000;
 
 function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
@@ -171,7 +171,7 @@ function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
 
 export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
   app.get('/api/events', (context) => {
-    // Nobody would read or close the stream of a HEAD request.
+    // A HEAD request's stream would never be read or closed.
     if (context.req.method === 'HEAD')
       return context.body(null, 200, { 'content-type': 'text/event-stream' });
     return parts.events.open(context.get('session')) ?? apiRefusal('too-many-streams', 503);

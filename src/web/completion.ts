@@ -30,7 +30,7 @@ function row(kind: Row['kind'], insert: string, more: Partial<Row> = {}): Row {
 }
 
 const PEOPLE_MS = 6;
-/** Time limit for counting messages per person if no sums are stored, in milliseconds. */
+/** Milliseconds allowed for counting messages per person if no sums are stored. */
 const COUNTING_MS = 12;
 const MAX_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);
@@ -43,7 +43,7 @@ export class Completion {
   rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
     const word = typedWord(request.query, request.caret);
     const { from, to } = word;
-    // Counts are as of now.
+    // Counts describe the present, so a past moment shows none.
     const isPast = /(?:^|\s)asof:/i.test(request.query);
     return this.#of(reader, word, request)
       .slice(0, MAX_ROWS)
@@ -134,7 +134,7 @@ function folders(
     if (rows.size >= MAX_ROWS) break;
     const path = writtenFor('in', folder.folder);
     const isShared = new Set((byPath.get(folder.folder) ?? []).map(mailboxKey)).size > 1;
-    // A minus would exclude only the folder, and still search for the mailbox.
+    // A negated term would exclude only the folder, and still search for the mailbox.
     const box = isShared && !excluded ? ` ${filterText('mailbox', folder.address)}` : '';
     const query = `${boxes.length > 1 ? `${filterText('mailbox', folder.address)} ` : ''}in:${path}`;
     const goneAt = catalog.folders.goneAt(folder.id);
@@ -176,7 +176,7 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
     .filter(({ address }) => EXACT.test(address));
   const hasTime = deadline(COUNTING_MS);
   const rows = found.map(({ address, name, received, sent }): Row => {
-    // Only these operators find the exact address; the others find its words.
+    // Only these operators match the exact address. Other operators match its words.
     const exact = { from: sent, recip: received }[operator];
     const isExact = exact !== undefined || operator === 'contact';
     const insert = isExact ? `<${address}>` : writtenFor('to', address);
@@ -224,7 +224,7 @@ function types({ catalog }: ServedReader, typed: string): Row[] {
 
 const NO_MATCH = 8;
 
-/** Ranks by the last part of the path, then by the path. Folders that are gone come last. */
+/** Ranks by the last part of the path, then by the whole path. Deleted folders come last. */
 function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
   const [last, path] = [name.toLowerCase(), folder.toLowerCase()];
   const likeness = [

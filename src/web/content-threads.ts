@@ -6,19 +6,19 @@ import { rateLimited, statusRefusal } from '../service/surface.ts';
 import type { ServedArchive } from './served-archive.ts';
 import type { ResultOf, SourceJob } from './source-jobs.ts';
 
-/** MiB. Sources are outside V8's heap, but a parsed message takes several times the size of its text. */
+/** In MiB. Sources are outside V8's heap, but a parsed message takes several times the size of its text. */
 const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
 export interface ContentJob {
   readonly job: SourceJob;
   readonly dataDir: string;
-  /** Segments may be missing from the directory: a job that needs one fails with `segment-elsewhere`. */
+  /** True if segments may be missing from the directory. A job that needs one fails with `segment-elsewhere`. */
   readonly isPartial: boolean;
 }
 
 type Lane = JobPool<ContentJob, unknown>;
 
-/** Runs jobs that read sources, one at a time per thread. A job past its deadline is stopped along with its thread. */
+/** Runs jobs that read sources, one at a time per thread. A job past its deadline is stopped with its thread. */
 export class ContentThreads {
   readonly #turns: Semaphore;
   readonly #all: Lane[] = [];
@@ -36,15 +36,15 @@ export class ContentThreads {
   }
 
   /**
-   * @param make called when a thread is free; throws if it is too late
-   * @throws Refusal 502 if the job exceeds the time or memory limit of a thread; whatever the job throws
+   * @param make creates the job once a thread is free; throws if it is too late
+   * @throws Refusal 502 if the job exceeds its thread's time or memory limit; any error from the job
    */
   async run<Job extends SourceJob>(make: () => Job): Promise<ResultOf<Job>> {
     const { dataDir, segments } = this.archive;
     const isPartial = segments !== undefined;
     const run = () => this.#turns.run(() => this.#run(() => ({ job: make(), dataDir, isPartial })));
     const result = isPartial ? await withFetching(segments, run) : await run();
-    // The kind of the result is that of the job.
+    // The result's kind matches the job's.
     return result as ResultOf<Job>;
   }
 
@@ -89,7 +89,7 @@ const MAX_SEARCHES = 60;
 export class TokenQueue {
   readonly #lines = new Map<string, ReturnType<typeof newLine>>();
 
-  /** Resolves to a function that ends the turn. @throws Refusal 429 if too many requests wait */
+  /** Waits for a turn, and resolves to a function that ends it. @throws Refusal 429 if too many requests wait */
   async enter(token: string): Promise<() => void> {
     const line = this.#lines.get(token) ?? newLine();
     this.#lines.set(token, line);
@@ -112,7 +112,7 @@ export class TokenQueue {
 
   /**
    * Runs a search for a request that holds a turn. Each token runs one search at a time, in order of arrival. The
-   * request gives up its turn for the search, and then takes the next free one.
+   * request releases its turn during the search, and takes the next free one afterwards.
    *
    * @throws Refusal 429 if too many searches wait
    */
@@ -144,6 +144,6 @@ export class TokenQueue {
 function newLine() {
   const waiting: (() => void)[] = [];
   const lastSearch: Promise<unknown> = Promise.resolve();
-  /** `searching` counts requests that gave up their turn until their search has finished. */
+  /** `searching` counts requests that have released their turn for a search. */
   return { answering: 0, searching: 0, waiting, lastSearch };
 }

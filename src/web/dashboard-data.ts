@@ -17,7 +17,7 @@ export type Range = (typeof RANGES)[number];
 
 export type Unit = 'hour' | 'day' | 'week' | 'month';
 
-/** A period in the reader's zone; times are milliseconds since the epoch. */
+/** A period in the reader's time zone. Times are milliseconds since the epoch. */
 export interface Period {
   readonly from: number;
   readonly to: number;
@@ -30,7 +30,7 @@ export interface Periods {
 }
 
 const LENGTHS = { '30d': ['day', 30], '90d': ['day', 90], '1y': ['week', 53] } as const;
-/** Maximum periods in a chart. For an older archive, it shows only the latest ones. */
+/** Maximum periods in a chart. Charts of older archives show only the latest ones. */
 const MAX_PERIODS = 1_200;
 
 /** Returns periods up to the one that contains `now`. @param oldest start of the range `all`, ms since the epoch */
@@ -48,7 +48,7 @@ export function periodsOf(
   return { unit: 'month', list: consecutive('month', count, now, zone) };
 }
 
-/** Hours are aligned with UTC, so in some zones they start at half past. The last one contains `now`. */
+/** Returns the latest hours, up to the current one. They follow UTC, so in some zones they start at half past. */
 export function lastHours(count: number, now: number, zone: string | undefined): Periods {
   const hour = 3_600_000;
   const end = Math.floor(now / hour) * hour + hour;
@@ -92,7 +92,7 @@ function consecutive(
   });
 }
 
-/** Returns a term for messages received in a period: by day in the query zone (this machine's), otherwise by moment. */
+/** Returns a term for messages received in a period: by date for whole days in this machine's zone, else by moment. */
 export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
   const days = daysText(from, to);
   return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;

@@ -41,15 +41,15 @@ const MAX_ROWS = 7;
 const MAX_PEOPLE = 8;
 const MAX_ENTRIES = 8;
 const HOURS = 48;
-/** Maximum folders whose proofs are shown: the least recently compared. */
+/** Maximum folders whose proofs are shown, starting with the least recently compared. */
 const MAX_PROOFS = 2_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Maximum age of a recent verification: a day, plus the time it takes. */
+/** Maximum age of a recent verification: a day plus the time that one takes. */
 const RECENT_MS = 26 * HOUR_MS;
 
 interface DashboardView {
-  /** If null, each chart shows a suitable range. */
+  /** Null lets each chart choose a suitable range. */
   readonly range: Range | null;
   /** IANA name; undefined for this machine's zone. */
   readonly zone: string | undefined;
@@ -59,7 +59,7 @@ interface DashboardView {
   readonly whole: FolderSums;
 }
 
-/** Returns the numbers for a dashboard, with queries that find what they count. Times are ms since the epoch. */
+/** Returns a dashboard's numbers, with queries that find the counted messages. Times are ms since the epoch. */
 export function dashboardData(
   archive: ServedReader,
   state: StateFile | undefined,
@@ -195,7 +195,7 @@ function receivedMail(
 
 export type Series = ReturnType<typeof oneSeries>;
 
-/** The query of a series with the term of a period finds exactly the messages of that period. */
+/** A series' query combined with a period's term finds exactly the messages of that period. */
 function oneSeries(
   received: ReceivedCounts,
   name: string,
@@ -224,7 +224,7 @@ function shortName(address: string): string {
   return address.split('@', 1)[0] ?? address;
 }
 
-/** Returns messages received per hour of the week in a zone: seven days from Monday, 24 hours each. */
+/** Counts the messages received per hour of the week in a zone: seven days from Monday, 24 hours each. */
 function hoursOfWeek(
   { counts }: Pick<QuarterCounts, 'counts'>,
   zone: string | undefined,
@@ -243,8 +243,8 @@ function hoursOfWeek(
 }
 
 /**
- * Returns a function from a time to a zone's offset from UTC, in milliseconds. A lookup takes microseconds, so it is
- * done at both ends of a UTC day, and within the day only if these differ.
+ * Returns a function that maps a time to a zone's UTC offset in milliseconds. A lookup takes microseconds, so offsets
+ * are looked up at both ends of a UTC day, and within the day only if they differ.
  */
 function offsets(zone: string | undefined): (time: number) => number {
   const known = new Map<number, number>();
@@ -312,7 +312,7 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   return {
     unit,
     since,
-    /** Total requests per minute that all gates may make; null if unknown. */
+    /** Requests per minute allowed across all gates; null if unknown. */
     perMinute:
       budgets.length === 0 ? null : budgets.reduce((sum, { perMinute }) => sum + perMinute, 0),
     periods: list.map((period, at) => {
@@ -461,7 +461,7 @@ function consistency(
     mailboxes: keys.size,
     folders: folders.length,
     incomplete: watched.filter(({ complete }) => complete === false).length,
-    /** When the least recently compared folder was compared; null if there is none, or one has never been compared. */
+    /** Oldest comparison of any watched folder; null if none is watched or one was never compared. */
     comparedAt: watched.length === 0 || oldest === 0 ? null : oldest,
   };
 }
@@ -492,7 +492,7 @@ function changes(
   return {
     unit,
     periods: list,
-    // Null if not counted: before the first commit, or beyond what a single chart reads.
+    // Null if not counted: before the first commit, or past the limit for a single chart.
     stored: known('stored'),
     ended: known('ended'),
     found: list.map(changed),
@@ -519,7 +519,7 @@ function proofs(folders: readonly FolderProof[], several: boolean, { narrow }: D
     .slice(0, MAX_PROOFS);
 }
 
-/** Identical content is counted once. */
+/** Counts attachments by type. Identical content is counted once. */
 function types({ catalog }: ServedReader, { filter, narrow }: DashboardView): StoredBytes[] | null {
   const counted = catalog.charts.types(filter);
   if (counted === undefined) return null;
@@ -576,7 +576,7 @@ function timeOf(docid: number | undefined): number | undefined {
 
 const MAX_MAILBOXES = 8;
 
-/** The cached sums support only queries for mailboxes and accounts, as of now. */
+/** Cached sums support only queries for mailboxes and accounts in the present. */
 export function dashboardPage(
   reader: ServedReader,
   pages: Pick<MailPages, 'frame'>,

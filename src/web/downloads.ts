@@ -8,7 +8,7 @@ import type { ReadingFor } from './served-archive.ts';
 /** Maximum bytes of a query or subject in a file name. The rest of the name is never truncated. */
 const MAX_BYTES = 120;
 
-/** Returns a raw file name, such as `mailkeep from ada 2026-11-25 commit 12.zip`. @param now ms since the epoch */
+/** Returns an unsanitised name, such as `mailkeep from ada 2026-11-25 commit 12.zip`. @param now ms since the epoch */
 export function exportName(
   query: string,
   { now, commit, format }: { now: number; commit: number; format: string },
@@ -23,7 +23,8 @@ export function attachmentsName(query: string, now: number): string {
 }
 
 /**
- * Returns a raw file name, the same on every machine because its day is in UTC, as in exported folders.
+ * Returns an unsanitised file name, the same on every machine because its day is in UTC, as in exported folders.
+ *
  * @param date in ISO 8601
  */
 export function messageName(subject: string | null, date: string | null): string {
@@ -33,7 +34,7 @@ export function messageName(subject: string | null, date: string | null): string
 
 /** Replaces slashes and colons with spaces. Otherwise, text before a slash would be taken for directories. */
 function readable(text: string): string {
-  // Composed first, so that making the name safe later cannot lengthen it beyond the cut.
+  // Normalised first, so that sanitising the name later cannot lengthen it past the limit.
   const words = text
     .normalize('NFC')
     .replace(/(\d):(?=\d)/g, '$1.')
@@ -49,11 +50,11 @@ export interface Download {
   readonly fallback: string;
   readonly size: number | null;
   readonly bytes: AsyncIterator<Uint8Array>;
-  /** Stops the source of the bytes, even before the first one has been requested. */
+  /** Stops reading the source, even before the first byte has been requested. */
   stop(): Promise<unknown>;
 }
 
-/** Returns the exact source of a message. The response is cut short if the hash is wrong. */
+/** Returns the exact source of a message. The response is cut short if the hash does not match. */
 export function sourceDownload(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   id: MessageId,
@@ -92,7 +93,7 @@ export async function attachmentDownload(
   }
 }
 
-/** Yields the bytes of one attachment, and reads the message to its end so that its hash is checked. */
+/** Yields the bytes of one attachment, and reads the message to the end to check its hash. */
 async function* only(
   pieces: ReturnType<typeof openAttachments>,
   number: number,

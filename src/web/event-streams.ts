@@ -2,7 +2,7 @@ import type { ServedArchive } from './served-archive.ts';
 import type { Session, Sessions } from './sessions.ts';
 
 interface Reached {
-  /** For a browser limited to certain mailboxes, the number of the last commit with a fact about them. */
+  /** Number of the last commit. For a limited browser, the last one that concerns its mailboxes. */
   readonly commit: number;
   readonly isIndexed: boolean;
 }
@@ -26,7 +26,7 @@ interface EventStreamsOptions {
 }
 
 const POLL_MS = 1_000;
-/** Interval of heartbeats on an idle stream, in milliseconds. Proxies close silent streams. */
+/** Milliseconds between heartbeats on an idle stream, because proxies close silent streams. */
 const HEARTBEAT_MS = 20_000;
 const RETRY_MS = 5_000;
 const MAX_OF_SESSION = 8;
@@ -36,7 +36,7 @@ const MAX_UNREAD = 16;
 
 const encoder = new TextEncoder();
 
-/** Sends browsers only the numbers of commits about their mailboxes; they fetch the changes with their session. */
+/** Sends browsers the numbers of commits that concern their mailboxes. They fetch the changes with their session. */
 export class EventStreams {
   readonly #streams = new Set<Stream>();
   #timer: NodeJS.Timeout | undefined;
@@ -48,7 +48,7 @@ export class EventStreams {
     return this.#streams.size;
   }
 
-  /** Returns a stream that starts with the current commit; null if there are too many. */
+  /** Returns a stream that starts with the current commit; null if too many are open. */
   open(listener: Listener): Response | null {
     const ofSession = [...this.#streams].filter(({ listener: { key } }) => key === listener.key);
     if (this.#isClosed || this.#streams.size >= MAX_STREAMS || ofSession.length >= MAX_OF_SESSION)
@@ -111,7 +111,7 @@ export class EventStreams {
     stream.sentAt = at;
   }
 
-  /** @param before the previous result: messages indexed then are still indexed */
+  /** @param before the previous result, whose messages are still indexed */
   #reached({ mailboxes }: Listener, before?: Reached): Reached {
     const { reader, release } = this.options.archive.hold(mailboxes);
     try {

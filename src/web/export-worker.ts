@@ -77,7 +77,7 @@ async function run(): Promise<void> {
       },
       pieces,
     );
-    // An mbox has no place to list what is missing.
+    // An mbox cannot list missing messages.
     if (format === 'mbox' && damaged + purged > 0)
       throw exportError('export-incomplete', { places, told: exported });
     await pieces.end();

@@ -19,13 +19,13 @@ import { admitAtMost, downloadResponse, sendDownload } from './send-download.ts'
 import type { ServedReader } from './served-archive.ts';
 import { parseQueryText } from './understood-query.ts';
 
-/** MiB. Choosing places and compressing take little memory, and sources are outside V8's heap. */
+/** In MiB. Selecting and compressing messages takes little memory, and sources are outside V8's heap. */
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
 
 /**
- * Exports on its own thread: choosing among a million messages takes seconds.
+ * Exports on a separate thread, because selecting from a million messages takes seconds.
  *
- * @throws what `streamExport` throws before the first byte; thread-ended
+ * @throws errors that `streamExport` throws before the first byte; thread-ended
  */
 async function beginExport(job: ExportJob, signal: AbortSignal) {
   let answer = Promise.withResolvers<FromExport>();
@@ -96,7 +96,7 @@ export function exportOffer(
   });
 }
 
-/** A lower bound, without bytes, if counting was abandoned. */
+/** Size of an export. If counting timed out, `messages` is a lower bound. */
 export type ExportOffer = ReturnType<typeof exportOffer>;
 
 export function downloadFormat(text: string | undefined): DownloadFormat | undefined {
@@ -179,7 +179,7 @@ function chosenIn(
   return id === undefined || others.length > 0 ? { refused: 'not-one' } : { format, id };
 }
 
-/** A program gets the code. A user who followed a link or sent a form gets a page that explains it. */
+/** Sends scripts the code, and users who followed a link or sent a form a page that explains it. */
 function refused(context: RequestContext, code: Refusal): Response {
   if (context.req.header('sec-fetch-mode') === 'navigate') {
     const { q, format } = context.req.query();
@@ -199,13 +199,13 @@ export interface ExportJob {
 
 export type ToExport = 'more';
 
-/** Sent by the thread: `begun` once, a piece per request, then `end`. */
+/** Messages from the thread: `begun` once, one piece per request, then `end`. */
 export type FromExport =
   | { readonly kind: 'begun'; readonly commit: number }
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: 'end' };
 
-/** Sent by the thread at any time, as its last message. */
+/** Last message from a failed thread. It can arrive at any time. */
 export interface ExportFailed {
   readonly kind: 'failed';
   readonly thrown: TransferredError;

@@ -46,9 +46,7 @@ import { type ReadingFor, type ServedReader, VersionCache } from './served-archi
 const MAX_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
-/**
- * Returns attachments as one zip, whose last file lists the unreadable ones; undefined if there are none, or too many.
- */
+/** Returns a zip of attachments, whose last file lists the unreadable ones; undefined if there are none or too many. */
 export function zipAttachments(
   reader: Pick<Reader, 'sources'>,
   files: readonly SavedFile[],
@@ -111,7 +109,7 @@ function notSaved({ filename, number, id }: SavedFile, why: string): string {
   return `${name} (number ${number} of message ${id}): ${why}`;
 }
 
-/** The pieces are unusable if the message is damaged or cannot be parsed. */
+/** Reads a message's attachments. The pieces are unusable if the message is damaged or cannot be parsed. */
 async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how: ReadingFor) {
   const pieces = new Map<number, Uint8Array[]>();
   let held = 0;
@@ -272,7 +270,7 @@ function textOf(
 
 const MAX_COUNTS = 64;
 const ATTACHED = 'has:attachment';
-/** Files that mail programs show inline are listed, except pictures. A type term applies to the whole message. */
+/** Lists files that mail programs show inline, except pictures. A type term applies to the whole message. */
 const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
   .map((type) => `mime:${type}/*`)
   .join(' OR ');
@@ -282,7 +280,7 @@ const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 export class FilesMessagesCounts {
   readonly #counts = new VersionCache<string, HitCount>(MAX_COUNTS);
 
-  /** Returns the query for the messages with the listed attachments, and their count; null for an invalid query. */
+  /** Returns the query that finds messages with the listed attachments, and its count; null if the query is invalid. */
   of(
     { catalog }: Pick<Reader, 'catalog'>,
     query: string,
@@ -292,7 +290,7 @@ export class FilesMessagesCounts {
     const { text, isOfGroup } = queryFor(query, listed);
     const request = understand(text);
     if (request === null) return null;
-    // Keyed by the parsed query, not its text: words such as `yesterday` mean a different day tomorrow.
+    // Keyed by the parsed query, because words such as `yesterday` mean a different day tomorrow.
     const name = JSON.stringify([request.node, request.asOf]);
     let found = this.#counts.find(catalog.version(), name);
     if (found === undefined) {
@@ -324,7 +322,7 @@ function queryFor(
 /** Time limit for listing all attachments to save, in milliseconds: the user waits only once. */
 const LISTING_MS = 1_000;
 
-/** Lists each content once, with its newest message; undefined if there are too many for one file, or time runs out. */
+/** Lists each content once, with its newest message; undefined if there are too many for one file or time runs out. */
 function listedFiles(
   { catalog }: Pick<Reader, 'catalog'>,
   request: FilesRequest,
@@ -338,7 +336,7 @@ function listedFiles(
   return next !== null || exceedsDownloadLimit(listed) ? undefined : listed;
 }
 
-/** Maximum attachments read concurrently, each in its own thread. Messages that users open have their own limit. */
+/** Maximum attachments read concurrently, each on its own thread. Opened messages have a separate limit. */
 const READINGS = 2;
 const readings = new Semaphore(READINGS);
 const FINDING_MS = 400;
@@ -426,7 +424,7 @@ export class FilesPages {
   #list({ catalog }: ServedReader, request: FilesRequest, after: FilePosition | undefined) {
     return catalog.snapshot(() => {
       const { group = '', inlinePictures = false, asOf = null, node } = request;
-      // Keyed by the parsed query, not its text: words such as `yesterday` mean a different day tomorrow.
+      // Keyed by the parsed query, because words such as `yesterday` mean a different day tomorrow.
       const name = JSON.stringify([group, inlinePictures, asOf, node]);
       let sums = this.#sums.find(catalog.version(), name);
       if (sums === undefined) {

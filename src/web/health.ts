@@ -86,7 +86,7 @@ function folderPages(
 
 export type FolderPages = ReturnType<typeof folderPages>;
 
-/** Counts places: those at the service = stored + assumed + quarantined + held + forgotten. */
+/** Counts messages, once per folder: at the service = stored + assumed + quarantined + held + forgotten. */
 function rowOf(status: FolderStatus, within: string, numbers: Numbers) {
   const { folder, unwatched, messages, assumed, held, quarantined, forgotten } = status;
   const { provenAt, complete, flagsAt, certifiedAt, unread, ended } = status;
@@ -178,9 +178,9 @@ const LANES = [
 export type Lane = (typeof LANES)[number][0];
 
 export const DAY_MS = 86_400_000;
-/** Runs that start within one column share one mark, because no screen can show more. */
+/** Width of a column in milliseconds. Runs that start within one share a mark, because no screen can show more. */
 const COLUMN_MS = DAY_MS / 480;
-/** Maximum runs to read from the last 24 hours: ten times as many as on a five-minute schedule. */
+/** Maximum runs to read from the last 24 hours: ten times as many as a five-minute schedule makes. */
 const MAX_RECENT = 3_000;
 const ROWS = 50;
 
@@ -222,7 +222,7 @@ export function isFailed({ outcome, failures }: Pick<StoredRun, 'outcome' | 'fai
   return outcome === 'failed' || failures > 0;
 }
 
-/** Returns one mark per column for the runs that started in it, in milliseconds since the start of the 24 hours. */
+/** Returns a mark for each column in which runs started, in milliseconds since the start of the 24 hours. */
 function marksOf(runs: readonly StoredRun[], since: number) {
   const columns = Map.groupBy(runs, ({ startedAt }) =>
     Math.max(0, Math.floor((startedAt - since) / COLUMN_MS)),
@@ -431,7 +431,7 @@ export type HealthTab = (typeof HEALTH_TABS)[number];
 
 export interface Linked {
   readonly count: number;
-  /** Null if no query can describe them, or time ran out before they were counted. */
+  /** Null if no query can describe the messages, or counting timed out. */
   readonly query: string | null;
 }
 
@@ -443,7 +443,7 @@ function linkedNumbers(
   accounts: ArchiveParts['accounts'],
 ) {
   const hasTime = deadline(COUNTING_MS);
-  /** `linked` is null for an invalid query, or if there was no time to count. */
+  /** `linked` is null if the query is invalid or counting timed out. */
   const linked = (query: string): { linked: Linked | null; problem: string | null } => {
     const { request, problem } = parseQueryText(query, reader, now, accounts);
     if (request === null) return { linked: null, problem: problem.message };
@@ -452,7 +452,7 @@ function linkedNumbers(
   };
   return {
     linked,
-    /** @param known shown without a link if the query was not counted */
+    /** @param known number to show without a link if the query was not counted */
     number: (query: string, known: number): Linked =>
       (known === 0 || !hasTime() ? null : linked(query).linked) ?? { count: known, query: null },
   };

@@ -25,7 +25,7 @@ export interface ShownIssue extends Pick<Issue, 'level'> {
   readonly link: { readonly href: string; readonly text: string } | null;
 }
 
-/** Returns an issue with its text, in which paths are relative to the archive's directory. */
+/** Returns an issue with its text. Paths in the text are relative to the archive's directory. */
 export function showIssue(issue: Issue, dataDir: string, now: number): ShownIssue {
   const [title, text, command = null, link] = issueText(issue, now);
   return {
@@ -181,21 +181,21 @@ function mailboxText(issue: Extract<Issue, { readonly mailbox: object }>): Issue
 export interface ArchiveState {
   /** `bad`: damage. `warn`: other issues. */
   readonly level: 'bad' | 'warn' | 'fine';
-  /** When the least recently compared folder was compared; null if none is watched, or one has never been compared. */
+  /** Oldest comparison of any watched folder; null if none is watched or one was never compared. */
   readonly provenAt: number | null;
-  /** Folders are compared with a service; false if all mail came from files. */
+  /** True if folders are compared with a service; false if all mail came from files. */
   readonly isMirror: boolean;
-  /** When the daemon made its last sync run, if later ones are overdue; else null. */
+  /** Time of the daemon's last sync run if the next one is overdue; otherwise null. */
   readonly silentSince: number | null;
   /** Progress of the first sync; null once every folder has been compared. */
   readonly first: FirstSync | null;
-  /** Whether the reader may see all mailboxes. Only then may it have the daemon check for mail, or save searches. */
+  /** True if the reader may see all mailboxes. Other readers can neither request a check for mail nor save searches. */
   readonly whole: boolean;
   readonly now: number;
 }
 
 interface Known {
-  /** Whether `state.sqlite` exists; if not, comparisons are unknown. */
+  /** True if `state.sqlite` exists. Without it, comparisons are unknown. */
   readonly hasState: boolean;
   readonly status: ArchiveStatus;
   readonly issues: readonly Issue[];
@@ -238,10 +238,10 @@ function firstSyncOf({ hasState, runs, whole, status }: Known, watched: readonly
   return { mailboxes: watched.length, folders: folders.length, done, messages: status.messages };
 }
 
-/** Progress of the first sync, in folders known so far. Only the sync run itself has progress within a folder. */
+/** Progress of the first sync, in folders known so far. Only the sync run knows its progress within a folder. */
 export type FirstSync = NonNullable<ReturnType<typeof firstSyncOf>>;
 
-/** Returns the tags of folders and mailboxes, by `folderKey` and `mailboxKey`. */
+/** Returns tags by `folderKey` and `mailboxKey`. */
 export function folderTags({
   mailboxes,
 }: Pick<ArchiveStatus, 'mailboxes'>): Map<string, FolderTag> {
@@ -352,7 +352,7 @@ export class ServiceSums {
   }
 }
 
-/** Messages known at some time, deleted by then, and stored since; null if there was no time to count. */
+/** Numbers of messages known and deleted by a past moment, and stored since. Null if counting timed out. */
 export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;
@@ -361,7 +361,7 @@ export interface PastSum {
   readonly day: ReturnType<typeof countDay>;
 }
 
-/** Counts the messages stored and deleted on the day of a moment, in this machine's zone. */
+/** Counts messages stored and deleted on the day of a moment, in this machine's zone. */
 function countDay(catalog: Reader['catalog'], asOf: number, now: number) {
   const { year, month, day } = wallTime(asOf);
   const period = {
@@ -374,7 +374,7 @@ function countDay(catalog: Reader['catalog'], asOf: number, now: number) {
   return { name: dayText(asOf, undefined), stored, deleted };
 }
 
-/** Counts as of today, regardless of the moment shown. */
+/** Counts the query's current results, whatever moment is shown. */
 function counted(catalog: Reader['catalog'], query: string, now: number) {
   const { node } = parseQuery(query, { now });
   const { count, complete } = catalog.countHitsWhile({ node }, deadline(PAST_MS));

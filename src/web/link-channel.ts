@@ -13,17 +13,17 @@ export const linkMessage = z.object({
 });
 export const linkAnswer = z.object({ signInUrl: z.string() });
 
-/** The daemon's control socket has the same path. */
+/** The daemon's control socket serves the same path. */
 const LINK_PATH = '/link';
 
 const MAX_BYTES = 1024 * 1024;
-/** Request timeout, in milliseconds: a server answers immediately or not at all. */
+/** Request timeout in milliseconds. A server answers immediately or not at all. */
 const ASK_MS = 5_000;
 const SUFFIX = '.web.sock';
-/** The process id may have ten digits. */
+/** Allows for a ten-digit process id. */
 const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
 
-/** Error codes if no server is listening, because it was killed or is exiting. */
+/** Error codes that mean no server is listening, because it was killed or is exiting. */
 const NOT_LISTENING = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -12,7 +12,7 @@ export interface ListPlace {
   readonly docid: number;
 }
 
-/** A position between messages where a listing ran out of time. Not an id, because that would identify a message. */
+/** A position between messages where a listing timed out. An id would identify a message instead. */
 const POSITION = /^@(\d{1,15})$/;
 const TIME = /^\d{4}-\d\d-\d\dT/;
 
@@ -42,7 +42,7 @@ export function listPlace(
   return undefined;
 }
 
-/** Returns the `after=` value to continue after a docid; in the opposite order, it is the `before=` value. */
+/** Returns the `after=` value that continues from a docid; in reverse order, it is the `before=` value. */
 function positionOf({ catalog }: Pick<Reader, 'catalog'>, docid: number, sort: ListSort): string {
   return `@${catalog.positions.shown(docid, sort)}`;
 }
@@ -81,11 +81,11 @@ export interface MailList {
   readonly hits: readonly ListHit[];
   /** Null while unknown. */
   readonly all: HitCount | null;
-  /** How many of all were deleted at the service; null if the count was not completed. */
+  /** Number of these deleted at the service; null if counting timed out. */
   readonly ended: number | null;
-  /** `after=` value to continue: an id, or a position where time ran out. Null on the last page. */
+  /** `after=` value of the next page: an id, or the position where time ran out. Null on the last page. */
   readonly next: string | null;
-  /** `after=` value of the previous page: empty for the first page. Null if this is the first. */
+  /** `after=` value of the previous page, empty for the first page. Null if this is the first page. */
   readonly before?: string | null;
   readonly nothing?: NoResults | undefined;
 }
@@ -113,7 +113,7 @@ export function mailList(
   });
 }
 
-/** Returns an `after=` value: empty for the first page, and if time runs out; null if no earlier row was found. */
+/** Returns an `after=` value, empty for the first page or if time runs out; null if no earlier row was found. */
 function pageBefore(
   reader: Pick<Reader, 'catalog'>,
   request: CountRequest,
@@ -229,7 +229,7 @@ function receivedAfter(moment: number): SearchNode {
   return { kind: 'received', from: nextSecond(moment), to: null, span: { start: 0, end: 0 } };
 }
 
-/** Returns the query for messages stored after a moment of `asof:`, which is the end of a second. */
+/** Returns a query for messages stored after the moment of an `asof:` term, which is the end of a second. */
 export function storedAfterText(moment: number): string {
   return `added:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}..`;
 }
@@ -241,7 +241,7 @@ export interface ListBar extends TimelineBar {
 
 export type ListTimeline = Omit<Timeline, 'bars'> & { readonly bars: readonly ListBar[] };
 
-/** Counts results by time; as of a moment, also today's results that were received since. */
+/** Counts results by time. For a past moment, also counts today's results received since. */
 export function listTimeline(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,

@@ -70,7 +70,7 @@ import { type ReadingFor, type ServedReader, yieldBetween } from './served-archi
 import { FolderTrees } from './side-tree.ts';
 import { type ParsedQuery, parseQueryText, plainRequest, textPieces } from './understood-query.ts';
 
-/** Maximum number of a message's attachments whose text is searched; each may have 256 Ki characters. */
+/** Maximum attachments per message whose text is searched. Each text can have 256 Ki characters. */
 const MAX_TEXTS = 16;
 const COUNTING_MS = 150;
 
@@ -140,17 +140,17 @@ function nearTo(
 
 const TRYING_MS = 100;
 const MAX_TERMS = 12;
-/** Maximum letters to remove from the end of a word: a plural or tense ending. */
+/** Maximum letters to cut from the end of a word, enough for a plural or tense ending. */
 const MAX_ENDING = 3;
-/** Minimum letters of a prefix: shorter ones match almost anything. */
+/** Minimum letters in a prefix, because shorter ones match almost anything. */
 const MIN_BEGINNING = 4;
 const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'filename']);
 
 type Attempt = (query: string) => HitCount | null;
 
 /**
- * Suggests another query if one finds nothing: one term is removed, or a word is replaced by a prefix. If removing any
- * of several terms helps, the one that leaves the fewest results is closest to the intent.
+ * Suggests an alternative to a query without results: a term is removed, or a word becomes a prefix. If removing any of
+ * several terms helps, the query with the fewest results is closest to the intent.
  */
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -202,7 +202,7 @@ function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): O
   return null;
 }
 
-/** Returns a term for a word as a prefix, shortened by `cut` letters; null if the term has no such word. */
+/** Returns a term with its word shortened by `cut` letters and made a prefix; null if that is impossible. */
 function beginningOf({ negated, operator, value, text }: Term, cut: number): string | null {
   if (negated || value === null || !TEXTS.has(operator) || !text.endsWith(value)) return null;
   const letters = [...value];
@@ -218,7 +218,7 @@ interface SourceRequest {
   readonly hit: number;
 }
 
-/** Reads part of a source, and the rest for its hash. @throws message-damaged, blob-damaged */
+/** Reads part of a source, and the rest to check its hash. @throws message-damaged, blob-damaged */
 async function sourceWindow(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -262,7 +262,7 @@ async function stretch(
 const READINGS = 4;
 const readings = new Semaphore(READINGS);
 const AWAY = '/away?to=';
-/** Reads messages for a page, each to its last byte so that its hash is checked. */
+/** Reads messages for a page, each to the end to check its hash. */
 export class MessageReading {
   readonly #sought: readonly SoughtPhrase[];
 
@@ -274,12 +274,12 @@ export class MessageReading {
     this.#sought = request === null ? [] : soughtPhrases(request.node);
   }
 
-  /** The query, if it contains words. Other terms, such as a folder, would unfold a whole conversation. */
+  /** The query if it contains words, because other terms, such as a folder, would unfold a whole conversation. */
   get asked(): CountRequest | null {
     return this.#sought.length === 0 ? null : this.request;
   }
 
-  /** Reads a message for the requested view. With `part`, a script loads the conversation's other messages. */
+  /** Reads a message for the requested view. A script sets `part` to load the conversation's other messages. */
   async message(
     id: MessageId,
     { found }: Conversation,
@@ -355,7 +355,7 @@ export class MessageReading {
   }
 }
 
-/** Facts about a message whose hash is correct. `onlyHtml`: the text comes from the HTML. */
+/** Returns facts about a message whose hash is correct. `onlyHtml` means that the text comes from the HTML. */
 function factsOf(reading: NonNullable<VerifiedRead['reading']>) {
   const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
   const hasHtml = html !== null;
@@ -465,7 +465,7 @@ export class MailPages {
       : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
   }
 
-  /** @param token form token for requesting a check for new mail; shown only to users who may make it */
+  /** @param token form token for requesting a check for new mail; the form is shown only to users who may use it */
   health(
     reader: ServedReader,
     tab: HealthTab,
@@ -561,7 +561,7 @@ export class MailPages {
     return parseQueryText(query, reader, this.parts.now(), this.parts.accounts);
   }
 
-  /** Caches the state for every page: it takes several queries per folder. */
+  /** Caches the state shown on every page, which takes several queries per folder. */
   #stateOf(reader: ServedReader): FrameState {
     const version = reader.catalog.version();
     const at = this.parts.now();
@@ -573,7 +573,7 @@ export class MailPages {
   }
 }
 
-/** Returns the moment of a query as it was typed, or in query syntax if it comes from a saved search. */
+/** Returns a query's moment as typed, or in query syntax if it comes from a saved search. */
 function asOfTextIn(query: string, moment: number): string {
   return asOfTermText(query) || withAsOf('', moment);
 }

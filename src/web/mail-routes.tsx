@@ -93,7 +93,7 @@ export function mailRoutes(
       const how = { spare: archive.spare, signal };
       const framed = id === null ? null : await framedOrNull(reader, id, how);
       if (framed === null) return context.notFound();
-      // Confined by its own headers even when opened directly.
+      // Confined by its own headers even when it is opened directly.
       return context.html(framed.page, 200, { 'content-security-policy': MAIL_POLICY });
     }),
   );
@@ -169,7 +169,7 @@ function pageRoute(
   );
 }
 
-/** A script loads a conversation's other messages after the opened one. */
+/** Adds the parameter with which a script loads a conversation's other messages. */
 function asPart(parameter: Parameter): Parameter {
   return (name) => (name === 'part' ? '1' : parameter(name));
 }

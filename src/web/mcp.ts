@@ -158,7 +158,7 @@ export class McpSurface {
       // The token may have been revoked while the request waited.
       requireToken(header, authorize);
       const message = await oneMessage(request);
-      // The client has disconnected, so the token's other requests get the turn.
+      // The client has disconnected, so the turn goes to the token's other requests.
       if (request.signal.aborted) throw new Refusal(400, 'ERR_LEFT', 'The client has left');
       const answer = await this.#handler.fetch(message);
       const { status, headers } = answer;
@@ -185,7 +185,7 @@ export class McpSurface {
 
 /**
  * Reads the body before the SDK can, because the SDK would answer all messages in an array concurrently, in one turn.
- * The protocol has had no batches since 2025-06-18.
+ * The protocol dropped batches in its 2025-06-18 revision.
  *
  * @throws Refusal for an array, and for a body that is too large or incomplete
  */

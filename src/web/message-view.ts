@@ -26,7 +26,7 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
 }
 
 /**
- * Returns null if the archive did not have the message then.
+ * Returns a message's conversation; null if the archive did not have the message at that moment.
  *
  * @param asOf milliseconds since the epoch; null for now
  * @param asked the request from the query box; null if it has no words to search mail for
@@ -50,7 +50,7 @@ export function readConversation(
       asked === null || both === null
         ? []
         : catalog.search({ ...request, ...asked, node: both }).hits;
-    // With their matches, including those in attachments.
+    // Hits with their matches, including those in attachments.
     const byId = new Map(found.map((hit) => [hit.line.id, hit]));
     return {
       all: all.map((hit) => byId.get(hit.line.id) ?? hit),
@@ -66,7 +66,7 @@ export function readConversation(
   return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
-/** Returns a message on its own, because it is not indexed yet or lies beyond the shown part of its conversation. */
+/** Returns a conversation of one message, which is not indexed yet or beyond the shown part of its conversation. */
 function singleMessage(
   catalog: Reader['catalog'],
   id: MessageId,
@@ -93,9 +93,9 @@ export type VerifiedRead =
     };
 
 /**
- * Reads a message to its last byte, even if `read` needs less: its hash is compared only at the end.
+ * Reads a message to the end, even if `read` needs less, because its hash can be compared only there.
  *
- * @throws message-damaged, blob-damaged, and what `read` throws
+ * @throws message-damaged, blob-damaged, and any error from `read`
  */
 export async function readWhole<T>(
   reader: Pick<Reader, 'sources'>,
@@ -130,12 +130,12 @@ export async function readVerified(
 
 /** Maximum hops per message; real mail has about ten. */
 const MAX_HOPS = 100;
-/** Characters read from the start of a line, and for the date at its end: real lines have about 300. */
+/** Maximum characters of a line to parse, and of its date. Real lines have about 300. */
 const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
 const NAME_CHARS = 200;
 
-/** Returns the servers that a message passed through, first hop first: each adds its line above earlier ones. */
+/** Returns the servers that a message passed through, in order. Each adds its line above earlier ones. */
 export function readHops(fields: readonly { readonly name: string; readonly value: string }[]) {
   const lines = fields.filter(({ name }) => name.toLowerCase() === 'received').slice(0, MAX_HOPS);
   let before: number | null = null;
@@ -148,7 +148,7 @@ export function readHops(fields: readonly { readonly name: string; readonly valu
   });
 }
 
-/** A server, according to its own Received line. All of it may be forged. */
+/** A server as described by its own Received line, any part of which can be forged. */
 export type Hop = ReturnType<typeof readHops>[number];
 
 const CLAUSES = ['from', 'by', 'with'] as const;
@@ -213,19 +213,19 @@ function* wordsOf(line: string): Iterable<{ readonly text: string; readonly comm
 
 const BLANK = /\s/;
 
-/** Maximum bytes of an attachment, and of the message around it, to read for a page. */
+/** Maximum bytes to read for a page, both of an attachment and of the message that contains it. */
 const MAX_BYTES = 8 * 1024 * 1024;
 const MAX_SOURCE = 24 * 1024 * 1024;
 
 type ContentRead =
   | { readonly state: 'whole'; readonly bytes: Buffer }
   | { readonly state: 'damaged'; readonly message: string; readonly hint: string | null }
-  /** The bytes have a different hash: the message ends within the attachment, or its parsing has changed. */
+  /** The bytes have a different hash, because the message is truncated or its parsing has changed. */
   | { readonly state: 'other' }
   /** Too large for a page, in an unparseable message, or purged after the catalog was read. */
   | { readonly state: 'large' | 'unreadable' | 'purged' };
 
-/** Reads an attachment: alone if it is stored separately, else with its message. Its hash is checked either way. */
+/** Reads an attachment, along with its message unless it is stored separately. Always checks its hash. */
 export async function readContent(
   reader: Pick<Reader, 'sources'>,
   {
@@ -324,9 +324,9 @@ function byFailure(reason: string | null): NoTextReason {
 const MAX_SEARCHED_BYTES = 200;
 
 /**
- * Ignores ASCII case. Holds one piece of the source in memory.
+ * Finds text in a source, ignoring ASCII case. Holds one piece in memory at a time.
  *
- * @param sought `from`: byte position at or after which the wanted match starts
+ * @param sought `from` is the byte position at or after which the wanted match starts
  * @throws message-damaged, blob-damaged
  */
 export async function findInSource(
@@ -343,7 +343,7 @@ export async function findInSource(
 
 export class SourceFinder {
   readonly #sought: Buffer;
-  /** The end of the searched bytes, in which a match may have started. */
+  /** End of the searched bytes, which may contain the start of a match. */
   #rest: Buffer = Buffer.alloc(0);
   #passed = 0;
   #count = 0;
@@ -354,7 +354,7 @@ export class SourceFinder {
   #number = 0;
   #next: number | null = null;
   #previous: number | null = null;
-  /** End of the last match: matches do not overlap. */
+  /** End of the last match, because matches do not overlap. */
   #free = 0;
 
   constructor(
@@ -417,7 +417,7 @@ export class SourceFinder {
 
 export type FoundInSource = ReturnType<SourceFinder['found']>;
 
-/** Converts ASCII letters to lower case; others are unknown, since the bytes may be in any charset. */
+/** Converts ASCII letters to lower case. Other bytes are unchanged, because their charset is unknown. */
 function lower(bytes: Buffer): Buffer {
   const out = Buffer.from(bytes);
   for (let i = 0; i < out.length; i += 1) {

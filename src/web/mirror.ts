@@ -150,14 +150,14 @@ function isoAt({ docid }: OriginPlace): string | null {
   return hasDate(docid) ? new Date(receivedAt(docid)).toISOString() : null;
 }
 
-/** Messages whose uids and sort fields are cached: 36 bytes each. */
+/** Maximum messages whose uids and sort fields are cached, at 36 bytes each. */
 const MAX_MESSAGES = 1_000_000;
-/** Cost of an empty folder, in messages: each folder is cached once per requested moment. */
+/** Cost of an empty folder, in messages. A folder is cached once per requested moment. */
 const FOLDER_COST = 20;
 const MAX_LISTS = 200;
-/** Total characters in cached records, which allows about 20,000 records. */
+/** Maximum characters in cached records, enough for about 20,000 records. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
-/** Commits whose parsed facts are cached. The messages on one page mostly arrived together. */
+/** Maximum commits whose parsed facts are cached. Messages on the same page mostly arrived together. */
 const MAX_COMMITS = 16;
 
 type OpenArchive = Pick<Reader, 'catalog' | 'sources'>;
@@ -293,7 +293,7 @@ interface MirroredMailbox extends KnownMailbox {
 }
 
 /**
- * If two hosts share a mailbox id, the later one gets its host appended.
+ * Assigns mailbox ids. If two hosts share an id, the later mailbox has its host appended.
  *
  * @param mailboxes all that the token may read, in order of discovery: others must not affect the ids
  */
@@ -329,7 +329,7 @@ function momentOf(raw: string | null, commitAt: (time: number) => number | undef
 
 type InFolder = ReturnType<typeof folderOf>;
 
-/** A missing mailbox and one outside the token's scope cause the same error. */
+/** Throws the same error for a missing mailbox and one outside the token's scope. */
 function mailboxOf(call: MirrorCall): MirroredMailbox {
   const { mailboxResourceId = '' } = call.params;
   const mailbox = call.mailboxes.find(({ resourceId }) => resourceId === mailboxResourceId);
@@ -386,7 +386,7 @@ function missing(
   return new Refusal(operation.errors.includes(404) ? 404 : 422, code, message, params);
 }
 
-/** Messages per slice: each takes a few microseconds of queries. */
+/** Messages per slice, each of which takes a few microseconds to query. */
 const SLICE = 500;
 
 /** Lets other requests run between slices: a folder may have a million messages. */
@@ -473,7 +473,7 @@ function tooLong(): Refusal {
   return new Refusal(502, 'ERR_SEARCH_TOO_LONG', 'The search took longer than a minute');
 }
 
-/** Leaves out messages that have since been removed, so a page may be short; `total` still counts them. */
+/** Omits messages removed since the search, so a page can be short. `total` still counts them. */
 function listed(
   { view }: MirrorCall,
   { mailbox, folder }: InFolder,
@@ -566,7 +566,7 @@ interface StreamReply {
 }
 
 /**
- * A large reply keeps its turn until it is sent: slow clients cannot make replies pile up in memory.
+ * Sends a reply. A large one keeps its turn until it is sent, so that replies to slow clients cannot pile up in memory.
  *
  * @param check throws if no more of the reply may be sent
  */
@@ -655,7 +655,7 @@ export function requireToken(...args: Parameters<typeof bearerToken>): ApiToken 
   throw unauthorized('The token is missing, malformed, expired or revoked');
 }
 
-/** @throws Refusal 403 for a request from a page of another origin */
+/** @throws Refusal 403 for a request from another origin's page */
 export function refuseForeign(request: Request, ownOrigin: string): void {
   if (isForeign(request, ownOrigin))
     throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');

@@ -10,7 +10,7 @@ export interface Term extends Span {
   readonly value: string | null;
 }
 
-/** Reads an invalid query as far as possible. */
+/** Splits a query into terms. Reads an invalid query as far as possible. */
 export function termsOf(query: string) {
   const { tokens, cut } = tokenize(query);
   return new Scan(query, tokens).terms(cut === query.length);
@@ -31,7 +31,7 @@ class Scan {
     for (let token = this.#peek(); token !== undefined; token = this.#peek()) {
       if (isOr(token)) isEither = true;
       if (isOr(token) || token.type === 'AND' || token.type === ')' || token.type === '}') {
-        // A closing bracket without an opening one: text after it may not be a separate term.
+        // Unmatched closing bracket: text after it may not be a separate term.
         if (token.type === ')' || token.type === '}') this.#isComplete = false;
         this.#at += 1;
       } else terms.push(this.#term(token));
@@ -41,9 +41,9 @@ class Scan {
       isOr(last) || last?.type === 'AND' || last?.type === 'NOT' || last?.type === 'near';
     return {
       terms,
-      /** The query has an OR at its top level: none of its terms can be changed alone. */
+      /** True if the query has an OR at its top level, so that no term can be changed alone. */
       isEither,
-      /** Nothing at the end of the query is open or missing: text added after it is a separate term. */
+      /** True if nothing is left open at the end of the query, so that appended text is a separate term. */
       isComplete: isClosed && this.#isComplete && !dangles,
     };
   }
@@ -198,7 +198,7 @@ export function mailboxText(
   return ids.length === 1 ? ids.join('') : `(${ids.join(' OR ')})`;
 }
 
-/** Adds a term, or removes it if present; the rest is kept as typed. */
+/** Adds a term, or removes it if present. Leaves the rest as typed. */
 export function toggleTerm(query: string, text: string): string {
   const term = findTerm(query, text);
   return term === undefined ? addTerm(query, text) : removeTerm(query, term);
@@ -209,7 +209,7 @@ export function asOfTermText(query: string): string {
   return termsOf(query).terms.find(({ operator }) => operator === 'asof')?.text ?? '';
 }
 
-/** Changes a query's moment; the rest is kept as typed. @param moment milliseconds since the epoch; null for now */
+/** Changes a query's moment, and leaves the rest as typed. @param moment milliseconds since the epoch; null for now */
 export function withAsOf(query: string, moment: number | null): string {
   const old = asOfTermText(query);
   const without = old === '' ? query : toggleTerm(query, old);
@@ -219,7 +219,7 @@ export function withAsOf(query: string, moment: number | null): string {
   return addTerm(without, word);
 }
 
-/** Returns what a time means in a query: the end of its second. */
+/** Returns the moment that a time denotes in a query: the end of its second. */
 export function wholeSecond(time: number): number {
   return Math.floor(time / 1000) * 1000 + 999;
 }

@@ -21,7 +21,7 @@ export interface ArchiveParts {
   readonly forms: FormTokens;
   readonly events: EventStreams;
   readonly accounts: AccountsOf;
-  /** Makes the archive's daemon check for new mail; resolves to whether there is a daemon. */
+  /** Asks the archive's daemon to check for new mail. Resolves to false if there is no daemon. */
   readonly look: () => Promise<boolean>;
   /** Returns whether a daemon is running for the archive; null if there cannot be one. */
   readonly hasDaemon: () => Promise<boolean | null>;
@@ -34,7 +34,7 @@ export interface SignedInPart {
   readonly routes: (app: WebApp) => void;
   readonly mirror: Pick<MirrorSurface, 'fetch'>;
   readonly mcp: Pick<McpSurface, 'fetch'>;
-  /** Returns the addresses of mailboxes by key; null for all mailboxes. */
+  /** Returns the addresses of mailboxes by key; null stands for all mailboxes. */
   readonly names: (
     mailboxes: readonly string[] | null,
   ) => ReadonlyMap<string, string> | Promise<ReadonlyMap<string, string>>;
@@ -71,7 +71,7 @@ export function wholeNumber(typed: string | undefined): number | undefined {
 export type RequestContext = Context<RequestFacts>;
 export type WebApp = Hono<RequestFacts>;
 
-/** Limits the archive to what the browser may read. Every response must read it through this reader. */
+/** Runs `act` with a reader limited to the browser's mailboxes. Every response must read the archive through it. */
 export function withReader<T>(
   { archive }: Pick<ArchiveParts, 'archive'>,
   context: RequestContext,
@@ -80,7 +80,7 @@ export function withReader<T>(
   return archive.use(context.get('session').mailboxes, act);
 }
 
-/** Renders a page in the browser's theme. Renews the theme cookie, because Safari limits a script's to seven days. */
+/** Renders a page in the browser's theme. Renews the theme cookie, since Safari expires scripts' cookies in a week. */
 export function page(
   context: RequestContext,
   content: VNode,
@@ -99,7 +99,7 @@ export function seeOther(context: RequestContext, path: string): Response {
   return context.body(null, 303, { location: path });
 }
 
-/** Searches run one at a time: they block the thread, and each stops if its browser has disconnected. */
+/** Runs searches one at a time, because they block the thread. Each stops if its browser has disconnected. */
 const searches = new Semaphore(1);
 
 /**
@@ -175,7 +175,7 @@ export async function ownForm(
 
 const MAX_LIMITS = 64;
 
-/** Caches one value per set of mailboxes, so that readers with different limits never share it. */
+/** Caches one value per set of mailboxes, so that readers with different limits never share one. */
 export function byLimit<T>(make: (reader: ServedReader) => T): (reader: ServedReader) => T {
   const known = new Map<string, T>();
   return (reader) => {

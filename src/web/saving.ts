@@ -28,7 +28,7 @@ interface ToSave {
   readonly replace: boolean;
 }
 
-/** Saves a query under a name, like `search --save`: saved searches in it are expanded. */
+/** Saves a query under a name, like `search --save`. Saved searches within it are expanded. */
 export function saveSearchFor(
   dataDir: string,
   { name, query, replace }: ToSave,

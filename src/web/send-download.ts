@@ -6,7 +6,7 @@ import type { ServedReader } from './served-archive.ts';
 
 type SendingParts = Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>;
 
-/** Limits concurrent callers. The returned function returns a release function, or null if all places are taken. */
+/** Limits concurrency to `most`. Each call returns a function that frees its slot, or null if all slots are taken. */
 export function admitAtMost(most: number): () => (() => void) | null {
   const inside = new Set<() => void>();
   return () => {
@@ -20,8 +20,8 @@ export function admitAtMost(most: number): () => (() => void) | null {
 /**
  * Finds and sends a download, and keeps the archive open until its last byte has been sent.
  *
- * @param ended called when the download has ended, or there is none
- * @param missing text of the 404 if `find` finds nothing, instead of the page for unknown addresses
+ * @param ended called when the download ends or none is found
+ * @param missing text of the 404 if `find` finds nothing; defaults to the page for unknown addresses
  */
 export async function sendDownload(
   context: RequestContext,
@@ -70,9 +70,7 @@ async function withFirstBytes(download: Download): Promise<Download> {
   };
 }
 
-/**
- * Returns a response that a browser can only save. It is cut short if the session ends or the bytes cannot be read.
- */
+/** Returns a response that browsers can only save. It is cut short if the session ends or the bytes cannot be read. */
 export function downloadResponse(
   context: RequestContext,
   { sessions, now, onError }: SendingParts,
@@ -129,7 +127,7 @@ export function downloadResponse(
   });
 }
 
-/** Returns the name in ASCII, and in full for every browser since 2012 (RFC 6266). */
+/** Returns a header with the name in ASCII, and in full for browsers since 2012 (RFC 6266). */
 function disposition(file: string): string {
   const ascii = file.replace(/[^\x20-\x7e]|["\\%]/g, '_');
   const encoded = encodeURIComponent(file.toWellFormed()).replace(

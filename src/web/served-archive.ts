@@ -15,13 +15,13 @@ import { readSavedSearches, type SavedSearch } from '../catalog/saved-searches.t
 import { mailboxKey } from '../core/state.ts';
 import { SpareReader } from '../mail/mime-threads.ts';
 
-/** SQLite's default of 16 MB makes no page or search over a million messages faster: the system's cache suffices. */
+/** More, such as SQLite's default of 16 MB, is no faster for a million messages: the system's cache suffices. */
 const OPEN = { cacheKib: 4_096 };
 
 export interface ServedReader extends Reader {
   /**
-   * Keys of the mailboxes that the browser may read; null for all. The catalog hides all others, but other data, such
-   * as `state.sqlite` or the log, must be omitted or limited.
+   * Keys of the mailboxes that the browser may read; null for all. The catalog hides all other mailboxes. Callers must
+   * limit or omit other data, such as `state.sqlite` or the log.
    */
   readonly mailboxes: readonly string[] | null;
 }
@@ -46,7 +46,7 @@ export class ServedArchive {
   ) {}
 
   /**
-   * Runs `act`, again from the start if a segment has to be fetched first.
+   * Runs `act`. If a segment is missing, fetches it and runs `act` again from the start.
    *
    * @param mailboxes keys of the mailboxes that may be read; null for all
    * @throws errors of `openReaderAt` and of `act`
@@ -88,7 +88,7 @@ export class ServedArchive {
     };
   }
 
-  /** Fetches every segment into the directory, for a thread that reads only there. @throws what fetching throws */
+  /** Fetches every segment into the directory, for a thread that reads only there. @throws errors from fetching */
   async bringAll(): Promise<void> {
     const { segments, dataDir } = this;
     if (segments === undefined) return;
@@ -119,7 +119,7 @@ export class ServedArchive {
   }
 }
 
-/** The catalog answers as if the archive contained only these mailboxes; null sets no limit. */
+/** Returns a reader whose catalog appears to contain only these mailboxes; null sets no limit. */
 export function limitReader(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
   if (mailboxes === null) return { ...reader, mailboxes };
   const known = reader.catalog.folders.mailboxes();
@@ -148,7 +148,7 @@ export function accountsFor(
   return mailboxes === null ? accounts(node) : new Map();
 }
 
-/** Caches values of one version of the archive. Beyond `most`, the oldest are dropped. */
+/** Caches values for one version of the archive, and drops the oldest beyond `most`. */
 export class VersionCache<K, V> {
   #version = -1;
   #size = 0;
@@ -183,7 +183,7 @@ export class VersionCache<K, V> {
 
 export interface ReadingFor {
   readonly spare: SpareReader;
-  /** Aborted when the result is no longer needed: reading stops and throws the signal's reason. */
+  /** Aborted when the result is no longer needed. Reading then throws the signal's reason. */
   readonly signal: AbortSignal;
 }
 
@@ -195,7 +195,7 @@ export function searchesFor({
   return mailboxes === null ? readSavedSearches(dataDir) : [];
 }
 
-/** Bytes of a source to read before other requests run: reading, inflating and hashing are synchronous. */
+/** Bytes of a source to read before other requests run, because reading, inflating and hashing are synchronous. */
 const TURN_BYTES = 1024 * 1024;
 
 /** Lets other requests run between the pieces of a source. @throws the signal's reason once it is aborted */
@@ -217,8 +217,8 @@ export async function* yieldBetween(
 const MAX_ZONE = 64;
 
 /**
- * Returns the zone's canonical name, because formats are cached by name. Undefined, which means this machine's zone, if
- * the zone is unknown.
+ * Returns a zone's canonical name, because formats are cached by name. Returns undefined, meaning this machine's zone,
+ * if the zone is unknown.
  */
 export function canonicalZone(typed: string | undefined): string | undefined {
   if (typed === undefined || typed.length > MAX_ZONE) return undefined;

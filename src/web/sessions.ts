@@ -21,8 +21,8 @@ export interface Session extends WebSession {
 }
 
 /**
- * Stores sessions in the archive's state. Changes that cannot be written, as on a full disk, are kept in memory until a
- * later change succeeds, so that ended sessions remain ended while the server runs.
+ * Stores sessions in the archive's state. Changes that cannot be written, for example on a full disk, stay in memory
+ * until a later write succeeds, so ended sessions remain ended while the server runs.
  */
 export class SessionStore {
   readonly #unwritten = new Map<string, WebSession | undefined>();
@@ -46,7 +46,7 @@ export class SessionStore {
   set(key: string, session: WebSession | undefined): void {
     this.#unwritten.set(key, session);
     if (this.#write(key)) for (const waiting of this.#unwritten.keys()) this.#write(waiting);
-    // Only its last use has changed. If kept here, it would hide that another process has ended the session.
+    // Only its last use has changed. Keeping that in memory would hide that another process has ended the session.
     else if (session && this.state?.get(SCOPE, key)) this.#unwritten.delete(key);
   }
 
@@ -66,7 +66,7 @@ export class SessionStore {
 export class Sessions {
   constructor(private readonly store: SessionStore) {}
 
-  /** Returns the cookie's value: 256 random bits. Also removes expired sessions. */
+  /** Starts a session and returns its cookie value of 256 random bits. Also removes expired sessions. */
   begin(
     { agent, mailboxes }: Pick<WebSession, 'agent' | 'mailboxes'>,
     now: number,
@@ -140,8 +140,8 @@ interface OpenCode extends Grant {
 }
 
 /**
- * One-time codes of sign-in links, in memory only, as hashes. A wrong code counts against every valid one, since the
- * intended code is unknown.
+ * One-time codes for sign-in links, kept only in memory and as hashes. A wrong code counts against every valid one,
+ * because the intended code is unknown.
  */
 export class SignInCodes {
   #open: OpenCode[] = [];
@@ -158,7 +158,7 @@ export class SignInCodes {
   redeem(typed: string, now: number): Grant | null {
     this.#open = this.#usable(now);
     const letters = typed.toUpperCase().replace(/[-\s]/g, '');
-    // A typing mistake is not an attempt: text of another form cannot be a code.
+    // Malformed text is a typing mistake rather than an attempt, because it cannot be a code.
     if (!CODE.test(letters)) return null;
     const hash = hashOf(letters);
     const found = this.#open.find((code) => timingSafeEqual(code.hash, hash));
@@ -186,13 +186,13 @@ export function openSessions(dataDir: string) {
   return {
     store: new SessionStore(writable),
     state,
-    /** False if the state is not writable, in which case a restart signs everyone out. */
+    /** False if the state is not writable, so that a restart signs everyone out. */
     areKept: writable !== null,
     close: () => state?.close(),
   };
 }
 
-/** Returns undefined on failure. An unreadable state is left alone: only a command that writes may set it aside. */
+/** Opens the state for writing; undefined on failure. Only a command that writes may set aside an unreadable state. */
 export function writableState(dataDir: string): StateFile | undefined {
   const known = openExistingState(dataDir);
   if (known !== undefined || hasState(dataDir)) return known;

@@ -9,8 +9,8 @@ import { type ServedReader, searchesFor, VersionCache } from './served-archive.t
 import { plainRequest } from './understood-query.ts';
 
 /**
- * Returns display names by path: with slashes, and without the `INBOX` that some servers prepend to all folders.
- * Folders that would share a name keep their paths.
+ * Returns display names by path, with slashes and without the `INBOX` that some servers prepend to all folders. Folders
+ * whose names would clash keep their paths.
  */
 export function folderLabels(
   folders: Iterable<Pick<FolderName, 'path' | 'delimiter'>>,
@@ -39,12 +39,12 @@ function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): s
 export interface FolderTreeEntry {
   readonly name: string;
   readonly path: string | null;
-  /** Null for a folder whose path is too long for a query; the entry is then not a link. */
+  /** Null if the folder's path is too long for a query. The entry is then not a link. */
   readonly query: string | null;
-  /** Null if there was no time to count. */
+  /** Null if counting timed out. */
   readonly count: number | null;
   readonly specialUse: string | null;
-  /** Null if there are none, or they were not counted. */
+  /** Null if all messages are read, or unread ones were not counted. */
   readonly unread: { readonly count: number; readonly query: string } | null;
   readonly tag: FolderTag | null;
 }

@@ -137,7 +137,7 @@ export function signedInRoutes(app: WebApp, parts: SignInParts): void {
   });
 }
 
-/** Returns an address that a link may lead to, as browsers write it (hosts in ASCII); null for any other. */
+/** Returns a permitted link target as browsers write it (hosts in ASCII); null for any other address. */
 function linkTarget(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const url = new URL(text);

@@ -34,7 +34,7 @@ export const SOURCE_JOBS = {
           : sources.readSource(id, HEADER_BYTES).bytes;
       } catch (error) {
         if (!hasCode(error, 'message-damaged') && !hasCode(error, 'blob-damaged')) throw error;
-        // The client gets all damaged messages, so that it can leave them out: they may match.
+        // Reports all damaged messages, so that the client can exclude them: any of them might match.
         damaged.push(position);
         why ??= serializeError(error);
         return null;
@@ -59,8 +59,8 @@ export type SourceJob = { [K in keyof Jobs]: JobOf<K> }[keyof Jobs];
 export type ResultOf<Job extends SourceJob> = Awaited<ReturnType<Jobs[Job['kind']]>>;
 
 /**
- * Finds an attachment by its id in the origin's listing; null if no part certainly matches. Parts match by order if all
- * agree with the listing, else by type, size and name, if these are unique or equally often in both.
+ * Finds an attachment by its id in the origin's listing; null if no part certainly matches. Parts are matched by order
+ * if all agree with the listing. Otherwise type, size and name must be unique, or equally frequent in both.
  */
 export function listedAttachment(
   source: Buffer,

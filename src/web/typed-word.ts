@@ -9,7 +9,7 @@ export interface CompletionRow {
   /** Names and addresses are written by others, so they are only shown as text. */
   readonly label: string;
   readonly detail: string;
-  /** Messages that the term finds by itself; null if that is not immediately known. */
+  /** Messages that the term alone finds; null if the number is not immediately known. */
   readonly count: number | null;
   readonly kind:
     | 'operator'

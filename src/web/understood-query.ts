@@ -87,10 +87,10 @@ function quotedIfNeeded(name: string, before: string | undefined): string {
   return before !== '"' && /[\s()]/.test(name) ? `"${name}"` : name;
 }
 
-/** Maximum pieces of a text on one page: quotes alternating with answers line by line would take seconds. */
+/** Maximum pieces of a text on one page, because quotes that alternate with answers line by line would take seconds. */
 const MAX_PIECES = 2_000;
 const MAX_MATCHES = 1_000;
-/** Characters of a message to search for matches: folding every word takes time. */
+/** Maximum characters of a message to search for matches, because folding every word takes time. */
 const MATCHED_CHARS = 200_000;
 
 export function textPieces(text: string, sought: readonly SoughtPhrase[] = []): TextPiece[] {

@@ -18,7 +18,7 @@ export interface ListenOptions {
   /** The https address at a reverse proxy; null if browsers connect directly. */
   readonly publicUrl: string | null;
   readonly sessions: SessionStore;
-  /** The archive's state, with API tokens and quotas. If it is null, no token is valid. */
+  /** The archive's state, with API tokens and quotas. Without one, no token is valid. */
   readonly state: StateFile | null;
   readonly now: () => number;
   /** Called for requests that failed, and for connections that the system did not accept. */
@@ -45,15 +45,15 @@ export interface WebServer {
   close(): Promise<void>;
 }
 
-/** Milliseconds. Exceeds the parser's time limit for a message, after which the page is still sent with the rest. */
+/** Milliseconds. Exceeds the parser's time limit for a message, so that the rest of the page is still sent after it. */
 const IDLE_MS = 90_000;
 /**
- * Of 256 connections. All clients share one address, this machine's or the proxy's: a hundred API clients must not lose
- * their connections between two requests.
+ * Out of 256 connections. All clients share one address, this machine's or the proxy's, and a hundred API clients must
+ * not lose their connections between two requests.
  */
 const IDLE_CONNECTIONS = 200;
 
-/** Opens the archive read-only. @throws web-not-loopback, cannot-listen, and what opening the archive throws */
+/** Opens the archive read-only. @throws web-not-loopback, cannot-listen, and errors from opening the archive */
 export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
   requireLoopback(options);
   const archive = new ServedArchive(options.dataDir);

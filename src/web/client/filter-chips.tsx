@@ -18,7 +18,7 @@ import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
 import { useViewer } from './viewer.ts';
 
-/** Not a plain object, because users type the keys, and every object has a `constructor` property. */
+/** Not a plain object, because users type the keys and objects inherit properties such as `constructor`. */
 const NAMES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     in: 'In',
@@ -59,7 +59,7 @@ const STATES: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** Returns a label for a term, with dates as in the rows, or else the term as typed. */
+/** Returns a term's label, with dates formatted as in the rows. Falls back to the term as typed. */
 export function chipLabel({ operator, value, negated, text }: Term): string {
   if (operator === null || value === null || value === '') return text;
   const state = STATES.get(`${operator}:${value.toLowerCase()}`);
@@ -122,7 +122,7 @@ const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
   hidden: '-is:deleted',
 };
 
-/** Finds the filters of a query. Words have no chips, since the box already shows them. */
+/** Finds the filters in a query. Plain words get no chips, because the query box already shows them. */
 export function findChips(query: string) {
   const { terms, isEither } = termsOf(query);
   const either = isEither ? query.trim() : null;
@@ -167,7 +167,7 @@ export function withSlot(query: string, slot: Slot, text: string | null): string
   return text === null ? removeTerm(query, term) : replaceTerm(query, term, text);
 }
 
-/** Limits a query to a folder or mailbox. @param entry the query of its sidebar link; empty for everything */
+/** Limits a query to a folder or mailbox. @param entry the query of its sidebar link; empty for all mail */
 export function withFolder(query: string, entry: string): string {
   const { slots } = findChips(entry);
   return (['mailbox', 'in'] as const).reduce(
@@ -213,7 +213,7 @@ const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
   hidden: ['Deleted: hidden', 'Without deleted messages'],
 };
 
-/** The filters of the query. Each changes its own term and leaves the rest as typed. */
+/** The query's filters as chips. Changing one leaves the other terms as typed. */
 export function LiveChips({ frame }: { frame: Frame }) {
   const viewer = useViewer();
   const query = viewer.address.searchParams.get('q') ?? '';
@@ -343,14 +343,14 @@ export function LiveChips({ frame }: { frame: Frame }) {
   );
 }
 
-/** A row of chips. A single column has little room, so active chips come first, both visually and in the tab order. */
+/** A row of chips. In a narrow column, active chips come first, both visually and in the tab order. */
 function Strip({ children }: { children: ComponentChildren }) {
   const isNarrow = useOneColumn();
   const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
   const isOn = ({ props }: VNode<object>): boolean => 'isOn' in props && props.isOn === true;
   const [on, off] = [chips.filter(isOn), chips.filter((chip) => !isOn(chip))];
-  // A chip would lose the focus by moving, and one that disappears passes it to the first chip. Focus on the body is
-  // left alone, since moving it would force a layout.
+  // Restores the focus to a chip that has moved, or passes it from a removed chip to the first one. A focused body is
+  // skipped, since moving the focus would force a layout.
   const { activeElement: held, body } = document;
   useLayoutEffect(() => {
     if (held === body || document.activeElement !== body) return;
@@ -405,7 +405,7 @@ interface ChipMenuProps {
   readonly children: (close: () => void) => ComponentChildren;
 }
 
-/** A chip that opens a menu. The browser closes it on Escape or a click elsewhere. */
+/** A chip that opens a menu. The browser closes the menu on Escape or a click elsewhere. */
 function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
   const chip = useRef<HTMLSpanElement>(null);
   const menu = useRef<HTMLDivElement>(null);
@@ -419,7 +419,7 @@ function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
     const open = menu.current;
     if (!isOpen || open === null) return;
     enter(open);
-    // Some menus load their code, and therefore their rows, only now.
+    // Some menus load their code, and so their rows, only when they are first opened.
     const later = new MutationObserver(() => enter(open));
     later.observe(open, { childList: true, subtree: true });
     return () => later.disconnect();
@@ -459,7 +459,7 @@ function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
   );
 }
 
-/** Focuses the chosen or first row, so that the menu gets the arrow keys. A field in the menu keeps the focus. */
+/** Focuses the selected or first row, so that arrow keys reach the menu. A field that has the focus keeps it. */
 function enter(menu: HTMLElement): void {
   if (menu.contains(document.activeElement)) return;
   const row =

@@ -3,8 +3,8 @@ import { counted } from '../../core/text.ts';
 import type { Page } from '../pages/page.ts';
 
 /**
- * Moves the focus when its element is no longer shown: to an opened message, or to the message's row once it is closed.
- * Focus on a visible element is left alone.
+ * Moves the focus when the focused element disappears: to the opened message, or back to its row once it is closed. A
+ * visible element keeps the focus.
  */
 export function useFocusReturn(page: Page): void {
   const message = page.kind === 'mail' || page.kind === 'message' ? page.message : null;
@@ -25,14 +25,14 @@ function closeOverlays(): void {
   for (const toggle of open) toggle.checked = false;
 }
 
-/** Closes the drawer after one of its links has been followed, and focuses the page. */
+/** Closes the drawer after a click on one of its links, and focuses the page. */
 export function leaveDrawer(): void {
   if (document.querySelector('#drawer:checked') === null) return;
   closeOverlays();
   document.getElementById('results')?.focus({ preventScroll: true });
 }
 
-/** Focuses the results, and again until the response has arrived, because it may replace them. */
+/** Focuses the results on every frame until the response arrives, because it may replace them. */
 export function focusResults(): void {
   document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of')?.focus();
   if (document.body.ariaBusy === 'true') requestAnimationFrame(focusResults);
@@ -52,7 +52,7 @@ function rowOf(id: string): HTMLElement | null {
   );
 }
 
-/** Parts of a page that F6 visits. The first visible match in each gets the focus. */
+/** Page regions that F6 cycles through. The first visible match in each gets the focus. */
 const REGIONS: readonly (readonly [part: string, focus: string])[] = [
   ['.searching', 'input'],
   ['.history-bar', '[role=slider], a, button'],
@@ -71,12 +71,12 @@ export function goToRegion(step: 1 | -1): boolean {
   const shown = REGIONS.flatMap(([part, focus]) => {
     const region = document.querySelector(part);
     if (region === null) return [];
-    // The timeline takes the focus itself.
+    // The timeline itself takes the focus.
     const within = region.matches(focus) ? [region] : [...region.querySelectorAll(focus)];
     const target = within.find(isShown);
     return target instanceof HTMLElement ? [{ region, target }] : [];
   });
-  // The timeline is inside the list's column, and comes after the list.
+  // The last match is the innermost: the timeline is inside the list's column, and listed after it.
   const here = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
   const next = here < 0 ? (step > 0 ? 0 : -1) : (here + step) % shown.length;
   const to = shown.at(next);
@@ -88,7 +88,7 @@ function isShown(element: Element): boolean {
   return element.checkVisibility({ visibilityProperty: true });
 }
 
-/** Returns the text for screen readers to announce; empty if there is none. */
+/** Returns the text that screen readers announce, or an empty string. */
 export function announcedResults(page: Page): string {
   if (page.kind !== 'mail') return '';
   const { frame, list } = page;

@@ -26,15 +26,15 @@ export function momentAt(share: number, { from, to }: TrackRange): number {
   return Math.round(from + clamp(share) * (to - from));
 }
 
-/** Returns when the column at a fraction of the track ends: everything that its bar counts has happened by then. */
+/** Returns the end of the column at a fraction of the track, by which all changes in its bar have happened. */
 export function momentAfter(share: number, changes: Changes): number {
   const { length } = changes.columns;
   return momentAt(Math.ceil(share * length) / length, changes);
 }
 
 /**
- * Returns columns as a path of rectangles, in a box one unit wide per column. Heights are square roots, so that one
- * busy day does not hide the others.
+ * Returns a path of rectangles, one unit of width per column. Heights are scaled by square root, so that a busy day
+ * does not dwarf the others.
  */
 export function columnPath(
   counts: readonly number[],
@@ -50,7 +50,7 @@ export function columnPath(
     .join('');
 }
 
-/** Rounds a moment to the second from which to search for the previous or next change. */
+/** Returns the second from which to search for the previous or next change. */
 function searchBound(moment: number, direction: 'previous' | 'next'): number {
   return direction === 'next' ? wholeSecond(moment) : Math.floor(moment / 1000) * 1000;
 }
@@ -172,7 +172,7 @@ interface Change {
 }
 
 const COLUMNS = 240;
-/** Idle time before the list and the sidebar follow. Milliseconds. */
+/** Idle milliseconds before the list and the sidebar follow. */
 const REST_MS = 120;
 
 export function LiveHistoryBar({ frame }: { frame: Frame }) {
@@ -202,7 +202,7 @@ export function LiveHistoryBar({ frame }: { frame: Frame }) {
     });
     return () => asking.abort();
   }, [viewer, consistency.commit]);
-  // The page shows a requested moment. If the user has since chosen another one, that one is still loading.
+  // Drops the pending moment once the page shows it, but keeps one that is still loading.
   useEffect(() => {
     const isNamed = (to: number): boolean =>
       asOfTermText(viewer.address.searchParams.get('q') ?? '') === withAsOf('', to);
@@ -213,7 +213,7 @@ export function LiveHistoryBar({ frame }: { frame: Frame }) {
   }, [past?.asOf, viewer]);
   const isNow = past === null && moving === null;
   const moment = moving ?? past?.asOf ?? opened.current;
-  // The moment last chosen with a key. It may not have been drawn yet.
+  // The latest chosen moment, which may not have been drawn yet.
   const at = useRef(moment);
   at.current = moment;
   // Waits `atRest` milliseconds for another move before sending the request.
@@ -222,7 +222,7 @@ export function LiveHistoryBar({ frame }: { frame: Frame }) {
     clearTimeout(rest.current);
     at.current = to;
     setMoving(isPast ? to : null);
-    // Only the first step gets a history entry.
+    // Only the first step into the past adds a history entry.
     const replace = past !== null;
     rest.current = window.setTimeout(() => {
       rest.current = undefined;
@@ -230,7 +230,7 @@ export function LiveHistoryBar({ frame }: { frame: Frame }) {
     }, atRest);
   };
   const steps = useRef(Promise.resolve());
-  // One at a time, since each step starts where the previous one ended.
+  // Steps run one at a time, since each starts where the previous one ended.
   const step = (direction: 'previous' | 'next'): void => {
     steps.current = steps.current.then(async () => {
       const than = searchBound(at.current, direction);

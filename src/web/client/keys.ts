@@ -1,6 +1,6 @@
 interface Binding<A> {
   readonly action: A;
-  /** `KeyboardEvent.key`, preceded by its modifiers. A space separates the keys of a sequence. */
+  /** Values of `KeyboardEvent.key`, prefixed with modifiers. Spaces separate the keys of a sequence. */
   readonly keys: readonly string[];
   readonly label: string;
 }
@@ -69,7 +69,7 @@ export type KeyAction = (typeof KEY_MAP)[number]['bindings'][number]['action'];
 export type KeyPress = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
 export interface KeyContext {
-  /** First key of an unfinished sequence, such as `g`; empty if there is none. */
+  /** First key of a pending sequence, such as `g`; otherwise empty. */
   readonly prefix: string;
   readonly inField: boolean;
   /** Whether single letters and punctuation marks are shortcuts. */
@@ -122,7 +122,7 @@ const SHOWN: Readonly<Record<string, string>> = {
   Escape: 'Esc',
 };
 
-/** Returns the key caps to show in the map of keys: `Ctrl` and `K` for `Ctrl+k`. */
+/** Returns the key caps shown in the keyboard map: `Ctrl` and `K` for `Ctrl+k`. */
 export function keyCaps(keys: string): readonly string[] {
   const isHeld = keys.includes('+') && keys !== '+';
   return keys

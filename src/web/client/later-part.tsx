@@ -9,17 +9,17 @@ type LaterCode = typeof import('./later.tsx');
 
 let loaded: LaterCode | undefined;
 
-/** Loads code that is not in the first script. Rejects if the server is unreachable or has been updated. */
+/** Loads the code left out of the initial script. Rejects if the server is unreachable or has been updated. */
 async function loadCode(): Promise<void> {
   loaded ??= await import('./later.tsx');
 }
 
-/** Loads code and styles for a message or the attachments page. Rejects as `loadCode` does. */
+/** Loads code and styles for a message or the attachments page. Rejects like `loadCode`. */
 export async function loadPane(): Promise<void> {
   await Promise.all([loadCode(), addLaterStyles()]);
 }
 
-/** Loads what a page needs. Rejects as `loadCode` does. */
+/** Loads the code and styles that a page needs. Rejects like `loadCode`. */
 export async function loadLater(page: Page): Promise<void> {
   const { kind } = page;
   if (kind !== 'still' && (kind !== 'mail' || page.message !== null)) await loadPane();
@@ -42,8 +42,8 @@ async function addLaterStyles(): Promise<void> {
 }
 
 /**
- * Returns a component from the code outside the first script. The code is loaded when the component is first shown, and
- * nothing is rendered until it arrives. A failed load is retried the next time the component is shown.
+ * Returns a component whose code loads when it is first shown. Nothing is rendered until the code arrives. A failed
+ * load is retried the next time the component is shown.
  */
 export function laterPart<Props extends object>(
   pick: (code: LaterCode) => ComponentType<Props>,
@@ -66,13 +66,13 @@ export function laterPart<Props extends object>(
 
 let content: Element | null = null;
 
-/** Saves content that only the server renders, before the frame around it is rendered again. */
+/** Saves server-rendered content before the frame around it is rendered again. */
 export function keepContent(root: Element): void {
   content = root.querySelector('main > .page');
   for (const time of content?.querySelectorAll('time') ?? []) inOwnZone(time);
 }
 
-/** Converts a `Moment`, `Clock` or `Ago` to the browser's zone. */
+/** Converts a `Moment`, `Clock` or `Ago` to the browser's time zone. */
 function inOwnZone(time: HTMLTimeElement): void {
   const ms = Date.parse(time.dateTime);
   const clock = time.querySelector('.clock');
@@ -105,7 +105,7 @@ export function LiveLater({ page }: { page: LaterPage }) {
     case 'files':
       return <FilesPage page={page} />;
     default:
-      // The script gets a `StillKind` instead.
+      // These pages reach the script as a `StillKind`.
       return null;
   }
 }
@@ -118,7 +118,7 @@ function Kept() {
   return <div ref={place} class="kept" />;
 }
 
-/** Delay before new results are announced. Milliseconds. */
+/** Milliseconds before new results are announced. */
 const REST_MS = 500;
 
 /** The only live region: it announces results and errors once the user stops typing. */

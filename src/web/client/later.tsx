@@ -49,7 +49,7 @@ export function LiveConversation({ message }: ConversationProps) {
       asked.current.delete(id);
     }
   };
-  // Other matching messages follow one by one, so that the opened message does not wait for them.
+  // Unfolds other matching messages one by one, so that they do not delay the opened message.
   useEffect(() => {
     let isShown = true;
     const unfoldFound = async (): Promise<void> => {
@@ -77,12 +77,12 @@ export function LiveConversation({ message }: ConversationProps) {
   return <Thread message={message} open={open} toggle={toggle} />;
 }
 
-/** Waits for the next frame, by which time the element that had the focus is gone. */
+/** Moves the focus in the next frame, when the previously focused element is gone. */
 function focusSoon(find: () => HTMLElement | null): void {
   requestAnimationFrame(() => find()?.focus({ preventScroll: true }));
 }
 
-/** If there are more folders than this, a field is shown to narrow the list. */
+/** Number of folders above which a filter field is shown. */
 const MANY = 12;
 
 export function FolderMenu({
@@ -92,7 +92,7 @@ export function FolderMenu({
 }: {
   tree: FolderTree;
   chosen: Term | undefined;
-  /** Takes the query of the sidebar link. */
+  /** Called with the query of the folder's sidebar link. */
   choose: (entry: string) => void;
 }) {
   const [wanted, setWanted] = useState('');
@@ -133,7 +133,7 @@ export function PeopleMenu({ choose }: { choose: (text: string | null) => void }
   const [rows, setRows] = useState<readonly CompletionRow[]>([]);
   const asking = useRef(new LatestTask()).current;
   useEffect(() => {
-    // Quoted if it has spaces, as if typed.
+    // Quoted if it contains spaces, as a user would type it.
     const text = wanted === '' ? 'from:' : filterText('from', wanted);
     asking.run(async (signal) => {
       const found = await fetchCompletions({ text, caret: text.length }, signal);
@@ -290,10 +290,10 @@ export function SaveBox() {
   }, []);
   const end = (): void => {
     viewer.setSaving(false);
-    // The query box returns in the next frame.
+    // The query box reappears in the next frame.
     requestAnimationFrame(() => document.getElementById('query')?.focus());
   };
-  // Takes precedence over the page's own step back.
+  // Overrides the page's handler for going back.
   useKeys({ back: end });
   const send = async (path: string, fields: Readonly<Record<string, string>>): Promise<boolean> => {
     try {
@@ -374,7 +374,7 @@ export function SaveBox() {
                 class="btn quiet"
                 onClick={() => {
                   void send('/api/saved/forget', { name: search.name });
-                  // The focused button disappears with its row.
+                  // The focused button is removed with its row.
                   field.current?.focus();
                 }}
               >

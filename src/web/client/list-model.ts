@@ -4,14 +4,14 @@ import type { ListProps } from '../pages/mail-page.tsx';
 import type { RowsAnswer } from './viewer.ts';
 
 const PAGE_ROWS = 100;
-/** Number of rows that is enough to fill the view. */
+/** Enough rows to fill the view. */
 const GLANCE_ROWS = 40;
-/** Maximum requests for a page if each runs out of time before it finds a row. */
+/** Maximum attempts to load a page if each one times out before it finds a row. */
 const TRIES = 20;
 
 export type Place =
   | { readonly kind: 'first' | 'last' }
-  /** `from` is an id or a cursor from an answer. */
+  /** `from` is a message id, or a cursor from a response. */
   | { readonly kind: 'after' | 'before' | 'at'; readonly from: string }
   /** Milliseconds since the epoch. */
   | { readonly kind: 'time'; readonly time: number };
@@ -22,7 +22,7 @@ export type ListQuery = Pick<ListProps, 'query' | 'sort'>;
 type Position = Readonly<Record<'before' | 'all', HitCount>>;
 type TimelineAnswer = (ListTimeline & { readonly problem: null }) | { readonly problem: object };
 
-/** Resolves to undefined if there is no response. The viewer reports this. */
+/** Resolves to undefined if the request failed, which the viewer reports. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
 
 export class RowSource {
@@ -31,7 +31,7 @@ export class RowSource {
     private readonly ask: Ask,
   ) {}
 
-  /** @param isGlance whether a few rows are enough @returns undefined if there is no response */
+  /** @param isGlance true if a viewful of rows is enough @returns undefined if the request failed */
   async page(place: Place, signal: AbortSignal, isGlance = false): Promise<ListPage | undefined> {
     const { sort } = this.of;
     const limit = isGlance ? GLANCE_ROWS : PAGE_ROWS;
@@ -50,7 +50,7 @@ export class RowSource {
     return found ?? undefined;
   }
 
-  /** @returns null if the list is empty, undefined if there is no response */
+  /** @returns null if the list is empty; undefined if the request failed */
   async newest(signal: AbortSignal): Promise<string | null | undefined> {
     const answer = await this.#rows('newest', { kind: 'first' }, 1, signal);
     return answer && (answer.hits[0]?.line.id ?? null);
@@ -106,17 +106,17 @@ function otherSort(sort: ListSort): ListSort {
   return sort === 'newest' ? 'oldest' : 'newest';
 }
 
-/** Maximum rows in memory. Rows farther from the view are fetched again. */
+/** Maximum rows in memory. Rows farther from the view are fetched again when needed. */
 export const MAX_KEPT = 1_200;
 
 export interface RowPage<T> {
   readonly rows: readonly T[];
-  /** Cursors; null if there is no such page. */
+  /** Cursors for the adjacent pages; null at the ends of the list. */
   readonly previous: string | null;
   readonly next: string | null;
 }
 
-/** A range of rows without gaps. It grows at both ends and drops the rows farthest from the view. */
+/** A contiguous range of rows. It grows at both ends, and drops the rows farthest from the view. */
 export class RowCache<T extends { readonly line: { readonly id: string } }> {
   #rows: T[];
   #low = 0;
@@ -216,7 +216,7 @@ export interface RowRange {
 
 interface Edges {
   readonly start: number | null;
-  /** Number after the last row. */
+  /** Number after the last row; null while unknown. */
   readonly end: number | null;
 }
 
@@ -224,9 +224,9 @@ interface Edges {
 export const MAX_ROWS = 60;
 /** Maximum rows in the scroller on each side of its anchor. */
 export const REACH = 2_000;
-/** Browsers limit elements to 17 to 33 million pixels. */
+/** Maximum height of the scroller in pixels. Browsers limit elements to between 17 and 33 million. */
 export const MAX_PIXELS = 8_000_000;
-/** If fewer rows remain before an end of the scroller and the list continues beyond it, it is centred once at rest. */
+/** The scroller is centred again at rest if fewer rows remain at one end and the list continues beyond it. */
 const NEAR = REACH / 2;
 /** Rows rendered before and after the visible ones. */
 const SPARE = 6;
@@ -292,7 +292,7 @@ function within(range: RowRange, { low, high }: RowRange): RowRange {
   return { low: from, high: Math.min(Math.max(range.high, from), high) };
 }
 
-/** Rows are fetched when they are this close to the view. */
+/** Rows this close to the view are fetched in advance. */
 const AHEAD = 100;
 
 interface Sought {
@@ -311,13 +311,13 @@ export class ListModel {
   readonly #growing = new Set<'after' | 'before'>();
   #wanted: Sought | undefined;
   #isSeeking = false;
-  /** True while another position is about to follow. Rows around the view are not fetched then. */
+  /** True while another seek is about to follow, so that rows around the view are not fetched. */
   #isGlance = false;
   #listeners = new Set<() => void>();
-  /** While this timer runs, another query may follow, so only rows in view are fetched. */
+  /** While this timer runs, only rows in view are fetched, because another query may follow. */
   #rest: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param restMs milliseconds before rows out of view are fetched */
+  /** @param restMs delay in milliseconds before rows outside the view are fetched */
   constructor(
     private readonly source: Pick<RowSource, 'page' | 'position'>,
     seed: ListPage,
@@ -339,7 +339,7 @@ export class ListModel {
     return () => this.#listeners.delete(changed);
   }
 
-  /** Changes when rows are renumbered. `top` is then the first row to show. */
+  /** Changes whenever rows are renumbered; `top` is then the first row to show. */
   get epoch(): number {
     return this.#epoch;
   }
@@ -372,7 +372,7 @@ export class ListModel {
     return this.#cache.find(id);
   }
 
-  /** Returns how many rows come before one; null while unknown. */
+  /** Returns the number of rows before this one; null while unknown. */
   position(row: number): number | null {
     const { start } = this.edges;
     return start === null ? null : row - start;
@@ -408,9 +408,9 @@ export class ListModel {
   }
 
   /**
-   * Shows the list from another place. If several are requested in the meantime, only the last one is shown.
+   * Shows the list from another place. If several calls overlap, only the last one takes effect.
    *
-   * @param isGlance whether another place is about to follow, as while the timeline is dragged
+   * @param isGlance true if another seek is about to follow, for example while the timeline is dragged
    */
   async seek(place: Place, isGlance = false): Promise<void> {
     this.#wanted = { place, isGlance };
@@ -524,7 +524,7 @@ export interface TimeRange {
   readonly bottom: number;
 }
 
-/** Publishes the times in view on every frame of a scroll, while the components render only at rest. */
+/** Publishes the visible time range on every scroll frame, although components render only at rest. */
 export class VisibleTimes {
   #now: TimeRange | null = null;
   readonly #listeners = new Set<(stretch: TimeRange) => void>();

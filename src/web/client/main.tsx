@@ -29,7 +29,7 @@ import {
   type ViewerState,
 } from './viewer.ts';
 
-/** How often the archive's state is refreshed, since a sync run that finds nothing makes no commit. Milliseconds. */
+/** Milliseconds between refreshes of the archive's state, because a sync run that finds nothing makes no commit. */
 const STATE_MS = 60_000;
 
 const OpenBand = laterPart((code) => code.OpenBand);
@@ -105,7 +105,7 @@ function ProblemStrip({ lost }: Pick<ViewerState, 'lost'>) {
   );
 }
 
-/** How long a button shows that copying succeeded. Milliseconds. */
+/** Milliseconds for which a button confirms that copying succeeded. */
 const CONFIRMED_MS = 2_000;
 
 function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
@@ -140,7 +140,7 @@ function takeOver(root: HTMLElement, page: Page): void {
   document.addEventListener('click', storeFolding);
   document.addEventListener('submit', (event) => sendInPlace(event, viewer));
   listenToKeys();
-  // If the server does not show a picture, the text behind it appears instead.
+  // If the server refuses a picture, the text behind it shows through.
   document.addEventListener('error', hidePicture, { capture: true });
   // The server's page remains until the script can render the same content.
   void loadLater(page).then(() => {
@@ -195,12 +195,12 @@ function sendInPlace(event: SubmitEvent, viewer: Viewer): void {
   viewer.go(to.href);
 }
 
-/** Minimum time between reports, since a first sync commits every few seconds. Milliseconds. */
+/** Minimum milliseconds between reports, because a first sync commits every few seconds. */
 const PAUSE_MS = 2_000;
-/** Delay before a refused stream is reopened. Milliseconds. */
+/** Milliseconds before a refused stream is reopened. */
 const REFUSED_MS = 30_000;
 
-/** Follows new commits, only while the window is visible, since browsers allow few connections per server. */
+/** Follows new commits while the window is visible, because browsers allow few connections per server. */
 class ArchiveEvents {
   #source: EventSource | undefined;
   #retry: number | undefined;

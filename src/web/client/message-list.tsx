@@ -52,7 +52,7 @@ function rowElement(id: string): string {
   return `row-${id.slice(0, 16)}`;
 }
 
-/** Rendered again only if one of its properties changes. */
+/** Renders again only if a property changes. */
 class ListRow extends Component<ListRowProps> {
   override shouldComponentUpdate(next: ListRowProps): boolean {
     const names = Object.keys(next) as (keyof ListRowProps)[];
@@ -89,7 +89,7 @@ class ListRow extends Component<ListRowProps> {
 }
 
 interface RowsViewProps {
-  /** Set while the view exists, since a component receives `ref` as a plain property. */
+  /** Points to the view while it is mounted. Replaces `ref`, which components receive as a plain property. */
   readonly handle: { current: RowsView | null };
   readonly model: ListModel;
   readonly density: Density;
@@ -98,18 +98,18 @@ interface RowsViewProps {
   readonly hrefOf: (id: string) => string;
   readonly onOpen: (id: string) => void;
   readonly onKey: (event: KeyboardEvent) => void;
-  /** Called on every frame of a scroll. */
+  /** Called on every scroll frame. */
   readonly onShown: (visible: RowRange) => void;
   readonly onRest: (visible: RowRange) => void;
 }
 
-/** Scrolling is considered finished after this long without movement. Milliseconds. */
+/** Milliseconds without movement after which scrolling is considered finished. */
 const ROWS_REST_MS = 300;
 const NONE: RowRange = { low: 0, high: 0 };
 
 /**
- * Shows the visible rows of a list, whatever its length. While scrolling, the position is read once per frame. Sizes
- * come from an observer, so that nothing else forces a layout.
+ * Renders only the visible rows of a list of any length. The scroll position is read once per frame, and sizes come
+ * from an observer, so that nothing else forces a layout.
  */
 class RowsView extends Component<RowsViewProps> {
   readonly #scroller = createRef<HTMLDivElement>();
@@ -125,7 +125,7 @@ class RowsView extends Component<RowsViewProps> {
   #height = 0;
   #rowHeight = 54;
   #wantedHeight = 54;
-  /** State that the position refers to: new row numbers or another row height change the position. */
+  /** Row numbers and row height on which the scroll position is based. */
   #epoch = -1;
   #low = 0;
   #mustScroll = true;
@@ -287,7 +287,7 @@ class RowsView extends Component<RowsViewProps> {
     }, ROWS_REST_MS);
   }
 
-  /** Reports rows at rest once, as soon as they are loaded. */
+  /** Reports the rows at rest once, as soon as they have loaded. */
   #reportRest(): void {
     const { model, onRest } = this.props;
     if (!this.#isResting || model.at(this.#visible.low) === undefined) return;
@@ -331,10 +331,10 @@ class RowsView extends Component<RowsViewProps> {
   };
 }
 
-/** Messages that have arrived since a list was loaded; with `isMore`, at least that many. */
+/** Number of messages that have arrived since a list was loaded; with `isMore`, at least that many. */
 type NewMail = Awaited<ReturnType<RowSource['newerThan']>>;
 
-/** While a key is held down, a message opens only after this pause. Milliseconds. */
+/** While a key is held down, milliseconds before a message opens. */
 const KEY_REST_MS = 120;
 
 /** Opens the messages of a list. The reading pane follows a selection made with the keyboard. */
@@ -345,7 +345,7 @@ class FollowingPane {
 
   constructor(private readonly viewer: Viewer) {}
 
-  /** Whether a message was opened here, rather than by a link or the browser's history. */
+  /** Reports whether this pane opened the message, rather than a link or the browser's history. */
   hasOpened(id: string): boolean {
     return this.#opened === id;
   }
@@ -356,9 +356,9 @@ class FollowingPane {
     this.viewer.go(address, { replace: replaces });
   }
 
-  /** @param isOpen whether another message is open, which this one replaces in the history */
+  /** @param isOpen true if another message is open, whose history entry this one replaces */
   follow(id: string, address: string, isOpen: boolean): void {
-    // In one column, only an explicit key opens a message.
+    // In one column, messages open only on an explicit key press.
     if (!isOpen && matchMedia(ONE_COLUMN).matches) return;
     const now = performance.now();
     const isFast = now - this.#moved < KEY_REST_MS;
@@ -375,7 +375,7 @@ class FollowingPane {
     }, KEY_REST_MS);
   }
 
-  /** The address without the list's top row, which changes while scrolling. */
+  /** Returns the address without the list's top row, which changes during scrolling. */
   #place(): string {
     const place = new URL(this.viewer.address);
     place.searchParams.delete('at');
@@ -384,9 +384,9 @@ class FollowingPane {
 }
 
 /**
- * Returns the mail that arrived after a list was made; null if there is none.
+ * Returns the mail that has arrived since a list was loaded; null if there is none.
  *
- * @param newest the list's newest message, null if it was empty; undefined if it must be looked up
+ * @param newest the list's newest message; null if the list was empty, undefined if it must be looked up
  * @param news number of updates reported by the server
  */
 function useNewMail(source: RowSource, newest: string | null | undefined, news: number): NewMail {
@@ -403,7 +403,7 @@ function useNewMail(source: RowSource, newest: string | null | undefined, news: 
       if (!asking.signal.aborted) known.current = found;
     });
     return () => asking.abort();
-    // Not again for later updates.
+    // Later updates must not repeat the lookup.
   }, [source]);
   useEffect(() => {
     const { current } = known;
@@ -426,12 +426,12 @@ export function MessageList(props: ListProps) {
   const viewer = useViewer();
   const { page, busy, news } = useViewerState();
   const { hits } = list;
-  // Each response creates a list. A query with an error has none, so the last good list and its query are kept.
+  // Each response creates a list. An invalid query has none, so the last valid list is kept with its query.
   const listed = useMemo(() => createList(props, viewer), [hits]);
   const { of, source, model, stretch } = listed;
   const view = useRef<RowsView>(null);
   const [selected, setSelected] = useState<string | null>(null);
-  // Keys arrive faster than renders.
+  // Key presses can arrive faster than renders.
   const cursor = useRef<string | null>(null);
   const [density, setDensity] = useState(() => preferred('density'));
   const [, setRested] = useState<RowRange | null>(null);
@@ -485,7 +485,7 @@ export function MessageList(props: ListProps) {
     setRested(visible);
     const first = model.at(visible.low);
     const { searchParams } = viewer.address;
-    // Another query or order may be current by now, with its own start.
+    // The query or order may have changed by now.
     if (!isCurrentList(viewer, of) || first === undefined) return;
     const isTop = model.position(visible.low) === 0;
     const place = isTop ? null : first.line.id.slice(0, ID_DIGITS);
@@ -528,7 +528,7 @@ export function MessageList(props: ListProps) {
   const seekBars = (bars: number): void => {
     const time = stretch.now?.top;
     if (scale === null || time === undefined) return;
-    // The next key selects among the rows that are then in view.
+    // The next key press starts from the rows then in view.
     cursor.current = null;
     const to = stepBars(scale, time, bars);
     if (to !== null) void model.seek({ kind: 'time', time: to });
@@ -573,7 +573,7 @@ export function MessageList(props: ListProps) {
     event.stopPropagation();
   };
 
-  // A list that starts in the middle may still have rows before its start.
+  // A list that starts in the middle may have earlier rows.
   const isNone = list.all?.complete === true && list.all.count === 0;
   const isNothing = hits.length === 0 && (listed.at === null || isNone);
 
@@ -636,7 +636,7 @@ export function MessageList(props: ListProps) {
   );
 }
 
-/** Delay before rows out of view are fetched, since another key of a query may follow. Milliseconds. */
+/** Milliseconds before rows outside the view are fetched, because another key press may change the query. */
 const REST_MS = 150;
 
 function createList({ list, query, sort, after }: ListProps, viewer: Viewer) {

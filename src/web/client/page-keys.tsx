@@ -12,7 +12,7 @@ import { ask, backStep, useViewer, type Viewer } from './viewer.ts';
 /** A handler that returns false passes the key on to parts registered earlier. */
 type KeyHandlers = Partial<Record<KeyAction, () => unknown>>;
 
-/** After this time the first key of a sequence is dropped. Milliseconds. */
+/** Milliseconds after which the first key of a sequence is dropped. */
 const SEQUENCE_MS = 1_500;
 
 const handlerStack: { current: KeyHandlers }[] = [];
@@ -88,7 +88,7 @@ function hasOpenDialog(): boolean {
 const KeyMap = laterPart((code) => code.KeyMap);
 const MAP = '#keys';
 
-/** Keys that work on every page. Parts shown later take precedence. */
+/** Handles keys that work on every page. Parts shown later take precedence. */
 export function PageKeys({ page }: { page: Page }) {
   const viewer = useViewer();
   const [isMap, setMap] = useState(location.hash === MAP);
@@ -141,7 +141,7 @@ function press(does: 'save' | 'export'): boolean {
   return button !== null;
 }
 
-/** The id in the address. The page may still show the previous message. */
+/** Returns the message id in the address. The page may still show the previous message. */
 function openId({ address: { pathname, searchParams } }: Viewer): string | null {
   return /^\/m\/([0-9a-f]+)$/.exec(pathname)?.[1] ?? searchParams.get('m');
 }
@@ -179,7 +179,7 @@ function openWide(viewer: Viewer): boolean {
   return true;
 }
 
-/** Goes back one step: from overlays, then the message, the query, the past. */
+/** Goes back one step: closes an overlay, a message or a query, or leaves the past. Returns false at the first step. */
 function goBack(viewer: Viewer): boolean {
   const over = document.querySelector<HTMLInputElement>('input.toggle:checked');
   if (over !== null) {

@@ -3,7 +3,7 @@ import { THEME_COOKIE, themeCookie } from '../pages/theme.ts';
 
 /**
  * Preferences stored in the browser: theme, density, letter keys, and folded mailboxes. Mailboxes are stored by
- * position, because their names belong to the archive. The theme is in a cookie, so that the server can apply it to the
+ * position, because their names are archive content. The theme is in a cookie, so that the server can apply it to the
  * document.
  */
 const LETTERS = 'letters';
@@ -34,7 +34,7 @@ export function writePreference<N extends keyof Choices>(name: N, value: Choices
   dispatchEvent(new Event('mailkeep-preference'));
 }
 
-/** Whether single letters are shortcuts, which users must be able to turn off (WCAG 2.1.4). */
+/** Returns whether single letters are shortcuts, which users must be able to turn off (WCAG 2.1.4). */
 export function lettersEnabled(): boolean {
   return read(LETTERS) !== 'off';
 }
@@ -43,7 +43,7 @@ export function setLetterKeys(on: boolean): void {
   write(LETTERS, on ? null : 'off');
 }
 
-/** Null if the user has never changed it. */
+/** Returns null if the user has never folded or unfolded the mailbox. */
 export function isUnfolded(mailbox: string): boolean | null {
   const stored = read(`mailbox-${mailbox}`);
   return stored === null ? null : stored === 'open';
@@ -56,7 +56,7 @@ export function storeFolding({ target }: Event): void {
   write(`mailbox-${details.dataset.fold}`, details.open ? 'closed' : 'open');
 }
 
-/** If storage is disabled, a choice lasts as long as the page. */
+/** Choices made while storage is disabled. They last as long as the page. */
 const kept = new Map<string, string | null>();
 
 function read(name: string): string | null {

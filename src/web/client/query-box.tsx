@@ -26,7 +26,7 @@ export function insertCompletion({ text }: Typed, { from, to, insert }: Completi
   return { text: before + blank + behind, caret: before.length + 1 };
 }
 
-/** Returns the rest of a completion, to show after the caret; empty if it does not continue the typed text. */
+/** Returns the part of a completion to show after the caret; empty if it does not continue the typed text. */
 export function completionRest({ text, caret }: Typed, row: CompletionRow | undefined): string {
   // There is no room for it before other text.
   if (row === undefined || caret !== text.length || row.to !== text.length) return '';
@@ -39,7 +39,7 @@ export function completionRest({ text, caret }: Typed, row: CompletionRow | unde
 
 type Rows = readonly CompletionRow[];
 
-/** `isCurrent` is false while the rows belong to earlier text; `active` is set by the arrow keys, -1 if none is. */
+/** `isCurrent` is false while the rows belong to earlier text. `active` is the row chosen with arrow keys, or -1. */
 function useCompletions({ text, caret }: Typed) {
   const [answer, setAnswer] = useState<{ readonly asked: Typed; readonly rows: Rows } | null>(null);
   const [active, setActive] = useState(-1);
@@ -74,7 +74,7 @@ export async function fetchCompletions(
   signal?: AbortSignal,
 ): Promise<Rows> {
   const { operator, typed, from, to } = typedWord(text, caret);
-  // Operators are completed locally: most keys type words, while the server is busy finding rows.
+  // Operators are completed locally, because they are looked up on most keys while the server is finding rows.
   if (operator === null && !typed.startsWith('@'))
     return operatorRows(typed)
       .slice(0, MAX_ROWS)
@@ -140,7 +140,7 @@ interface Highlight extends Span {
   readonly wrong: boolean;
 }
 
-/** Splits a query into parts that each have a single colour. */
+/** Splits a query into parts of a single colour each. */
 export function highlightQuery(query: string, wrong: Span | null): Highlight[] {
   const edges = new Set([0, query.length]);
   const tinted = tokenize(query).tokens.filter((token) => tokenTint(token) !== 'text');
@@ -179,7 +179,7 @@ interface HighlightProps {
   readonly field: RefObject<HTMLInputElement | null>;
 }
 
-/** The coloured query, behind a plain field with transparent text. */
+/** The query in colour, behind a plain field with transparent text. */
 function HighlightedQuery({ text, wrong, ghost, field }: HighlightProps) {
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
@@ -228,7 +228,7 @@ export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here
   );
 }
 
-/** Caret position in the query box that was just replaced because another kind of page opened. */
+/** Caret position in a query box that was replaced because another kind of page opened. */
 let left: number | null = null;
 
 function Box({ frame, here }: { frame: Frame; here: Here }) {
@@ -239,12 +239,12 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
   const field = useRef<HTMLInputElement>(null);
   const { rows, isCurrent, active, choose, isOpen, open, close } = useCompletions(typed);
   const path = here === 'files' ? '/files' : '/mail';
-  // Links, filters and the browser's history also change the query, which shows before the answer arrives.
+  // Links, filters and the browser's history also change the query, which is shown before the response arrives.
   useLayoutEffect(() => {
     const text = viewer.address.searchParams.get('q') ?? '';
     setTyped((now) => (now.text === text ? now : { text, caret: text.length }));
   }, [inAddress, viewer]);
-  // Typing continues if the first key opened another kind of page.
+  // Restores the caret if the first key opened another kind of page.
   useLayoutEffect(() => {
     const input = field.current;
     if (left !== null && input !== null) {
@@ -306,7 +306,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
           event.preventDefault();
           close();
           viewer.type(typed.text, path);
-          // Letters become shortcuts, and an on-screen keyboard closes.
+          // Leaves the field, so that letters are shortcuts and an on-screen keyboard closes.
           if (!isWrong) focusResults();
         }}
       >

@@ -98,7 +98,7 @@ export function timelineLabels({ slots, unit }: TimelineScale, room: number) {
     let above = '';
     for (const [slot, { from, to, bar, later }] of slots.entries()) {
       if (bar === null && later === 0) continue;
-      // The middle, since a week belongs to the month with most of its days.
+      // The midpoint decides, since a week belongs to the month with most of its days.
       const text = textOf(new Date((from + to) / 2));
       if (text !== above && isFree(slot)) labels.push({ text, slot, isYear: level === 0 });
       above = text;
@@ -137,13 +137,13 @@ interface TimelineProps {
   /** Number of rows before the first one in view; null if unknown. */
   readonly position: number | null;
   readonly size: number | null;
-  /** `isGlance`: another moment is about to follow. */
+  /** `isGlance`: another seek is about to follow. */
   readonly onSeek: (time: number, isGlance: boolean) => void;
   readonly onStep: (bars: number) => void;
   readonly onEnd: (end: 'first' | 'last') => void;
 }
 
-/** Delay before the rows follow a drag. Milliseconds. */
+/** Milliseconds before the rows follow a drag. */
 const FOLLOW_MS = 60;
 const WORD_PX = 15;
 const BRACKET_PX = 8;
@@ -336,7 +336,7 @@ function Bars({ scale, height }: { scale: TimelineScale; height: number }) {
   }, [scale, height]);
 }
 
-/** Delay before a timeline is requested, which the server may take long to compute. Milliseconds. */
+/** Milliseconds before a timeline is requested, because the server may take long to compute one. */
 const REST_MS = 150;
 
 /** Returns the timeline of a list, or the previous one while it loads; null if there is none. */

@@ -9,8 +9,8 @@ import type { QueryProblem } from '../understood-query.ts';
 type Task = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Runs one task at a time. If several arrive in the meantime, only the last one runs next. Responses therefore never
- * arrive out of order, and outdated tasks are skipped.
+ * Runs one task at a time, and keeps only the latest waiting one. Responses therefore never arrive out of order, and
+ * outdated tasks are skipped.
  */
 export class LatestTask {
   #current: AbortController | undefined;
@@ -37,7 +37,7 @@ export class LatestTask {
     try {
       for (let task = this.#take(); task !== undefined; task = this.#take()) {
         await task(current.signal);
-        // A later call of `run` works on the waiting task.
+        // After an abort, a later call to `run` takes the waiting task.
         if (current.signal.aborted) return;
       }
     } finally {
@@ -52,7 +52,7 @@ export class LatestTask {
   }
 }
 
-/** What to load when the address changes. `close` loads nothing. */
+/** Data to load when the address changes. `close` loads nothing. */
 type Step = 'page' | 'list' | 'message' | 'close';
 
 /** Paths that the script shows without loading a document. */
@@ -78,7 +78,7 @@ function listParameters(address: URL): string {
   return parameters.toString();
 }
 
-/** The server answered with an error, or cannot be reached. */
+/** Thrown if the server answers with an error or cannot be reached. */
 export class RequestRefused extends Error {
   override readonly name = 'Refused';
 
@@ -123,13 +123,13 @@ async function fetchData<T>(address: string, options: RequestInit): Promise<T> {
   return data;
 }
 
-/** When the server became unreachable, and when to retry. Milliseconds since the epoch. */
+/** Times of the lost connection and of the next attempt. Milliseconds since the epoch. */
 interface Lost {
   readonly since: number;
   readonly retryAt: number;
 }
 
-/** An unreachable server is retried after 1, 2, 4, … seconds, at most this. */
+/** Maximum wait before an unreachable server is retried. Waits start at one second and double. */
 const MAX_WAIT_MS = 30_000;
 
 export interface ViewerState {
@@ -137,9 +137,9 @@ export interface ViewerState {
   readonly busy: boolean;
   readonly lost: Lost | null;
   readonly failed: boolean;
-  /** The history bar is open while the page shows the present. */
+  /** True if the history bar is open while the page shows the present. */
   readonly isTimeOpen: boolean;
-  /** The query box asks for the name of a saved search. */
+  /** True while the query box asks for the name of a saved search. */
   readonly isSaving: boolean;
   /** Number of updates that the server has reported. */
   readonly news: number;
@@ -156,18 +156,18 @@ interface LaterCode {
 }
 
 const TYPED_ROWS = 20;
-/** A typed query gets its own history entry after this pause. Milliseconds. */
+/** Milliseconds of pause after which a typed query gets its own history entry. */
 const PAUSE_MS = 1_000;
-/** Results are counted after this pause, since counting delays the next rows. Milliseconds. */
+/** Milliseconds of pause before results are counted, because counting delays the next rows. */
 const REST_MS = 150;
 const KEPT = ['sort', 'type'];
 
-/** Shows the page for the current address, and navigates. The address alone determines what is shown. */
+/** Shows the page for the current address, and navigates. The address alone determines the page. */
 export class Viewer {
   #shown: ViewerState;
   #address: URL;
   readonly #listeners = new Set<() => void>();
-  /** Aborts requests for an address that is no longer current. */
+  /** Aborts requests for an outdated address. */
   #asking = new AbortController();
   /** Aborts requests for the message, which may change while the list loads. */
   #opening = new AbortController();
@@ -175,7 +175,7 @@ export class Viewer {
   readonly #typing = new LatestTask();
   #pause: number | undefined;
   #rest: number | undefined;
-  /** Failed tries since the server was last reached. */
+  /** Failed attempts since the server was last reached. */
   #failed = 0;
   #retryTimer: number | undefined;
   #hasHeard = false;
@@ -191,7 +191,7 @@ export class Viewer {
     addEventListener('popstate', () => {
       this.#endPause();
       const to = new URL(location.href);
-      // The hash only opens the map of keys over the page.
+      // The hash only opens the keyboard map over the page.
       if (withoutHash(to) !== withoutHash(this.#address)) this.#show(to);
     });
   }
@@ -527,7 +527,7 @@ export function useViewerState(): ViewerState {
   return viewer.shown;
 }
 
-/** Steps back from a message to its list, from a query to all mail, or from the past to now. */
+/** Returns the address one step back: from a message to its list, from a query to all mail, from the past to now. */
 export function backStep(address: URL): string | null {
   const query = address.searchParams.get('q') ?? '';
   if (address.pathname.startsWith('/m/')) return mailAddress(address, query);

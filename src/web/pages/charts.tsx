@@ -37,7 +37,7 @@ export function percent(share: number): string {
   return `${Number((Math.min(1, Math.max(0, share)) * 100).toFixed(3))}%`;
 }
 
-/** Chooses the bars that get a label: at most `most` of `count`, evenly spaced, including the last. */
+/** Chooses which bars get a label: at most `most` of `count`, evenly spaced and including the last. */
 export function labelPositions(count: number, most: number): number[] {
   if (count <= 0) return [];
   const step = Math.max(1, Math.ceil(count / most));
@@ -65,8 +65,8 @@ interface Framed {
 type PlotProps = Framed & { readonly marks: readonly Mark[] };
 
 /**
- * A chart's frame. The plot grows with the window while text keeps its size: its content is placed at fractions of the
- * width, and paths go into `Stretched`. Screen readers skip it, since a table next to it shows the same numbers.
+ * A chart's frame. The plot grows with the window while text keeps its size, so content is placed at fractions of the
+ * width and paths go into `Stretched`. Screen readers skip it, because a table next to it shows the same numbers.
  */
 function Plot({ height, marks, labels, children, ...more }: RenderableProps<PlotProps>) {
   // To a tenth of a pixel.
@@ -127,7 +127,7 @@ interface Linked {
   readonly href: string | null;
 }
 
-/** A shape with a link. It is not in the tab order, since the table contains the same links. */
+/** A shape with a link. It is excluded from the tab order, because the table contains the same links. */
 function BarLink({ href, title, children }: RenderableProps<Linked>) {
   const content = (
     <>
@@ -201,7 +201,7 @@ interface FigureProps {
   readonly children: ComponentChildren;
 }
 
-/** A chart with its name, key, summary, and the same numbers as a table. */
+/** A chart with its name, key, summary, and a table of its numbers. */
 export function Figure({ name, wide, keys = [], note, remark, table, id, children }: FigureProps) {
   return (
     <section class={`panel c${wide}`} aria-label={name} id={id}>
@@ -417,7 +417,7 @@ interface Stack extends Framed {
   readonly layers: readonly {
     readonly name: string;
     readonly fill: string;
-    /** At the left edge, and at the end of each column. */
+    /** Values at the left edge and at the end of each column. */
     readonly values: readonly number[];
   }[];
   readonly columns: readonly Linked[];
@@ -458,7 +458,7 @@ export function StackedArea({ height, layers, columns, labels }: Stack) {
 export interface Line {
   readonly name: string;
   readonly class: string;
-  /** Ascending fractions of the width, with their values. */
+  /** Values at ascending fractions of the width. */
   readonly points: readonly (readonly [at: number, value: number])[];
 }
 
@@ -467,7 +467,7 @@ interface LinesProps extends Framed {
   readonly lines: readonly Line[];
 }
 
-/** Lines with their names at the end. A line starts late if earlier values are unknown. */
+/** Lines labelled at their right end. A line starts later if earlier values are unknown. */
 export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
   const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
   const axis = createAxis(most, 4, false);
@@ -508,7 +508,7 @@ export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
   );
 }
 
-/** Pixels between two names, and between two lines with a name between them. */
+/** Minimum pixels between names, and between lines that have a name between them. */
 const NAME = 14;
 const BETWEEN = 18;
 
@@ -591,7 +591,7 @@ export function Heat({ rows, columns, counts, titleOf }: HeatProps) {
   );
 }
 
-/** Returns an opacity at which even small values differ visibly from zero. */
+/** Returns an opacity that keeps even small values visibly different from zero. */
 function shade(share: number): number {
   return share === 0 ? 0.05 : Math.round((0.16 + 0.84 * share ** 0.8) * 100) / 100;
 }
@@ -655,7 +655,7 @@ const AGES: readonly (readonly [age: number, text: string])[] = [
 ];
 const PLACES = 64;
 const RADIUS = 4;
-/** Pixels between two dots of a pile. */
+/** Pixels between neighbouring dots in a pile. */
 const STEP = 2 * RADIUS + 3;
 
 interface AgeDotsProps {
@@ -668,7 +668,7 @@ interface AgeDotsProps {
   readonly limit: { readonly age: number; readonly text: string };
 }
 
-/** Dots by age on a logarithmic scale, piled up where they share an age, with a line at the limit. */
+/** Dots on a logarithmic age scale, piled up where ages coincide, with a line at the limit. */
 export function AgeDots({ height, dots, limit }: AgeDotsProps) {
   const oldest = Math.max(limit.age, ...dots.map(({ age }) => age ?? 0));
   // Leaves room on the right for folders that were never compared.
@@ -718,7 +718,7 @@ export function AgeDots({ height, dots, limit }: AgeDotsProps) {
   );
 }
 
-/** Piles dots up at their places. A dot that does not fit goes to the nearest pile with room. */
+/** Piles up dots at their positions. A dot that does not fit goes to the nearest pile with room. */
 function pileUp(
   wanted: readonly number[],
   most: number,

@@ -42,7 +42,7 @@ export const NO_TEXT: Readonly<Record<NoTextReason, string>> = {
 /** Types whose subtype is also the usual file extension. */
 const CALLED_SO = /\/(pdf|zip|jpeg|png|gif|webp|bmp|csv|html)$/;
 
-/** Returns a short label for a type of attachment; empty if neither type nor name reveals it. */
+/** Returns a short label for an attachment's type; empty if neither its type nor its name reveals one. */
 export function typeLabel(type: string, filename: string | null): string {
   if (type === 'message/rfc822') return 'EML';
   if (type === 'text/calendar') return 'ICS';
@@ -53,7 +53,7 @@ export function shownName(filename: string | null): string {
   return plainLine(filename ?? '') || '(no name)';
 }
 
-/** Returns a file extension in capitals; empty if it has no short, plain one. */
+/** Returns a file extension in capitals; empty unless it is short and plain. */
 export function extension(filename: string | null): string {
   const [, end = ''] = /\.([A-Za-z0-9]{1,5})$/.exec(plainLine(filename ?? '')) ?? [];
   return end.toUpperCase();
@@ -300,7 +300,7 @@ export function Text({ pieces, folded }: { pieces: OpenMessage['text']; folded: 
 
 /** Summarises a conversation: `6 messages of 4 people, 30 Sep 2026 – 20 Nov 2026, in 2 mailboxes`. */
 export function conversationText(hits: readonly SearchHit[], isCut: boolean): string {
-  // A mailing list sends mail from one address under the names of its members.
+  // A mailing list sends mail from one address under its members' names.
   const people = new Set(
     hits.flatMap(({ line: { from } }) =>
       from === null ? [] : [`${from.name} ${from.address}`.toLowerCase()],
@@ -346,7 +346,7 @@ export interface ConversationProps {
 
 interface ThreadProps extends ConversationProps {
   readonly open: ReadonlyMap<string, OpenMessage>;
-  /** Folds or unfolds a message in place; null if there is no script. */
+  /** Folds or unfolds a message in place; null without a script. */
   readonly toggle: ((id: string) => void) | null;
 }
 
@@ -359,7 +359,7 @@ export function initiallyOpen(message: MessageContent): ReadonlyMap<string, Open
   return new Map([message, ...others].map((open) => [open.id, open]));
 }
 
-/** In a longer run of folded messages, one line replaces the inner ones. */
+/** In longer runs of folded messages, a single line replaces the inner ones. */
 const FOLDED = 3;
 
 export function Thread({ message, open, toggle }: ThreadProps) {
@@ -519,7 +519,7 @@ function Message({ hit, open, message, fold }: MessageProps) {
 
 type Line = SearchHit['line'];
 
-/** States between which two checks the service deleted a message, and how long after its arrival. */
+/** Shows the two checks between which the service deleted a message, and how long after its arrival. */
 export function DeletedNote({ line, open }: { line: Line; open: OpenMessage }) {
   const { endedAt, date } = line;
   const { damage, lastSeen } = open;
@@ -538,7 +538,7 @@ export function DeletedNote({ line, open }: { line: Line; open: OpenMessage }) {
   );
 }
 
-/** @param seen when the last check still found the message; null if unknown. Milliseconds since the epoch, both */
+/** Times are milliseconds since the epoch. @param seen last check that still found the message; null if unknown */
 export function DeletedWhen({ found, seen }: { found: number; seen: number | null }) {
   return seen === null ? (
     <>

@@ -567,7 +567,7 @@ const BRICKS: Readonly<Record<ProofState, string>> = {
   open: 'still written to',
   damaged: 'damaged',
 };
-/** More bricks could not be told apart. */
+/** Maximum bricks that can still be told apart. */
 const MAX_BRICKS = 600;
 
 function VerificationPanel({ data, zone }: PanelProps<'verification'>) {

@@ -5,7 +5,7 @@ import { clockText, consistencyText, dayText } from '../../core/text.ts';
 import type { FolderSums } from '../../core/types.ts';
 import { pageAddress } from '../query-text.ts';
 
-/** Drawn with a stroke of 1.4 units in a square of 16. */
+/** Drawn with a 1.4-unit stroke in a 16-unit square. */
 const PATHS = {
   mail: 'M2 4.7c0-.7.5-1.2 1.2-1.2h9.6c.7 0 1.2.5 1.2 1.2v6.6c0 .7-.5 1.2-1.2 1.2H3.2c-.7 0-1.2-.5-1.2-1.2zM2.5 4.5 8 8.8l5.5-4.3',
   clip: 'M13 7.2 8 12.2a3 3 0 0 1-4.3-4.3l5.4-5.3a2 2 0 0 1 2.8 2.8L6.7 10.6a1 1 0 0 1-1.4-1.4L10 4.7',
@@ -41,7 +41,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** Screen readers skip icons, since a word with the same meaning is next to each. */
+/** Hidden from screen readers, because a word with the same meaning is next to each icon. */
 export function Icon({ name, ...more }: { name: IconName; class?: string }) {
   return (
     <svg class={`i ${more.class ?? ''}`.trim()} viewBox="0 0 16 16" aria-hidden="true">
@@ -113,7 +113,7 @@ export function Fact({ name, children }: RenderableProps<{ name: string }>) {
   );
 }
 
-/** A link is omitted if it has no address. */
+/** Links without an address are omitted. */
 type PageLink = readonly [href: string | null, text: ComponentChildren, rel?: 'prev' | 'next'];
 
 interface PageNavProps {
@@ -165,11 +165,11 @@ interface TableProps<T> {
   readonly note?: ComponentChildren;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
-  /** On a narrow window, each cell shows the name of its column. */
+  /** In a narrow window, each cell shows its column's name. */
   readonly labelled?: boolean;
 }
 
-/** A table whose cells are stacked on a narrow window. */
+/** A table whose cells are stacked in a narrow window. */
 export function TablePanel<T>({ title, note, columns, rows, labelled = true }: TableProps<T>) {
   return (
     <section class="panel">
@@ -259,7 +259,7 @@ export interface Match {
   readonly end: number;
 }
 
-/** Marks the matches in a text. @param current start of the match that a search in the text has reached */
+/** Marks the matches in a text. @param current start of the match that a search within the text has reached */
 export function markedParts(text: string, matches: readonly Match[], current?: number | null) {
   const parts: (string | VNode)[] = [];
   let at = 0;

@@ -15,7 +15,7 @@ const LANE_NAMES: Readonly<Record<Lane, string>> = {
 
 /** Size of a lane before it is stretched to the width of the page. */
 const [WIDTH, HEIGHT] = [1_440, 24];
-/** Keeps even a one-second run visible. */
+/** Minimum width, so that even a one-second run is visible. */
 const NARROWEST = 2;
 const HOURS = [0, 3, 6, 9, 12, 15, 18, 21, 24];
 
@@ -74,7 +74,7 @@ function RunLanes({ lanes, until, recent, isCut }: RunPages) {
 }
 
 function Bar({ mark: { from, to, isChanged, isFailed }, lane }: { mark: Mark; lane: Lane }) {
-  // Only these lanes have a mark every few minutes, with or without a change.
+  // Only these lanes have a mark every few minutes, whether or not anything changed.
   const isOften = lane === 'new' || lane === 'hint';
   const isHigh = isChanged || !isOften;
   const narrowest = isOften ? NARROWEST : 2 * NARROWEST;
@@ -112,7 +112,7 @@ const KINDS: Readonly<Record<string, string>> = {
   index: 'text, sealing',
 };
 
-/** Results for kinds of runs that do not count messages. */
+/** Results of runs that do not count messages, by kind. */
 const RESULTS: Readonly<Record<string, string>> = {
   index: 'attachments read, log sealed',
   copy: 'brought up to date',
@@ -124,7 +124,7 @@ export function durationText({ startedAt, endedAt }: StoredRun): string {
   return span(Math.max(0, endedAt - startedAt));
 }
 
-/** A 0 is shown as blank unless the run is a sync run. */
+/** Formats a count. Zero is blank except in a sync run. */
 function number({ messages, kind }: StoredRun, of: number) {
   const isPass = messages === null && !Object.hasOwn(RESULTS, kind);
   return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);

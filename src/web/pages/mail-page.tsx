@@ -49,7 +49,7 @@ export function rowClasses(hit: ListHit): string {
   return `row${isUnread(hit.line) ? ' unread' : ''}${deletionTime(hit) === null ? '' : ' ended'}`;
 }
 
-/** Returns when the service deleted a message, even if after the moment that is shown. Milliseconds since the epoch. */
+/** Returns when the service deleted a message, even after the moment shown. Milliseconds since the epoch. */
 function deletionTime({ line, since }: ListHit): number | null {
   if (line.endedAt !== null) return Date.parse(line.endedAt);
   return since?.kind === 'deleted' ? since.at : null;
@@ -181,7 +181,7 @@ interface ListHeadProps extends Pick<ListProps, 'query' | 'sort'> {
 
 export function ListHead({ list, query, sort, live }: ListHeadProps) {
   const other = sort === 'newest' ? 'oldest' : undefined;
-  // With a script, the same link is next to the filters, except on a narrow window.
+  // With a script, the same link is next to the filters, except in a narrow window.
   const exported = live
     ? { class: 'btn quiet narrow-only' }
     : { class: 'btn quiet', 'data-act': 'export' };
@@ -339,7 +339,7 @@ function SilentStrip({ state: { silentSince, provenAt } }: { state: ArchiveState
   );
 }
 
-/** Progress of the first sync, above the list or, while the list is empty, in its place. */
+/** Shows the first sync's progress above the list, or in its place while the list is empty. */
 export function FirstSyncNote({ first }: { first: FirstSync }) {
   const { mailboxes, folders, done, messages } = first;
   const far = (

@@ -217,7 +217,7 @@ function Remote({ remote }: Pick<ContentOf<'html'>, 'remote'>) {
   );
 }
 
-/** A header of one MiB can contain a hundred thousand fields. */
+/** Maximum header fields to show. A header of one MiB can contain a hundred thousand. */
 const MAX_FIELDS = 1_000;
 
 function Headers({ fields, hops }: ContentOf<'headers'>) {
@@ -323,8 +323,8 @@ const EVENTS: Readonly<Record<string, string>> = {
 /**
  * Returns the history of a message as a timeline, oldest first.
  *
- * @param lastSeen when the message was last seen in places where it was later found gone
- * @param received when the service received it, in milliseconds since the epoch; may be null
+ * @param lastSeen when the message was last seen in folders that later lost it
+ * @param received when the service received it, in milliseconds since the epoch; null if unknown
  * @param asOf the moment that the page shows; null for now
  */
 export function historySteps(
@@ -425,7 +425,7 @@ function Step({ step, message }: { step: HistoryStep; message: MessageContent })
         {ms === null ? (
           'unknown'
         ) : commit === null ? (
-          // Before its commit, the archive did not know the message.
+          // The archive did not know the message before its commit.
           <Moment ms={ms} />
         ) : (
           <a class="link" href={thenAddress(message, ms)} title="As it was at this moment">

@@ -14,7 +14,7 @@ export type View = (typeof VIEWS)[number];
 
 export const MAX_OF_THREAD = 200;
 
-/** Maximum messages to unfold because the query finds them, in addition to the opened one. */
+/** Maximum matching messages to unfold in addition to the opened one. */
 export const MAX_UNFOLDED = 3;
 
 export interface OpenMessage {
@@ -26,7 +26,7 @@ export interface OpenMessage {
   readonly texts: readonly Pick<AttachmentTextState, 'number' | 'status' | 'reason'>[];
   readonly notes: readonly AttachmentNote[];
   readonly commit: number | null;
-  /** For each folder where the message was later missing: when it was last seen there. */
+  /** Last sighting in each folder that later lost the message. */
   readonly lastSeen: readonly LastSeen[];
 }
 
@@ -37,7 +37,7 @@ export interface Near {
 }
 
 export type ViewContent =
-  /** The query also finds `others`, so they are unfolded as well. */
+  /** The query also matches `others`, so they are unfolded as well. */
   | { readonly view: 'thread'; readonly others: readonly OpenMessage[] }
   | { readonly view: 'plain' }
   | { readonly view: 'html'; readonly remote: RemoteImages | null; readonly isReadable: boolean }
@@ -50,11 +50,11 @@ export type ViewContent =
   | {
       readonly view: 'history';
       readonly lines: readonly HistoryLine[];
-      /** The moment of the query, in milliseconds since the epoch. */
+      /** The query's moment, in milliseconds since the epoch; null for now. */
       readonly asOf: number | null;
     };
 
-/** Whether a message is shown next to a list or over the full width, which decides where its links lead. */
+/** Layout of a message, next to a list or at full width. It determines where the message's links lead. */
 export interface MessagePlace {
   readonly page: 'mail' | 'message';
   readonly query: string;
@@ -73,7 +73,7 @@ export interface MessageContent extends OpenMessage {
   readonly place: MessagePlace;
   readonly conversation: Conversation;
   readonly content: ViewContent;
-  /** Empty unless the message is shown over the full width. */
+  /** Empty unless the message is shown at full width. */
   readonly near: readonly Near[];
   readonly dataDir: string;
 }
@@ -111,7 +111,7 @@ export function listAddress({ query, sort, after }: MessagePlace): string {
   return pageAddress('/mail', { q: query, sort, after });
 }
 
-/** The HTML of a message may only open links, in windows without these restrictions. */
+/** Lets a message's HTML do nothing but open links, in windows without these restrictions. */
 export const FRAME_SANDBOX = 'allow-popups allow-popups-to-escape-sandbox';
 
 export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 'size'> {
@@ -121,7 +121,7 @@ export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 
 
 interface AttachedFile extends AttachmentLine, SavedFile {}
 
-/** Limits for attachments that are saved as one file: their number and bytes. */
+/** Maximum number and total bytes of attachments saved as one file. */
 export const MAX_FILES = 500;
 export const MAX_TOGETHER = 500_000_000;
 
@@ -144,14 +144,14 @@ export function totalBytes(files: readonly Pick<SavedFile, 'size'>[]): number {
 export interface Conversation {
   readonly all: readonly SearchHit[];
   readonly at: number;
-  /** Ids of other messages with a match in their text or attachments. */
+  /** Ids of other messages that match in their text or attachments. */
   readonly found: readonly string[];
 }
 
 /** Source bytes per page. */
 export const WINDOW_BYTES = 256 * 1024;
 
-/** Part of a source, decoded as UTF-8. `from`, `length` and the total `size` are bytes. */
+/** Part of a source, decoded as UTF-8. `from`, `length` and the total `size` are in bytes. */
 export interface SourceText {
   readonly from: number;
   readonly length: number;

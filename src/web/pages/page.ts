@@ -22,7 +22,7 @@ export interface Frame {
   readonly problem: QueryProblem | null;
   readonly tree: FolderTree;
   readonly consistency: ServiceSum;
-  /** Sums as of the moment of `asof:`; null for now. */
+  /** Sums at the moment of `asof:`; null for now. */
   readonly past: PastSum | null;
   readonly issues: number;
   readonly state: ArchiveState;
@@ -71,7 +71,7 @@ export type Page = { readonly frame: Frame } & (
       /** Null for an invalid query. */
       readonly offer: ExportOffer | null;
       readonly format: DownloadFormat;
-      /** Code for why the last attempt was refused. */
+      /** Code of the last refusal; null if there was none. */
       readonly refused: string | null;
     }
   | {
@@ -111,13 +111,13 @@ export interface CopyProps {
   readonly text: string;
   readonly label: string;
   readonly icon: IconName;
-  /** The text is a path on this server, which is copied as a full address. */
+  /** True if the text is a path on this server, which is copied as a full address. */
   readonly isAddress?: boolean;
   /** Shows only the icon. */
   readonly isBrief?: boolean;
 }
 
-/** Components that do more with a script. */
+/** Components that a script replaces with more capable ones. */
 export interface PageParts {
   readonly QueryBox: ComponentType<{ readonly frame: Frame; readonly here: Here }>;
   readonly Chips: ComponentType<{ readonly frame: Frame }>;
@@ -130,7 +130,7 @@ export interface PageParts {
   /** Renders nothing if there is no script. */
   readonly Copy: ComponentType<CopyProps>;
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
-  /** Whether the user has unfolded a mailbox of the sidebar; null if the user has never changed it. */
+  /** Returns whether the user has unfolded a sidebar mailbox; null if they have never changed it. */
   readonly isUnfolded: (mailbox: string) => boolean | null;
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
   readonly Message: ComponentType<MessageContent>;

@@ -103,7 +103,7 @@ const FAILURES = {
 } as const;
 
 type Plain = Pick<DocumentProps, 'assets'>;
-/** `token` proves that a form comes from a page of this server. */
+/** `token` proves that a form comes from one of this server's pages. */
 type WithForm = Plain & { readonly token: string };
 
 export function FailurePage({ assets, kind }: Plain & { kind: keyof typeof FAILURES }) {
@@ -235,7 +235,7 @@ function browserName(agent: string): string {
 interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'> {
   readonly id: string;
   readonly isThis: boolean;
-  /** Addresses of the mailboxes that the session is limited to; null if it is not limited. */
+  /** Addresses of the mailboxes that the session is limited to; null for all mailboxes. */
   readonly mailboxes: readonly string[] | null;
 }
 
@@ -300,7 +300,7 @@ const PREFERENCES = [
   ],
 ] as const;
 
-/** Preferences stored in this browser. A script shows the form, since it needs one. */
+/** Form for the preferences stored in this browser. A script reveals it, because it needs one. */
 function Preferences() {
   return (
     <form id="preferences" class="preferences" hidden>
@@ -392,9 +392,9 @@ export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
 }
 
 /**
- * The parser waits for styles in the body, but not for those in the head. The browser therefore paints the bar as soon
- * as it has the styles of the head, before it parses the rest. It also never lays out the rest without styles, as it
- * would otherwise do if an event reached the window first.
+ * Blocks the parser until its styles arrive, which styles in the head do not do. The browser therefore paints the bar
+ * as soon as the head's styles have loaded, and never lays out the rest without styles, even if an event reaches the
+ * window first.
  */
 function WaitingLink({ assets }: Plain) {
   return <link rel="stylesheet" href={assets.address('without-script.css')} />;

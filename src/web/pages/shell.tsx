@@ -16,7 +16,7 @@ const TARGETS: readonly (readonly [here: Here, path: string, label: string, icon
 
 type SideProps = Pick<Frame, 'tree' | 'query' | 'issues'> & { readonly here: Here };
 
-/** If there are more mailboxes, only the first is unfolded by default. */
+/** If there are more mailboxes than this, only the first is unfolded by default. */
 const MAX_UNFOLDED = 3;
 
 function Side({ tree, query, here, issues }: SideProps) {
@@ -382,7 +382,7 @@ const AGO = [
   [365, 'a year ago'],
 ] as const;
 
-/** The history bar. If there is no script, it moves in steps of a day. */
+/** The history bar. Without a script, it moves in steps of a day. */
 export function HistoryBar({ frame }: { frame: Frame }) {
   const { past, query, state } = frame;
   const then = (moment: number | null): string =>
