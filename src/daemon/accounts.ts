@@ -10,9 +10,9 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 
-/** Delays before retrying a refused token: long enough not to get blocked. A changed file is noticed immediately. */
+/** Delays before retrying a refused token, long enough not to get blocked. A changed file is noticed immediately. */
 const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
-/** Delays before retrying after the network was lost; it is usually back soon. */
+/** Delays before retrying a lost network, which usually returns soon. */
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
 interface Waiting {
@@ -20,14 +20,14 @@ interface Waiting {
   readonly tries: number;
 }
 
-/** Returns the failure, if any, that ended a sync for the whole account. Such a failure names no mailbox. */
+/** Returns the failure that ended a sync for its whole account, if any. Such a failure names no mailbox. */
 export function accountFailure(result: SyncResult): AccountFailure | undefined {
   return result.failures.find(({ mailbox }) => mailbox === null);
 }
 
 /**
- * Returns how long to wait after a failure. The delay doubles, and up to half of it is random (`random` is from 0 to
- * 1), so that many daemons do not all return at the same time.
+ * Returns how long to wait after a failure. The delay doubles each time, and up to half of it is random (`random` is
+ * from 0 to 1), so that many daemons do not retry at the same time.
  */
 function waitAfter(
   failure: Pick<AccountFailure, 'code' | 'family'>,
@@ -45,7 +45,7 @@ function waitAfter(
   return { trouble: { state, code: failure.code, since, retryAt }, tries };
 }
 
-/** Returns true for a disk error that may be temporary, except one after which the log's end may not be durable. */
+/** Reports whether a disk error may be temporary. Excludes errors after which the log's end may not be durable. */
 export function isTemporaryDiskError(error: unknown): error is MailkeepError {
   return (
     error instanceof MailkeepError &&
@@ -56,7 +56,7 @@ export function isTemporaryDiskError(error: unknown): error is MailkeepError {
   );
 }
 
-/** Returns an error that ended a sync for the whole archive as a failure. Omits the details of internal errors. */
+/** Converts an error that ended a sync for the whole archive to a failure. Omits the details of internal errors. */
 export function archiveFailure(account: string, error: unknown): SyncFailure {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   return accountFailureResult(account, known);
@@ -72,11 +72,11 @@ interface Account {
   waiting: Waiting | undefined;
   tokenMark: string | null;
   probing: boolean;
-  /** Scheduled runs that have not finished. Until they do, further runs of the same kind are skipped. */
+  /** Unfinished scheduled runs. Until they finish, further runs of the same kind are skipped. */
   readonly open: Set<RunKind>;
   mailboxes: readonly WatchedMailbox[];
   round: Round | undefined;
-  /** Milliseconds from the start of one round to the start of the next, which is the actual freshness. */
+  /** Milliseconds between the starts of the last two rounds, which is the actual freshness. */
   everyMs: number | undefined;
   owesSweep: boolean;
 }
@@ -119,7 +119,7 @@ export class Accounts {
 
   failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
-    // Concurrent syncs fail after the first one, which must not be treated as another attempt.
+    // Other concurrent syncs then fail too, which must not be treated as further attempts.
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
     account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;
@@ -135,7 +135,9 @@ export class Accounts {
     this.observer({ event: 'account-recovered', account: name, afterMs });
   }
 
-  /** Returns accounts to retry now: they are due, or their token has changed. Each is returned once until `probed`. */
+  /**
+   * Returns accounts that are due or whose token has changed, to be retried now. Each is returned once until `probed`.
+   */
   due(tokenMark: (account: string) => string | null): string[] {
     const now = this.clock.now();
     const names: string[] = [];
@@ -171,7 +173,7 @@ export class Accounts {
     return this.#accounts.get(name)?.waiting?.trouble ?? null;
   }
 
-  /** Starts a scheduled run. Returns false if the last one of its kind has not finished. */
+  /** Starts a scheduled run. Returns false if the previous run of its kind has not finished. */
   open(name: string, kind: RunKind): boolean {
     const account = this.#accounts.get(name);
     if (account === undefined || account.open.has(kind)) return false;
@@ -188,7 +190,7 @@ export class Accounts {
     if (account !== undefined) account.owesSweep = true;
   }
 
-  /** Returns true, once, if the account owes a full sync and is not waiting. */
+  /** Returns true once if the account owes a full sync and is not waiting. */
   settleSweep(name: string): boolean {
     const account = this.#accounts.get(name);
     if (account === undefined || account.waiting !== undefined) return false;

@@ -38,7 +38,7 @@ import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { copyReport, failureOf, taskReport } from './runs.ts';
 import { cronTimes } from './schedule.ts';
 
-/** Environment variables for child processes: no tokens or credentials, and not the service manager's socket. */
+/** Environment variables for child processes. Excludes tokens, credentials and the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
 const refused = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
@@ -55,7 +55,7 @@ interface ChildEnded {
   readonly error: { readonly code: string; readonly message: string } | undefined;
 }
 
-/** Runs one of this program's commands with `--json`, as a process with low priority. The signal terminates it. */
+/** Runs one of this program's commands with `--json` in a low-priority process, which the signal terminates. */
 async function runChild(
   { program, env, variables = [] }: ChildOptions,
   args: readonly string[],
@@ -94,7 +94,7 @@ function lowerPriority(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW);
   } catch (error) {
-    // The process has just exited, or the system does not allow this.
+    // The process has just exited, or the system does not permit a priority change.
     if (errnoOf(error) === undefined && !(error instanceof Error && 'info' in error)) throw error;
   }
 }
@@ -105,18 +105,18 @@ function lastJson(output: string): unknown {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** How many occurrences of a cron expression are compared to find the longest interval. */
+/** Occurrences of a cron expression that are compared to find the longest interval. */
 const COMPARED = 10;
-/** Delay after a failure. It doubles with each additional failure. */
+/** Delay after the first failure. Each further failure doubles it. */
 const FIRST_RETRY_MS = 60_000;
 const MAX_RETRY_MS = 3_600_000;
 const MAX_DOUBLINGS = 6;
 
 interface CopyTimes {
-  /** Returns the first time after `last`, milliseconds since the epoch. Null if there is none. */
+  /** Returns the first time after `last`, or null if there is none. Milliseconds since the epoch. */
   next(last: number): number | null;
   readonly longestMs: number;
-  /** True for an interval, which is skipped if there is nothing to do. Cron times always run. */
+  /** True for an interval, which is skipped if there is nothing to do. Cron schedules always run. */
   readonly isInterval: boolean;
 }
 
@@ -142,13 +142,13 @@ export function retryAfterMs(tries: number): number {
   return Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** doublings);
 }
 
-/** Returns when a copy is due, milliseconds since the epoch. Null if it never is. */
+/** Returns when a copy is due, in milliseconds since the epoch; null if it never is. */
 export function copyDueAt(
   times: CopyTimes,
   { made, failed, plan }: KnownCopy,
   now: number,
 ): number | null {
-  // A future time was recorded before the clock was set back.
+  // The clock has been set back since a future time was recorded.
   if (failed !== null) return Math.min(failed.at, now) + retryAfterMs(failed.tries);
   if (made !== null) return times.next(Math.min(made.at, now));
   return times.isInterval ? now : times.next(Math.min(plan?.since ?? now, now));
@@ -163,17 +163,17 @@ export function checkDueAt(
   return times.next(Math.min(checked?.fullAt ?? plan?.since ?? now, now));
 }
 
-/** Returns whether an up-to-date copy must run anyway, to extend locks that are past half their period. */
+/** Reports whether an up-to-date copy must run anyway, to extend locks that are past half their period. */
 export function needsLockExtension(lockDays: number | null, madeAt: number, now: number): boolean {
   return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
 }
 
-/** Timers fire late after a suspend, but never early, so the clock is checked this often. */
+/** Interval between clock checks, because timers fire late after a suspend, but never early. */
 const LOOK_MS = 30_000;
-/** Pause after a failure outside the copy, such as an unwritable state, or after a verification that could not run. */
+/** Pause after a failure outside the copy, such as an unwritable state, or after a verification that cannot run. */
 const PAUSE_MS = 3_600_000;
 
-/** Settings for S3, as described in docs/offsite.md. Only these child processes receive them. */
+/** Settings for S3, as described in docs/offsite.md. Only the child processes for copies receive them. */
 const VARIABLES = [
   'AWS_ACCESS_KEY_ID',
   'AWS_SECRET_ACCESS_KEY',
@@ -191,7 +191,7 @@ const VARIABLES = [
   'MAILKEEP_CONFIG',
 ];
 
-/** Fields read from `mailkeep copy --json`. Only an encrypted copy has an id. */
+/** Fields read from the output of `mailkeep copy --json`. Only encrypted copies have an id. */
 const copied = z.object({
   copyId: z.string().optional(),
   number: z.number(),
@@ -227,14 +227,14 @@ interface Planned {
   readonly copy: CopySettings;
   readonly times: CopyTimes;
   readonly full: CopyTimes | null;
-  /** The earliest time for another attempt after an unexpected failure. */
+  /** Earliest time for another attempt after an unexpected failure. */
   pausedUntil: number;
   checkPausedUntil: number;
 }
 
 /**
- * Updates and verifies copies on schedule and after syncs: one at a time, in a separate process, while syncs continue.
- * A failed copy is retried, and does not affect the others.
+ * Updates and verifies copies on schedule and after syncs, one at a time, in a separate process while syncs continue. A
+ * failed copy is retried, and does not affect the others.
  */
 export class ScheduledCopies {
   readonly #options: ScheduledCopiesOptions;
@@ -251,7 +251,7 @@ export class ScheduledCopies {
     this.#child = { program, env, variables: VARIABLES };
   }
 
-  /** Sets the copies from a configuration. A copy that is already running is allowed to finish. */
+  /** Applies the copies in a configuration. A copy that is already running is allowed to finish. */
   configure(copies: readonly CopySettings[], timezone: string): void {
     const { clock, state, onDropped } = this.#options;
     const now = clock.now();
@@ -335,7 +335,7 @@ export class ScheduledCopies {
   }
 
   async #copy(planned: Planned, signal: AbortSignal): Promise<void> {
-    // Moved to the end, so that a copy that is always due does not block the others.
+    // Moved to the end, so that a copy that is always due does not block the rest.
     this.#planned = [...this.#planned.filter((one) => one !== planned), planned];
     const { clock, state, dataDir, log, onRun } = this.#options;
     const { to, encrypt, keep, lockDays, limitRate, sample } = planned.copy;
@@ -401,7 +401,7 @@ export class ScheduledCopies {
     onRun(copyReport('copy-check', to, startedAt, at, failure));
   }
 
-  /** Returns an error if a readable copy's folder is missing: its disk is not mounted, so ours would fill up. */
+  /** Returns an error if a readable copy's folder is missing: its disk is not mounted, so the copy would fill ours. */
   #isGone(to: string): ChildEnded | undefined {
     const { made } = recallCopy(this.#options.state, to);
     const isFolder = made !== null && !made.encrypted;
@@ -418,7 +418,7 @@ export class ScheduledCopies {
   }
 }
 
-/** A pause that is longer than the maximum means that the clock was set back. */
+/** Reports whether a pause applies. One longer than the maximum means that the clock was set back. */
 function isPaused(until: number, now: number): boolean {
   return until > now && until <= now + PAUSE_MS;
 }
@@ -455,10 +455,10 @@ interface ChoreOptions {
 }
 
 /**
- * Returns the scheduled pruning task. It removes the same mail as `mailkeep prune --apply`, using the daemon's open
- * archive, with exclusive access. Failures are logged and reported, not thrown.
+ * Returns the scheduled pruning task. It removes the same mail as `mailkeep prune --apply`, but uses the daemon's open
+ * archive with exclusive access. Failures are logged and reported rather than thrown.
  *
- * @param retention returns the current settings, which a reload changes
+ * @param retention returns the current settings, which a reload can change
  */
 export function scheduledPruning(
   options: ChoreOptions & {
@@ -493,8 +493,8 @@ export function scheduledPruning(
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       failure = error;
-      // The next pruning, scheduled or manual, finishes one that is already decided. Only the error code is logged,
-      // because a hold's query may contain people's names.
+      // The next pruning, scheduled or manual, completes one that has been decided. Only the error code is logged,
+      // because a hold's query can contain people's names.
       const { code, family } = error;
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
@@ -541,16 +541,16 @@ const drilled = z
   })
   .transform(({ findings, ...numbers }) => ({ ...numbers, found: findings.length }));
 
-/** `messages` is the number of messages read, or undefined if the verification could not run. */
+/** `messages` is the number of messages read; undefined if the verification could not run. */
 interface Checked {
   readonly failure: MailkeepError | null;
   readonly messages?: number | undefined;
 }
 
 /**
- * Returns the scheduled verification task, which verifies the archive and then runs an export test. Verification takes
- * minutes of CPU and much memory while syncs continue, so both run in separate processes, which record their results.
- * Findings are logged and reported, never thrown.
+ * Returns the scheduled verification task, which verifies the archive and then runs an export test. Both take minutes
+ * of CPU and much memory while syncs continue, so they run in separate processes, which record their results. Findings
+ * are logged and reported rather than thrown.
  *
  * @param now milliseconds since the epoch
  */

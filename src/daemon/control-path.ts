@@ -6,7 +6,7 @@ import { isOwnSocket, isPrivateFolder, isValidSocketPath, privateFolder } from '
 import { daemonError } from './errors.ts';
 
 const SOCKET = 'control.sock';
-/** If the socket cannot be placed in the archive's folder, this file contains its path. */
+/** Contains the socket's path if the socket cannot be placed in the archive's folder. */
 const POINTER = 'control.path';
 const MAX_POINTER_BYTES = 4_096;
 
@@ -16,7 +16,7 @@ export interface ControlSocketPath {
 }
 
 /**
- * Prepares the location of an archive's control socket. The caller holds the archive's lock, so an existing socket is
+ * Prepares the location of an archive's control socket. The caller holds the archive's lock, so any existing socket is
  * stale.
  *
  * @throws daemon-socket-failed, daemon-socket-folder
@@ -49,8 +49,8 @@ export function controlSocketError(file: string, error: unknown): unknown {
 }
 
 /**
- * Returns an archive's control socket, or null if there is none. The archive may have been packed by someone else, so
- * the socket must belong to the user. Outside the archive, it must be in a private folder.
+ * Returns an archive's control socket, or null if there is none. The archive may have been packed by another user, so
+ * the socket must belong to this one. Outside the archive, it must be in a private folder.
  *
  * @throws daemon-socket-foreign
  */

@@ -26,7 +26,7 @@ import type { Daemon } from './daemon.ts';
 import { daemonError } from './errors.ts';
 import { type DaemonStatus, daemonStatus } from './ports.ts';
 
-/** Messages on the control socket. Both ends must be the same version of the program, which `version` checks. */
+/** Messages on the control socket. Both ends must run the same version of the program, which `version` checks. */
 const names = z.array(z.string().max(4096)).max(10_000);
 
 export const syncMessage = z.object({
@@ -55,19 +55,19 @@ export const answerLine = z.union([
 ]);
 type AnswerLine = z.output<typeof answerLine>;
 
-/** Returns an error as a line for the socket. Details of internal errors are kept in the daemon's log. */
+/** Converts an error to a line for the socket. The details of internal errors remain in the daemon's log. */
 function errorLine(error: unknown): AnswerLine {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   const { family, code, facts } = known;
   return { error: { family, code, facts } };
 }
 
-/** This is plenty, because requests contain only names. */
+/** Generous, because requests contain only names. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /**
  * Serves the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
- * owner may connect. If a client disconnects, its work continues.
+ * owner can connect. A client's work continues after it disconnects.
  *
  * @param link returns a sign-in link to the web interface, or null if it is not served
  */
@@ -173,7 +173,7 @@ async function sync(
           if (!response.destroyed && !response.writableNeedDrain) write({ progress });
         })
         .done.then((result) => ({ result }));
-  // Writing to a disconnected client is harmless, and the wait is over when the sync finishes.
+  // Writing to a disconnected client is harmless, and the wait ends with the sync.
   const line = await Promise.race([work.catch(errorLine), ended]);
   release();
   write(line);
@@ -196,11 +196,11 @@ async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T
 
 const STATUS_MS = 2_000;
 
-/** Lines may be long, because a sync result lists every folder. */
+/** Lines can be long, because a sync result lists every folder. */
 const LINE_BYTES = 64 * 1024 * 1024;
 const LF = 10;
 
-/** Nothing is listening on the socket, because the daemon was killed or is about to exit. */
+/** Error codes that mean nothing is listening, because the daemon was killed or is about to exit. */
 const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 /** Returns the daemon's status, or null if none responds. */
@@ -217,11 +217,11 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
 }
 
 /**
- * Requests a sync or a plan from the daemon. Aborting the signal disconnects, but the daemon continues.
+ * Requests a sync or a plan from the daemon. Aborting the signal disconnects the client, but does not stop the daemon.
  *
  * @returns null if no daemon responds
  * @throws the daemon's own errors; `daemon-stopped` if it has exited; `daemon-version` if it runs another version of
- * the program
+ *   the program
  */
 export async function askSync(
   socket: string,
@@ -282,7 +282,7 @@ export async function requestSync(socket: string, version: string): Promise<bool
   return true;
 }
 
-/** Returns whether a daemon of any version listens, even if it is too busy to respond within two seconds. */
+/** Reports whether a daemon of any version is listening, even one too busy to respond within two seconds. */
 export async function isListening(socket: string): Promise<boolean> {
   const signal = AbortSignal.timeout(STATUS_MS);
   const response = await ask(socket, 'GET', '/status', null, signal);
@@ -290,7 +290,7 @@ export async function isListening(socket: string): Promise<boolean> {
   return response !== null || signal.aborted;
 }
 
-/** @throws daemon-answer for a line of more than 64 MiB */
+/** @throws daemon-answer for a line longer than 64 MiB */
 async function* lines(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
   let pieces: Buffer[] = [];
   let size = 0;

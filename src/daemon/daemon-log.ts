@@ -9,10 +9,10 @@ import type { DaemonEvent } from './ports.ts';
 import type { ReceiverEvent } from './receiver.ts';
 import { lineOptions } from './runs.ts';
 
-/** The daemon's log: counts, codes, durations and resource ids, but no addresses, subjects, folders or secrets. */
+/** The daemon's log: counts, codes, durations and resource ids, but never addresses, subjects, folders or secrets. */
 export type DaemonLog = Readonly<ReturnType<typeof daemonLog>>;
 
-/** Opens the log on standard output: JSON Lines, or readable lines if `pretty`. */
+/** Opens the log on standard output, as JSON Lines or, with `pretty`, as readable lines. */
 export async function openDaemonLog(
   level: Settings['log']['level'],
   pretty: boolean,
@@ -34,8 +34,8 @@ export async function openDaemonLog(
 const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name', 'msg']);
 
 /**
- * Returns a log record as a readable line: the message and its facts, omitting zeros. Removes terminal control
- * characters, because facts may originate from the service.
+ * Formats a log record as a readable line of its message and facts, omitting zeros. Removes terminal control
+ * characters, because facts can originate from the service.
  */
 export function prettyLine(line: Readonly<Record<string, unknown>>): string {
   const facts = Object.entries(line).flatMap(([name, value]) => {
@@ -57,7 +57,7 @@ export function daemonLog(log: Logger) {
     },
     say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts: object = {}) =>
       log[level](facts, text),
-    /** Logs a failure that needs attention, by its code and without names. */
+    /** Logs the code of a failure that needs attention, without names. */
     fail: (level: 'error' | 'fatal', text: string, error: unknown) =>
       log[level](errorFacts(error), text),
     setLevel: (level: Settings['log']['level']) => {
@@ -161,7 +161,7 @@ function numbersOf(result: SyncResult) {
   };
 }
 
-/** Configuration errors are logged in full, because they name fields in a file and contain no secret values. */
+/** Configuration errors are logged in full, because they name fields in a file and contain no secrets. */
 function errorFacts(error: unknown): object {
   if (error instanceof MailkeepError) {
     const { code, family } = error;
@@ -170,7 +170,7 @@ function errorFacts(error: unknown): object {
     return { code, family, message, hint };
   }
   if (!(error instanceof Error)) return { code: 'bug', what: typeof error };
-  // A stack contains code positions. Its first line may quote mail.
+  // A stack contains code positions. Its first line can quote mail.
   const at = (error.stack ?? '')
     .split('\n')
     .filter((line) => /^\s+at /.test(line))
@@ -178,7 +178,7 @@ function errorFacts(error: unknown): object {
   return { code: 'bug', name: error.name, at };
 }
 
-/** Logs a webhook receiver's events. `count` gets `delivery` or the reason for refusal, and the number of requests. */
+/** Logs a webhook receiver's events. `count` receives `delivery` or the reason for refusal, and the request count. */
 export function logReceiverEvent(
   event: ReceiverEvent,
   log: Pick<DaemonLog, 'say' | 'fail'>,

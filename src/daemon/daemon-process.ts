@@ -30,7 +30,7 @@ import { SyncRuns, taskReport } from './runs.ts';
 import { recordStart, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
-/** A closing terminal sends SIGHUP before it disappears. How often, and how many times, to check whether it has. */
+/** Interval and number of checks for whether the terminal is gone, because it sends SIGHUP before it disappears. */
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
@@ -76,7 +76,7 @@ function watchTerminal(gone: () => void): void {
   timer.unref();
 }
 
-/** A tidying round shorter than this found nothing to do. */
+/** A tidying round shorter than this has found nothing to do. */
 const WORTH_NOTING_MS = 100;
 
 /** Records the daemon's runs in the archive's state, for the web interface. */
@@ -110,7 +110,7 @@ export class RunRecorder {
     this.#keep({ ...frame, ...EMPTY_COUNTS, ...counts, outcome, troubles });
   }
 
-  /** Records work done while idle: reading attachments and sealing segments. */
+  /** Records idle-time work: reading attachments and sealing segments. */
   onTidied(startedAt: number): void {
     const endedAt = this.now();
     if (endedAt - startedAt < WORTH_NOTING_MS) return;
@@ -134,8 +134,8 @@ export class RunRecorder {
 export type OnStop = (stop: () => unknown) => void;
 
 /**
- * Calls `act`, and afterwards stops everything that it started, in reverse order, even if it failed. A failing stop
- * does not prevent the others.
+ * Runs `act`, then stops everything that it started, in reverse order, even if it failed. A failing stop does not
+ * prevent the others.
  *
  * @throws the error of `act`, otherwise the first error of a stop
  */
@@ -151,7 +151,7 @@ export async function withCleanup<T>(act: (onStop: OnStop) => Promise<T>): Promi
   return result.value;
 }
 
-/** Reports damage found while sealing only once, although every round finds it. A round that finds none clears it. */
+/** Reports damage found while sealing. Every round finds it, so it is reported only once until a round finds none. */
 function watchSealing(options: {
   readonly now: () => number;
   readonly log: DaemonLog;
@@ -193,8 +193,8 @@ interface Parts {
 }
 
 /**
- * Runs `mailkeep daemon`, which keeps an archive up to date until the signal. If a startup step fails, everything
- * already started is stopped.
+ * Runs `mailkeep daemon`, which keeps an archive up to date until the signal aborts. If a startup step fails,
+ * everything already started is stopped.
  *
  * @throws archive-in-use if another daemon or a writing command has it open; cannot-listen
  */
@@ -312,7 +312,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   return code;
 }
 
-/** Reloads the configuration, one reload at a time. An invalid configuration changes nothing. */
+/** Reloads the configuration, one reload at a time. An invalid configuration is ignored. */
 function reloading(
   parts: Parts,
   daemon: Daemon,

@@ -20,10 +20,10 @@ import {
 import { Run, type SyncRunner } from './runs.ts';
 import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
 
-/** Delays between searches for an announced message that has not appeared. They add up to about a minute. */
+/** Delays between searches for an announced message that has not appeared, about a minute in total. */
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 
-/** Maximum awaited messages per mailbox. Notifications may be forged, so any beyond this only start a sync. */
+/** Maximum awaited messages per mailbox. Notifications can be forged, so any beyond this only start a sync. */
 const MAX_AWAITED = 1_000;
 
 function hintedMailbox(
@@ -51,8 +51,8 @@ export class AwaitedMessages {
   }
 
   /**
-   * Called after a sync. Drops messages that have arrived or were awaited for too long. Returns how many were given up
-   * on, and the milliseconds until the next search (null if nothing is awaited).
+   * Called after a sync. Drops messages that have arrived or were awaited for too long. Returns the number given up on,
+   * and the milliseconds until the next search (null if none are awaited).
    */
   settle(
     mailbox: WatchedMailbox,
@@ -79,7 +79,7 @@ export class AwaitedMessages {
   }
 }
 
-/** A shared/exclusive lock. A waiting exclusive holder takes precedence over later shared ones. */
+/** A shared/exclusive lock. A waiting exclusive holder takes precedence over later shared holders. */
 class SharedTurn {
   readonly #sharing = new Set<Promise<unknown>>();
   #alone: Promise<void> | undefined;
@@ -111,10 +111,10 @@ class SharedTurn {
   }
 }
 
-/** Segments are sealed whenever the daemon is idle, and at least this often. */
+/** Maximum time between sealing segments, which also happens whenever the daemon is idle. */
 const TIDY_EVERY_MS = 600_000;
 
-/** Timers fire late after a suspend, but never early, so the clock is checked this often. */
+/** Interval between clock checks, because timers fire late after a suspend, but never early. */
 const LOOK_AT_CLOCK_MS = 30_000;
 const LOOK_AT_TOKEN_MS = 2_000;
 const DISK_WAIT_MS = 60_000;
@@ -138,7 +138,7 @@ export interface DaemonOptions {
   };
   readonly observer: Observer;
   readonly random: () => number;
-  /** Called if the archive cannot continue, or after an internal error: the process must exit. */
+  /** Called if the archive cannot continue, or after an internal error. The process must then exit. */
   readonly onFatal: (error: unknown) => void;
 }
 
@@ -150,7 +150,7 @@ function isoOrNull(at: number | null | undefined): string | null {
   return at === null || at === undefined ? null : iso(at);
 }
 
-/** Decides what to do and when: on schedule, after notifications and on request. Does not do the work itself. */
+/** Decides what to do and when: on schedule, after notifications and on request. Delegates the work itself. */
 export class Daemon {
   readonly #dispatcher: Dispatcher;
   readonly #accounts: Accounts;
@@ -162,14 +162,14 @@ export class Daemon {
   #cancelWake: (() => void) | undefined;
   readonly #jumps: ClockJumps;
   #diskWaits = false;
-  /** True if data has been added since the last tidying round, or if that round left work. */
+  /** True if data has been added since the last tidying round, or that round did not finish. */
   #untidy = true;
   #isTidying = false;
   #tidiedAt: number;
   readonly #errands = new Set<Promise<void>>();
-  /** Verification and pruning, one after the other. Each may take hours, and neither sends requests to the service. */
+  /** Verification and pruning, one after the other. Either can take hours, and neither accesses the service. */
   #tasks: Promise<void> = Promise.resolve();
-  /** Listing and tidying run alongside syncs, but pruning does not. */
+  /** Listing and tidying run alongside syncs. Pruning does not. */
   readonly #turn = new SharedTurn();
   readonly #startedAt: number;
 
@@ -197,7 +197,7 @@ export class Daemon {
     this.#wake();
   }
 
-  /** Ends syncs at the next safe point. When it resolves, collected messages are durable. */
+  /** Stops syncs at the next safe point. Resolves once collected messages are durable. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
@@ -253,7 +253,7 @@ export class Daemon {
     return this.options.runner.plan(chosen, narrowing, full, signal);
   }
 
-  /** Syncs a mailbox immediately. While that sync is waiting, further notifications are merged into it. */
+  /** Syncs a mailbox immediately. Further notifications are merged into that sync while it is waiting. */
   hint(hint: ChangeNotice): void {
     const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
     if (mailbox === undefined) {
@@ -266,7 +266,7 @@ export class Daemon {
     if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
   }
 
-  /** Syncs mailboxes before other scheduled ones, but after notifications and requests, as this is only a guess. */
+  /** Syncs mailboxes before other scheduled ones, but after notifications and requests, since this is only a guess. */
   checkSooner(account: string, mailboxes: readonly string[]): void {
     if (!this.#accounts.isOpen(account)) return;
     const known = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
@@ -368,7 +368,7 @@ export class Daemon {
       }
     });
     await this.#enqueue(run, account, aim, false, () => true);
-    // The owed full sync has started, or waits for its turn. An earlier one could not start.
+    // Starts an owed full sync. An earlier one could not start.
     const owed = this.#accounts.settleSweep(account);
     if (owed && kind === 'sync') await this.#round('sweep', account, FULL_SYNC);
   }
@@ -428,7 +428,7 @@ export class Daemon {
     return true;
   }
 
-  /** Checks with one request whether an account works again. If it does, starts a run to catch up. */
+  /** Checks with one request whether an account works again. If so, starts a run to catch up. */
   async #probe(account: string): Promise<void> {
     try {
       const { mailboxes, result } = await this.#ask(account, true);
@@ -474,7 +474,7 @@ export class Daemon {
       onFatal(error);
       return;
     }
-    // Concurrent syncs fail because they use the same disk.
+    // Concurrent syncs fail too, because they use the same disk.
     if (paused === undefined) return;
     this.#diskWaits = true;
     const retryAt = clock.now() + DISK_WAIT_MS;

@@ -6,7 +6,7 @@ import type { DeliveryLogRecord } from '../service/platform-wire.ts';
 export type LogMemory = Pick<StateFile, 'get' | 'set'>;
 
 const SCOPE = 'delivery-log';
-/** Maximum entries per account, which take about 100 kB. */
+/** Maximum entries per account, about 100 kB. */
 const MOST = 500;
 
 /** Returns an account's recorded webhook deliveries, newest first. */
@@ -17,7 +17,7 @@ export function storedDeliveries(
   return memory.get(SCOPE, account) ?? [];
 }
 
-/** Adds the deliveries that the service lists now. Later entries replace earlier ones. */
+/** Stores the deliveries that the service lists now. Later entries replace earlier ones. */
 export function storeDeliveries(
   memory: LogMemory,
   account: string,
@@ -58,8 +58,8 @@ export function countAttempts({
 export type LoggedDelivery = NonNullable<ReturnType<typeof entryOf>>;
 
 /**
- * Returns whether two delivery addresses are equal as URLs, regardless of the host's case, default ports and an empty
- * path's slash. Invalid URLs are compared literally.
+ * Reports whether two delivery addresses are equal as URLs, ignoring the host's case, default ports and an empty path's
+ * slash. Invalid URLs are compared literally.
  */
 export function isSameAddress(one: string, other: string): boolean {
   return one === other || normal(one) === normal(other);
@@ -77,20 +77,20 @@ interface ListedWebhook {
   readonly url: string;
 }
 
-/** Whether one of our webhooks delivers, according to the service. */
+/** The delivery state of one of our webhooks, according to the service. */
 export interface WebhookFinding {
   readonly webhook: OwnWebhook;
   /** `off`: paused or disabled. */
   readonly state: 'well' | 'missing' | 'off' | 'failing';
-  /** As spelled by the service. Null if the webhook is unknown to it. */
+  /** As spelled by the service; null if it does not know the webhook. */
   readonly status: string | null;
   readonly failures: number;
   readonly lastSuccessAt: number | null;
 }
 
-/** Older failures say nothing about the present. */
+/** Maximum age of failures to consider, because older ones say nothing about the present. */
 const RECENT_MS = 24 * 3_600_000;
-/** This many consecutive deliveries that needed retries are no coincidence. */
+/** Consecutive deliveries needing retries that are too many for a coincidence. */
 const MANY = 3;
 
 export function judgeWebhooks(
@@ -132,16 +132,16 @@ function stateOf(there: ListedWebhook | undefined, failing: boolean): WebhookFin
 }
 
 const WEBHOOKS_A_PAGE = 100;
-/** How long a listing remains valid, per page, up to an hour in total. */
+/** Validity of a listing per page, up to an hour in total. */
 const GOOD_MS_A_PAGE = 14 * 60_000;
 const MAX_GOOD_MS = 56 * 60_000;
 
-/** The service's list of an order's webhooks. A single page is requested each time, several only once per hour. */
+/** The service's list of an order's webhooks. A single page is fetched each time, and several at most once per hour. */
 export class WebhookListing {
   #known: { readonly at: number; readonly listed: readonly ListedWebhook[] } | undefined;
 
   /**
-   * Returns an order's webhooks. A cached listing is not used if it lacks one of `own` or shows it as inactive, because
+   * Returns an order's webhooks. A cached listing is ignored if it lacks one of `own` or shows it as inactive, because
    * that webhook may have been created or resumed since.
    *
    * @param own ids of the expected webhooks
@@ -179,16 +179,16 @@ function isGood(
   return isFresh && own.every((id) => active.has(id));
 }
 
-/** Number of entries to request if none are known. Takes two requests. */
+/** Entries to request if none are known, which takes two requests. */
 const FIRST_ENTRIES = 200;
-/** Maximum number of entries to request to catch up with the log. Takes ten requests. */
+/** Maximum entries to request to catch up with the log, which takes ten requests. */
 const MAX_ENTRIES = 1_000;
 const ENTRIES_A_PAGE = 100;
 const OPEN_MS = 24 * 3_600_000;
 
 /**
  * Checks over the Platform API whether an account's webhooks exist, are active and deliver, and records its delivery
- * log. Costs about two requests if nothing happened, and none if we have no webhooks.
+ * log. Makes about two requests if nothing happened, and none if we have no webhooks.
  *
  * @throws errors of `PlatformClient`
  */
@@ -199,7 +199,7 @@ export async function watchDeliveries(options: {
   readonly own: readonly OwnWebhook[];
   readonly listing?: WebhookListing;
   readonly memory: LogMemory;
-  /** Called with deliveries that are new in the log. They show that mail arrived even if no webhook reached us. */
+  /** Called with new deliveries in the log. They show that mail arrived even if no webhook reached us. */
   readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
   readonly now: () => number;
   readonly signal: AbortSignal;
@@ -219,7 +219,7 @@ export async function watchDeliveries(options: {
 }
 
 /**
- * Returns an order's deliveries, from the newest back to those that are certainly in `before`.
+ * Returns an order's deliveries, from the newest back to those certain to be in `before`.
  *
  * @param now milliseconds since the epoch
  * @throws errors of `PlatformClient`
@@ -245,14 +245,14 @@ export async function fetchDeliveries(
       logged.push(entry);
     }
     if (read >= most) break;
-    // The order of entries is not documented, so it is relied on only if it was observed.
+    // The order of entries is undocumented, so it is relied on only if it was observed.
     const isLevel = newestFirst && (logged.at(-1)?.at ?? Number.POSITIVE_INFINITY) < levelAt;
     if (read % ENTRIES_A_PAGE === 0 && isLevel) break;
   }
   return logged;
 }
 
-/** Returns the time before which all entries are known and final, in milliseconds since the epoch. */
+/** Returns the time, in milliseconds since the epoch, before which all entries are known and final. */
 function levelWith(before: readonly LoggedDelivery[], now: number): number {
   const open = before.filter(
     ({ at, success, attempts, mostAttempts }) =>
@@ -263,8 +263,8 @@ function levelWith(before: readonly LoggedDelivery[], now: number): number {
 }
 
 /**
- * Returns a delivery from the service's log, with times in milliseconds since the epoch. Returns null for an entry with
- * an invalid time, because nothing else identifies it.
+ * Converts a record from the service's log, with times in milliseconds since the epoch. Returns null for an invalid
+ * time, because nothing else identifies the entry.
  */
 function entryOf(record: DeliveryLogRecord) {
   const at = Date.parse(record.created_at);
@@ -291,7 +291,7 @@ interface ListedHook extends ListedWebhook {
   readonly mailbox: string;
 }
 
-/** The step needed for a mailbox to have exactly one working webhook of ours at an address. */
+/** The step that leaves a mailbox with exactly one working webhook of ours at an address. */
 export type WebhookStep<Hook extends ListedHook> = {
   readonly mailbox: PlannedMailbox;
   /** Ids of our webhooks for that address that no longer exist at the service. */
@@ -300,9 +300,9 @@ export type WebhookStep<Hook extends ListedHook> = {
 
 /**
  * Plans one webhook per mailbox, all with the same address. Only webhooks whose secrets are stored here are ours,
- * because the deliveries of others would be refused. Pure.
+ * because deliveries from others would be refused. Pure.
  *
- * @param own webhooks created here for the account of these mailboxes
+ * @param own webhooks created here for these mailboxes' account
  */
 export function planWebhooks<Hook extends ListedHook>(
   mailboxes: readonly PlannedMailbox[],

@@ -5,7 +5,7 @@ import type { DaemonOptions } from './daemon.ts';
 import type { RunKind, SyncScope, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
 
-/** From the most to the least urgent. A long-running sync of a higher rank becomes backlog. */
+/** From the most to the least urgent. A long-running sync of any rank but the last becomes backlog. */
 const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
 export interface Task {
@@ -23,7 +23,7 @@ export interface RunningTask {
   stopping: boolean;
 }
 
-/** Uses the service's id, because two accounts with the same mailbox must not sync it concurrently. */
+/** Returns a key based on the service's id, so that two accounts with the same mailbox do not sync it concurrently. */
 export function mailboxKey({ host, resourceId }: WatchedMailbox): string {
   return `${host}/${resourceId}`;
 }
@@ -47,8 +47,8 @@ export function taskClass({ task, startedAt }: RunningTask, monotonic: number): 
 }
 
 /**
- * Returns which syncs to start and which to interrupt. Each mailbox is synced by only one sync at a time. An
- * interrupted sync resumes later, after those that took precedence.
+ * Returns which syncs to start and which to interrupt. Only one sync at a time runs per mailbox. An interrupted sync
+ * resumes after those that took precedence.
  */
 export function decide(
   waiting: readonly Task[],
@@ -156,7 +156,7 @@ export class Dispatcher {
     }
   }
 
-  /** Queues syncs before all others of their rank, in the given order. Moves those already waiting. */
+  /** Queues syncs before all others of their rank, in the given order. Moves any already waiting. */
   addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: SyncScope, run: Run): void {
     for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
     const turns = new Map(mailboxes.map((mailbox, turn) => [mailboxKey(mailbox), turn]));
@@ -170,7 +170,7 @@ export class Dispatcher {
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
   }
 
-  /** Decides again. To be called after every event that may affect the decision. */
+  /** Decides again. Must be called after every event that can affect the decision. */
   weigh(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -192,7 +192,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends the runs waiting for an account's syncs, reporting the failure. The syncs remain in the queue. */
+  /** Ends all runs that are waiting for an account's syncs, and reports the failure. The syncs remain queued. */
   fail(account: string, result: SyncResult): void {
     const failures = result.failures.filter(({ mailbox }) => mailbox === null);
     for (const task of this.#waiting) {
@@ -200,7 +200,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends all runs waiting for an account's syncs, even running ones, reporting the failure. The syncs follow later. */
+  /** Ends all runs that wait for an account's syncs, even running ones, with failures. The syncs follow later. */
   abandon(account: string, failures: readonly SyncFailure[]): void {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);
@@ -250,7 +250,7 @@ export class Dispatcher {
     this.weigh();
   }
 
-  /** Interrupts all syncs for good. Waiting runs never finish: their callers find out in another way. */
+  /** Interrupts all syncs permanently. Waiting runs never finish, so their callers must detect this in another way. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.pause();
@@ -300,7 +300,7 @@ export class Dispatcher {
       this.#underway.delete(mailboxKey(task.mailbox));
       const failed = accountFailure(result) !== undefined;
       settle(task, (run) => run.add(result));
-      // A full sync that an account's failure cut short must be repeated.
+      // A full sync that was cut short by an account failure must be repeated.
       if (failed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
       onPassed(task, taskClass(pass, clock.monotonic()), result);
     } catch (error) {

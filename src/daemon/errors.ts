@@ -34,7 +34,7 @@ export const daemonError = defineErrors({
     ],
   },
   origin: {
-    /** `quota` is the name used by the service: STORAGE or MESSAGE. `percent` is rounded down. */
+    /** `quota` is the service's own name, STORAGE or MESSAGE. `percent` is rounded down. */
     'mailbox-nearly-full': (f: { address: string; quota: string; percent: number }) => [
       `Mailbox ${f.address} is ${f.percent}% full (${COUNTED[f.quota] ?? f.quota}).`,
       'A full mailbox may refuse new mail. Delete mail at the service (the archive keeps it), or raise the quota.',

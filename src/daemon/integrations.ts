@@ -47,13 +47,13 @@ import { syncRunReport } from './runs.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** systemd responds within milliseconds, so there is no point in waiting longer. */
+/** Longer waits are pointless, because systemd responds within milliseconds. */
 const TIMEOUT_MS = 10_000;
 
 /**
  * Sends messages to systemd (sd_notify(3)), one after another. Does nothing outside a unit with Type=notify. Uses
- * `systemd-notify`, because Node.js has no Unix datagram sockets. The messages come from a child process, so the unit
- * needs NotifyAccess=all.
+ * `systemd-notify`, because Node.js has no Unix datagram sockets. Messages therefore come from a child process, so the
+ * unit needs NotifyAccess=all.
  *
  * @param onError receives a code if a message could not be sent
  */
@@ -61,7 +61,7 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
   const socket = env.NOTIFY_SOCKET ?? '';
   let timer: NodeJS.Timeout | undefined;
   let last: Promise<void> = Promise.resolve();
-  /** True while a watchdog message is waiting to be sent, so that a second one is not queued. */
+  /** True while a watchdog message is waiting to be sent, so that no second one is queued. */
   let isPingWaiting = false;
   const send = (args: readonly string[], before: () => void = () => {}): void => {
     if (socket === '') return;
@@ -113,7 +113,7 @@ function notify(
   });
 }
 
-/** Returns the watchdog interval in milliseconds, half of its timeout. Null if this process has no watchdog. */
+/** Returns the watchdog interval in milliseconds, half of the timeout; null if this process has no watchdog. */
 export function watchdogMs(env: Environment, pid = process.pid): number | null {
   const microseconds = Number(env.WATCHDOG_USEC ?? '');
   const meant = env.WATCHDOG_PID === undefined || Number(env.WATCHDOG_PID) === pid;
@@ -131,7 +131,7 @@ export interface WatchTiming {
   readonly log: DaemonLog;
 }
 
-/** A check that the daemon repeats, one round at a time, until it is closed. */
+/** A check that repeats, one round at a time, until it is closed. */
 export abstract class PeriodicWatch {
   /** Aborts running requests when the watch is closed. */
   protected readonly stopping: AbortSignal;
@@ -179,11 +179,11 @@ interface UsageWatchOptions extends WatchTiming {
   readonly now: () => number;
 }
 
-/** How often to check whether a listing is due. A check costs no request. */
+/** Interval for checking whether a listing is due. The check makes no request. */
 const CHECK_MS = 60_000;
-/** Minimum interval between early listings, which are caused by unreachable mailboxes. */
+/** Minimum interval between early listings, which unreachable mailboxes cause. */
 const OUT_OF_TURN_MS = 1_800_000;
-/** Maximum early syncs per listing, so that a consistently wrong listing does not use up the budget. */
+/** Maximum early syncs per listing, so that a consistently wrong listing cannot exhaust the budget. */
 const MAX_SOONER = 100;
 
 const REFUSED: ReadonlySet<string> = new Set([
@@ -194,13 +194,13 @@ const REFUSED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Lists the mailboxes of each order over the Platform API if that is cheaper than requesting each quota. The listing
- * shows quotas, suspended mailboxes and changed usage. Mailboxes with changed usage are synced sooner, but syncing does
- * not depend on this.
+ * Lists each order's mailboxes over the Platform API if that is cheaper than requesting every quota. A listing shows
+ * quotas, suspended mailboxes and changed usage. Mailboxes with changed usage are synced sooner, but syncing does not
+ * depend on it.
  */
 export class UsageWatch extends PeriodicWatch {
   readonly #held = new Map<string, MailboxAmounts>();
-  /** Accounts in which a mailbox has become unreachable since the last listing. */
+  /** Accounts with a mailbox that has become unreachable since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
 
@@ -237,7 +237,7 @@ export class UsageWatch extends PeriodicWatch {
     const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_PER_REQUEST);
     const regular = listingIntervalMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
     const every = this.#refused.has(name) ? Math.min(regular, OUT_OF_TURN_MS) : regular;
-    // A failed listing is retried as soon as the Platform API may be used again.
+    // A failed listing is retried as soon as the Platform API permits requests again.
     const age = last === undefined || last.failed ? Number.POSITIVE_INFINITY : now() - last.at;
     const isDue = age < 0 || (age >= every && every < Number.POSITIVE_INFINITY);
     if (!isDue || failedRecently(last, now())) return;
@@ -336,10 +336,10 @@ const MAX_PENDING = 1_000;
 /**
  * Checks periodically, over the Platform API, whether webhooks exist, are active and deliver, and reports changes.
  * Mailboxes with deliveries but no later sync are synced sooner, because the receiver may have been down. Nothing
- * depends on this: scheduled syncs find unannounced mail.
+ * depends on this, because scheduled syncs find unannounced mail.
  */
 export class WebhookWatch extends PeriodicWatch {
-  /** The last report for each webhook, or for each account whose check failed. */
+  /** Last report for each webhook, or for each account whose check failed. */
   readonly #said = new Map<string, string>();
   readonly #listings = new Map<string, WebhookListing>();
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
@@ -410,7 +410,7 @@ export class WebhookWatch extends PeriodicWatch {
     }
   }
 
-  /** Syncs mailboxes that have not been compared since a delivery or an attempt at one. */
+  /** Syncs mailboxes that have not been compared since a delivery was made or attempted. */
   #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
     const { lastCompared, checkSooner, log } = this.options;
     const { settings, host, listing } = account;
@@ -426,7 +426,7 @@ export class WebhookWatch extends PeriodicWatch {
       const address = mailbox.toLowerCase();
       latest.set(address, Math.max(at, latest.get(address) ?? 0));
     }
-    // Least recently compared first, so that a consistently wrong log does not delay the others.
+    // Least recently compared first, so that a consistently wrong log does not delay the rest.
     const missed = listing.mailboxes
       .filter(({ address }) => latest.has(address.toLowerCase()))
       .filter(({ address }) => selects(settings.mailboxes, address))
@@ -472,7 +472,7 @@ const EVERYTHING = {
   acceptEndings: false,
 };
 
-/** The archive's facts cost several queries per folder, and every metric in a scrape asks for them. */
+/** Caching time of the archive's facts, which cost several queries per folder and are read by every metric. */
 const FACTS_MS = 5_000;
 
 export type Integrations = Awaited<ReturnType<typeof openIntegrations>>;
@@ -569,7 +569,7 @@ export async function openIntegrations(options: {
       daemon: Pick<Daemon, 'hint' | 'checkSooner' | 'sync'>,
       accounts: () => readonly AccountOrigin[],
     ) {
-      // The result is logged and recorded like that of any run.
+      // The result is logged and recorded like any other run's.
       look = () => void daemon.sync(EVERYTHING, () => {});
       if (settings.webhook !== null) {
         const { listen, publicUrl } = settings.webhook;
@@ -580,7 +580,7 @@ export async function openIntegrations(options: {
           log: received,
           secrets: () => storedWebhooks(writer.dataDir),
           onHint: ({ resourceId, folder, uid }) => {
-            // Only INBOX supports lookup by uid. The mailbox is synced in any case.
+            // Only INBOX supports lookup by UID. The mailbox is synced in any case.
             const known = uid !== null && (folder ?? 'INBOX') === 'INBOX';
             daemon.hint({ resourceId, ...(known ? { uid } : {}) });
           },
@@ -614,7 +614,7 @@ export async function openIntegrations(options: {
       webhooks = watch;
       watch.look();
     },
-    /** Applies another configuration, and logs which changes need a restart. */
+    /** Applies another configuration, and logs changes that need a restart. */
     async configure(changed: Settings) {
       const old = settings;
       settings = changed;

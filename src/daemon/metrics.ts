@@ -15,9 +15,9 @@ import {
 import { isWatched } from '../verify/issues.ts';
 
 /**
- * Serves monitoring: `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and
- * damage) and `/metrics` (`?addresses=1` adds mailbox addresses). Answers with status 200 or 503. There is no
- * authentication, so it never shares the webhook's port, and refuses requests from web pages.
+ * Serves `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and damage) and
+ * `/metrics` (`?addresses=1` adds mailbox addresses). Answers with status 200 or 503. There is no authentication, so
+ * this never shares the webhook's port, and refuses requests from web pages.
  *
  * @throws cannot-listen
  */
@@ -30,7 +30,7 @@ export async function startHealthServer({
 }: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
   readonly state: DaemonState;
   readonly facts: () => ArchiveFacts;
-  /** Returns known damage and copies. Cheaper than `facts`, because supervisors query it every few seconds. */
+  /** Returns known damage and copies. Cheaper than `facts`, because supervisors poll it every few seconds. */
   readonly known: () => KnownCondition;
   readonly now: () => number;
 }): Promise<HealthServer> {
@@ -45,10 +45,10 @@ export type HealthServer = Awaited<ReturnType<typeof listenOn>>;
 
 interface HealthAnswers {
   readonly listen: { readonly host: string; readonly port: number };
-  /** Host names that monitoring may use. IP addresses and localhost always work. */
+  /** Host names that clients can use. IP addresses and localhost always work. */
   readonly hosts: readonly string[];
   readonly liveness: () => HealthAnswer;
-  /** Returns null if it cannot determine freshness for this age. */
+  /** Returns null if freshness cannot be determined for this age. */
   readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
   readonly metrics: Pick<RunMetrics, 'text' | 'contentType'>;
   /** Called if a request could not be answered: an internal error, an unreadable catalog or a failed connection. */
@@ -95,7 +95,7 @@ function answer(condition: HealthAnswer): Response {
   });
 }
 
-/** Adds a labelled gauge. Null values are omitted. */
+/** Adds a labelled gauge, omitting null values. */
 export function labelled<Label extends string>(
   registry: Registry,
   name: string,
@@ -120,7 +120,7 @@ export function labelled<Label extends string>(
 
 type Row<Of> = readonly [name: string, help: string, read: (of: Of) => number | null];
 
-/** Metrics for the whole archive. Those about verification are absent until the first one. */
+/** Metrics for the whole archive. Verification metrics are absent until the first verification. */
 const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   ['messages', 'Distinct messages in the archive', ({ messages }) => messages],
   ['message_bytes', 'Bytes of their raw sources', ({ messageBytes }) => messageBytes],
@@ -319,7 +319,7 @@ export class RunMetrics {
 
 /**
  * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and copies' addresses.
- * Only one metric contains mail addresses, and only on request.
+ * Mail addresses appear in a single metric, and only on request.
  */
 export class Metrics extends RunMetrics {
   readonly #addresses = new Registry();

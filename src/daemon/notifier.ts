@@ -10,32 +10,32 @@ const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy', 
 
 const family = z.enum(ERROR_FAMILIES);
 
-/** A subject that fails, or failed recently, as it is stored. Times are milliseconds since the epoch. */
+/** A subject that is failing or failed recently, as stored. Times are milliseconds since the epoch. */
 const troubleSchema = z.object({
   /** A monitored subject: an account, a mailbox, a webhook, a kind of run, a copy, or a mailbox's quota. */
   subject: z.object({
     kind: z.enum(SUBJECT_KINDS),
     name: z.string(),
-    /** Distinguishes subjects that share a name, now or later. Defaults to the name. */
+    /** Distinguishes subjects that ever share a name. Defaults to the name. */
     id: z.string().optional(),
   }),
   failure: z.object({ family, code: z.string(), message: z.string() }),
   since: z.number(),
   seenAt: z.number(),
-  /** When it recovered. Null while it fails. */
+  /** Time of recovery; null while it fails. */
   wellSince: z.number().nullable(),
-  /** When the failure was last reported. Null until then, and again once its recovery has been reported. */
+  /** When the failure was last reported. Null before that, and again once its recovery has been reported. */
   toldAt: z.number().nullable(),
-  /** Family of the reported failure. Defaults to that of `failure`. */
+  /** Family of the reported failure. Defaults to the family of `failure`. */
   toldAs: family.optional(),
-  /** True if a recovery was reported within the last hour: the next one must last before it is reported. */
+  /** True if a recovery was reported within the last hour. The next recovery must then last before it is reported. */
   flapping: z.boolean(),
 });
 type SubjectProblem = Readonly<z.output<typeof troubleSchema>>;
 type Subject = Readonly<SubjectProblem['subject']>;
 export type Failure = Readonly<SubjectProblem['failure']>;
 
-/** What was reported to one channel: troubles by subject, and when a report was last attempted. */
+/** Reports to one channel: troubles by subject, and the time of the last attempt. */
 const reportedSchema = z.object({
   troubles: z.record(z.string(), troubleSchema),
   triedAt: z.number().nullable(),
@@ -48,9 +48,7 @@ export interface Observation {
   readonly failure: Failure | null;
 }
 
-/**
- * Returns what a run shows about its subjects: nothing if interrupted, or about unreached accounts' mailboxes.
- */
+/** Returns a run's observations. There are none if it was interrupted, and none for unreached accounts' mailboxes. */
 export function observationsFromRun(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
   const found = new Map<string, Observation>();
@@ -68,7 +66,7 @@ export function observationsFromRun(report: RunReport): Observation[] {
   return [...found.values()];
 }
 
-/** Returns true for a subject whose failure is only a warning: everything still works, and it is reported once. */
+/** Reports whether a subject's failure is only a warning, which is reported once because everything still works. */
 function isWarning({ kind }: Subject): boolean {
   return kind === 'quota';
 }
@@ -77,7 +75,7 @@ export function subjectKey({ kind, name, id = name }: Subject): string {
   return `${kind} ${id}`;
 }
 
-/** What may be wrong with a copy: updating it fails, verifying it fails, or it is stale. */
+/** Possible problems of a copy: updating it fails, verifying it fails, or it is stale. */
 export const COPY_PROBLEMS = ['copy', 'copy-check', 'stale'] as const;
 
 export function copySubject(to: string, trouble: (typeof COPY_PROBLEMS)[number]): Subject {
@@ -94,7 +92,7 @@ function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject
   return account === null ? runSubject(report) : { kind: 'account', name: account };
 }
 
-/** A notification, as JSON on the command's standard input and in the body of the POST. */
+/** A notification, as JSON on the command's standard input and in the POST body. */
 interface NotificationMessage {
   /**
    * `warning`: a problem is near. `recovered`: all that was reported works. `alive`: a heartbeat. `test`: by a user.
@@ -117,7 +115,7 @@ interface MessageItem {
   readonly message: string;
   /** ISO 8601. */
   readonly since: string;
-  /** ISO 8601. Null while it fails. */
+  /** ISO 8601; null while it fails. */
   readonly until: string | null;
   readonly reminder: boolean;
 }
@@ -175,10 +173,10 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Mail subjects, chats and SMS truncate longer lines anyway. */
+/** Mail subjects, chats and SMS truncate longer lines. */
 const MAX_CHARACTERS = 300;
 
-/** Returns a notification as a single line. Null means a heartbeat. */
+/** Summarises a notification in a single line. Null means a heartbeat. */
 function noticeSummary(notice: Notice | null): string {
   if (notice === null) return 'mailkeep: all is well';
   const { still } = notice;
@@ -221,19 +219,19 @@ export const NO_REPORTS: ReportedState = { troubles: {}, triedAt: null };
 
 export interface Notice {
   readonly failing: readonly SubjectProblem[];
-  /** Reported before, and still failing a day later. */
+  /** Problems reported before that still persist a day later. */
   readonly still: readonly SubjectProblem[];
   readonly recovered: readonly SubjectProblem[];
 }
 
 /** A failure that clears within this time is not reported. */
 const PATIENCE_MS = 15 * 60_000;
-/** If a problem returned within this time, it must be gone for as long before its recovery is reported. */
+/** A problem that returned within this time must be gone for as long before its recovery is reported. */
 const FLAPPING_MS = 60 * 60_000;
-/** Minimum interval between notifications. Anything that happens in the meantime is reported together. */
+/** Minimum interval between notifications. Events in between are reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
-/** How long to keep subjects that are no longer observed, such as removed mailboxes. */
+/** How long to keep subjects that are not observed any longer, such as removed mailboxes. */
 const FORGET_MS = 30 * REMIND_MS;
 
 /** Failures that require the user to act. Damage is the gravest. */
@@ -273,12 +271,12 @@ function failed(
   if (known.wellSince !== null && known.toldAt === null) {
     return { ...started, flapping: known.flapping };
   }
-  // A refused token is still refused while the network is down. Reporting it again later would only repeat the report.
+  // A refused token is still refused while the network is down, so reporting it again later would be a repetition.
   const isMilder =
     known.wellSince === null && gravityOf(failure.family) < gravityOf(known.failure.family);
   return {
     ...known,
-    // Its name may have changed.
+    // The subject's name may have changed.
     subject,
     failure: isMilder ? known.failure : failure,
     // The clock may have been set back.
@@ -293,7 +291,7 @@ function isOver({ wellSince, toldAt, seenAt }: SubjectProblem, now: number): boo
   return wellSince !== null && toldAt === null && Math.abs(now - wellSince) >= FLAPPING_MS;
 }
 
-/** Returns what is due to be reported, or null. */
+/** Returns the notice that is due, or null. */
 export function dueNotice({ troubles, triedAt }: ReportedState, now: number): Notice | null {
   if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
   const all = Object.values(troubles);
@@ -321,12 +319,12 @@ function isRipe(
 ): boolean {
   const gravity = gravityOf(failure.family);
   if (wellSince !== null) return false;
-  // The failure may have become one that requires the user to act.
+  // The failure may now be one that requires the user to act.
   if (toldAt !== null) return gravity > gravityOf(toldAs ?? failure.family);
   return gravity > 0 || now - since >= PATIENCE_MS;
 }
 
-/** Records that a notice was sent, or that it could not be sent and is due again later. */
+/** Records that a notice was sent, or that sending failed and must be repeated later. */
 export function recordAttempt(
   reported: ReportedState,
   notice: Notice,
@@ -350,27 +348,27 @@ export function recordAttempt(
   return { troubles: Object.fromEntries(troubles), triedAt: now };
 }
 
-/** Returns true if no failure is known. Warnings do not count. */
+/** Reports whether no failure is known. Warnings are ignored. */
 export function hasNoFailures({ troubles }: ReportedState): boolean {
   return Object.values(troubles).every(
     ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
   );
 }
 
-/** Parses a channel's stored reports. If the format differs, it returns none: at worst, a report is repeated. */
+/** Parses a channel's stored reports. Returns none if the format differs; at worst, a report is repeated. */
 export function readReported(value: unknown): ReportedState {
   return reportedSchema.safeParse(value).data ?? NO_REPORTS;
 }
 
-/** The reason is a code, a status or a signal, never external text. */
+/** The reason is a code, a status or a signal, but never external text. */
 type Outcome = { readonly sent: true } | { readonly sent: false; readonly reason: string };
 
-/** Environment variables for the command: no tokens or credentials, and not the service manager's socket. */
+/** Environment variables for the command. Excludes tokens, credentials and the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
 
 /**
  * Runs the operator's command line in a shell, unchanged. MAILKEEP_EVENT, MAILKEEP_OK and MAILKEEP_SUMMARY contain the
- * summary, and standard input contains the whole notification as JSON. Output is discarded.
+ * summary, and standard input receives the whole notification as JSON. Output is discarded.
  *
  * @param timeoutMs time until the command and its children are killed
  */
@@ -400,7 +398,7 @@ function runCommand(
   const timer = setTimeout(() => kill('timeout'), timeoutMs);
   const stop = (): void => kill('stopped');
   signal.addEventListener('abort', stop, { once: true });
-  // A command may ignore its input.
+  // The command may ignore its input.
   child.stdin.on('error', () => {});
   child.stdin.end(`${JSON.stringify(message)}\n`);
   return new Promise<Outcome>((resolve) => {
@@ -422,13 +420,13 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    // It has just exited.
+    // The process has just exited.
     if (errnoOf(error) !== 'ESRCH') throw error;
   }
 }
 
 /**
- * POSTs a notification as JSON. In the URL, `{code}` is replaced by 0 or 1 and `{status}` by `up` or `down`, as
+ * POSTs a notification as JSON. In the URL, `{code}` is replaced with 0 or 1, and `{status}` with `up` or `down`, as
  * heartbeat services expect.
  *
  * @param url a secret: anyone who has it can send as us
@@ -451,7 +449,7 @@ async function postMessage(
   try {
     const response = await fetch(filled, {
       method: 'POST',
-      // Redirects are not followed: only the configuration determines the target, and a POST might become a GET.
+      // Redirects are not followed: only the configuration determines the target, and a POST could become a GET.
       redirect: 'manual',
       headers: { 'content-type': 'application/json', 'user-agent': `mailkeep/${message.version}` },
       body: JSON.stringify(message),
@@ -462,7 +460,7 @@ async function postMessage(
   } catch (error) {
     if (late) return { sent: false, reason: 'timeout' };
     if (signal.aborted) return { sent: false, reason: 'stopped' };
-    // The error's text may contain the URL.
+    // The error's text can contain the URL.
     return { sent: false, reason: connectionCode(error) };
   } finally {
     clearTimeout(timer);
@@ -477,7 +475,7 @@ function connectionCode(error: unknown): string {
   return typeof code === 'string' ? code : 'no answer';
 }
 
-/** Stores each channel's reports across restarts. */
+/** Keeps each channel's reports across restarts. */
 export interface NotifyMemory {
   get(scope: 'notify', channel: string): unknown;
   set(scope: 'notify', channel: string, value: unknown): void;
@@ -487,7 +485,7 @@ export interface NotifierOptions extends SenderIdentity {
   readonly command: string | null;
   readonly url: { reveal(): string } | null;
   readonly memory: NotifyMemory;
-  /** This process's environment. Only part of it reaches the command. */
+  /** This process's environment, only part of which reaches the command. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly now: () => number;
   readonly onSent: (
@@ -527,8 +525,8 @@ export function openChannels(
 }
 
 /**
- * Notifies the operator of failures and recoveries over each configured channel. Observations are recorded immediately.
- * Sending happens in the background, one notification at a time.
+ * Notifies the operator of failures and recoveries over each configured channel. Observations are recorded immediately,
+ * and notifications are sent in the background, one at a time.
  */
 export class Notifier {
   readonly #stopping = new AbortController();
@@ -540,7 +538,7 @@ export class Notifier {
     );
   }
 
-  /** Records a run's result. A successful run that reached an account sends a heartbeat to the URL. */
+  /** Records a run's result. A successful run that reached an account also sends a heartbeat. */
   onRun(report: RunReport, observations = observationsFromRun(report)): void {
     this.observe(observations);
     const well = report.outcome === 'done' && report.failures.length === 0;
@@ -553,17 +551,17 @@ export class Notifier {
     for (const channel of this.#channels) channel.observe(observations);
   }
 
-  /** Records that a failure with this code is over. A subject with a different failure is left unchanged. */
+  /** Records the end of a failure with this code. A subject with a different failure is unchanged. */
   settle(subject: Subject, code: string): void {
     for (const channel of this.#channels) channel.settle(subject, code);
   }
 
-  /** Marks all subjects that `isGone` accepts as recovered, because they are no longer observed. */
+  /** Marks all subjects that `isGone` accepts as recovered, because they are not observed any longer. */
   drop(isGone: (subject: Subject) => boolean): void {
     for (const channel of this.#channels) channel.drop(isGone);
   }
 
-  /** Sends notifications that have become due. Call it about once a minute. */
+  /** Sends notifications that have become due. Should be called about once a minute. */
   tick(): void {
     this.observe([]);
   }
@@ -613,7 +611,7 @@ class Sender {
     this.observe(subjects.filter(isGone).map((subject) => ({ subject, failure: null })));
   }
 
-  /** Heartbeats only go to the URL, not to the command. */
+  /** Sends a heartbeat, which goes only to the URL and not to the command. */
   alive(): void {
     const now = this.options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;

@@ -37,7 +37,7 @@ const POINTS_BELOW = 2;
 type MailboxQuota = ReturnType<typeof storedQuotas>[number];
 
 /**
- * Returns the known quotas of watched mailboxes. A mailbox's name is its address, followed by the host or resource id
+ * Returns the known quotas of watched mailboxes. A mailbox is named by its address, followed by the host or resource id
  * if another watched mailbox has the same address.
  */
 export function storedQuotas(
@@ -55,7 +55,7 @@ export function storedQuotas(
   });
 }
 
-/** @param others mailboxes with the same address, either at other services or earlier ones at this service */
+/** @param others mailboxes with the same address, at other services or earlier at this one */
 function distinctName(
   { host, mailbox, address }: MailboxKey & { readonly address: string },
   others: readonly MailboxKey[],
@@ -64,7 +64,7 @@ function distinctName(
   return `${address} (${others.some((other) => other.host === host) ? mailbox : host})`;
 }
 
-/** Returns which mailboxes are nearly full. @param warnPercent null clears all warnings */
+/** Reports which mailboxes are nearly full. @param warnPercent null clears all warnings */
 export function quotaObservations(
   mailboxes: readonly MailboxQuota[],
   warnPercent: number | null,
@@ -76,7 +76,7 @@ export function quotaObservations(
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
       return [{ subject, failure: null }];
     }
-    // Between the two, the last result still applies.
+    // Between the two thresholds, the last result still applies.
     if (percent < warnPercent) return [];
     const error = daemonError('mailbox-nearly-full', {
       address: name,
@@ -95,7 +95,7 @@ export function webhookObservations(findings: readonly WebhookFinding[]): Observ
   });
 }
 
-/** Returns why a webhook does not deliver, or null if it does. */
+/** Returns the reason why a webhook does not deliver, or null if it does. */
 export function errorOf({
   webhook,
   state,
@@ -130,7 +130,7 @@ const TICK_MS = 60_000;
 /** All syncs use one archive, so a failed write has the same subject in every run. */
 const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 
-/** Damage is treated as a failure of verification, even if it was found by something else. */
+/** Damage is treated as a failed verification, whatever found it. */
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
@@ -147,14 +147,14 @@ interface NotifyingOptions {
   readonly quotas: () => readonly MailboxQuota[];
   readonly copies: () => readonly CopyStatus[];
   readonly accounts: () => readonly string[];
-  /** Returns the percentage at which a mailbox is nearly full. Null disables the warning. */
+  /** Returns the percentage at which a mailbox is nearly full; null disables the warning. */
   readonly warnPercent: () => number | null;
 }
 
 export class Notifying {
   readonly #options: NotifyingOptions;
   #settings: Settings['notify'];
-  /** Why each account is waiting. Not taken from runs, because they may finish long before or after a change. */
+  /** The reason why each account is waiting. Not taken from runs, which can finish long before or after a change. */
   readonly #waiting = new Map<string, Failure>();
   readonly #quotaAt = new Map<string, string>();
   #cancelTick: () => void = () => {};
@@ -177,7 +177,7 @@ export class Notifying {
     this.#cancelTick = this.#options.clock.after(TICK_MS, () => this.#tick());
   }
 
-  /** Observes all lasting conditions, so that they also reach a newly opened channel. */
+  /** Observes all lasting conditions, so that newly opened channels also receive them. */
   #look(): void {
     const accounts = this.#options.accounts();
     for (const name of this.#waiting.keys()) {
@@ -203,14 +203,14 @@ export class Notifying {
     const failing = damage !== null && report.kind === VERIFICATION.name;
     const failures = failing ? [{ account: null, mailbox: null, ...damage }] : report.failures;
     this.#notifier.onRun({ ...report, failures }, this.#seenBy({ ...report, failures }));
-    // A notification from a webhook concerns one mailbox, and there may be many.
+    // A webhook's notification concerns one mailbox, and there can be many.
     if (report.kind !== 'hint') this.#observeQuotas();
     if (report.copy !== undefined) this.#observeCopies();
   }
 
   /**
-   * Returns a finished run's observations. Leaves out mailboxes and accounts: they were observed when their syncs
-   * finished or they stopped, which may be after this run started.
+   * Returns a finished run's observations. Omits mailboxes and accounts, because they were observed when their syncs
+   * finished or they stopped, which can be after this run started.
    */
   #seenBy(report: RunReport): Observation[] {
     const isOfPasses = report.accounts.length > 0;
@@ -230,7 +230,7 @@ export class Notifying {
     });
   }
 
-  /** Observes only quotas that have changed since the last check, because the service is asked about once per day. */
+  /** Observes quotas that have changed since the last check, because the service is asked about once per day. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
     const fresh = quotas().filter(
@@ -240,12 +240,12 @@ export class Notifying {
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 
-  /** A copy may become stale even if nothing runs. */
+  /** Observes all copies, because one can become stale even if nothing runs. */
   #observeCopies(): void {
     this.#notifier.observe(copyObservations(this.#options.copies()));
   }
 
-  /** Returns known damage as a failure, or null. Read from the state, because other processes verify too. */
+  /** Returns known damage as a failure, or null. Reads the state, because other processes also verify. */
   #observeDamage(): Failure | null {
     const damage = recallVerification(this.#options.memory)?.damage ?? null;
     if (damage === null) {

@@ -5,7 +5,7 @@ import type { OriginMailbox } from '../sync/ports.ts';
 import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.ts';
 
 export interface DaemonClock extends Clock {
-  /** Milliseconds on a monotonic clock, which may stop while the machine is suspended. */
+  /** Milliseconds on a monotonic clock, which can stop while the machine is suspended. */
   monotonic(): number;
 }
 
@@ -14,7 +14,7 @@ export interface WatchedMailbox extends OriginMailbox {
   readonly host: string;
 }
 
-/** What a sync does in addition to looking for new mail. If `folders` is empty, all selected folders are synced. */
+/** Work for a sync besides looking for new mail. If `folders` is empty, all selected folders are synced. */
 export interface SyncScope {
   readonly full: boolean;
   readonly acceptEndings: boolean;
@@ -24,11 +24,11 @@ export interface SyncScope {
 export interface SyncRequest {
   readonly mailbox: WatchedMailbox;
   readonly aim: SyncScope;
-  /** When work on this aim started, milliseconds since the epoch. An interrupted full sync continues from there. */
+  /** Start of the work on this aim, in milliseconds since the epoch. An interrupted full sync resumes from it. */
   readonly begunAt: number;
-  /** A user is waiting for the sync, so it does not try to save requests. */
+  /** True if a user is waiting for the sync, which therefore does not try to save requests. */
   readonly byHand: boolean;
-  /** Returns the lane of the next request. Undefined leaves the choice to the request. */
+  /** Returns the lane of the next request; undefined leaves the choice to the request. */
   readonly lane: () => Lane | undefined;
   readonly signal: AbortSignal;
   readonly progress: ProgressListener;
@@ -42,7 +42,7 @@ export interface MailboxListing {
 
 export type RunKind = 'hint' | 'hand' | 'sync' | 'backlog' | 'sweep';
 
-/** One or more syncs started for the same reason. */
+/** One or more syncs that were started for the same reason. */
 export interface RunInfo {
   readonly id: number;
   readonly kind: RunKind;
@@ -59,7 +59,7 @@ export interface AccountProblem {
   readonly retryAt: number;
 }
 
-/** Why a sync or a listing failed for a whole account. */
+/** Reason why a sync or a listing failed for a whole account. */
 export type AccountFailure = Pick<SyncFailure, 'family' | 'code' | 'facts'>;
 
 /** Events for the daemon's listeners: health, metrics, notifications, the log. Listeners never throw or block. */
@@ -73,7 +73,7 @@ export type DaemonEvent =
       readonly isNarrow: boolean;
       readonly result: SyncResult;
     }
-  /** Sent every 30 seconds during a long sync, with the stored and the total number of messages. */
+  /** Sent every 30 seconds during a long sync, with the stored and total numbers of messages. */
   | {
       readonly event: 'pass-progress';
       readonly mailbox: WatchedMailbox;
@@ -108,7 +108,7 @@ export type DaemonEvent =
 
 export type Observer = (event: DaemonEvent) => void;
 
-/** Announces that a mailbox has changed. Comes from a webhook, a user or another program. */
+/** Announces that a mailbox has changed. Sent by a webhook, a user or another program. */
 export interface ChangeNotice {
   readonly resourceId?: string | undefined;
   readonly address?: string | undefined;
@@ -124,7 +124,7 @@ export const FULL_SYNC: SyncScope = { full: true, acceptEndings: false, folders:
 const time = z.string().nullable();
 const count = z.number();
 
-/** What only a running daemon knows, served on its control socket. Times are in ISO 8601 UTC. */
+/** Status known only to a running daemon, served on its control socket. Times are in ISO 8601 UTC. */
 export const daemonStatus = z.object({
   pid: count,
   startedAt: z.string(),

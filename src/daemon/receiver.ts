@@ -5,7 +5,7 @@ import { type ListenerLimits, listenOn, readAtMost } from '../core/listener.ts';
 import type { StoredWebhook } from '../core/secrets.ts';
 import { type DeliveryHint, readDelivery } from '../service/platform-wire.ts';
 
-/** A webhook whose deliveries are accepted, as `mailkeep webhooks create` stored it. */
+/** A webhook whose deliveries are accepted, as stored by `mailkeep webhooks create`. */
 export type KnownWebhook = Omit<StoredWebhook, 'secret' | 'createdAt'> & {
   readonly secret: Pick<StoredWebhook['secret'], 'reveal'>;
 };
@@ -18,11 +18,11 @@ interface Entry {
 /** `/` is for reverse proxies that strip the path. */
 const PLAIN_PATHS = ['/', '/webhook'];
 
-/** The accepted webhooks. They are reloaded if a delivery matches none of them. */
+/** The accepted webhooks. They are reloaded if a delivery matches none. */
 class KnownSecrets implements Secrets<KnownWebhook> {
   readonly learnsCheaply = false;
   readonly #morePaths: readonly string[];
-  /** Secrets are compared by keyed hashes, which are all of the same length and leak nothing through timing. */
+  /** Key for comparing secrets as hashes, which have the same length and leak nothing through timing. */
   readonly #key = randomBytes(32);
   #entries: readonly Entry[] = [];
   #paths: ReadonlySet<string> = new Set(PLAIN_PATHS);
@@ -54,7 +54,7 @@ class KnownSecrets implements Secrets<KnownWebhook> {
     return found;
   }
 
-  /** Reloads the webhooks. Afterwards, everything that was stored before the call is known. */
+  /** Reloads the webhooks. Afterwards, all webhooks stored before the call are known. */
   learn(): Promise<void> {
     if (this.#reading === null) {
       this.#reading = this.#load().finally(() => {
@@ -92,14 +92,14 @@ function pathOf(url: string): string[] {
   return URL.canParse(url) ? [new URL(url).pathname] : [];
 }
 
-/** The senders whose deliveries are accepted, by secret. */
+/** The secrets of the senders whose deliveries are accepted. */
 export interface Secrets<Sender extends { readonly id: string }> {
   isPath(path: string): boolean;
   /** Returns the known sender with this secret, in constant time. */
   match(secret: string): Sender | undefined;
   /** Loads the secrets, or only candidates for the given one. @throws MailkeepError if they cannot be read */
   learn(secret: string | null): Promise<void>;
-  /** True if unauthenticated clients may trigger `learn` any number of times. */
+  /** True if unauthenticated clients can trigger `learn` any number of times. */
   readonly learnsCheaply: boolean;
 }
 
@@ -107,7 +107,7 @@ type RefusalReason = 'path' | 'method' | 'secret' | 'rate' | 'too-large' | 'brok
 
 const EVERY_MS = 60_000;
 
-/** Reports refused requests at most once per minute, with their number, because anyone can send such requests. */
+/** Reports the number of refused requests at most once per minute, because anyone can send them. */
 class RefusalTally {
   readonly #since = new Map<RefusalReason, { at: number; times: number }>();
 
@@ -127,7 +127,7 @@ interface Rate {
   readonly perSecond: number;
 }
 
-/** A token bucket. It is not refilled if the clock is set back. */
+/** A token bucket, which is not refilled if the clock is set back. */
 class TokenBucket {
   #tokens: number;
   #at: number;
@@ -140,7 +140,7 @@ class TokenBucket {
     this.#at = now;
   }
 
-  /** Takes a token and returns 0, or returns the milliseconds until one is available. */
+  /** Takes a token and returns 0. If there is none, returns the milliseconds until one is available. */
   take(now: number): number {
     const { burst, perSecond } = this.rate;
     const passed = Math.max(0, now - this.#at) / 1_000;
@@ -157,14 +157,14 @@ export type ReceiverEvent =
   | { readonly event: 'delivery'; readonly webhook: string; readonly bytes: number }
   | { readonly event: 'refused'; readonly reason: RefusalReason; readonly times: number }
   | { readonly event: 'secrets-unreadable'; readonly code: string }
-  /** An internal error. The sender received a 500. If it does not retry, scheduled syncs find the mail. */
+  /** An internal error, answered with 500. If the sender does not retry, scheduled syncs find the mail. */
   | { readonly event: 'failed'; readonly error: unknown };
 
 interface ReceptionLimits {
   readonly bodyBytes: number;
   /**
    * Limit per webhook. The burst allows for mailing lists, because notifications are merged per mailbox. The service
-   * may not repeat a refused delivery, because its retries are not documented.
+   * may never repeat a refused delivery, because its retries are undocumented.
    */
   readonly deliveries: Rate;
   readonly strangers: Rate;
@@ -191,7 +191,7 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
   unavailable: 503,
 };
 
-/** Decides about each request. Unauthenticated clients see only a status code. */
+/** Decides on each request. Unauthenticated clients see only a status code. */
 class Reception<Sender extends { readonly id: string }> {
   readonly #refusals = new RefusalTally();
   readonly #strangers: TokenBucket;
@@ -222,7 +222,7 @@ class Reception<Sender extends { readonly id: string }> {
     return sender === undefined ? this.#refuse('secret') : this.#take(request, sender);
   }
 
-  /** Loads all secrets, or candidates for the given one. Returns false on failure, and then keeps the known ones. */
+  /** Loads all secrets, or candidates for the given one. On failure, keeps the known ones and returns false. */
   async learn(secret: string | null): Promise<boolean> {
     const { now, log } = this.ports;
     this.#learntAt = now();
@@ -271,7 +271,7 @@ class Reception<Sender extends { readonly id: string }> {
       if (errnoOf(error) === undefined && !request.signal.aborted) throw error;
       return this.#refuse('broken');
     }
-    // The secret identifies the mailbox, which suffices even if the body is too large.
+    // The secret identifies the mailbox, so the notification is accepted even if the body is too large.
     onDelivery(sender, readDelivery(parsed(body)));
     if (body === null) return this.#refuse('too-large');
     log({ event: 'delivery', webhook: sender.id, bytes: body.length });
@@ -311,7 +311,7 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
   }
 }
 
-/** RFC 6750: the scheme in any case, spaces, and a token that contains none. */
+/** RFC 6750: the scheme in any case, spaces, and a token without spaces. */
 function bearerOf(authorization: string | null): string | null {
   return /^bearer +([^\s]+)$/i.exec(authorization ?? '')?.[1] ?? null;
 }
@@ -352,8 +352,7 @@ const LIMITS: ReceptionLimits = {
 
 /**
  * Receives webhook deliveries. A request with a stored secret in `Authorization: Bearer` is accepted as a notification
- * for that webhook's mailbox. The body is only a hint, and any body is valid. Other clients get only a status code.
- *
+ * for that webhook's mailbox. The body is only a hint, and can be anything. Other clients get only a status code.
  * Deliveries are accepted on `/`, `/webhook`, the path of `publicUrl` and the paths of created webhooks.
  *
  * @throws cannot-listen
@@ -382,12 +381,12 @@ export async function receiveFor<Sender extends { readonly id: string }>(
     });
   const onError = (error: Error): void => ports.log({ event: 'failed', error });
   const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
-  // Behind a proxy, requests may name any host: only the secret decides.
+  // Behind a proxy, requests can name any host, so only the secret decides.
   const clients = { kind: 'programs', names: null } as const;
   return listenOn({ section: 'webhook', listen, clients, fetch, onError, limits });
 }
 
-/** Returns the notification from a webhook's delivery. It is never data to store. */
+/** Returns a webhook delivery's notification, which is never stored as data. */
 function hintOf(
   { id, account, host, mailboxId, mailbox: address }: KnownWebhook,
   delivery: DeliveryHint,
@@ -395,16 +394,16 @@ function hintOf(
 ) {
   const own = concernsMailbox(delivery, { id: mailboxId, address });
   return {
-    /** The webhook that the delivery's secret identifies, and its mailbox. */
+    /** The webhook identified by the delivery's secret, and its mailbox. */
     ...{ webhookId: id, account, host, resourceId: mailboxId, address },
-    /** The message's folder according to the delivery. Null if missing, or about another mailbox. */
+    /** The message's folder according to the delivery; null if missing or about another mailbox. */
     folder: own ? delivery.folder : null,
     uid: own ? delivery.uid : null,
     receivedAt,
   };
 }
 
-/** Returns whether a delivery may concern this mailbox, because a secret is only valid for its own mailbox. */
+/** Reports whether a delivery can concern this mailbox, because a secret is valid only for its own mailbox. */
 export function concernsMailbox(
   { mailbox }: DeliveryHint,
   { id, address }: { readonly id: string; readonly address: string },

@@ -48,9 +48,9 @@ import {
   type WatchedMailbox,
 } from './ports.ts';
 
-/** A scheduled sync reuses results up to 55 minutes old. Adding the wait for the next sync makes it an hour. */
+/** Scheduled syncs reuse results up to 55 minutes old, which the wait for the next sync extends to about an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
-/** Messages matched without download that are verified per hour and account. */
+/** Messages verified per hour and account, of those matched without download. */
 const VERIFY_PER_HOUR = 20;
 
 const ATTACHMENTS_MS = 2_000;
@@ -76,7 +76,7 @@ interface PassesOptions {
   readonly onTidied: (startedAt: number) => void;
 }
 
-/** Counts the requests of concurrent sync runs by mailbox: each mailbox has only one sync run at a time. */
+/** Counts the requests of concurrent sync runs by mailbox, because each mailbox has one sync run at a time. */
 class RequestMeters {
   readonly #open = new Map<string, { readonly meter: RequestMeter; readonly report: () => void }>();
 
@@ -90,7 +90,7 @@ class RequestMeters {
     open?.report();
   }
 
-  /** Calls `act` while `meter` counts requests about a mailbox, or about the account if `mailbox` is empty. */
+  /** Runs `act` while `meter` counts requests about a mailbox, or about the account if `mailbox` is empty. */
   async during<T>(
     account: string,
     mailbox: string,
@@ -116,14 +116,14 @@ function keyOf(account: string, mailbox: string): string {
   return `${account} ${mailbox}`;
 }
 
-/** Runs the daemon's syncs over all accounts, with one archive and one index. */
+/** Runs the daemon's syncs for all accounts, with one archive and one index. */
 export class SyncRuns {
   readonly #options: PassesOptions;
   readonly #mirror: Mirror;
   readonly #extractor: Extractor;
   readonly #indexer: Indexer;
   readonly #attachments: AttachmentReading;
-  /** Shared by concurrent syncs, so that a message that two of them find is stored once. */
+  /** Shared by concurrent syncs, so that a message found by two of them is stored once. */
   #committer: Committer;
   readonly #compaction: Compaction;
   readonly #meters = new RequestMeters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
@@ -165,7 +165,7 @@ export class SyncRuns {
   /** Applies another configuration while no sync is running. If it throws, the old one remains in effect. */
   async configure(settings: Settings): Promise<void> {
     const old = this.#origins;
-    // The state passes the limiter's learned rates to its successor.
+    // The state hands the limiter's learned rates over to its successor.
     old.save();
     this.#origins = this.#open(settings);
     this.#settings = settings;
@@ -199,7 +199,7 @@ export class SyncRuns {
           const whole = { mailboxes: true, folders: true };
           recordExcludedMailboxes(noting, listed, { ...wanted, whole });
         }
-        // A sync of no mailboxes records which earlier ones are gone.
+        // Syncing no mailboxes records which earlier ones are gone.
         const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
         return account.listing === before
           ? emptyResult(0)
@@ -220,14 +220,14 @@ export class SyncRuns {
   }
 
   /**
-   * Syncs one mailbox. Failures of the service are in the result.
+   * Syncs one mailbox. Service failures are part of the result.
    *
    * @throws `sync.interrupted` if the signal aborted; families `disk`, `damage`, `in-use` if the archive cannot continue
    */
   async pass(request: SyncRequest): Promise<SyncResult> {
     const { mailbox, aim, begunAt, byHand, lane, signal, progress } = request;
     const account = this.#origins.get(mailbox.account);
-    // The configuration was reloaded after the decision.
+    // The configuration was reloaded after the sync was chosen.
     if (account === undefined || !selects(account.settings.mailboxes, mailbox.address)) {
       return emptyResult(0);
     }
@@ -256,7 +256,7 @@ export class SyncRuns {
     }
   }
 
-  /** Returns the result for an error that ended a sync for its whole account. Rethrows other errors. */
+  /** Converts an error that ended a sync for its whole account to a result. Rethrows other errors. */
   #failed(account: string, error: unknown, startedAt: number): SyncResult {
     if (!concernsOneAccount(error)) throw error;
     const result = emptyResult(this.#options.clock.now() - startedAt);
@@ -283,7 +283,7 @@ export class SyncRuns {
     return planSync(writer, toSync, full, signal);
   }
 
-  /** Returns whether the archive contains, or ever contained, this message in the mailbox's INBOX. */
+  /** Reports whether the archive contains, or ever contained, this message in the mailbox's INBOX. */
   has({ host, resourceId }: WatchedMailbox, uid: number): boolean {
     const at = { host, mailbox: resourceId, folder: 'INBOX' };
     const generation = this.#mirror.folder(at)?.generation;
@@ -294,13 +294,13 @@ export class SyncRuns {
     );
   }
 
-  /** Does deferred work for a few seconds: reads attachments and seals segments. Returns whether more is left. */
+  /** Does deferred work for a few seconds: reads attachments and seals segments. Returns whether work remains. */
   async tidy(signal: AbortSignal): Promise<boolean> {
     const { writer, clock, onSealed, onTidied } = this.#options;
     const now = (): number => clock.now();
     const since = this.#tidyingSince ?? now();
     const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
-    // Compacting the catalog would block everything, so it only follows a first sync.
+    // Compacting the catalog would block everything, so it happens only after a first sync.
     const { number } = writer.catalog.reached();
     const startedAt = now();
     const damaged = await tidyArchive(writer, Math.max(1, number), now, signal);
@@ -314,7 +314,7 @@ export class SyncRuns {
     return isMore;
   }
 
-  /** Replaces a failed committer, which cannot recover. Other syncs refetch the messages that it had collected. */
+  /** Replaces a failed committer, which cannot recover. Other syncs fetch its collected messages again. */
   recover(): void {
     this.#committer = this.#newCommitter();
   }
@@ -389,12 +389,12 @@ export class SyncRuns {
   }
 }
 
-/** If there are several mailboxes, a slow one must not use all connections. */
+/** Returns an account's sync concurrency. With several mailboxes, a slow one must not use all connections. */
 function syncConcurrency(concurrency: number, { listing }: AccountOrigin): number {
   return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
 }
 
-/** Syncs started for one reason, and their combined result. */
+/** Syncs that were started for one reason, and their combined result. */
 export class Run {
   readonly done: Promise<SyncResult>;
   readonly #results: SyncResult[] = [];
@@ -423,7 +423,7 @@ export class Run {
     this.#results.push(whole.length === 0 ? result : { ...result, failures });
   }
 
-  /** Adds a failure that ended several syncs. It is reported only once. */
+  /** Adds a failure that ended several syncs, and reports it only once. */
   fail(failures: readonly SyncFailure[]): void {
     for (const failure of failures) {
       const known = this.#failures.some(
@@ -451,7 +451,7 @@ export type SyncRunner = Pick<
   'listMailboxes' | 'pass' | 'plan' | 'has' | 'tidy' | 'recover' | 'tokenMark'
 >;
 
-/** Merges sync results. Those for the same mailbox become one, with the latest proofs. */
+/** Merges sync results. Results for the same mailbox become one, with the latest proofs. */
 export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {
   const mailboxes = new Map<string, MailboxResult>();
   const certificates = new Map<string, SyncResult['certificates'][number]>();
@@ -503,7 +503,7 @@ function mergeMailboxes(before: MailboxResult, after: MailboxResult): MailboxRes
   };
 }
 
-/** Returns an interrupted sync's result: its durable messages and bytes. */
+/** Returns the result of an interrupted sync, with its durable messages and bytes. */
 export function partialResult(
   { address }: { readonly address: string },
   { messages: added, bytes }: { readonly messages: number; readonly bytes: number },
@@ -514,7 +514,7 @@ export function partialResult(
   };
 }
 
-/** Events for a log. Lines contain counts, codes and durations, but no addresses, subjects or secrets. */
+/** Event log whose lines contain counts, codes and durations, but no addresses, subjects or secrets. */
 export interface EventLog {
   readonly request: (report: RequestReport) => void;
   readonly progress: ProgressListener;
@@ -523,14 +523,14 @@ export interface EventLog {
 
 const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
 
-/** Fields that are redacted in case a secret ends up in a line by mistake. */
+/** Fields that are redacted in case a secret is logged by mistake. */
 const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
   name,
   `*.${name}`,
   `*.*.${name}`,
 ]);
 
-/** Returns the options that all logs share: the fields of a line and what is redacted. */
+/** Returns the options shared by all logs: a line's fields and redactions. */
 export function lineOptions(timestamp: () => string) {
   return {
     base: null,
@@ -603,7 +603,7 @@ export function failureOf(error: MailkeepError): Failure {
   return { family, code, message: describeError(error).message };
 }
 
-/** Returns the report on a run of syncs, for metrics and notifications. */
+/** Returns a sync run's report, for metrics and notifications. */
 export function syncRunReport(
   { mailboxes, failures, requests }: SyncResult,
   run: Pick<RunReport, 'kind' | 'accounts' | 'startedAt' | 'endedAt'>,
@@ -621,7 +621,7 @@ export function syncRunReport(
       })),
       ...heldFailures(mailboxes),
     ],
-    // A mailbox that was not completely synced may still fail.
+    // A mailbox that was only partly synced may still fail.
     mailboxes: mailboxes
       .filter(({ comparison }) => comparison === 'all')
       .map(({ address }) => address),
@@ -629,7 +629,7 @@ export function syncRunReport(
   };
 }
 
-/** Returns failures for pending deletions, which need attention. Incomplete messages are only shown by `status`. */
+/** Returns failures for pending deletions, which need attention. Incomplete messages appear only in `status`. */
 function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures'] {
   return mailboxes
     .filter(({ held }) => held > 0)
@@ -639,7 +639,7 @@ function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures']
     });
 }
 
-/** Returns the report of a copy's update or verification. Times are milliseconds since the epoch. */
+/** Returns the report on updating or verifying a copy. Times are milliseconds since the epoch. */
 export function copyReport(
   kind: 'copy' | 'copy-check',
   to: string,
@@ -655,7 +655,7 @@ export function copyReport(
   };
 }
 
-/** Returns the report of a scheduled task for the whole archive. Times are milliseconds since the epoch. */
+/** Returns the report on a scheduled task for the whole archive. Times are milliseconds since the epoch. */
 export function taskReport(
   kind: 'verify' | 'prune' | 'seal' | 'copy' | 'copy-check',
   startedAt: number,

@@ -12,7 +12,7 @@ const ZONE_STEP_MINUTES = 15;
 const FARTHEST_MS = (4 * 366 + 1) * DAY;
 
 interface CronTimes {
-  /** Returns the first time after `after` (milliseconds since the epoch). Null if there is none within four years. */
+  /** Returns the first time after `after`, or null if there is none within four years. Milliseconds since the epoch. */
   next(after: number): number | null;
 }
 
@@ -47,12 +47,12 @@ export function cronTimes(expression: string, timezone: string): CronTimes {
   };
 }
 
-/** Returns the month (from 1) in UTC. Local months differ by at most a day. */
+/** Returns the UTC month, from 1. Local months differ by at most a day. */
 function monthOf(at: number): number {
   return new Date(at).getUTCMonth() + 1;
 }
 
-/** A larger difference between the clocks means a suspend or a clock change. */
+/** Larger differences between the clocks mean a suspend or a clock change. */
 const JUMP_MS = 60_000;
 
 /** Compares the wall clock with a monotonic clock, which stops while the machine is suspended. */
@@ -63,7 +63,7 @@ export class ClockJumps {
     this.#seen = { wall, monotonic };
   }
 
-  /** Returns how far the wall clock has jumped since the last call, in milliseconds, or null. */
+  /** Returns how far the wall clock has jumped since the last call, in milliseconds; null if it has not. */
   look(wall: number, monotonic: number): number | null {
     const jumped = wall - this.#seen.wall - (monotonic - this.#seen.monotonic);
     this.#seen = { wall, monotonic };
@@ -96,7 +96,7 @@ export type Scheduled = (typeof SCHEDULED)[number];
 interface Entry {
   readonly name: Scheduled;
   readonly times: CronTimes;
-  /** Last start, milliseconds since the epoch. Null if unknown. */
+  /** Time of the last start, in milliseconds since the epoch; null if unknown. */
   readonly lastAt: number | null;
   readonly atStart: boolean;
 }
@@ -107,7 +107,7 @@ interface Row {
   dueAt: number | null;
 }
 
-/** If the clock is this far behind the last check, it was set back. */
+/** A clock this far behind the last check was set back. */
 const SET_BACK_MS = 60_000;
 
 /** Determines which tasks are due. Anything missed (suspend, clock change, downtime) is due once. Pure. */
@@ -122,7 +122,7 @@ export class Timetable {
   ) {
     this.#seenAt = now;
     for (const { name, times, lastAt, atStart } of entries) {
-      // A future time was recorded before the clock was set back.
+      // The clock has been set back since a future time was recorded.
       const known = lastAt !== null && lastAt <= now ? lastAt : null;
       const dueAt = atStart ? now : this.#next(times, known ?? now, now);
       this.#rows.set(name, { times, lastAt: known ?? now, dueAt });
@@ -142,7 +142,7 @@ export class Timetable {
     return names;
   }
 
-  /** Returns the task's last start, or the daemon's if the task never ran. */
+  /** Returns the last start of the task, or of the daemon if the task has never run. */
   lastAt(name: Scheduled): number | null {
     return this.#rows.get(name)?.lastAt ?? null;
   }
@@ -157,7 +157,7 @@ export class Timetable {
     return Math.max(0, Math.min(...times, Number.POSITIVE_INFINITY) - now);
   }
 
-  /** Recomputes due times. Otherwise, everything would wait for the clock to catch up. */
+  /** Recomputes due times after the clock was set back, so that tasks do not wait for it to catch up. */
   #setBack(now: number): void {
     for (const row of this.#rows.values()) {
       row.lastAt = Math.min(row.lastAt, now);
@@ -173,7 +173,7 @@ export class Timetable {
   }
 }
 
-/** Scope of memory: last start of each schedule, milliseconds since the epoch. */
+/** State scope for the last start of each schedule, in milliseconds since the epoch. */
 const BEGUN = 'schedule';
 
 type Memory = Pick<StateFile, 'get' | 'set'>;

@@ -249,7 +249,7 @@ function searchRoutes(
     const { catalog } = reader;
     return {
       at,
-      /** The latest commit by then; null before the first. */
+      /** The latest commit at that time; null before the first. */
       inForce: catalog.commitAt(at),
       past: pages(reader).past(reader, at),
       since: catalog.changes.since(at),
