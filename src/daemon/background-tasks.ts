@@ -148,7 +148,7 @@ export function copyDueAt(
   { made, failed, plan }: KnownCopy,
   now: number,
 ): number | null {
-  // The clock has been set back since a future time was recorded.
+  // A time in the future was recorded before the clock was set back.
   if (failed !== null) return Math.min(failed.at, now) + retryAfterMs(failed.tries);
   if (made !== null) return times.next(Math.min(made.at, now));
   return times.isInterval ? now : times.next(Math.min(plan?.since ?? now, now));

@@ -170,7 +170,7 @@ export class Dispatcher {
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
   }
 
-  /** Decides again. Must be called after every event that can affect the decision. */
+  /** Chooses again which syncs to run. Must be called after every event that can affect the decision. */
   weigh(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -200,7 +200,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends all runs that wait for an account's syncs, even running ones, with failures. The syncs follow later. */
+  /** Fails all runs that wait for an account's syncs, even running ones. The syncs follow later. */
   abandon(account: string, failures: readonly SyncFailure[]): void {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);

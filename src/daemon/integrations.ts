@@ -472,7 +472,7 @@ const EVERYTHING = {
   acceptEndings: false,
 };
 
-/** Caching time of the archive's facts, which cost several queries per folder and are read by every metric. */
+/** Milliseconds to cache the archive's facts, which cost several queries per folder and are read by every metric. */
 const FACTS_MS = 5_000;
 
 export type Integrations = Awaited<ReturnType<typeof openIntegrations>>;

@@ -60,7 +60,7 @@ interface HealthAnswer {
   readonly ok: boolean;
 }
 
-/** Serves the monitoring endpoints with these answers. @throws cannot-listen */
+/** Serves the monitoring endpoints. @throws cannot-listen */
 export async function serveHealth(options: HealthAnswers): Promise<HealthServer> {
   const { listen, hosts, metrics, onError, limits = {} } = options;
   const clients = { kind: 'programs', names: hosts } as const;

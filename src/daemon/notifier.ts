@@ -16,7 +16,7 @@ const troubleSchema = z.object({
   subject: z.object({
     kind: z.enum(SUBJECT_KINDS),
     name: z.string(),
-    /** Distinguishes subjects that ever share a name. Defaults to the name. */
+    /** Distinguishes subjects that share a name, even at different times. Defaults to the name. */
     id: z.string().optional(),
   }),
   failure: z.object({ family, code: z.string(), message: z.string() }),
@@ -75,7 +75,7 @@ export function subjectKey({ kind, name, id = name }: Subject): string {
   return `${kind} ${id}`;
 }
 
-/** Possible problems of a copy: updating it fails, verifying it fails, or it is stale. */
+/** Possible problems with a copy: updating it fails, verifying it fails, or it is stale. */
 export const COPY_PROBLEMS = ['copy', 'copy-check', 'stale'] as const;
 
 export function copySubject(to: string, trouble: (typeof COPY_PROBLEMS)[number]): Subject {
@@ -95,7 +95,7 @@ function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject
 /** A notification, as JSON on the command's standard input and in the POST body. */
 interface NotificationMessage {
   /**
-   * `warning`: a problem is near. `recovered`: all that was reported works. `alive`: a heartbeat. `test`: by a user.
+   * `warning`: a problem is near. `recovered`: everything reported works. `alive`: a heartbeat. `test`: by a user.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
   readonly ok: boolean;
@@ -231,7 +231,7 @@ const FLAPPING_MS = 60 * 60_000;
 /** Minimum interval between notifications. Events in between are reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
-/** How long to keep subjects that are not observed any longer, such as removed mailboxes. */
+/** How long to keep subjects after they were last observed, such as removed mailboxes. */
 const FORGET_MS = 30 * REMIND_MS;
 
 /** Failures that require the user to act. Damage is the gravest. */
@@ -271,7 +271,7 @@ function failed(
   if (known.wellSince !== null && known.toldAt === null) {
     return { ...started, flapping: known.flapping };
   }
-  // A refused token is still refused while the network is down, so reporting it again later would be a repetition.
+  // A refused token is still refused while the network is down, so reporting it again later would be redundant.
   const isMilder =
     known.wellSince === null && gravityOf(failure.family) < gravityOf(known.failure.family);
   return {
@@ -556,7 +556,7 @@ export class Notifier {
     for (const channel of this.#channels) channel.settle(subject, code);
   }
 
-  /** Marks all subjects that `isGone` accepts as recovered, because they are not observed any longer. */
+  /** Marks all subjects that `isGone` accepts as recovered, because they are no longer observed. */
   drop(isGone: (subject: Subject) => boolean): void {
     for (const channel of this.#channels) channel.drop(isGone);
   }

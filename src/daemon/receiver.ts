@@ -191,7 +191,7 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
   unavailable: 503,
 };
 
-/** Decides on each request. Unauthenticated clients see only a status code. */
+/** Accepts or refuses each request. Unauthenticated clients see only a status code. */
 class Reception<Sender extends { readonly id: string }> {
   readonly #refusals = new RefusalTally();
   readonly #strangers: TokenBucket;

@@ -50,7 +50,7 @@ import {
 
 /** Scheduled syncs reuse results up to 55 minutes old, which the wait for the next sync extends to about an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
-/** Messages verified per hour and account, of those matched without download. */
+/** Verifications per hour and account of messages matched without download. */
 const VERIFY_PER_HOUR = 20;
 
 const ATTACHMENTS_MS = 2_000;
@@ -67,7 +67,7 @@ interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly settings: Settings;
-  /** Threads shared with others, which outlive the syncs. By default, the syncs have their own. */
+  /** Shared threads, which outlive the syncs. By default, the syncs create their own. */
   readonly extractors?: SharedExtractors;
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;

@@ -122,7 +122,7 @@ export class Timetable {
   ) {
     this.#seenAt = now;
     for (const { name, times, lastAt, atStart } of entries) {
-      // The clock has been set back since a future time was recorded.
+      // A time in the future was recorded before the clock was set back.
       const known = lastAt !== null && lastAt <= now ? lastAt : null;
       const dueAt = atStart ? now : this.#next(times, known ?? now, now);
       this.#rows.set(name, { times, lastAt: known ?? now, dueAt });

@@ -43,7 +43,7 @@ export class Completion {
   rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
     const word = typedWord(request.query, request.caret);
     const { from, to } = word;
-    // Counts describe the present, so a past moment shows none.
+    // Counts describe the present, so they are omitted for a past moment.
     const isPast = /(?:^|\s)asof:/i.test(request.query);
     return this.#of(reader, word, request)
       .slice(0, MAX_ROWS)

@@ -337,7 +337,7 @@ function verifiedSegments(
   const files = new Map<number, number>();
   for (const name of readdirSync(folder)) {
     const file = parseSegmentName(name);
-    // The newest revision counts; while a file is being replaced, either may.
+    // The newest revision counts, or either one while a file is being replaced.
     if (file !== undefined) files.set(file.segment, fileBytes(path.join(folder, name)));
   }
   const checkups = new Map(

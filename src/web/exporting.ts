@@ -179,7 +179,7 @@ function chosenIn(
   return id === undefined || others.length > 0 ? { refused: 'not-one' } : { format, id };
 }
 
-/** Sends scripts the code, and users who followed a link or sent a form a page that explains it. */
+/** Answers scripts with the code, and users who followed a link or sent a form with a page that explains it. */
 function refused(context: RequestContext, code: Refusal): Response {
   if (context.req.header('sec-fetch-mode') === 'navigate') {
     const { q, format } = context.req.query();

@@ -270,7 +270,7 @@ function textOf(
 
 const MAX_COUNTS = 64;
 const ATTACHED = 'has:attachment';
-/** Lists files that mail programs show inline, except pictures. A type term applies to the whole message. */
+/** Types of inline files that are listed, which exclude pictures. A type term applies to the whole message. */
 const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
   .map((type) => `mime:${type}/*`)
   .join(' OR ');
@@ -319,7 +319,7 @@ function queryFor(
   return { text, isOfGroup: group === null || ofGroup !== null };
 }
 
-/** Time limit for listing all attachments to save, in milliseconds: the user waits only once. */
+/** Time limit for listing all attachments to save, in milliseconds. The user waits for it only once. */
 const LISTING_MS = 1_000;
 
 /** Lists each content once, with its newest message; undefined if there are too many for one file or time runs out. */

@@ -266,7 +266,7 @@ export type FolderSums = ReturnType<typeof sumAtService>;
 
 export interface ServiceSum extends Readonly<FolderSums> {
   readonly commit: number;
-  /** When that commit was written, in milliseconds since the epoch; null before the first. */
+  /** When the commit was written, in milliseconds since the epoch; null before the first. */
   readonly writtenAt: number | null;
   readonly equation: Equation;
 }
@@ -285,7 +285,7 @@ export function sumAtService(
   const sum = {
     open: 0,
     stored: 0,
-    /** Matched without download by the service's fingerprint, and not yet verified. */
+    /** Matched by the service's fingerprint without download, and not yet verified. */
     assumed: 0,
     held: 0,
     quarantined: 0,

@@ -189,7 +189,7 @@ function oneLess(query: string, terms: readonly Term[], attempt: Attempt): Other
   return best;
 }
 
-/** Searches for each word as a prefix, then with fewer letters. The longest prefix with results wins. */
+/** Searches for each word as a prefix, then for shorter and shorter ones. The longest prefix with results wins. */
 function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   for (let cut = 0; cut <= MAX_ENDING; cut += 1)
     for (const term of terms) {
@@ -274,7 +274,7 @@ export class MessageReading {
     this.#sought = request === null ? [] : soughtPhrases(request.node);
   }
 
-  /** The query if it contains words, because other terms, such as a folder, would unfold a whole conversation. */
+  /** The query; null if it has no words, because a term such as a folder would unfold a whole conversation. */
   get asked(): CountRequest | null {
     return this.#sought.length === 0 ? null : this.request;
   }

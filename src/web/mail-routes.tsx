@@ -122,7 +122,7 @@ export function mailRoutes(
     missing?: string,
   ) =>
     takeTurn(context, (signal) => {
-      // Not earlier, since a request that is aborted while it waits never gets here.
+      // Not earlier, because a request aborted while waiting never gets here.
       const leave = enter();
       if (leave === null) return context.text(BUSY, 503);
       const how = { spare: archive.spare, signal };
@@ -160,7 +160,7 @@ function pageRoute(
       return page(context, <ArchiveDocument assets={parts.assets} page={made.page} />, made.status);
     }),
   );
-  // Missing data is a 200.
+  // Missing data is a 200 with null.
   app.get(`/api/page${path}`, (context) =>
     answered(parts, context, async (asked) => {
       const made = await make({ ...asked, parameter: asPart(asked.parameter) });

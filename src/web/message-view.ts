@@ -66,7 +66,7 @@ export function readConversation(
   return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
-/** Returns a conversation of one message, which is not indexed yet or beyond the shown part of its conversation. */
+/** Returns a one-message conversation for a message not yet indexed, or beyond the shown part of its conversation. */
 function singleMessage(
   catalog: Reader['catalog'],
   id: MessageId,
@@ -84,7 +84,7 @@ function singleMessage(
   return catalog.search(request).hits.find(({ line }) => line.id === id);
 }
 
-/** A message that was read in full and matches its hash, or the reason why it does not match. */
+/** A fully read message that matches its hash, or the reason why it does not. */
 export type VerifiedRead =
   | { readonly reading: MessageReading; readonly damage: null }
   | {
@@ -130,7 +130,7 @@ export async function readVerified(
 
 /** Maximum hops per message; real mail has about ten. */
 const MAX_HOPS = 100;
-/** Maximum characters of a line to parse, and of its date. Real lines have about 300. */
+/** Maximum characters to parse from a line, its date and its names. Real lines have about 300. */
 const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
 const NAME_CHARS = 200;
@@ -166,7 +166,7 @@ function hopOf(value: string) {
       seen.add(next);
       clause = next;
     } else if (comment && clause !== 'from') {
-      // Skips versions and ciphers. In the `from` clause, a comment holds what the server looked up.
+      // Skips versions and ciphers. In the `from` clause, a comment contains the server's own lookup.
     } else if (!comment && OTHER_CLAUSES.has(text.toLowerCase())) clause = undefined;
     else if (clause !== undefined && found[clause].length < NAME_CHARS) {
       const known = found[clause];
@@ -274,7 +274,7 @@ function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Bu
 
 const FAILURES = ['encrypted', 'malformed', 'too-large', 'unsupported', 'damaged'] as const;
 
-/** Why no text is shown: `picture` and `archive` depend on the kind, all others on reading the content. */
+/** Reason why no text is shown. `picture` and `archive` depend on the kind, the others on the content. */
 export type NoTextReason =
   | 'picture'
   | 'archive'
@@ -385,7 +385,7 @@ export class SourceFinder {
 
   /** Positions are bytes from the start of the source. */
   found() {
-    // After the last match, the search starts again.
+    // The search wraps around after the last match.
     const wraps = this.#at === null;
     const at = this.#at ?? this.#first;
     const number = wraps ? Math.min(1, this.#count) : this.#number;

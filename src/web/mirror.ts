@@ -173,7 +173,7 @@ export class MirrorView {
     ({ count }) => count + FOLDER_COST,
   );
   readonly #folders = new VersionCache<string, readonly FolderRecord[]>(MAX_LISTS);
-  /** JSON of records by row. A record never changes while its place exists. */
+  /** Records by row, as JSON. A record never changes while its place exists. */
   readonly #records = new VersionCache<number, string>(MAX_CHARACTERS, ({ length }) => length);
   readonly #facts = new VersionCache<number, readonly Fact[]>(MAX_COMMITS);
   #reached = -1;

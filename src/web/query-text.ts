@@ -167,7 +167,7 @@ export function removeTerm(query: string, { start, end }: Span): string {
   if (left.trim() === '') return right.replace(/^\s/, '');
   if (right === '') return left.replace(/\s$/, '');
   if (/^\s/.test(right)) return left + (/\s$/.test(left) ? right.slice(1) : right);
-  // A word and a quoted phrase that only the removed term kept apart.
+  // Only the removed term separated a word from a quoted phrase.
   return left + (/\s$/.test(left) ? '' : ' ') + right;
 }
 

@@ -50,7 +50,7 @@ export interface SignInParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'no
 export interface RequestFacts {
   Bindings: {
     reached: RequestOrigin;
-    /** Drops the connection, for a response that fails after it has started. */
+    /** Drops the connection if a response fails after it has started. */
     breakOff: () => void;
     session?: Session;
   };

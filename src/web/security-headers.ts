@@ -14,7 +14,7 @@ const PAGE_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ');
 
-/** For the HTML of a message, in its frame or opened directly: only inline styles and its own pictures. */
+/** For a message's HTML, in its frame or opened directly: only inline styles and its own pictures. */
 export const MAIL_POLICY = [
   `sandbox ${FRAME_SANDBOX}`,
   "default-src 'none'",
@@ -44,7 +44,7 @@ const EVERYWHERE: Readonly<Record<string, string>> = {
 export function withSecurityHeaders(response: Response): Response {
   for (const [name, value] of Object.entries(EVERYWHERE))
     if (!response.headers.has(name)) response.headers.set(name, value);
-  // An older header than frame-ancestors, which allows our own frames.
+  // X-Frame-Options predates frame-ancestors, which allows our own frames.
   if (response.headers.get('content-security-policy') === MAIL_POLICY)
     response.headers.delete('x-frame-options');
   return response;

@@ -49,7 +49,7 @@ export class ServedArchive {
    * Runs `act`. If a segment is missing, fetches it and runs `act` again from the start.
    *
    * @param mailboxes keys of the mailboxes that may be read; null for all
-   * @throws errors of `openReaderAt` and of `act`
+   * @throws errors from `openReaderAt` and `act`
    */
   async use<T>(
     mailboxes: readonly string[] | null,
@@ -187,7 +187,7 @@ export interface ReadingFor {
   readonly signal: AbortSignal;
 }
 
-/** Saved searches may contain any mailbox, so a limited reader gets none. */
+/** Saved searches can name any mailbox, so a limited reader gets none. */
 export function searchesFor({
   dataDir,
   mailboxes,

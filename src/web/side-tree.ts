@@ -122,7 +122,7 @@ export class FolderTrees {
         })),
         mailboxes: mailboxes.flatMap((mailbox): MailboxTree[] => {
           const inBox = filterText('mailbox', mailbox.address);
-          // Two hosts may have mailboxes with the same address; the count must match what the link finds.
+          // Two hosts may have mailboxes with the same address; the count must match the link's results.
           const prefix = mailboxes.length === 1 ? '' : `${inBox} `;
           const ofBox = known.get(mailboxKey(mailbox)) ?? [];
           const folders = ofBox.flatMap(({ id, delimiter }) => {

@@ -61,7 +61,7 @@ export function publicRoutes(app: WebApp, parts: SignInParts): void {
   });
 }
 
-/** Ignores the session if a link on another site caused the request. */
+/** Returns the session of a request, unless a link on another site caused it. */
 export function sessionIn(
   context: RequestContext,
   { sessions, now }: Pick<SignInParts, 'sessions' | 'now'>,

@@ -13,7 +13,7 @@ import { type Criteria, needsBody, sourceTest } from '../service/surface.ts';
 const HEADER_BYTES = 262_144;
 
 export const SOURCE_JOBS = {
-  /** Finds the messages whose sources match the criteria that need sources. */
+  /** Finds messages by the criteria that require their sources. */
   match(
     sources: LogReader,
     {
@@ -59,7 +59,7 @@ export type SourceJob = { [K in keyof Jobs]: JobOf<K> }[keyof Jobs];
 export type ResultOf<Job extends SourceJob> = Awaited<ReturnType<Jobs[Job['kind']]>>;
 
 /**
- * Finds an attachment by its id in the origin's listing; null if no part certainly matches. Parts are matched by order
+ * Finds an attachment by its id in the origin's listing; null if no part is a certain match. Parts are matched by order
  * if all agree with the listing. Otherwise type, size and name must be unique, or equally frequent in both.
  */
 export function listedAttachment(

@@ -45,7 +45,7 @@ export interface WebServer {
   close(): Promise<void>;
 }
 
-/** Milliseconds. Exceeds the parser's time limit for a message, so that the rest of the page is still sent after it. */
+/** Milliseconds. Longer than the parser can spend on a message, so that its page is still sent. */
 const IDLE_MS = 90_000;
 /**
  * Out of 256 connections. All clients share one address, this machine's or the proxy's, and a hundred API clients must

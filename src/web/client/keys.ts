@@ -72,7 +72,7 @@ export interface KeyContext {
   /** First key of a pending sequence, such as `g`; otherwise empty. */
   readonly prefix: string;
   readonly inField: boolean;
-  /** Whether single letters and punctuation marks are shortcuts. */
+  /** True if single letters and punctuation marks are shortcuts. */
   readonly letters: boolean;
 }
 

@@ -6,7 +6,7 @@ import type { RowsAnswer } from './viewer.ts';
 const PAGE_ROWS = 100;
 /** Enough rows to fill the view. */
 const GLANCE_ROWS = 40;
-/** Maximum attempts to load a page if each one times out before it finds a row. */
+/** Maximum attempts to load a page if each one times out before finding a row. */
 const TRIES = 20;
 
 export type Place =
@@ -31,7 +31,7 @@ export class RowSource {
     private readonly ask: Ask,
   ) {}
 
-  /** @param isGlance true if a viewful of rows is enough @returns undefined if the request failed */
+  /** @param isGlance true if a screenful of rows is enough @returns undefined if the request failed */
   async page(place: Place, signal: AbortSignal, isGlance = false): Promise<ListPage | undefined> {
     const { sort } = this.of;
     const limit = isGlance ? GLANCE_ROWS : PAGE_ROWS;
@@ -204,8 +204,8 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
 }
 
 /**
- * Row positions. Rows are numbered on an endless line: the list starts at row 0, and newly loaded rows never change the
- * numbers. The scroller holds a range of that line around the view, because browsers limit the height of an element.
+ * Row positions. Rows are numbered on an unbounded axis from the first loaded row, 0, and loading more never changes
+ * the numbers. The scroller holds the part of the axis around the view, because browsers limit an element's height.
  */
 
 /** Rows from `low` (included) to `high` (excluded). */

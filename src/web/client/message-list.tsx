@@ -118,7 +118,7 @@ class RowsView extends Component<RowsViewProps> {
   #model: ListModel | undefined;
   #leave: (() => void) | undefined;
   #rest: number | undefined;
-  /** Scrolling has stopped, but this has not been reported yet. */
+  /** True if scrolling has stopped, but this has not been reported yet. */
   #isResting = false;
   /** Pixels. */
   #top = 0;
@@ -334,7 +334,7 @@ class RowsView extends Component<RowsViewProps> {
 /** Number of messages that have arrived since a list was loaded; with `isMore`, at least that many. */
 type NewMail = Awaited<ReturnType<RowSource['newerThan']>>;
 
-/** While a key is held down, milliseconds before a message opens. */
+/** Milliseconds before a message opens while a key is held down. */
 const KEY_REST_MS = 120;
 
 /** Opens the messages of a list. The reading pane follows a selection made with the keyboard. */

@@ -179,7 +179,7 @@ function openWide(viewer: Viewer): boolean {
   return true;
 }
 
-/** Goes back one step: closes an overlay, a message or a query, or leaves the past. Returns false at the first step. */
+/** Goes back one step: closes an overlay, a message or a query, or leaves the past. Returns false if it cannot. */
 function goBack(viewer: Viewer): boolean {
   const over = document.querySelector<HTMLInputElement>('input.toggle:checked');
   if (over !== null) {

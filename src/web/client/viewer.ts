@@ -156,9 +156,9 @@ interface LaterCode {
 }
 
 const TYPED_ROWS = 20;
-/** Milliseconds of pause after which a typed query gets its own history entry. */
+/** Pause in milliseconds after which a typed query gets its own history entry. */
 const PAUSE_MS = 1_000;
-/** Milliseconds of pause before results are counted, because counting delays the next rows. */
+/** Pause in milliseconds before results are counted, because counting delays the next rows. */
 const REST_MS = 150;
 const KEPT = ['sort', 'type'];
 

@@ -69,7 +69,7 @@ type PlotProps = Framed & { readonly marks: readonly Mark[] };
  * width and paths go into `Stretched`. Screen readers skip it, because a table next to it shows the same numbers.
  */
 function Plot({ height, marks, labels, children, ...more }: RenderableProps<PlotProps>) {
-  // To a tenth of a pixel.
+  // Rounds to a tenth of a pixel.
   const level = (at: number): number => Math.round(height * (1 - at) * 10) / 10;
   const whole = ABOVE + height + BELOW;
   return (

@@ -538,7 +538,7 @@ export function DeletedNote({ line, open }: { line: Line; open: OpenMessage }) {
   );
 }
 
-/** Times are milliseconds since the epoch. @param seen last check that still found the message; null if unknown */
+/** Times are milliseconds since the epoch. @param seen when the message was last seen; null if unknown */
 export function DeletedWhen({ found, seen }: { found: number; seen: number | null }) {
   return seen === null ? (
     <>

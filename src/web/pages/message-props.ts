@@ -168,6 +168,6 @@ export interface SourceText {
 export interface TextPiece {
   readonly kind: 'text' | 'quote' | 'signature';
   readonly lines: readonly string[];
-  /** Positions in the lines joined by line feeds. */
+  /** Positions in the text of all lines, joined by line feeds. */
   readonly matches: readonly Range[];
 }

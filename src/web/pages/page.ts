@@ -32,7 +32,7 @@ export interface MailContent {
   /** Null for an invalid query. */
   readonly list: MailList | null;
   readonly sort: ListSort;
-  /** Last message of the previous page, as in the address. */
+  /** Last message of the previous page, as given in the address. */
   readonly after: string | undefined;
   readonly message: MessageContent | null;
   readonly pending: number;

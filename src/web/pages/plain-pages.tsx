@@ -221,7 +221,7 @@ const SYSTEMS: readonly (readonly [name: string, mark: RegExp])[] = [
   ['Linux', /\bLinux\b/],
 ];
 
-/** Returns a name such as `Firefox 145 on Linux`, or else the user agent itself. */
+/** Returns a name such as `Firefox 145 on Linux`, or the user agent if it is not recognised. */
 function browserName(agent: string): string {
   const system = SYSTEMS.find(([, mark]) => mark.test(agent))?.[0];
   for (const [name, mark] of BROWSERS) {
@@ -300,7 +300,7 @@ const PREFERENCES = [
   ],
 ] as const;
 
-/** Form for the preferences stored in this browser. A script reveals it, because it needs one. */
+/** Form for this browser's preferences. It depends on a script, which also reveals it. */
 function Preferences() {
   return (
     <form id="preferences" class="preferences" hidden>

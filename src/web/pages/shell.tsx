@@ -310,7 +310,7 @@ function Foot({
   past,
   deleted,
 }: Pick<Frame, 'consistency' | 'past'> & {
-  /** Counts messages, as the link does: a moved message has left a folder but is not deleted. */
+  /** Counts messages, like the link: a moved message has left a folder but is not deleted. */
   deleted: number | null;
 }) {
   if (past !== null)
