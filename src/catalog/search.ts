@@ -387,8 +387,9 @@ export interface WalkRequest extends PartRequest {
   readonly among?: readonly number[] | undefined;
 }
 
+/** A plan as `search --explain --json` prints it. */
 export interface SearchPlan {
-  readonly drives: readonly { readonly accessPath: string; readonly sql: readonly string[] }[];
+  readonly drives: readonly { readonly driver: string; readonly sql: readonly string[] }[];
   readonly unknown: readonly UnknownName[];
 }
 
@@ -499,12 +500,12 @@ export function searchQueries(
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       if (!isWalked(connection, drives, direction)) {
         const sql = setsOf(connection, drives, view).lists().map(shown);
-        return { unknown, drives: [{ accessPath: 'sets', sql }] };
+        return { unknown, drives: [{ driver: 'sets', sql }] };
       }
       return {
         unknown,
         drives: drives.map(({ conjunct, accessPath, stretch }) => ({
-          accessPath: accessPath.by === 'both' ? `match and ${accessPath.rare.by}` : accessPath.by,
+          driver: accessPath.by === 'both' ? `match and ${accessPath.rare.by}` : accessPath.by,
           sql: walkStatements({ ...conjunct, ...stretch }, accessPath, direction, view).map(shown),
         })),
       };

@@ -181,11 +181,11 @@ describe('query plans', () => {
     ['common OR in:Other', 'sets'],
     ['(common OR in:Other) larger:5', 'sets'],
   ])('searching %s is driven by %s', (query, driver) => {
-    expect(drivenBy(query).map((drive) => drive.accessPath)).toEqual([driver]);
+    expect(drivenBy(query).map((drive) => drive.driver)).toEqual([driver]);
   });
 
   test('alternatives with few candidates are walked side by side', () => {
-    expect(drivenBy('flag:rare OR is:deleted').map(({ accessPath: driver }) => driver)).toEqual([
+    expect(drivenBy('flag:rare OR is:deleted').map(({ driver }) => driver)).toEqual([
       'flags',
       'ended',
     ]);

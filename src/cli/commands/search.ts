@@ -96,11 +96,7 @@ function explainText(query: SearchQuery, plan: SearchPlan): string {
   return [
     ...nodeLines(query.node, ''),
     ...(query.asOf === null ? [] : [`as of ${new Date(query.asOf).toISOString()}`]),
-    ...plan.drives.flatMap(({ accessPath, sql }) => [
-      '',
-      `by ${accessPath}:`,
-      ...sql.map(terminalLine),
-    ]),
+    ...plan.drives.flatMap(({ driver, sql }) => ['', `by ${driver}:`, ...sql.map(terminalLine)]),
   ].join('\n');
 }
 
