@@ -42,7 +42,7 @@ const standingRecord = z.object({
 type Standing = z.infer<typeof standingRecord>;
 type MailboxStatus = Standing['status'];
 
-/** What the account panel knows about a mailbox: when it was created, and whether it is suspended. */
+/** Creation times and suspensions of mailboxes, as set in the account panel. */
 export class MailboxStatuses {
   readonly #byMailbox = new Map<string, Standing>();
 
@@ -55,7 +55,7 @@ export class MailboxStatuses {
     }
   }
 
-  /** A mailbox without a record is considered active and just created. */
+  /** Returns a mailbox's status. A mailbox without a record is treated as active and newly created. */
   of(mailbox: Mailbox): Standing {
     const known = this.#byMailbox.get(mailbox.resourceId);
     if (known !== undefined) return known;
@@ -79,7 +79,7 @@ export class MailboxStatuses {
 }
 
 /**
- * What a bearer token may access. The two APIs have separate tokens. A mailbox token belongs to one order and may be
+ * A bearer token's permissions. The two APIs have separate tokens. A mailbox token belongs to one order and can be
  * limited to some of its mailboxes. A platform token belongs to a user and covers that user's orders.
  */
 const tokenRecord = z.discriminatedUnion('surface', [
@@ -105,7 +105,7 @@ export type PlatformToken = Extract<Token, { surface: 'platform' }>;
 
 const KIND = 'token';
 
-/** Tokens are stored by the SHA-256 of their secret, so that a state file contains no usable one. */
+/** Stores tokens by the SHA-256 of their secret, so that a state file contains no usable token. */
 export class Tokens {
   readonly #byHash = new Map<string, Token>();
 
@@ -123,7 +123,7 @@ export class Tokens {
     return this.#byHash.has(hashSecret(secret));
   }
 
-  /** @returns false for an unknown token */
+  /** @returns false if the token is unknown */
   revoke(secret: string, now: number): boolean {
     const token = this.#byHash.get(hashSecret(secret));
     if (token === undefined) return false;

@@ -9,9 +9,9 @@ import { demoError } from './errors.ts';
 
 const STARTUP_MS = 60_000;
 const BETWEEN_TRIES_MS = 20;
-/** Characters of the log to include in an error. */
+/** Maximum characters of the log to include in an error. */
 const SHOWN = 400;
-/** Below Linux's ports for outgoing connections (net.ipv4.ip_local_port_range), so that a port remains free. */
+/** Below Linux's range for outgoing connections (net.ipv4.ip_local_port_range), which keeps the port free. */
 const LASTING = { from: 20_000, below: 32_000 };
 const run = promisify(execFile);
 
@@ -24,12 +24,12 @@ interface RunOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A server's child processes, which are stopped together with it. */
+/** Manages a server's child processes, which stop together with it. */
 export class Children {
   readonly #running: ChildProcess[] = [];
   #isStopped = false;
 
-  /** @param folder for their files, removed by `stop`. Its path must be short, because it contains sockets */
+  /** @param folder directory for their files, removed by `stop`; must have a short path, because it contains sockets */
   constructor(
     readonly folder: string,
     private readonly options: RunOptions = {},
@@ -41,9 +41,9 @@ export class Children {
     const log = openSync(this.#logOf(program), 'a');
     const { signal: _, ...options } = this.options;
     const child = spawn(program, args, { ...options, stdio: ['ignore', log, log] });
-    // The child has its own descriptor.
+    // The child has a separate descriptor.
     closeSync(log);
-    // A program that fails to start is detected because it never responds.
+    // A program that failed to start is detected because it never responds.
     child.on('error', () => undefined);
     this.#running.push(child);
     return child;
@@ -77,7 +77,7 @@ export class Children {
     return this.until(program, () => isListening(port));
   }
 
-  /** Kills all processes and removes their files. Nothing needs to be kept. */
+  /** Kills all processes and removes their files. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#running.map(killProcess));
@@ -110,7 +110,7 @@ export async function killProcess(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** Returns a port that a restarted server will find free, since outgoing connections never use it. */
+/** Returns a port that is still free after a server restart, because outgoing connections never use it. */
 export async function findStablePort(): Promise<number> {
   for (;;) {
     const port = randomInt(LASTING.from, LASTING.below);

@@ -13,7 +13,7 @@ import path from 'node:path';
 import { type Children, findStablePort } from './children.ts';
 import { demoError } from './errors.ts';
 
-/** Debian installs PostgreSQL versions outside PATH, and system programs in directories of root's PATH. */
+/** Debian installs PostgreSQL versions outside PATH, and system programs only in root's PATH. */
 const POSTGRESQL = '/usr/lib/postgresql';
 const SYSTEM = ['/usr/sbin', '/sbin'];
 /** PostgreSQL refuses to run as root. Its package creates this user. */
@@ -76,7 +76,7 @@ function isInstalled(folders: string, program: string): boolean {
   });
 }
 
-/** Returns the user that PostgreSQL runs as if this process is root. */
+/** Returns the user for PostgreSQL if this process runs as root. */
 export function postgresOwner(): { readonly uid: number; readonly gid: number } | undefined {
   const line = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
@@ -85,17 +85,17 @@ export function postgresOwner(): { readonly uid: number; readonly gid: number } 
   return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
 }
 
-/** Only part of the socket's name: nothing listens on the network. */
+/** Used only in the name of the socket: the server does not listen on the network. */
 const PORT = 5432;
 const USER = 'fleet';
 const DATABASE = 'postgres';
 
 /**
- * Creates a cluster and starts a server that trusts everyone who can reach its socket.
+ * Creates a cluster and starts a server that trusts everyone who can access its socket.
  *
  * @param children runs processes as the owner of the cluster
  * @param owner set if this process runs as root
- * @returns the directory of the socket, and the URL of the database (`postgresql://…`)
+ * @returns the socket's directory, and the URL of the database (`postgresql://…`)
  * @throws demo-server-ended, demo-server-late
  */
 export async function startPostgres(
@@ -131,12 +131,12 @@ export async function startPostgres(
   return { socketFolder, address };
 }
 
-/** The server is short-lived, and only this machine can reach it. */
+/** The server is short-lived and reachable only from this machine. */
 const ACCESS_KEY = 'ACCESSKEYOFTHEDEMO01';
 const SECRET_KEY = 'secretKeyOfTheDemo00secretKeyOfTheDemo00';
 
 /**
- * Starts RadosGW, the S3 server of Ceph, with one monitor and one store in memory. It has no buckets.
+ * Starts RadosGW, Ceph's S3 server, with one monitor and one in-memory store. It has no buckets.
  *
  * @throws demo-server-ended, demo-server-late
  */

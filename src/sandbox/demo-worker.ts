@@ -15,11 +15,11 @@ const PROGRAM = 'mailkeep fleet worker';
 const SHOWN = 400;
 
 export class DemoWorker {
-  /** When it opened each account's archive, in milliseconds since the epoch. */
+  /** Time at which each account's archive was opened, in milliseconds since the epoch. */
   readonly open = new Map<string, number>();
   readonly mirrored = new Set<string>();
   readonly quiet = { runs: 0, requests: 0 };
-  /** Resident memory in bytes when the session started, before any archive was open. */
+  /** Resident memory in bytes at the start of the session, before any archive was open. */
   emptyBytes = 0;
   readonly #child: ChildProcess;
   readonly #read: Promise<void>;
@@ -54,13 +54,13 @@ export class DemoWorker {
     }
   }
 
-  /** Kills the worker as a power cut would. Resolves when all its output has been read. */
+  /** Kills the worker without warning. Resolves once all its output has been read. */
   async kill(): Promise<void> {
     await killProcess(this.#child);
     await this.#read;
   }
 
-  /** In bytes, or 0 on systems without /proc. */
+  /** Returns resident memory in bytes, or 0 on systems without /proc. */
   get residentBytes(): number {
     try {
       const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');

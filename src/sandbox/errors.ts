@@ -1,6 +1,6 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 
-/** Errors in setting up the sandbox have exit code 2. `sandbox-source-changed` affects one request only. */
+/** Errors while setting up the sandbox; exit code 2. `sandbox-source-changed` affects only one request. */
 export const serviceError = defineErrors({
   usage: {
     'sandbox-seed-unreadable': ({ path, reason }: { path: string; reason: string }) =>

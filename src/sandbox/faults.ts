@@ -7,9 +7,9 @@ import type { Mailbox } from './store.ts';
 
 const target = {
   operation: z.string().default('*'),
-  /** Share of requests to affect, from 0 to 1. Drawn with the sandbox's seed. */
+  /** Fraction of requests to affect, from 0 to 1. Drawn with the sandbox's seed. */
   probability: z.number().min(0).max(1).optional(),
-  /** Which requests to affect, counted from 1 since the rule was added. */
+  /** Numbers of the requests to affect, counted from 1 since the rule was added. */
   schedule: z.array(z.int().min(1)).optional(),
   every: z.int().min(1).optional(),
   times: z.int().min(1).optional(),
@@ -24,9 +24,9 @@ const mailboxChange = {
 };
 
 /**
- * A fault rule. Without probability, schedule or every, it affects all requests of its operation. `arrive`, `move`,
- * `vanish` and `renumber` change the mailbox just after a response was created, so that the next page shows a different
- * folder.
+ * A fault rule. Without `probability`, `schedule` or `every`, it affects all requests for its operation. `arrive`,
+ * `move`, `vanish` and `renumber` change the mailbox just after a response was created, so that the folder has changed
+ * by the next page.
  */
 const faultRule = z.discriminatedUnion('kind', [
   /** An error in the API's envelope. `retryAfter` is in seconds. */
@@ -37,12 +37,12 @@ const faultRule = z.discriminatedUnion('kind', [
     retryAfter: z.number().min(0).optional(),
     ...target,
   }),
-  /** Runs the operation, but responds with 202 as if it completed later. */
+  /** Runs the operation, but responds with 202 as if it were still in progress. */
   z.object({ kind: z.literal('accepted'), ...target }),
   z.object({ kind: z.literal('close'), ...target }),
   /**
    * Truncates the body. `declared` sends the full Content-Length and then breaks the connection. `chunked` sends no
-   * length and breaks the connection. `silent` ends cleanly, so that only the size reveals it.
+   * length and breaks the connection. `silent` ends cleanly, so that only the size reveals the truncation.
    */
   z.object({
     kind: z.literal('cut'),
@@ -56,20 +56,20 @@ const faultRule = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('wrong-total'), by: z.int().default(1), ...target }),
   z.object({ kind: z.literal('wrong-size'), by: z.int().default(1), ...target }),
   z.object({ kind: z.literal('arrive'), count: z.int().min(1).default(1), ...mailboxChange }),
-  /** Moves the messages in `uids`, or else the newest one. */
+  /** Moves the messages in `uids`, or the newest message by default. */
   z.object({
     kind: z.literal('move'),
     uids: z.array(z.int().min(1)).optional(),
     to: z.string(),
     ...mailboxChange,
   }),
-  /** Deletes the messages in `uids`, or else the newest one. */
+  /** Deletes the messages in `uids`, or the newest message by default. */
   z.object({
     kind: z.literal('vanish'),
     uids: z.array(z.int().min(1)).optional(),
     ...mailboxChange,
   }),
-  /** Numbers the messages again from `firstUid`, as if the folder had been recreated. */
+  /** Renumbers the messages from `firstUid`, as if the folder had been recreated. */
   z.object({ kind: z.literal('renumber'), firstUid: z.int().min(1).default(1), ...mailboxChange }),
 ]);
 type FaultRule = z.output<typeof faultRule>;
@@ -82,7 +82,7 @@ interface StruckFaults {
   readonly ofMailbox: readonly MailboxFault[];
 }
 
-/** The active fault rules. Draws use the sandbox's seed, so that a run can be repeated. */
+/** Holds the active fault rules. Random draws use the sandbox's seed, so that runs are repeatable. */
 export class Faults {
   readonly #active: { id: number; rule: FaultRule; seen: number; hits: number }[] = [];
   readonly #random: Random;
@@ -109,7 +109,7 @@ export class Faults {
     this.#active.length = 0;
   }
 
-  /** Returns a request's faults, the oldest rule first. @throws Refusal for a rule of kind `status` */
+  /** Returns the faults for a request, oldest rule first. @throws Refusal for a rule of kind `status` */
   strike(operation: string): StruckFaults {
     if (this.#active.length === 0) return NONE;
     const struck: FaultRule[] = [];
@@ -152,9 +152,9 @@ export function deliver(
 }
 
 /**
- * Changes a mailbox behind a client's back. Does nothing if the mailbox or folder is missing.
+ * Changes a mailbox without the client's knowledge. Does nothing if the mailbox or folder is missing.
  *
- * @param of the request's mailbox and folder, for faults that do not name any
+ * @param of mailbox and folder of the request, for faults that name neither
  */
 export function applyMailboxFault(
   service: ServiceState,
@@ -204,7 +204,7 @@ function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
   );
 }
 
-/** Contains no addresses, subjects or tokens. */
+/** A logged request, without addresses, subjects or tokens. */
 interface LoggedRequest {
   readonly at: string;
   readonly operation: string;
@@ -220,7 +220,7 @@ export class RequestLog {
   readonly #outcomes = new Map<string, number>();
   readonly #last: LoggedRequest[] = [];
 
-  /** Starts to time a request. The returned function logs it with its status; call it once. */
+  /** Starts timing a request. Call the returned function once to log the request with its status. */
   begin(
     request: Pick<LoggedRequest, 'operation' | 'method' | 'path'>,
     now: () => number,
@@ -233,8 +233,8 @@ export class RequestLog {
   }
 
   /**
-   * Counts answered requests, except for those to the control endpoint. A status of 0 means that a fault broke the
-   * connection. Outcomes are an operation and a status, such as `getMessageSource 429`.
+   * Counts answered requests, except those to the control endpoint. Keys combine operation and status, such as
+   * `getMessageSource 429`. A status of 0 means that a fault broke the connection.
    */
   counts() {
     let total = 0;
@@ -269,13 +269,13 @@ export class RequestLog {
 
 const WINDOW_MS = 60_000;
 
-/** Allows `limit` requests per key (a token, an address) in any 60 seconds. */
+/** Allows `limit` requests per key, such as a token or address, in any 60 seconds. */
 export class RateWindow {
   readonly #times = new Map<string, number[]>();
 
   constructor(readonly limit: number) {}
 
-  /** Counts a request. Returns false, and does not count it, if the limit is reached. */
+  /** Counts a request. Returns false without counting it if the limit has been reached. */
   take(key: string, now: number): boolean {
     const times = this.#recent(key, now);
     if (times.length >= this.limit) return false;
@@ -304,7 +304,7 @@ export function openRate(perMinute: number | null, block: RateBlock | null): Req
   return perMinute === null ? null : new RequestRate(perMinute, block);
 }
 
-/** Limits requests per minute. Blocks addresses that ignore refusals. */
+/** Limits requests per minute, and blocks addresses that ignore refusals. */
 export class RequestRate {
   readonly #window: RateWindow;
   readonly #offenders = new Map<string, { refusals: number; blockedUntil: number }>();
@@ -316,7 +316,7 @@ export class RequestRate {
     this.#window = new RateWindow(perMinute);
   }
 
-  /** Returns how many seconds an address remains blocked, or 0. */
+  /** Returns the remaining seconds of an address's block, or 0. */
   blockedFor(address: string, now: number): number {
     const until = this.#offenders.get(address)?.blockedUntil ?? 0;
     return Math.max(0, Math.ceil((until - now) / 1000));
@@ -325,8 +325,8 @@ export class RequestRate {
   /**
    * Counts a request. A request from a blocked address does not extend the block.
    *
-   * @param key what the limit applies to, such as a token. Default: the address
-   * @returns `retryAfter` in seconds, until a request is allowed or the block ends
+   * @param key subject of the limit, such as a token; default: the address
+   * @returns `retryAfter` in seconds, until the limit or block ends
    */
   take(address: string, now: number, key = address) {
     const { limit } = this.#window;
@@ -338,7 +338,7 @@ export class RequestRate {
     return { allowed, blocked: false, limit, ...this.#window.state(key, now) };
   }
 
-  /** Returns how many seconds this refusal blocks the address for, or 0. */
+  /** Returns the seconds for which this refusal blocks the address, or 0. */
   #refused(address: string, now: number): number {
     if (this.block === null) return 0;
     const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };

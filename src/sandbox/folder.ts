@@ -12,7 +12,7 @@ export interface SourceFacts {
   received(source: number): number;
 }
 
-/** A folder's messages, ordered by uid. A new message always has the highest uid. */
+/** A folder's messages in uid order. A new message always has the highest uid. */
 export class Folder {
   #entries: Entry[] = [];
   #nextUid = 1;
@@ -32,7 +32,7 @@ export class Folder {
     return this.#entries.filter(({ flags }) => !flags.includes('\\Seen')).length;
   }
 
-  /** Never used before in this folder. */
+  /** A uid that was never used in this folder. */
   get nextUid(): number {
     return this.#nextUid;
   }
@@ -49,7 +49,7 @@ export class Folder {
     this.#sorted.clear();
   }
 
-  /** Makes sure that no uid below `nextUid` is used again. */
+  /** Prevents reuse of uids below `nextUid`. */
   reserve(nextUid: number): void {
     this.#nextUid = Math.max(this.#nextUid, nextUid);
   }
@@ -88,7 +88,7 @@ export class Folder {
     return this.clear();
   }
 
-  /** Returns a page in sort order; ties are broken by uid. Sorting by date or size reads every source's facts. */
+  /** Returns a page in sort order. Ties are broken by uid. Sorting by date or size reads every source's facts. */
   page(
     sort: SortField,
     descending: boolean,
@@ -113,7 +113,7 @@ export class Folder {
     return this.#lowerBound(high + 1) - this.#lowerBound(low);
   }
 
-  /** Returns the entries in a uid range in order, after skipping the first `skip`. */
+  /** Returns the entries in a uid range in order, skipping the first `skip`. */
   between(low: number, high: number, skip: number, limit: number): Entry[] {
     const start = this.#lowerBound(low) + skip;
     return this.#entries.slice(start, Math.min(start + limit, this.#lowerBound(high + 1)));

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import iconv from 'iconv-lite';
 import { LANGUAGES, type Language } from './languages.ts';
 
-/** A seeded random generator (sfc32 from PractRand, 128 bits of state) with the same numbers on every machine. */
+/** A seeded random generator (sfc32 from PractRand, 128 bits of state). Yields the same numbers on every machine. */
 export class Random {
   #a: number;
   #b: number;
@@ -23,7 +23,7 @@ export class Random {
     return this.#next() / 4_294_967_296;
   }
 
-  /** 0 ≤ n < bound. */
+  /** Returns an integer n, where 0 ≤ n < bound. */
   below(bound: number): number {
     return Math.floor(this.unit() * bound);
   }
@@ -55,13 +55,13 @@ export class Random {
   }
 }
 
-/** Returns a generator that is independent of those for other purposes. */
+/** Returns a generator that is independent of generators for other purposes. */
 export function randomFrom(seed: number, purpose: string): Random {
   const hash = createHash('sha256').update(`${seed}/${purpose}`).digest();
   return new Random(hash.readInt32LE(0), hash.readInt32LE(4), hash.readInt32LE(8));
 }
 
-/** Returns a generator for the item at an index, without creating those before it. */
+/** Returns a generator for the item at an index, without creating generators for earlier items. */
 function randomAt(seed: number, index: number, salt: number): Random {
   return new Random(
     Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + salt,
@@ -134,7 +134,7 @@ interface HtmlParts {
   readonly links: readonly string[];
 }
 
-/** Returns the same text as HTML, with the redundant markup that programs typically add. */
+/** Returns the text as HTML, with the redundant markup that mail programs typically add. */
 function asHtml({ charset, blocks, pictureId, links }: HtmlParts): string {
   const body = blocks.map(
     (block) =>
@@ -164,7 +164,7 @@ function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** An attachment. A number always yields the same bytes, so that a forwarded document is identical. */
+/** An attachment. The same number always yields the same bytes, so that a forwarded document is identical. */
 interface Document {
   readonly filename: string;
   readonly contentType: string;
@@ -243,7 +243,7 @@ function pdf(random: Random, number: number): Document {
   };
 }
 
-/** Returns a greyscale PNG. Its pixels are not compressed, so that its bytes do not depend on the zlib version. */
+/** Returns a greyscale PNG. Its pixels are uncompressed, so that its bytes do not depend on the zlib version. */
 function picture(filename: string, random: Random, side: number): Document {
   const rows: Buffer[] = [];
   for (let row = 0; row < side; row += 1) rows.push(Buffer.from([0]), random.bytes(side));
@@ -290,7 +290,7 @@ function storedZlib(data: Buffer): Buffer {
   return Buffer.concat([head, data, tail]);
 }
 
-/** Characters that the charset lacks become `?`. */
+/** Encodes text in a charset. Unsupported characters become `?`. */
 function encodeText(text: string, charset: string): Buffer {
   switch (charset) {
     case 'us-ascii':
@@ -306,7 +306,7 @@ function encodeText(text: string, charset: string): Buffer {
 const TO_JIS = Buffer.from('\x1b$B', 'latin1');
 const TO_ASCII = Buffer.from('\x1b(B', 'latin1');
 
-/** Converts EUC-JP to ISO-2022-JP (RFC 1468), which has the same two-byte codes without high bits, between escapes. */
+/** Converts EUC-JP to ISO-2022-JP (RFC 1468), which uses the same two-byte codes without high bits, between escapes. */
 function encodeIso2022Jp(text: string): Buffer {
   const euc = iconv.encode(text, 'euc-jp');
   const pieces: Buffer[] = [];
@@ -323,7 +323,7 @@ function encodeIso2022Jp(text: string): Buffer {
   return Buffer.concat(pieces);
 }
 
-/** Returns encoded words (RFC 2047), unless the text is ASCII. Words are short enough not to split a character. */
+/** Returns encoded words (RFC 2047) unless the text is ASCII. Words are short enough to avoid splitting characters. */
 function encodeHeaderValue(text: string, charset: string): string {
   if (/^[\x20-\x7e]*$/.test(text)) return text;
   const label = charset === 'us-ascii' ? 'utf-8' : charset;
@@ -342,14 +342,14 @@ function encodeHeaderValue(text: string, charset: string): string {
     .join('\r\n ');
 }
 
-/** Lines have 76 characters and end with CRLF. */
+/** Encodes bytes in base64, in lines of 76 characters that end with CRLF. */
 function base64Lines(bytes: Buffer): string {
   return bytes.toString('base64').replace(/.{1,76}/g, '$&\r\n');
 }
 
 const HEX = '0123456789ABCDEF';
 
-/** @param bytes with CRLF line ends (RFC 2045, 6.7) */
+/** @param bytes text with CRLF line endings (RFC 2045, 6.7) */
 function quotedPrintable(bytes: Buffer): string {
   let out = '';
   let column = 0;
@@ -380,7 +380,7 @@ export interface MailSeed {
   readonly documentSeed: number;
   readonly count: number;
   readonly owner: string;
-  /** When the newest message was received, milliseconds since the epoch. */
+  /** When the newest message was received, in milliseconds since the epoch. */
   readonly newest: number;
 }
 
@@ -406,13 +406,13 @@ const PERSON_SALT = 3;
 const DATE_SALT = 4;
 const PLAN_SALT = 5;
 
-/** Demo mail spans 400 days, a million messages span ten years. */
+/** Returns the time span of the mail: 400 days for demo mail, ten years for a million messages. */
 function spanMs(count: number): number {
   const decades = Math.min(1, Math.max(0, Math.log10(count / 1000)) / 3);
   return (400 + 3250 * decades) * DAY_MS;
 }
 
-/** Returns when a message was received. Follows the order of indexes with uneven gaps. */
+/** Returns when a message was received. Times increase with the index, at uneven intervals. */
 export function receivedAt(mail: MailSeed, index: number): number {
   const step = spanMs(mail.count) / Math.max(1, mail.count);
   const jitter = randomAt(mail.seed, index, DATE_SALT).unit() * step * 0.9;
@@ -421,7 +421,7 @@ export function receivedAt(mail: MailSeed, index: number): number {
   return Math.floor(time / 1000) * 1000;
 }
 
-/** Returns the index of the message being answered, one of the previous forty, or -1. Ignores thread depth. */
+/** Returns the index of the message being answered, one of the previous forty, or -1. Ignores the thread depth. */
 function parentOf(seed: number, index: number): number {
   const random = randomAt(seed, index, THREAD_SALT);
   if (index === 0 || !random.chance(0.45)) return -1;
@@ -511,7 +511,7 @@ function personAt(seed: number, number: number): Person {
 }
 
 const SALT = 20;
-/** Few enough for attachments to repeat. */
+/** Few enough that attachments are repeated. */
 const DOCUMENTS = 400;
 
 /** Returns a message's source. Depends only on the seed and the index. */

@@ -43,10 +43,10 @@ import { readRange } from './seed.ts';
 import type { Mailbox } from './store.ts';
 
 /**
- * Reads a JSON object from a request body. An absent body is `{}`, because the API declares bodies as optional.
+ * Reads a JSON object from a request body. A missing body is read as `{}`, because the API declares bodies as optional.
  *
  * @param ceiling maximum bytes
- * @throws Refusal 422 for a larger body, or for one that is not a JSON object
+ * @throws Refusal 422 for a larger body, or one that is not a JSON object
  */
 export async function readJsonBody(request: IncomingMessage, ceiling: number): Promise<unknown> {
   const bytes = await readBody(request, ceiling);
@@ -68,7 +68,7 @@ async function readBody(request: IncomingMessage, ceiling: number): Promise<Buff
   return Buffer.concat(chunks, length);
 }
 
-/** A body larger than this many times the ceiling closes the connection. */
+/** Multiple of the ceiling above which a body closes the connection. */
 const PATIENCE = 8;
 
 async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
@@ -78,7 +78,7 @@ async function sendReply(response: ServerResponse, reply: Reply): Promise<void> 
   await pipeline(createReadStream(path, { start, end: start + length - 1 }), response);
 }
 
-/** Responds within this turn of the event loop. */
+/** Responds within the current turn of the event loop. */
 export function sendReady(response: ServerResponse, reply: ReadyReply): void {
   const { status, headers, body } = toWholeReply(reply);
   const length = reply.kind === 'empty' ? {} : { 'content-length': body.length };
@@ -130,7 +130,7 @@ async function sendFaultyReply(
           bent = { ...bent, text: shiftNumbers(bent.text, 'size', fault.by) };
         break;
       case 'accepted':
-        // As the API does for orders: the client polls the resource instead of sending the request again.
+        // Like the API for orders: the client polls the resource instead of sending the request again.
         if (bent.kind === 'text' && status < 300) bent = { ...bent, status: 202 };
         break;
       case 'status':
@@ -184,7 +184,7 @@ function cutBody(
 ): number {
   const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
   if (fault.mode === 'silent') {
-    // Without a Content-Length and with a clean end, only a client that knows the size can notice.
+    // Without a Content-Length and with a clean end, only a client that knows the size can detect the truncation.
     response.writeHead(status, { ...headers, 'transfer-encoding': 'chunked' });
     response.end(kept);
     return status;
@@ -217,12 +217,12 @@ async function slowBody(
   response.end();
 }
 
-/** Half of the text and a quote are never valid JSON. */
+/** Returns invalid JSON: half of the text, then a quotation mark. */
 function breakJson(body: Buffer): string {
   return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
 }
 
-/** Adds to a field's numbers, but never below 0. JSON escapes quotes in strings, so mail text cannot match. */
+/** Adds `by` to a field's numbers, down to 0. JSON escapes quotes in strings, so mail text cannot match. */
 function shiftNumbers(text: string, name: string, by: number): string {
   return text.replace(
     new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
@@ -242,7 +242,7 @@ export abstract class ApiSurface {
   /**
    * Answers a request and logs it. Never throws: an error becomes a response or breaks the connection.
    *
-   * @param run may be synchronous, since promises take a third of the time of a small response
+   * @param run may be synchronous, because promises take a third of the time of a small response
    */
   protected respond(
     { method = 'GET', url }: IncomingMessage,
@@ -261,7 +261,7 @@ export abstract class ApiSurface {
         return;
       }
       sendFaultyReply(response, outcome, settings.latencyMs).then(finish, (error: unknown) => {
-        // Nothing is wrong if the client disconnects, but a file must not vanish while it is streamed.
+        // A client may disconnect, but a file must not vanish while it is streamed.
         if (!isPrematureClose(error)) report(error);
         response.destroy();
         finish(0);
@@ -269,7 +269,7 @@ export abstract class ApiSurface {
     };
     const fail = (error: unknown): void => {
       if (response.destroyed) {
-        // The client has disconnected, probably while it sent its body.
+        // The client has disconnected, probably while sending its body.
         finish(0);
         return;
       }
@@ -342,7 +342,7 @@ export class MailboxSurface extends ApiSurface implements Surface {
   }
 }
 
-/** The API answers 404 to an unknown method too, never 405. */
+/** The API answers unknown methods with 404, never 405. */
 function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refusal {
   if (match.kind === 'unknown') return new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
   const allow = match.allowed.join(', ');
@@ -369,7 +369,7 @@ const place = { mailbox: z.string(), folder: z.string().default('INBOX') };
 
 const deliverBody = z.object({
   ...place,
-  /** Source as text, or `base64` if it is not UTF-8. */
+  /** The source as text, or `base64` if it is not UTF-8. */
   source: z.string().optional(),
   base64: z.base64().optional(),
   flags: z.array(z.string()).default([]),
@@ -412,8 +412,8 @@ const tokenBody = z.discriminatedUnion('surface', [
 const MAX_BODY_BYTES = 256 * 1024 * 1024;
 
 /**
- * The control endpoint for tests and demos, at `/control/…`, which is not part of the service's API. Has a separate
- * token, and controls request counts, faults, incoming mail, mailbox changes and tokens.
+ * The control endpoint for tests and demos, at `/control/…`. It is not part of the service's API and has a separate
+ * token. It controls request counts, faults, incoming mail, mailbox changes and tokens.
  */
 export class ControlSurface implements Surface {
   readonly prefix = '/control/';
@@ -536,7 +536,7 @@ function body(request: IncomingMessage): Promise<unknown> {
 }
 
 /**
- * Answers invalid HTTP and oversized headers, which reach no surface, in an envelope.
+ * Answers invalid HTTP and oversized headers in an envelope, because they reach no surface.
  *
  * @param envelopeAt receives the path from the first line, or an empty string
  */
@@ -593,8 +593,8 @@ export interface Surface {
 /**
  * Listens on the loopback address.
  *
- * @param port 0 for any free one
- * @param surfaces tried in order. The last one has an empty prefix
+ * @param port 0 for any free port
+ * @param surfaces tried in order; the last one has an empty prefix
  * @throws MailkeepError `sandbox-cannot-listen`
  */
 export async function listen(port: number, surfaces: readonly Surface[]) {

@@ -4,7 +4,7 @@ export interface Language {
   readonly charsets: Words;
   readonly subjects: Words;
   readonly greetings: Words;
-  /** May have the slots `{thing}`, `{day}`, `{place}` and `{number}`. */
+  /** Can contain the slots `{thing}`, `{day}`, `{place}` and `{number}`. */
   readonly sentences: Words;
   readonly closings: Words;
   readonly things: Words;

@@ -13,14 +13,14 @@ interface Forwarded {
 
 type Forward = ReturnType<typeof openForward>['forward'];
 
-/** A client must hold a response as one JSON string, so larger ones are refused. */
+/** A client must hold a response in memory as one JSON string, so larger ones are refused. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 class AnswerTooLarge extends Error {}
 
 /**
  * Sends requests to the Mailbox API with the caller's token, so that its permissions, limits, faults and request log
- * apply. Nothing else can be reached.
+ * apply. Cannot reach anything else.
  */
 function openForward(baseUrl: string) {
   const pool = new Pool(baseUrl, { connections: 8 });
@@ -56,7 +56,7 @@ function openForward(baseUrl: string) {
 function toolInput(operation: Operation): z.ZodObject {
   const fields: Record<string, z.ZodType> = {};
   for (const param of operation.params) fields[param.name] = paramSchema(param);
-  // The API itself checks the rules for a whole body.
+  // The API checks the rules that concern the whole body.
   return z.strictObject({ ...fields, ...bodyFields(operation) });
 }
 
@@ -106,7 +106,7 @@ function toolRequest(operation: Operation, input: Readonly<Record<string, unknow
   };
 }
 
-/** Strict tool result schemas for clients that check them. Those of the service's client are too lenient. */
+/** Strict tool result schemas for clients that check them. The schemas of the service's client are too lenient. */
 
 const time = z.iso.datetime();
 const count = z.int().min(0);
@@ -214,7 +214,7 @@ const OUTPUT: Readonly<Record<string, z.ZodObject>> = {
   testWebhook: one(webhookTest),
 } satisfies Partial<Record<MailboxOperationName, z.ZodObject>>;
 
-/** Returns null for bytes, which are sent as an embedded resource. */
+/** Returns a tool's output schema, or null for bytes, which are sent as an embedded resource. */
 function toolOutput({ name, response }: Operation): z.ZodObject | null {
   return response.kind === 'bytes' ? null : (OUTPUT[name] ?? nothing);
 }
@@ -234,7 +234,7 @@ function toolResult(
   if (status >= 400) return failure(bytes.toString('utf8'));
   if (output !== null) {
     const json = status === 204 ? { data: null } : readJson(contentType, bytes);
-    // This may be a proxy's page or a broken response. Clients that check the output must not receive it.
+    // This can be a proxy's page or a broken response. Clients that check the output must not receive it.
     return output.safeParse(json).success ? structured(json) : failure(NOT_AN_ANSWER);
   }
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };
@@ -258,7 +258,7 @@ function structured(value: unknown): CallToolResult {
   return read.success ? { content, structuredContent: read.data } : { content };
 }
 
-/** @param envelope of the API, which is passed on unchanged */
+/** @param envelope envelope of the API, passed on unchanged */
 function failure(envelope: string): CallToolResult {
   return { isError: true, content: [{ type: 'text', text: envelope }] };
 }
@@ -316,7 +316,7 @@ const NOTES: Readonly<Record<string, string>> = {
     'Needs to, cc or bcc. Give inReplyTo for a reply or forwardOf for a forward, never both.',
 };
 
-/** Tools that reach outside the service: recipients of mail, and URLs from the caller. */
+/** Tools that reach beyond the service: to mail recipients, or to URLs from the caller. */
 const OPEN_WORLD: ReadonlySet<string> = new Set([
   'sendEmail',
   'createWebhook',
@@ -338,7 +338,7 @@ const TOOLS = Object.values(MAILBOX_OPERATIONS).map((operation) => ({
   output: toolOutput(operation),
 }));
 
-/** `getMessageSource` is "Get message source". */
+/** Turns `getMessageSource` into "Get message source". */
 function titleOf(name: string): string {
   const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return words.charAt(0).toUpperCase() + words.slice(1);
@@ -360,7 +360,7 @@ export function openMcpService(baseUrl: string, maxBodyBytes: number) {
   };
 }
 
-/** Each request has a server, which holds only the caller's token. */
+/** Creates a server for one request, which holds only the caller's token. */
 function serverFor(forward: Forward, authorization: string): McpServer {
   const server = new McpServer(
     { name: 'mailkeep-sandbox', version: '1.2.2' },

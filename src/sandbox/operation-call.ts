@@ -19,13 +19,13 @@ export type Handler = (call: Call) => Reply | Promise<Reply>;
 
 export interface Operation extends RoutePattern {
   readonly id: string;
-  /** False if the API declares no body. One that is sent is not read. */
+  /** False if the API declares no body; any body sent is not read. */
   readonly takesBody: boolean;
   readonly declared: readonly number[];
   readonly handle: Handler;
 }
 
-/** A mailbox that does not exist is refused with 404 if the API declares it, otherwise with 403. */
+/** Returns the mailbox. A missing mailbox is refused with 404 if the API declares it, otherwise with 403. */
 export function mailboxOf(call: Call): Mailbox {
   const resourceId = call.params.mailboxResourceId ?? '';
   const params = { mailboxResourceId: resourceId };
@@ -43,7 +43,7 @@ export function mailboxOf(call: Call): Mailbox {
   return mailbox;
 }
 
-/** Refuses with 404 if the API declares it, otherwise with 422. */
+/** Returns a refusal with 404 if the API declares it, otherwise with 422. */
 export function notFound(
   call: Call,
   code: string,
@@ -63,7 +63,7 @@ export function folderOf(call: Call): { readonly mailbox: Mailbox; readonly fold
   return { mailbox, folder };
 }
 
-/** Returns the folder that a body names. If it is missing, the body is invalid. */
+/** Returns the folder named in a body. If the folder is missing, the body is invalid. */
 export function targetFolderOf(mailbox: Mailbox, path: string): Folder {
   const folder = findFolder(mailbox, path);
   if (folder !== null) return folder;
@@ -76,7 +76,7 @@ export function findFolder(mailbox: Mailbox, path: string): Folder | null {
   return mailbox.folders.get(canonicalPath(path)) ?? null;
 }
 
-/** @throws Refusal unless the uid is an integer from 1 */
+/** @throws Refusal unless the uid is a positive integer */
 export function uidOf(call: Call): number {
   return uidFrom(call.params.uid);
 }
@@ -93,7 +93,7 @@ export function messageNotFound(call: Call, uid: number): Refusal {
   return notFound(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-/** @throws Refusal 422 with every problem by path */
+/** @throws Refusal 422 that lists every problem by path */
 export function bodyOf<T extends z.ZodType>(call: Call, schema: T): z.output<T> {
   return bodyFrom(call.body, schema);
 }

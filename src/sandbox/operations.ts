@@ -85,7 +85,7 @@ function quotaOf(resourceName: string, usage: number, limit: number) {
 
 const KIND = 'feedback';
 
-/** Accepts feedback once per customer and interval. Probable secrets are not stored. */
+/** Accepts feedback once per customer and interval. Does not store probable secrets. */
 function submitFeedback(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const { score, message } = bodyOf(call, feedbackRequest);
@@ -118,7 +118,7 @@ function lastSubmission({ service }: Call, orderId: string): number {
   return typeof at === 'number' ? at : Number.NEGATIVE_INFINITY;
 }
 
-/** Names of secrets. A value follows after `=`, `:` or `is`, or is the next word with a digit. */
+/** Names of secrets. The value follows `=`, `:` or `is`, or is the next word with a digit. */
 const NAMED = String.raw`\b(pass(?:word|wd|code|phrase)?|pwd|pw|pin|secret|token|credentials?|(?:api|access|private)[-_ ]?key)`;
 
 const SECRETS: readonly (readonly [RegExp, string])[] = [
@@ -132,20 +132,20 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
 
 const WORD = /[\w.~+/=-]{8,}/g;
 
-/** Removes probable tokens and passwords. Errs on the side of removing too much. */
+/** Removes probable tokens and passwords. When in doubt, removes the text. */
 export function scrubSecrets(text: string): string {
   const scrubbed = SECRETS.reduce((kept, [pattern, by]) => kept.replace(pattern, by), text);
   return scrubbed.replace(WORD, (word) => (looksSecret(word) ? '[removed]' : word));
 }
 
-/** True for a long mix of letters and digits (tokens, keys, hashes), and for a short one that alternates. */
+/** Detects long mixes of letters and digits (tokens, keys, hashes), and short ones that alternate. */
 function looksSecret(word: string): boolean {
   if (!/\d/.test(word) || !/[A-Za-z]/.test(word)) return false;
   if (word.length >= 20) return true;
   return /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d[A-Za-z]+\d/.test(word);
 }
 
-/** INBOX comes first, the rest is sorted by path. */
+/** Lists folders: INBOX first, the others by path. */
 function listFolders(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const page = pageOf(call.query, 50, 100);
@@ -164,7 +164,7 @@ function folderRecordOf(folder: Folder): FolderRecord {
   };
 }
 
-/** Creates missing parents too. */
+/** Creates a folder and any missing parents. */
 function createFolder(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const path = parsePath(bodyOf(call, folderRequest).name);
@@ -225,7 +225,7 @@ function folderExists(path: string): Refusal {
   return new Refusal(409, 'ERR_FOLDER_EXISTS', 'A folder of this path exists', { folder: path });
 }
 
-/** Also marks the message as read. */
+/** Returns a message's text and marks the message as read. */
 async function getMessageText(call: Call): Promise<Reply> {
   const entry = entryOf(call);
   const rendered = await renderText(call.service.store.sources.read(entry.source));
@@ -275,7 +275,7 @@ function patchMessage(call: Call): Reply {
   return getMessage(call);
 }
 
-/** Responds with 200 if every uid exists, otherwise with 207 and each result. */
+/** Responds with 200 if every uid exists, otherwise with 207 and individual results. */
 function updateMessageFlags(call: Call): Reply {
   const { folder } = folderOf(call);
   const body = bodyOf(call, messageFlagsRequest);
@@ -301,7 +301,7 @@ function moveMessage(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Moves messages in the given order. Like IMAP, ignores uids that do not exist. */
+/** Moves messages in the given order. Ignores missing uids, like IMAP. */
 function moveMessages(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   const body = bodyOf(call, moveMessagesRequest);
@@ -313,7 +313,7 @@ function moveMessages(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Succeeds even if the message does not exist: the API declares no 404 here. */
+/** Deletes a message. Succeeds even if it does not exist: the API declares no 404 here. */
 function deleteMessage(call: Call): Reply {
   const { folder } = folderOf(call);
   call.service.store.remove(folder, uidOf(call));
@@ -336,13 +336,13 @@ function deleteAllMessages(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Does not set `\Seen`. */
+/** Returns a message's source without setting `\Seen`. */
 function getMessageSource(call: Call): Reply {
   const entry = entryOf(call);
   const { store } = call.service;
   const range = store.sources.file(entry.source);
   if (range !== null && range.length > STREAM_FROM_BYTES) {
-    // If a stream ended early, the client would wait for the missing bytes.
+    // If a stream ended early, the client would wait for the remaining bytes.
     assertComplete(range);
     return { kind: 'file', type: 'message/rfc822', range };
   }
@@ -356,7 +356,7 @@ const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft
 /** An IMAP atom (RFC 3501, section 9). */
 const KEYWORD = /^[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
-/** System flags are given their usual case. @throws Refusal 422 for an invalid flag */
+/** Normalises the case of system flags. @throws Refusal 422 for an invalid flag */
 function flagChange(body: {
   readonly addFlags?: readonly string[] | undefined;
   readonly removeFlags?: readonly string[] | undefined;
@@ -441,7 +441,7 @@ function deleteWebhook(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Sends one delivery immediately, regardless of the webhook's status, without retries. This API declares no limit. */
+/** Sends one delivery immediately, whatever the webhook's status, without retries. The API declares no limit. */
 async function testWebhook(call: Call): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const outcome = await call.service.deliveries.test(mailbox, webhook);

@@ -40,13 +40,13 @@ interface PlatformCall {
 
 type PlatformHandler = (call: PlatformCall) => Reply | Promise<Reply>;
 
-/** Longer than any identifier of this service. */
+/** Longer than any identifier in this service. */
 const MAX_ID = 255;
 
 /**
  * Checks path and query parameters. An empty query value is treated as missing.
  *
- * @throws Refusal 422 with every invalid parameter
+ * @throws Refusal 422 that lists every invalid parameter
  */
 function readQuery(
   operation: Operation,
@@ -86,7 +86,7 @@ function invalidFields(fields: Readonly<Record<string, readonly string[]>>): Ref
   return new Refusal(status, code, Object.values(fields)[0]?.[0] ?? 'Validation failed.', params);
 }
 
-/** This API has no 403: other users' objects do not exist. */
+/** Returns a 404. This API has no 403: other users' objects do not exist. */
 function notFound(what: string): Refusal {
   return new Refusal(404, 'ERR_NOT_FOUND', `The ${what} does not exist.`);
 }
@@ -115,7 +115,7 @@ function webhookOf(call: PlatformCall): {
   return { mailbox, webhook };
 }
 
-/** Returns an order's mailboxes. `mailbox_id` limits them to one, or to none if it is not in the order. */
+/** Returns an order's mailboxes. `mailbox_id` selects one of them, or none if it is not in the order. */
 function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
   const only = call.query.get('mailbox_id');
   return new Set(
@@ -145,7 +145,7 @@ function resource(body: unknown, status = 200): Reply {
   return { kind: 'text', status, text: JSON.stringify(body) };
 }
 
-/** @throws Refusal 422 with every problem by field */
+/** @throws Refusal 422 that lists every problem by field */
 function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.output<T> {
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
@@ -208,7 +208,7 @@ function deleteWebhook(call: PlatformCall): Reply {
   return resource({ message: 'The webhook was deleted.' });
 }
 
-/** Sends one delivery immediately, regardless of the webhook's status, without retries. Rate limited. */
+/** Sends one delivery immediately, regardless of the webhook's status and without retries. Rate limited. */
 async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const { deliveries, webhookTests, now } = call.service;
@@ -240,7 +240,7 @@ function webhookRecordOf(mailbox: Mailbox | undefined, webhook: Webhook): Platfo
   };
 }
 
-/** Newest first. Each delivery is one entry, which every attempt updates. */
+/** Lists deliveries, newest first. All attempts of a delivery update the same entry. */
 function listDeliveryLogs(call: PlatformCall): Reply {
   const { deliveries, store } = call.service;
   return collection(
@@ -280,7 +280,7 @@ const SORT_KEYS: Readonly<Record<string, SortKey>> = {
   messages_used: (mailbox, { store }) => store.usage(mailbox).messages,
 };
 
-/** Ties are broken by resource id, so that pages do not overlap. */
+/** Sorts mailboxes. Ties are broken by resource id, so that pages do not overlap. */
 function sortMailboxes(
   sort: string,
   mailboxes: readonly Mailbox[],
@@ -356,7 +356,7 @@ function route(name: PlatformOperationName, handle: PlatformHandler): PlatformRo
   return { method: operation.method, path: operation.path, operation, handle };
 }
 
-/** This API answers 400 to oversized bodies, bodies other than JSON, and invalid HTTP. */
+/** This API answers oversized bodies, bodies other than JSON, and invalid HTTP with 400. */
 const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
   'ERR_INVALID_JSON',
   'ERR_CONTENT_TYPE',
@@ -410,7 +410,7 @@ export class PlatformSurface extends ApiSurface implements Surface {
     });
   }
 
-  /** Answers a request that is unreadable and so has no route. It counts towards the limit like any other. */
+  /** Answers an unreadable request, which has no route. The request counts towards the limit. */
   refusal(refusal: Refusal, address: string): Reply {
     const correlationId = randomUUID();
     const rate = this.#rate?.take(address, this.service.now());
@@ -420,7 +420,7 @@ export class PlatformSurface extends ApiSurface implements Surface {
     return platformEnvelope(new Refusal(status, code, message, params, headers), correlationId);
   }
 
-  /** Counts the request, and puts the limit into the headers of its response. @throws Refusal 429 */
+  /** Counts the request, and adds the limit to the response headers. @throws Refusal 429 */
   #limit(address: string, response: ServerResponse): void {
     const rate = this.#rate?.take(address, this.service.now());
     if (rate === undefined) return;

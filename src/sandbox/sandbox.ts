@@ -9,7 +9,7 @@ import { StateFile } from './state-file.ts';
 import { resourceIdOf, Store } from './store.ts';
 import { Deliveries, realTimer, type Timer, Webhooks } from './webhooks.ts';
 
-/** How many consecutive refusals block an address, and for how long. */
+/** Number of consecutive refusals that block an address, and the duration of the block. */
 export interface RateBlock {
   readonly refusals: number;
   readonly forMs: number;
@@ -23,7 +23,7 @@ const defaultSettings = {
   block: BLOCK as RateBlock | null,
   latencyMs: 0,
   maxBodyBytes: 35 * 1024 * 1024,
-  /** Addresses (`a@example.org`) and domains (`@example.org`) that may receive mail. Null allows all. */
+  /** Addresses (`a@example.org`) and domains (`@example.org`) that can receive mail. Null allows all. */
   outgoingAllowList: null as readonly string[] | null,
   storageQuotaBytes: 10 * 1024 ** 3,
   messageQuota: 2_000_000,
@@ -33,7 +33,7 @@ const defaultSettings = {
   localWebhooks: true,
   webhookTimeoutMs: 10_000,
   webhookAttempts: 6,
-  /** Delay before the second attempt. Doubles with each further one, up to the longest. */
+  /** Delay before the second attempt. Doubles with each further attempt, up to the longest. */
   webhookFirstRetryMs: 1000,
   webhookLongestRetryMs: 300_000,
   /** Test deliveries per minute and webhook in the Platform API. The Mailbox API has no limit. */
@@ -45,14 +45,14 @@ const defaultSettings = {
 export type ServiceSettings = Readonly<typeof defaultSettings>;
 
 export interface SandboxOptions {
-  /** On 127.0.0.1. Default: 0, for any free port. */
+  /** Port on 127.0.0.1. Default: 0, for any free port. */
   readonly port?: number;
   /** Paths of the first mailbox's mail. Default: generated mail. */
   readonly from?: readonly string[];
   /** Determines ids, tokens, generated mail and faults. */
   readonly seed?: number;
   readonly mail?: GeneratedMail;
-  /** SQLite file. An existing one is served unchanged. */
+  /** SQLite file. An existing file is served unchanged. */
   readonly stateFile?: string;
   readonly addresses?: readonly string[];
   readonly settings?: Partial<ServiceSettings>;
@@ -119,7 +119,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
   }
 }
 
-/** Tokens are derived from the seed, so that existing configurations work with a restarted sandbox. */
+/** Derives tokens from the seed, so that existing configurations work with a restarted sandbox. */
 function secretsOf(seed: number) {
   return {
     mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),
@@ -175,7 +175,7 @@ function openService(
       standings,
       webhooks,
       deliveries,
-      /** Limits Platform API test deliveries per webhook. */
+      /** Limits test deliveries per webhook in the Platform API. */
       webhookTests: new RateWindow(settings.webhookTestsPerMinute),
       settings,
       /** Milliseconds since the epoch. */
@@ -247,7 +247,7 @@ class McpEndpoint implements Surface {
 }
 
 /**
- * True for a page of the service itself, under either loopback name. Other pages may use DNS rebinding (MCP,
+ * Returns true for the service's own pages, under either loopback name. Other pages can use DNS rebinding (MCP,
  * "Streamable HTTP", security warning).
  */
 function isOwnPage(origin: string, baseUrl: string): boolean {

@@ -24,9 +24,9 @@ import { serviceError } from './errors.ts';
 import { type MailSeed, planMessage, receivedAt, writeMessage } from './generated-mail.ts';
 import type { Mailbox, SourceBlock, Store } from './store.ts';
 
-/** Mail that is generated on each read, so that a million messages need memory only for their sizes. */
+/** Generates mail on each read, so that a million messages need memory only for their sizes. */
 export class GeneratedBlock implements SourceBlock {
-  /** 0 until a message has been generated once. */
+  /** 0 until the message has been generated once. */
   readonly #sizes: Uint32Array;
 
   constructor(private readonly mail: MailSeed) {
@@ -63,14 +63,14 @@ export class GeneratedBlock implements SourceBlock {
 
 export interface GeneratedMail {
   readonly messages?: number;
-  /** When the newest message was received. Default: a fixed day, so that runs can be repeated. */
+  /** When the newest message was received. Default: a fixed day, so that runs are repeatable. */
   readonly newest?: number;
 }
 
 const DEFAULT_MESSAGES = 1000;
 const DEFAULT_NEWEST = Date.UTC(2026, 0, 5, 9, 30);
 
-/** The first mailbox gets twice as much mail as each of the others. */
+/** Fills mailboxes with generated mail. The first one gets twice as much as each of the others. */
 export function loadGenerated(
   store: Store,
   mailboxes: readonly Mailbox[],
@@ -103,11 +103,11 @@ function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
 
 const HEAD_BYTES = 65_536;
 
-/** Files of one message each. Keeps only paths and sizes. A path that is not UTF-8 is a Buffer. */
+/** Files that each contain one message. Keeps only paths and sizes. A path that is not UTF-8 is a Buffer. */
 class FileBlock implements SourceBlock {
   readonly #files: { readonly range: FileRange; received: number }[];
 
-  /** @param received dates known without reading (from Maildir names), otherwise NaN */
+  /** @param received dates known from Maildir names, otherwise NaN */
   constructor(paths: readonly (string | Buffer)[], received: readonly number[] = []) {
     this.#files = paths.map((path, number) => ({
       range: { path, start: 0, length: statSync(path).size },
@@ -155,7 +155,7 @@ export function assertComplete(range: FileRange): void {
 }
 
 /**
- * @param whole true if the range is the whole file, which then must not have grown either
+ * @param whole true if the range covers the whole file, which must not have grown either
  * @throws MailkeepError `sandbox-source-changed`
  */
 export function readRange(range: FileRange, ceiling: number, whole: boolean): Buffer {
@@ -189,7 +189,7 @@ function isMaildir(path: string): boolean {
   );
 }
 
-/** Reads a Maildir and its Maildir++ subfolders (`.Sent`, `.Lists.foo`), by name. */
+/** Reads a Maildir and its Maildir++ subfolders (`.Sent`, `.Lists.foo`) in name order. */
 function readMaildir(root: string) {
   const subfolders = readdirSync(root, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && /^\.[^.]/.test(entry.name))
@@ -203,9 +203,9 @@ function readMaildir(root: string) {
 }
 
 /**
- * Reads a Maildir folder. Messages are ordered by file name, which is the order of delivery.
+ * Reads a Maildir folder. Messages are sorted by file name, which is the order of delivery.
  *
- * @param path in the mailbox, such as `INBOX.Lists.foo`
+ * @param path path in the mailbox, such as `INBOX.Lists.foo`
  */
 function readFolder(root: string, path: string) {
   const files = ['cur', 'new']
@@ -269,7 +269,7 @@ class MboxBlock implements SourceBlock {
 
 /**
  * Fills a mailbox from a path. A directory with `cur/` and `new/` is a Maildir. In any other directory, each regular
- * file that is not hidden is a message, ordered by path. A file ending in `.mbox` is an mbox, any other file is a
+ * file that is not hidden is a message, sorted by path. A file ending in `.mbox` is an mbox; any other file is a
  * message.
  *
  * @throws MailkeepError `sandbox-seed-unreadable`
@@ -283,7 +283,7 @@ export function loadPath(store: Store, mailbox: Mailbox, path: string): void {
   }
 }
 
-/** A colon is not enough: /etc/passwd has some too. */
+/** A colon is not enough: /etc/passwd contains colons too. */
 const FIELD =
   /^(?:bcc|cc|content-type|date|delivered-to|from|message-id|mime-version|received|return-path|subject|to)[ \t]*:/im;
 
@@ -339,7 +339,7 @@ function listFiles(root: string): (string | Buffer)[] {
   for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
     const entries: Dirent<Buffer>[] = readdirSync(folder, {
       withFileTypes: true,
-      // A name that is not UTF-8 could not be opened as a string.
+      // A name that is not UTF-8 cannot be opened as a string.
       encoding: 'buffer',
     });
     for (const entry of entries) {

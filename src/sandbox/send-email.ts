@@ -10,15 +10,15 @@ import { bodyOf, type Call, findFolder, mailboxOf } from './operation-call.ts';
 interface Composed {
   /** The sender's copy, with the Bcc header. */
   readonly forSender: Buffer;
-  /** The recipients' copy, without the Bcc header. The same Buffer if nobody is in Bcc. */
+  /** The recipients' copy, without the Bcc header. The same Buffer as `forSender` if Bcc is empty. */
   readonly forRecipients: Buffer;
 }
 
 /**
- * Writes a message without reading files or URLs.
+ * Writes a message without reading any files or URLs.
  *
  * @param date milliseconds since the epoch
- * @throws Refusal for an attachment that cannot be decoded
+ * @throws Refusal if an attachment cannot be decoded
  */
 async function compose(
   from: string,
@@ -34,7 +34,7 @@ async function compose(
     subject: mail.subject ?? '',
     date: new Date(date),
     messageId: `<${randomUUID()}@${from.slice(from.lastIndexOf('@') + 1)}>`,
-    // The same boundary in both copies, so that only the Bcc line differs.
+    // Both copies use the same boundary, so that only the Bcc line differs.
     baseBoundary: randomUUID(),
     disableFileAccess: true,
     disableUrlAccess: true,
@@ -52,7 +52,7 @@ async function compose(
 
 const THREAD_FIELDS: ReadonlySet<string> = new Set(['message-id', 'references', 'in-reply-to']);
 
-/** Returns the headers of a reply (RFC 5322, 3.6.4). */
+/** Returns the threading headers of a reply (RFC 5322, 3.6.4). */
 function threadHeaders(source: Buffer): { inReplyTo?: string; references?: string } {
   const { fields } = readHeaderBlock(source, 0, source.length, THREAD_FIELDS);
   const messageId = fields.get('message-id')?.[0] ?? '';
@@ -69,7 +69,7 @@ function ids(value: string): string[] {
 }
 
 /**
- * Stores a copy in INBOX.Sent, delivers to mailboxes of this service, and flags the answered or forwarded message.
+ * Stores a copy in INBOX.Sent, delivers to mailboxes in this service, and flags the answered or forwarded message.
  * Other recipients are accepted but receive nothing.
  */
 export async function sendEmail(call: Call): Promise<Reply> {
@@ -92,7 +92,7 @@ export async function sendEmail(call: Call): Promise<Reply> {
       flags: [],
     }));
   const own = { folder: sent, flags: ['\\Seen'] };
-  // Nothing can interrupt the delivery, because it is synchronous.
+  // The delivery is synchronous, so nothing can interrupt it.
   const uids = store.atomically(() => {
     if (origin !== null) {
       const flag = mail.inReplyTo !== undefined ? '\\Answered' : '$forwarded';

@@ -35,7 +35,7 @@ export type FolderRow = Readonly<z.output<typeof folderRow>>;
 const messageTuple = z.tuple([z.number(), z.number(), z.string()]);
 const documentRow = z.object({ kind: z.string(), id: z.string(), body: z.string() });
 
-/** Stores the whole state in one SQLite file. Sources are copied from the seed into BLOBs. */
+/** Stores the whole state in one SQLite file. Copies sources from the seed into BLOBs. */
 export class StateFile implements Sources {
   readonly #db: Database.Database;
   readonly #statements = new Map<string, Database.Statement<unknown[]>>();
@@ -59,7 +59,7 @@ export class StateFile implements Sources {
     return z.array(folderRow).parse(this.#prepared(sql).all());
   }
 
-  /** Yields uid, source and flags (as JSON), ordered by uid. */
+  /** Yields each message's uid, source and flags (as JSON), in uid order. */
   *messages(folder: number): Generator<z.output<typeof messageTuple>> {
     const rows = this.#prepared(
       'SELECT uid, source, flags FROM messages WHERE folder = ? ORDER BY uid',
@@ -97,7 +97,7 @@ export class StateFile implements Sources {
       'INSERT INTO messages (folder, uid, source, flags) VALUES (?, ?, ?, ?)',
       ...[folder, uid, source, JSON.stringify(flags)],
     );
-    // No uid is used again, even after a restart or after deleting the newest message.
+    // A uid is never reused, even after a restart or after deleting the newest message.
     this.#run('UPDATE folders SET next_uid = ? WHERE id = ?', uid + 1, folder);
   }
 

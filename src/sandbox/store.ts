@@ -8,18 +8,18 @@ import { type Entry, Folder } from './folder.ts';
 import type { FolderRow, StateFile } from './state-file.ts';
 
 /**
- * Sources that were added together: the files of a folder, an mbox, generated mail or one delivery. They are not kept
- * in memory. Numbers start at 0 in each block.
+ * Sources that were added together: a folder's files, an mbox, generated mail or one delivery. They are not kept in
+ * memory. Numbers start at 0 in each block.
  */
 export interface SourceBlock {
   readonly count: number;
-  /** Bytes of a source, which may have to be read or generated. */
+  /** Size of a source in bytes. May have to read or generate the source. */
   size(number: number): number;
   /** @throws MailkeepError `sandbox-source-changed` if the underlying file has changed */
   read(number: number): Buffer;
-  /** Milliseconds since the epoch. May have to read the source's header. */
+  /** Milliseconds since the epoch. May have to read the header of the source. */
   received(number: number): number;
-  /** Where the unchanged bytes are in a file, for streaming large sources. */
+  /** Location of the unchanged bytes in a file, for streaming large sources. */
   file(number: number): FileRange | null;
 }
 
@@ -53,7 +53,7 @@ export class MemoryBlock implements SourceBlock {
 }
 
 export interface Sources {
-  /** @returns the number of the block's first source. The others follow */
+  /** @returns the number of the block's first source; the others follow consecutively */
   add(block: SourceBlock): number;
   /** Called when the last message that used a source is gone. */
   release(source: number): void;
@@ -61,12 +61,12 @@ export interface Sources {
   /** Milliseconds since the epoch. */
   received(source: number): number;
   read(source: number): Buffer;
-  /** Null if the source must be read. */
+  /** Null if the source must be read instead. */
   file(source: number): FileRange | null;
 }
 
 class BlockSources implements Sources {
-  /** Blocks of several sources, in the order of their first numbers. */
+  /** Blocks of several sources, sorted by their first numbers. */
   readonly #blocks: { readonly first: number; readonly block: SourceBlock }[] = [];
   readonly #singles = new Map<number, SourceBlock>();
   #next = 1;
@@ -134,19 +134,17 @@ function specialUseOf(path: string): string | null {
   return path === 'INBOX.Archive' ? '\\Archive' : null;
 }
 
-/** Parents come first. */
+/** Returns a folder and its subfolders, parents first. */
 export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
   return [...mailbox.folders.values()]
     .filter((folder) => folder.path === path || folder.path.startsWith(path + DELIMITER))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Characters of JSON to cache: about 100,000 records. */
+/** Maximum characters of JSON to cache: about 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
 
-/**
- * Caches listing records as JSON text, which is smaller than objects and ready to send. The oldest is dropped first.
- */
+/** Caches listing records as JSON text, which is smaller than objects and ready to send. Drops the oldest first. */
 class RecordCache {
   readonly #fragments = new Map<number, string>();
   #characters = 0;
@@ -189,7 +187,7 @@ class RecordCache {
   }
 }
 
-/** Mail from outside or from another mailbox, but not moves or seeds. */
+/** Mail from outside or from another mailbox, excluding moves and seeds. */
 export interface Arrival {
   readonly mailbox: Mailbox;
   readonly folder: Folder;
@@ -205,7 +203,7 @@ interface Placement {
   readonly flags: Iterable<string>;
 }
 
-/** The service's state. A change is in the state file, if there is one, before the call returns. */
+/** The service's state. Changes are written to the state file, if any, before a call returns. */
 export class Store {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
@@ -214,18 +212,18 @@ export class Store {
   /** Flag sets by their JSON. Many messages share a few distinct sets. */
   readonly #flagSets = new Map<string, FlagSet>();
   readonly #documents = new Map<string, Map<string, unknown>>();
-  /** How many messages use a source, if more than one. */
+  /** Number of messages that use a source, if more than one. */
   readonly #shared = new Map<number, number>();
   #nextFolder = 1;
 
-  /** @param state null keeps the state in memory only */
+  /** @param state null to keep the state only in memory */
   constructor(private readonly state: StateFile | null = null) {
     this.sources = state ?? new BlockSources();
     this.records = new RecordCache(this.sources);
     if (state !== null) this.#open(state);
   }
 
-  /** Adds a mailbox with its permanent folders. Its id depends on seed and address, so that a restart keeps it. */
+  /** Adds a mailbox with its permanent folders. Its id depends on seed and address, and so survives restarts. */
   addMailbox(address: string, orderId: string, seed: number): Mailbox {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };
@@ -300,7 +298,7 @@ export class Store {
     });
   }
 
-  /** Adds a message without announcing it, as for a draft or sent copy. @returns its uid */
+  /** Adds a message without announcing it, for example a draft or sent copy. @returns its uid */
   add(folder: Folder, source: Buffer, received: number, flags: Iterable<string>): number {
     return this.addEverywhere([{ folder, flags }], source, received)[0] ?? 0;
   }
@@ -416,7 +414,7 @@ export class Store {
     this.#documents.set(kind, documents.set(id, body));
   }
 
-  /** Runs `act` in a state file transaction. Memory is not rolled back, so `act` must not fail halfway. */
+  /** Runs `act` in a state file transaction. Memory is not rolled back, so `act` must not fail midway. */
   atomically<T>(act: () => T): T {
     return this.state === null ? act() : this.state.atomically(act);
   }

@@ -36,7 +36,7 @@ export type Webhook = z.infer<typeof webhookState>;
 
 type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
 
-/** Emitted after a change was stored. */
+/** Emitted once a change has been stored. */
 interface WebhookEvents {
   changed: [Webhook];
   removed: [Webhook];
@@ -118,13 +118,13 @@ interface DeliveryOutcome {
   readonly durationMs: number;
 }
 
-/** Maximum bytes of a response to read. Only its status matters. */
+/** Maximum bytes to read from a response, of which only the status matters. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_ERROR_CHARACTERS = 1000;
 
 /**
- * POSTs JSON once. A failing receiver never makes it reject. Each delivery takes a new connection, since a reused one
- * fails when the receiver restarts. Redirects are not followed, because they would receive the secret.
+ * POSTs JSON once. Never rejects if the receiver fails. Each delivery opens a new connection, because a reused one
+ * fails when the receiver restarts. Does not follow redirects, because their targets would receive the secret.
  *
  * @param timeoutMs limits the whole exchange
  */
@@ -174,13 +174,13 @@ function post(target: DeliveryTarget, body: string, signal: AbortSignal): Promis
   return new Promise((resolve, reject) => {
     request(url, options, resolve)
       .on('error', reject)
-      // A response that switches protocols gives neither a response nor an error.
+      // A response that switches protocols emits neither a response nor an error.
       .on('close', () => reject(new Error('the connection was closed')))
       .end(body);
   });
 }
 
-/** Returns the start of a response as one line, even if the rest fails. */
+/** Returns the start of a response as one line, even if reading the rest fails. */
 async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -191,7 +191,7 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
       if (length >= MAX_ANSWER_BYTES) break;
     }
   } catch {
-    // Use what has arrived.
+    // Use the data that has arrived.
   }
   return Buffer.concat(chunks)
     .toString('utf8', 0, MAX_ANSWER_BYTES)
@@ -207,7 +207,7 @@ function describeError(error: unknown): string {
   return error.message === '' ? code : error.message;
 }
 
-/** An event for one webhook, and the state of its delivery. */
+/** An event for one webhook, with the state of its delivery. */
 const deliveryState = z.object({
   id: z.string(),
   webhook: z.string(),
@@ -219,14 +219,14 @@ const deliveryState = z.object({
   attempts: z.number(),
   maxAttempts: z.number(),
   durationMs: z.number(),
-  /** When to try next, in milliseconds since the epoch. */
+  /** Time of the next attempt, in milliseconds since the epoch. */
   nextAt: z.number().nullable(),
-  /** JSON to send, or null once finished. */
+  /** JSON to send; null once finished. */
   body: z.string().nullable(),
 });
 export type Delivery = z.infer<typeof deliveryState>;
 
-/** Newest first. */
+/** Sorts newest first. */
 function compareAge(a: Delivery, b: Delivery): number {
   return b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
 }
@@ -238,7 +238,7 @@ function backoff(attempts: number, firstMs: number, longestMs: number): number {
 const DEFAULT_KEPT = 10_000;
 const DELIVERY_KIND = 'delivery';
 
-/** Stores deliveries. Queued ones resume after a restart. */
+/** Stores deliveries. Queued deliveries resume after a restart. */
 export class DeliveryLog {
   readonly #queued = new Map<string, Delivery>();
   readonly #finished = new Map<string, Delivery>();
@@ -337,12 +337,12 @@ interface DeliveryPorts {
 
 /** Maximum concurrent deliveries per webhook. Other webhooks do not wait for a slow one. */
 const WIDTH = 4;
-/** Further deliveries fail without an attempt. */
+/** Any further delivery fails without an attempt. */
 const MAX_QUEUED = 10_000;
 
 /**
- * Delivers new mail to the webhooks of its mailbox at least once. A delivery is kept, even across restarts, until it is
- * accepted or its attempts run out. Each attempt uses the current URL and secret of the webhook.
+ * Reports new mail to the webhooks of its mailbox at least once. A delivery is kept, even across restarts, until it is
+ * accepted or its attempts run out. Each attempt uses the webhook's current URL and secret.
  */
 export class Deliveries {
   readonly #log: DeliveryLog;
@@ -358,7 +358,7 @@ export class Deliveries {
     ports.store.events.on('arrived', (arrival) => this.#arrived(arrival));
   }
 
-  /** Sends what is due, up to `WIDTH` deliveries per webhook, and sets a timer for the rest. */
+  /** Sends due deliveries, up to `WIDTH` per webhook, and sets a timer for the rest. */
   start(): void {
     this.#cancelTimer();
     if (this.#closed) return;
@@ -385,7 +385,7 @@ export class Deliveries {
       .sort(compareAge);
   }
 
-  /** Sends a sample immediately, regardless of the webhook's status. It is logged but not retried. */
+  /** Sends a sample immediately, regardless of the webhook's status. Logged but not retried. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
     const { settings, now } = this.ports;
     const createdAt = now();
@@ -411,12 +411,12 @@ export class Deliveries {
     return outcome;
   }
 
-  /** Resolves once nothing is being sent. Retries may still be due. */
+  /** Resolves once nothing is being sent. Retries can still be due. */
   async idle(): Promise<void> {
     while (this.#sending.size > 0) await this.#settled();
   }
 
-  /** Aborts running deliveries. They remain queued for the next start. */
+  /** Aborts running deliveries, which remain queued for the next start. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTimer();
@@ -502,13 +502,13 @@ export class Deliveries {
     }
   }
 
-  /** Gives up on a queued delivery. One that was never attempted is not logged. */
+  /** Gives up on a queued delivery. A delivery that was never attempted is not logged. */
   #giveUp(delivery: Delivery): void {
     if (delivery.attempts === 0) this.#log.remove(delivery.id);
     else this.#log.put({ ...delivery, state: 'failed', nextAt: null, body: null });
   }
 
-  /** Aborts running deliveries too. An aborted delivery counts as an attempt, which #attempted logs. */
+  /** Aborts the running deliveries of a removed webhook. Each counts as an attempt, which #attempted logs. */
   #removed(webhook: Webhook): void {
     for (const [abort, id] of this.#tests) if (id === webhook.id) abort.abort();
     for (const { abort } of this.#sendingTo(webhook)) abort.abort();
@@ -546,7 +546,7 @@ for (const [network, bits] of [
 /**
  * Returns why a URL cannot be the target of a webhook, or null.
  *
- * @param url with http or https
+ * @param url URL with http or https
  * @param local allows http and local targets
  */
 export function targetProblem(url: string, local: boolean): string | null {
@@ -563,7 +563,7 @@ function isLocalHost(hostname: string): boolean {
     case 4:
       return INSIDE.check(host, 'ipv4');
     case 6:
-      // BlockList also knows IPv4 addresses in IPv6 notation (::ffff:0:0/96).
+      // BlockList also matches IPv4 addresses in IPv6 notation (::ffff:0:0/96).
       return INSIDE.check(host, 'ipv6');
     default:
       return host === 'localhost' || host.endsWith('.localhost');
@@ -577,7 +577,7 @@ interface WebhookSurface<Call> {
   mailboxOf(call: Call): Mailbox;
   /** @throws Refusal */
   webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook };
-  /** @throws Refusal if this mailbox may not have a webhook */
+  /** @throws Refusal if this mailbox cannot have a webhook */
   checkCreate(call: Call, mailbox: Mailbox): void;
   /** @param problem such as `must be an https URL` */
   urlRefusal(problem: string): Refusal;
