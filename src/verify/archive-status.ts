@@ -63,7 +63,7 @@ export function archiveStatus(
 }
 
 function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefined) {
-  // Query all folders at once. One query per mailbox would take quadratic time.
+  // Query all folders together. One query per mailbox would take quadratic time.
   const folders = new Map<string, KnownFolder[]>();
   for (const folder of catalog.folders.all()) {
     const key = mailboxKey(folder);
@@ -76,7 +76,7 @@ function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefine
   );
 }
 
-/** Lists mailboxes that a token can access but that no sync run has reached. */
+/** Lists mailboxes that a token can access but that have never been synced. */
 function waitingMailboxes(
   catalog: Reader['catalog'],
   state: StateFile | undefined,
@@ -112,10 +112,10 @@ function mailboxStatus(
     ended: sum('ended'),
     quarantined: sum('quarantined'),
     held: sum('held'),
-    /** The oldest among its watched folders; null if one has never been compared. */
+    /** Oldest among its watched folders; null if one has never been compared. */
     provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
     complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
-    /** The oldest time among the folders that have a reconciliation. */
+    /** Oldest among the folders that have a reconciliation. */
     certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
     quota: recallQuota(state, mailbox),
     /** According to the Platform API. */
@@ -124,12 +124,12 @@ function mailboxStatus(
   };
 }
 
-/** ISO times sort as text. A missing time is the oldest. */
+/** Returns the oldest time. ISO times sort as text. A missing time is the oldest. */
 function oldest(times: readonly (string | null)[]): string | null {
   return times.map((time) => time ?? '').sort()[0] || null;
 }
 
-/** Returns the most recently queried quotas, at most a day old; null if never queried, empty if there are none. */
+/** Returns the latest known quotas, at most a day old; null if never queried, empty if there are none. */
 export function recallQuota(
   state: Pick<StateFile, 'get'> | undefined,
   mailbox: MailboxKey,
@@ -145,7 +145,7 @@ function budgets(state: StateFile | undefined) {
     return [
       {
         gate: key.slice('gate '.length),
-        /** Requests per minute. Null until the first refusal; until then, the configured rate applies. */
+        /** Requests per minute; null until the first refusal, when the configured rate still applies. */
         learnedPerMinute: learned,
         /** Null if the service does not announce a rate. */
         announcedPerMinute: announced,
@@ -173,11 +173,11 @@ function folderStatus(
     messages: open,
     unread: folders.unread(id),
     ...{ assumed, held, ended, quarantined, forgotten },
-    /** When it was last compared with the service, and whether they agreed; null if unknown. */
+    /** Time and result of the last comparison with the service; null if unknown. */
     provenAt: proof?.at ?? null,
     complete: proof?.complete ?? null,
     flagsAt: proof?.flagsAt ?? null,
-    /** The last reconciliation in the log, which contains at most one per day. */
+    /** Last reconciliation in the log, which contains at most one per day. */
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
   };
 }
@@ -205,7 +205,7 @@ export function archiveFacts(
         ...mailbox,
         provenAt: millisOf(mailbox.provenAt),
         certifiedAt: millisOf(mailbox.certifiedAt),
-        /** Share of its fullest quota that is used, from 0 to 1. */
+        /** Used share of its fullest quota, from 0 to 1. */
         full: highestUsage(quota?.resources ?? [])?.share ?? null,
         suspended: suspendedSince !== null,
       };
@@ -218,12 +218,12 @@ export function millisOf(iso: string | null | undefined): number | null {
   return iso === null || iso === undefined ? null : Date.parse(iso);
 }
 
-/** The configuration that read-only commands need. */
+/** Configuration for read-only commands. */
 export interface ArchivePolicy {
   readonly retention: RetentionSettings;
-  /** How old a deletion must be before another comparison may confirm it to the deletion guard. */
+  /** Minimum age of a deletion before another comparison can confirm it to the deletion guard. */
   readonly confirmAfterMs: number;
-  /** Cron expression; null if only `mailkeep prune` removes mail. */
+  /** Cron expression; null if mail is removed only by `mailkeep prune`. */
   readonly pruneSchedule: string | null;
   plan(reader: Pick<Reader, 'catalog'>, state: Pick<StateFile, 'entries'> | undefined): PrunePlan;
 }
@@ -252,7 +252,7 @@ export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: State
       unwatched:
         isExcludedMailbox(state, { host, mailbox }) ||
         isExcludedFolder(state, { host, mailbox, folder }),
-      /** Milliseconds since the epoch, from the state or, failing that, the last reconciliation. */
+      /** Milliseconds since the epoch, from the state or else from the last reconciliation. */
       at: at ?? null,
       complete: proof?.complete ?? null,
     };

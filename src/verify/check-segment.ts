@@ -48,7 +48,7 @@ import { type FoldInput, PackedBatches } from './read-log.ts';
 
 type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
-/** Rebuilds and hashes messages as their records are read, if all their blobs are available. */
+/** Rebuilds and hashes messages as their records are read, provided that all their blobs are available. */
 class MessageCheck {
   count = 0;
   rawBytes = 0;
@@ -98,7 +98,7 @@ class MessageCheck {
     return outcomes;
   }
 
-  /** Discards the outcomes since the last call, because no commit has made them part of the archive. */
+  /** Discards the outcomes since the last call, whose records no commit has added to the archive. */
   drop(): void {
     this.#outcomes = [];
     this.count = this.#before.count;
@@ -133,12 +133,12 @@ function blobBytesOf(part: Part): number {
   return part[0] === 'blob' ? part[1] : part[3];
 }
 
-/** Sources up to this size are assembled and hashed in one go, which costs less than piece by piece. */
+/** Maximum size of sources to assemble and hash in one go, which is faster than piece by piece. */
 const PUT_TOGETHER_BYTES = 4 * 1024 * 1024;
-/** Reused, because allocating costs as much as encoding. */
+/** Reused, because allocation takes as long as encoding. */
 let together: Buffer | undefined;
 
-/** Returns undefined if the size differs. @throws RecipeMismatch */
+/** Hashes a source. Returns undefined if the size differs. @throws RecipeMismatch */
 function sourceHash(
   message: MessagePayload,
   size: number,
@@ -167,7 +167,7 @@ function sourceHash(
   return length === size ? whole.digest('hex') : undefined;
 }
 
-/** Bytes of cached blobs. Most messages follow soon after their blobs. */
+/** Maximum bytes of cached blobs. Most messages follow soon after their blobs. */
 const KEPT_BYTES = 32 * 1024 * 1024;
 const FETCHED_BYTES = 8 * 1024 * 1024;
 
@@ -191,7 +191,7 @@ export class RecentBlobs {
     }
   }
 
-  /** Returns undefined if a blob is neither cached nor found. @param length total bytes of the blobs */
+  /** Returns the blobs if all are cached or found. @param length total bytes of the blobs */
   all(hashes: readonly BlobHash[], length: number): ReadonlyMap<BlobHash, Buffer> | undefined {
     const found = new Map<BlobHash, Buffer>();
     for (const hash of hashes) {
@@ -217,14 +217,14 @@ export class RecentBlobs {
   }
 }
 
-/** Records per batch: enough for one transaction of the fold, which runs concurrently. */
+/** Records per batch: enough for one transaction of the concurrent fold. */
 const RECORDS = 1_000;
-/** Maximum characters per batch, because strings have a maximum length. */
+/** Maximum characters per batch, because string length is limited. */
 const CHARACTERS = 8 * 1024 * 1024;
 
 /**
  * Reads a whole segment file and checks its headers and CRCs. `full` also checks every SHA-256, the footer, and every
- * message whose bytes are here or in `blobs`. `settling` omits data that the catalog already contains.
+ * message whose bytes are in this segment or in `blobs`. `settling` omits data that the catalog already contains.
  */
 export function* checkSegment(
   files: FileLayer,
@@ -294,7 +294,7 @@ function* check(
   let step = walk.next();
   for (; step.done !== true; step = walk.next()) {
     const item = step.value;
-    // Zeros in place of unreadable sectors may have been commits.
+    // Zeros that replace unreadable sectors may have been commits.
     const tail =
       item.what === 'remainder' &&
       isWritten &&
@@ -369,7 +369,7 @@ function ordinalsIn(
   return first === undefined ? undefined : [first, last];
 }
 
-/** Returns the structural errors in an archive's catalog file, or why it is unreadable. */
+/** Returns the structural errors in an archive's catalog file, or the reason why it is unreadable. */
 export function structuralErrors(dir: string): readonly string[] {
   try {
     return checkStructure(dir);
@@ -380,10 +380,10 @@ export function structuralErrors(dir: string): readonly string[] {
 }
 
 /**
- * Rebuilds and hashes messages one by one, streamed. Returns those that fail; the caller reads them again to find out
- * why.
+ * Rebuilds, streams and hashes messages one by one. Returns those that fail; the caller reads them again for the
+ * reason.
  *
- * @throws system errors of reading
+ * @throws system errors while reading
  */
 export async function rebuildMessages(
   files: FileLayer,
@@ -410,7 +410,7 @@ export async function rebuildMessages(
   return failed;
 }
 
-/** Returns undefined if the catalog cannot be read. The later comparison reports why. */
+/** Returns undefined if the catalog cannot be read. The later comparison reports the reason. */
 export function tryCatalog<T>(act: () => T): T | undefined {
   try {
     return act();
@@ -425,10 +425,9 @@ type PlacedMessage = LocatedValue<Extract<FoldInput, { kind: 'message' }>>;
 
 /**
  * Compares messages and blobs with the catalog as their records are read. Most messages arrived once and never changed,
- * so the catalog has matching rows. Comparing them here, on several threads, costs a fraction of what folding them
- * would. All others are returned for folding.
- *
- * The caller must ensure that the records it folds do not concern a settled message; see `ImpliedCatalog.agrees`.
+ * so their catalog rows match. Comparing them here, on several threads, costs a fraction of folding them. All others
+ * are returned for folding. The caller must ensure that the records it folds do not concern a settled message; see
+ * `ImpliedCatalog.agrees`.
  */
 export class FastComparison {
   #messages = 0;
@@ -443,7 +442,7 @@ export class FastComparison {
     this.#rows = tryCatalog(() => openSettledRows(dir));
   }
 
-  /** Returns the records to fold. Settled records are replaced by runs at the position of their facts. */
+  /** Returns the records to fold. Runs replace settled records at the position of their facts. */
   left(segment: number, { commit, records, problems }: ReadBatch<FoldInput>): readonly Placed[] {
     const rows = this.#rows;
     if (rows === undefined || commit.number > this.upTo || problems.length > 0) {
@@ -451,7 +450,7 @@ export class FastComparison {
     }
     const settle = new BatchSettling(rows, segment, commit.number);
     const left = tryCatalog(() => rows.within(() => settle.left(records)));
-    // The comparison of the remaining records reports why the catalog is unreadable.
+    // The comparison of the other records reports why the catalog is unreadable.
     if (left === undefined) this.close();
     if (left === undefined) return records;
     this.#messages += settle.messages;
@@ -561,14 +560,14 @@ function joined(a: MatchingRun, b: MatchingRun): MatchingRun {
 
 export type SegmentChecker = ReturnType<typeof threadedChecker>;
 
-/** A log file to read. Plain data, because it is sent to another thread. */
+/** A log file to read. Plain data, so that it can be sent to another thread. */
 export interface SegmentJob {
   readonly dir: string;
   readonly segment: number;
   readonly generation?: number;
   /** True for the last segment, where data after the last commit is unfinished work rather than damage. */
   readonly last: boolean;
-  /** The highest commit known to a catalog or checkpoint. Up to it, any error is damage. */
+  /** Highest commit known to a catalog or checkpoint. Any error up to this commit is damage. */
   readonly seen: number;
   /** Checks every SHA-256 and rebuilds every message; otherwise only CRCs. */
   readonly full: boolean;
@@ -631,15 +630,15 @@ export type SegmentReport =
       readonly settled: SettledCounts;
     };
 
-/** Additional threads would only wait for the disk, and each keeps a segment's results in memory. */
+/** More threads would only wait for the disk, and each keeps a segment's results in memory. */
 const MAX_THREADS = 4;
 
-/** One for the catalog file, one for the first segment. */
+/** One thread for the catalog file, and one for the first segment. */
 const NEEDED_THREADS = 2;
 
 /**
- * Returns a checker that reads on worker threads. Two start immediately, to load while the caller opens the archive.
- * Others start on demand.
+ * Returns a checker that reads on worker threads. Two threads start immediately and load while the caller opens the
+ * archive. Others start on demand.
  */
 export function threadedChecker() {
   const { width, pool } = threads();
@@ -648,7 +647,7 @@ export function threadedChecker() {
     width,
     check(job: SegmentJob): AsyncIterable<SegmentReport> {
       const reports = new Readable({ objectMode: true, read() {} });
-      // The consumer receives the error. Until then, it must not be treated as unhandled.
+      // The consumer receives the error later. Until then, it must not count as unhandled.
       reports.on('error', () => undefined);
       pool
         .run({ what: 'segment', job }, (report) => reports.push(report))
@@ -669,7 +668,7 @@ export function threadedChecker() {
 
 export type SegmentProver = ReturnType<typeof threadedProver>;
 
-/** @param atOnce threads to start before the first segments arrive; others start on demand */
+/** @param atOnce number of threads to start before the first segments arrive; others start on demand */
 export function threadedProver(atOnce = 0) {
   const { pool } = threads();
   if (atOnce > 0) pool.start(atOnce);

@@ -20,20 +20,20 @@ import { verifyError } from './errors.ts';
 const DOMAIN = 'mailkeep checkpoint 1\n';
 
 /**
- * A signed statement of an archive's last commit at some time. A commit's hash covers everything before it, so a
- * checkpoint stored elsewhere proves later that nothing was changed or removed.
+ * A signed statement of an archive's last commit at a given time. A commit's hash covers everything before it, so a
+ * checkpoint stored elsewhere can prove that nothing has been changed or removed since.
  */
 export interface Checkpoint extends LogHead {
   readonly mailkeep: 'checkpoint 1';
   /** ISO 8601. */
   readonly signedAt: string;
-  /** Ed25519, 32 bytes in base64. */
+  /** Ed25519 key: 32 bytes in base64. */
   readonly publicKey: string;
-  /** Covers `mailkeep checkpoint 1\n` and the canonical JSON of all other fields; base64. */
+  /** Base64 signature of `mailkeep checkpoint 1\n` and the canonical JSON of all other fields. */
   readonly signature: string;
 }
 
-/** Returns a new key (PKCS #8, PEM), for a file with mode 0600. */
+/** Returns a new key (PKCS #8, PEM), to be stored with mode 0600. */
 export function newSigningKey(): string {
   const { privateKey } = generateKeyPairSync('ed25519');
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
@@ -102,7 +102,7 @@ export function readCheckpoint(file: string): Checkpoint {
   return { ...said, signature };
 }
 
-/** Returns the start of the SHA-256 of the key's 32 bytes. */
+/** Returns the first part of the SHA-256 of the key's 32 bytes. */
 export function fingerprintOf(publicKey: string): string {
   return digest('sha256', Buffer.from(publicKey, 'base64')).slice(0, 16);
 }
@@ -157,7 +157,7 @@ function rawOf(key: KeyObject): string {
 }
 
 /**
- * Returns the file with an archive's signing key (Ed25519, PKCS #8, PEM), and creates it if missing.
+ * Returns the file with an archive's signing key (Ed25519, PKCS #8, PEM), creating it if missing.
  *
  * @throws usage-save-failed
  */

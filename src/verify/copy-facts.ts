@@ -3,7 +3,7 @@ import { type KnownCopy, UNKNOWN_COPY } from '../core/state-runs.ts';
 
 const SCOPE = 'copy-target';
 
-/** An incomplete copy is stale once this many intervals have passed since it was last complete. */
+/** Number of intervals since a copy was last complete after which it is stale. */
 const STALE_INTERVALS = 3;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
@@ -16,7 +16,7 @@ export function recordCopyMade(state: Memory, to: string, made: KnownCopy['made'
   change(state, to, (known) => ({ ...known, made, failed: null }));
 }
 
-/** Records a failed update of a copy; counts consecutive failures. */
+/** Records a failed update of a copy, and counts consecutive failures. */
 export function recordCopyFailure(
   state: Memory,
   to: string,
@@ -28,21 +28,21 @@ export function recordCopyFailure(
   });
 }
 
-/** A finding in a copy: an object's name, or a file of a readable copy. */
+/** A finding in a copy: the name of an object, or of a file in a readable copy. */
 interface CopyProblem {
   readonly name: string;
   /** One sentence for users. */
   readonly message: string;
 }
 
-/** Up to this many damaged objects are uploaded individually; a copy with more is refreshed as a whole. */
+/** Maximum damaged objects to replace individually. A copy with more is refreshed as a whole. */
 const MAX_NAMES = 10_000;
-/** Objects needed to open, describe and locate a copy. */
+/** Objects required to open, describe and locate a copy. */
 const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
 
 /**
- * Records a verification of a copy. Damage is remembered until everything has been read and found intact, or replaced:
- * a sample of other segments proves nothing about it. The small objects are always compared.
+ * Records a verification of a copy. Known damage is kept until everything has been read and found intact, or replaced,
+ * because a sample of other segments proves nothing about it. Small objects are always compared.
  */
 export function recordCopyCheck(
   state: Memory,
@@ -65,10 +65,10 @@ export function recordCopyCheck(
 }
 
 /**
- * Records damage that a copy run found at its target. Repaired damage is shown until the next check, unless it has been
- * shown already.
+ * Records damage that a copy run found at its target. Repaired damage is shown until the next check, unless it was
+ * already shown.
  *
- * @param replaced objects known to be damaged, which the copy no longer needs
+ * @param replaced damaged objects that the copy no longer needs
  */
 export function recordCopyRepair(
   state: Memory,
@@ -103,9 +103,9 @@ function damageOf(
 }
 
 /**
- * Records the copies in the daemon's configuration, and returns those no longer in it, which keep their last state.
+ * Records the copies in the daemon's configuration. Returns removed copies, which keep their last state.
  *
- * @param plans the maximum interval between two copies, in milliseconds, by address
+ * @param plans maximum interval between two copies, in milliseconds, by address
  */
 export function recordPlans(
   state: Memory & Pick<StateFile, 'entries'>,
@@ -129,7 +129,7 @@ export function recordPlans(
   });
 }
 
-/** Forgets an abandoned copy, unless the daemon updates it. */
+/** Forgets an abandoned copy. Refuses if the daemon still updates it. */
 export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' | 'unknown' {
   return state.together(() => {
     const known = state.get(SCOPE, to);
@@ -140,7 +140,7 @@ export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' |
   });
 }
 
-/** Records that a copy was due and already complete. */
+/** Records that a copy was already complete when it was due. */
 export function recordCopyCurrent(state: Memory, to: string, now: number): void {
   change(state, to, (known) =>
     known.plan === null ? known : { ...known, plan: { ...known.plan, currentAt: now } },
@@ -166,27 +166,27 @@ export function copyStatuses(
   return known.map(({ key, value }) => copyStatus(key, value, reached, now));
 }
 
-/** Returns a copy's status, as in `status --json`. Times are ISO 8601. */
+/** Returns a copy's status for `status --json`. Times are in ISO 8601. */
 export function copyStatus(to: string, copy: KnownCopy, reached: number, now: number) {
   const { made, plan, failed, checked } = copy;
   const damage = copyDamage(copy);
   const behind = made === null ? null : Math.max(0, reached - made.commit);
   const currentAt = Math.max(made?.at ?? plan?.since ?? 0, plan?.currentAt ?? 0);
   return {
-    /** `s3://BUCKET/PREFIX`, or the folder. */
+    /** `s3://BUCKET/PREFIX`, or a directory. */
     to,
-    /** Null if nothing has been run, or only `copy init`. */
+    /** Null before the first run, or if only `copy init` has run. */
     encrypted: made?.encrypted ?? null,
     /** Time of the last update, and the commit it reached; null before the first copy. */
     copiedAt: isoOf(made?.at),
     commit: made?.commit ?? null,
-    /** Missing commits; null before the first copy. */
+    /** Number of missing commits; null before the first copy. */
     behind,
     /** The daemon's maximum interval between two copies; null if not configured. */
     everySeconds: plan === null ? null : plan.everyMs / 1_000,
-    /** Whether the daemon's updates are long overdue. */
+    /** True if the daemon's updates are long overdue. */
     stale: plan !== null && behind !== 0 && now - currentAt > STALE_INTERVALS * plan.everyMs,
-    /** Why updates have failed since the last success; null if they have not. */
+    /** Reason why updates have failed since the last success; null if they have not. */
     failure:
       failed === null
         ? null

@@ -62,7 +62,7 @@ export const verifyError = defineErrors({
     ],
   },
   disk: {
-    /** A verification that stopped before it had read everything. */
+    /** A verification that stopped before reading everything. */
     'verification-not-made': ({ reason }: { reason: string }) => [
       `The archive could not be verified: ${reasonText(reason)}.`,
       'Run "mailkeep verify" to see why.',
@@ -98,7 +98,7 @@ export const retentionError = defineErrors({
       `Nothing was removed: a hold of the configuration (${hold}) keeps ${counted(messages, 'message')} of it.`,
       'If the hold no longer applies, remove it from retention.hold in the configuration.',
     ],
-    /** The daemon cannot finish a `forget`, because it holds open the catalog that must be rebuilt. */
+    /** The daemon cannot finish a `forget` while it holds open the catalog that must be rebuilt. */
     'forget-unfinished': () => [
       '"mailkeep forget" was interrupted, and its messages are not removed yet. Nothing is pruned before that is finished.',
       'Stop the daemon and run "mailkeep prune --apply", which finishes it.',
@@ -121,7 +121,7 @@ export const retentionError = defineErrors({
     'message-purged': (f: {
       id: string;
       reason: string;
-      /** ISO 8601; null if the log has no time. */
+      /** Time in ISO 8601; null if the log does not contain it. */
       time: string | null;
     }) => [
       `Message ${f.id} was ${f.reason === 'forgotten' ? 'forgotten' : 'pruned'}${f.time === null ? '' : ` at ${f.time}`}: its bytes, its text and its listed fields were removed on purpose.`,

@@ -4,7 +4,7 @@ import type { CopyStatus } from './copy-facts.ts';
 import { DAMAGED, listIssues, STALE } from './issues.ts';
 import type { VerificationStatus } from './verification.ts';
 
-/** Caches a result for a short period, so that monitoring does not cost more than the work it monitors. */
+/** Caches a result for a short period, so that monitoring stays cheaper than the work it monitors. */
 export class ShortCache<T> {
   #known: { readonly at: number; readonly value: T } | undefined;
 
@@ -17,7 +17,7 @@ export class ShortCache<T> {
   get(): T {
     const at = this.now();
     const age = this.#known === undefined ? Number.POSITIVE_INFINITY : at - this.#known.at;
-    // A clock set back must not keep an old result.
+    // An old result must not survive if the clock is set back.
     if (this.#known === undefined || age >= this.everyMs || age < 0) {
       this.#known = { at, value: this.ask() };
     }
@@ -25,7 +25,7 @@ export class ShortCache<T> {
   }
 }
 
-/** A failure in a run. A null field means that it is not limited to one account or mailbox. */
+/** A failure in a run. A null account or mailbox means that the failure is not limited to one. */
 export interface RunFailure {
   readonly account: string | null;
   readonly mailbox: string | null;
@@ -35,22 +35,22 @@ export interface RunFailure {
   readonly message: string;
 }
 
-/** The result of a daemon run: sync, full sync, verification or other background task. */
+/** The result of a daemon run: sync, full sync, verification or another background task. */
 export interface RunReport {
-  /** `sync`, `sweep`, `verify` and so on. */
+  /** Such as `sync`, `sweep` or `verify`. */
   readonly kind: string;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly endedAt: number;
-  /** `interrupted`: stopped on request; the run shows nothing about the archive's condition. */
+  /** `interrupted` means stopped on request, which shows nothing about the archive's condition. */
   readonly outcome: 'done' | 'failed' | 'interrupted';
   readonly failures: readonly RunFailure[];
-  /** The run's scope: account names and mailbox addresses. Those without a failure are healthy. */
+  /** Accounts and mailbox addresses in the run's scope. Those without a failure are healthy. */
   readonly accounts: readonly string[];
   readonly mailboxes: readonly string[];
   /** The copy's address, for a copy run. */
   readonly copy?: string | undefined;
-  /** Messages verified, or removed by pruning. */
+  /** Number of messages verified, or removed by pruning. */
   readonly messages?: number | undefined;
   readonly counts: {
     readonly added: number;
@@ -60,10 +60,10 @@ export interface RunReport {
   };
 }
 
-/** `starting` until the archive is open and the schedules run; `failed` if only a restart can help. */
+/** `starting` until the archive is open and schedules run; `failed` if only a restart can help. */
 type Phase = 'starting' | 'ready' | 'stopping' | 'failed';
 
-/** Known condition of the archive, besides its mailboxes. */
+/** Known condition of the archive, excluding its mailboxes. */
 export interface KnownCondition {
   readonly verification: VerificationStatus | null;
   readonly copies: readonly CopyStatus[];
@@ -101,15 +101,15 @@ export class DaemonState {
   }
 }
 
-/** Returns liveness: the process responds. Damage does not affect it, because a restart would not repair it. */
+/** Returns liveness: whether the process responds. Ignores damage, because a restart would not repair it. */
 export function liveness(state: DaemonState, known: KnownCondition, now: number) {
   return { ok: state.phase !== 'failed', ...common(state, known, now) };
 }
 
 /**
- * Returns readiness: started and not stopping. With a maximum age it also requires, like `status --max-age`, that every
- * mailbox was compared within that time, that no copy is stale and that no damage is known. An archive without
- * mailboxes is stale.
+ * Returns readiness: whether the daemon has started and is not stopping. With a maximum age, readiness also requires
+ * that every mailbox was compared within that time, that no copy is stale and that no damage is known, like `status
+ * --max-age`. An archive without mailboxes is stale.
  */
 export function readiness(
   state: DaemonState,
@@ -129,7 +129,7 @@ export function readiness(
   return { ok: works && !fails, ...common(state, known, now), stale };
 }
 
-/** Returns the fields of both responses. Contains no mail addresses; times in ISO 8601. */
+/** Returns the fields that both responses share. Contains no mail addresses. Times are in ISO 8601. */
 function common(state: DaemonState, { verification, copies }: KnownCondition, now: number) {
   return {
     phase: state.phase,

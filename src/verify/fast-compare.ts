@@ -15,8 +15,8 @@ import type { ScopeValue } from '../core/state.ts';
 import type { MessageId } from '../core/types.ts';
 
 /**
- * Compares the catalog with the log row by row, and returns the number of rows that differ. Yields to the event loop
- * regularly.
+ * Compares the catalog with the log row by row, yielding to the event loop regularly. Returns the number of rows that
+ * differ.
  *
  * @throws AbortError; `catalog-damaged`
  */
@@ -77,7 +77,7 @@ function concerned(
 
 /**
  * `missing` and `other-version` are not damage, because the catalog can be rebuilt. `unreadable` means that the system
- * refused access, which proves nothing.
+ * refused access, which proves nothing about the catalog.
  */
 export type CatalogState =
   | 'equal'
@@ -91,7 +91,7 @@ export type CatalogState =
 export type OpenedCatalog = ReturnType<typeof openCheckedCatalog>;
 
 /**
- * Opens the catalog to check, and adds damage to the findings.
+ * Opens the catalog for checking, and adds damage to the findings.
  *
  * @returns `unread`: why it cannot be read, as a system or SQLite error name; `reached`: its last commit, which the log
  * must contain
@@ -117,7 +117,7 @@ export function openCheckedCatalog(dir: string, findings: Findings) {
 
 /**
  * Looks up the messages of findings in the catalog. If the catalog fails, `trouble` keeps the error for the verdict,
- * and later findings are left without names.
+ * and later findings have no names.
  */
 export class FindingLookup implements AffectedMessages {
   trouble: CatalogFailure | undefined;
@@ -154,7 +154,7 @@ const UNREADABLE: ReadonlySet<string> = new Set([
   'catalog-disk-full',
 ]);
 
-/** Rethrows errors that are not about the catalog. */
+/** Returns the catalog failure behind an error. Rethrows all other errors. */
 export function catalogFailure(error: unknown): CatalogFailure {
   if (!(error instanceof MailkeepError)) throw error;
   const detail = String(error.facts.reason ?? error.code);
@@ -164,9 +164,9 @@ export function catalogFailure(error: unknown): CatalogFailure {
 }
 
 /**
- * How far a segment's messages have been verified. All records below the ordinal `covered` were verified, last at `at`.
- * `next` is the next ordinal in the current round, 0 between rounds. `end` follows the last message at that time; it is
- * 0 if it was not recorded by an earlier version.
+ * Verification progress of a segment. All records below the ordinal `covered` were verified, last at `at`. `next` is
+ * the next ordinal in the current round, or 0 between rounds. `end` is the ordinal after the last message at that time;
+ * 0 if an earlier version did not record it.
  */
 export type SegmentVerification = Readonly<ScopeValue<'verified'>>;
 
@@ -177,7 +177,7 @@ interface Checkups {
   set(segment: number, checkup: SegmentVerification): void;
 }
 
-/** Orders segments for verification: first those never verified, then the least recently verified. */
+/** Sorts segments for verification: first those never verified, then the least recently verified. */
 export function leastRecentlyVerified(
   segments: readonly StoredSegment[],
   checkup: (segment: number) => SegmentVerification,
@@ -238,7 +238,7 @@ export async function verifySample(options: {
   return {
     checked,
     of,
-    /** The oldest verification of any message; null if some have never been verified. */
+    /** Time of the oldest verification of any message; null if some have never been verified. */
     oldest: times.length === 0 || oldest === 0 ? null : oldest,
     found: findings.count,
     findings: findings.kept,

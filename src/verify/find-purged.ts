@@ -27,11 +27,11 @@ interface RecordAt {
 }
 
 /**
- * Yields every committed record with payload, in log order. Any damage is an error, because an incomplete log cannot
- * show which data is shared.
+ * Yields every committed record with its payload, in log order. Any damage is an error, because an incomplete log
+ * cannot show which data is shared.
  *
- * @param store source of segments missing from the folder, which are fetched as needed
- * @throws `log-damaged`; the signal's reason; errors of fetching a segment
+ * @param store source of segments missing from the directory, which are fetched as needed
+ * @throws `log-damaged`; the signal's reason; errors while fetching a segment
  */
 async function* walkLog(
   files: FileLayer,
@@ -84,7 +84,7 @@ function visit(record: Parameters<typeof interpretRecord>[0]): VisitResult<Walke
   return { value: { kind: 'message', id, blobs: parts.flatMap(blobsOf) } };
 }
 
-/** The facts about one place in log order. A uid may have belonged to several messages, one after another. */
+/** The facts about one place, in log order. Its uid can have belonged to several messages in turn. */
 class PlaceStory {
   /** Facts about one message, until the next message appears. */
   readonly #episodes: {
@@ -142,7 +142,7 @@ class PlaceStory {
     }
   }
 
-  /** @param allAttempts forget every incomplete message at this place */
+  /** @param allAttempts also forget every incomplete message at this place */
   split(isGoing: (id: MessageId) => boolean, allAttempts: boolean) {
     const gone = this.#episodes.filter(({ owner }) => isGoing(owner));
     const prints = new Set(gone.flatMap(({ fingerprints }) => [...fingerprints]));
@@ -158,17 +158,15 @@ class PlaceStory {
 
 /**
  * Tracks which folder a path refers to at each point in the log. Facts use the path at their time, and a rename moves a
- * folder's places to another path.
- *
- * A key depends only on the renames before it, so both passes over the log yield the same keys even if they look at
- * different places.
+ * folder's places to another path. A key depends only on earlier renames, so both passes over the log yield the same
+ * keys even if they examine different places.
  */
 export class FolderIdentities {
   readonly #renamed = new Map<string, string>();
-  /** Counts how often the folder at a path was renamed, because the next folder with that path is a new one. */
+  /** Number of times that the folder at a path was renamed, because the next folder with that path is a new one. */
   readonly #left = new Map<string, number>();
 
-  /** Applies a fact. Call it for every fact, in log order. */
+  /** Applies a fact. Must be called for every fact, in log order. */
   note(fact: Fact): void {
     if (fact.fact !== 'folder-renamed') return;
     const { host, mailbox, folder, to } = fact;
@@ -194,9 +192,9 @@ function text(host: string, mailbox: string, folder: string): string {
 
 interface PurgeTargets {
   readonly messages: ReadonlySet<MessageId>;
-  /** Places of incomplete messages, with current folder paths, by the id that represents the message. */
+  /** Places of incomplete messages, with current folder paths, by the id that stands for the message. */
   readonly quarantined: ReadonlyMap<MessageId, Place>;
-  /** Parts of mailboxes, with the message id in the fact that records their removal. */
+  /** Parts of mailboxes, and the message id in the fact that records their removal. */
   readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedRange[] };
 }
 
@@ -211,12 +209,10 @@ export type PurgeSearch = Awaited<ReturnType<typeof findPurgedRecords>>;
 
 /**
  * Finds all records about these messages: every copy of their sources, blobs that no other message uses, and every fact
- * about them. Reads the log twice.
+ * about them. Reads the log twice. The caller holds the lock, and the result is valid until the next append.
  *
- * The caller holds the lock, and the result is valid until the next append.
- *
- * @param segments source of segments missing from the folder; default: all are local
- * @throws `log-damaged`, because unreadable data may share what would be removed
+ * @param segments source of segments missing from the directory; default: all are local
+ * @throws `log-damaged`, because unreadable data can share what would be removed
  */
 export async function findPurgedRecords(
   files: FileLayer,
@@ -281,9 +277,9 @@ async function findConcerned(
   segments: SegmentStore | undefined,
 ) {
   const records: RecordAt[] = [];
-  /** Blobs that may go, each with a message that uses it. */
+  /** Blobs that can be removed, each with a message that uses it. */
   const blobs = new Map<BlobHash, MessageId>();
-  /** Places that had one of the messages, or whose incomplete message is forgotten. */
+  /** Places that held one of the messages, or whose incomplete message is forgotten. */
   const places = new Map<string, MessageId>();
   const kept = new Map<string, Set<BlobHash>>();
   const quarantined = new Set<string>();

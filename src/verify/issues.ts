@@ -5,14 +5,14 @@ import type { ArchiveStatus, FolderStatus, MailboxStatus } from './archive-statu
 import type { CopyStatus } from './copy-facts.ts';
 import type { VerificationStatus } from './verification.ts';
 
-/** A folder is late if its last comparison is older than this: a day, plus the time a nightly run takes. */
+/** Age in hours at which a folder's last comparison is late: a day, plus the duration of a nightly run. */
 export const LATE_HOURS = 26;
 export const LATE_MS = LATE_HOURS * 3_600_000;
 
-/** Percentage of its quota at which a mailbox is reported as full. */
+/** Used percentage of its quota at which a mailbox is reported as full. */
 const FULL_PERCENT = 95;
 
-/** A condition of an archive that needs attention. `bad`: damage, or protection that no longer works. */
+/** A condition of an archive that needs attention. `bad` means damage, or failed protection. */
 export type Issue = { readonly level: 'bad' | 'warn' } & (
   | { readonly kind: 'archive-damaged'; readonly verification: VerificationStatus }
   | { readonly kind: 'copy-damaged' | 'copy-stale' | 'copy-failing'; readonly copy: CopyStatus }
@@ -33,7 +33,7 @@ export type Issue = { readonly level: 'bad' | 'warn' } & (
   | { readonly kind: 'mailbox-full'; readonly mailbox: MailboxStatus; readonly percent: number }
 );
 
-/** The issues that make an archive damaged (exit code 3), and those that make it stale (exit code 1). */
+/** Issues that make an archive damaged (exit code 3) or stale (exit code 1). */
 export const DAMAGED: readonly Issue['kind'][] = ['archive-damaged', 'copy-damaged'];
 export const STALE: readonly Issue['kind'][] = ['never-compared', 'mailbox-stale', 'copy-stale'];
 
@@ -44,7 +44,7 @@ interface Inputs {
   readonly runs?: readonly StoredRun[];
   /** False if the status covers only some mailboxes. */
   readonly whole?: boolean;
-  /** Reports mailboxes that were not compared within this time. Milliseconds; null reports none. */
+  /** Maximum age of a mailbox's last comparison, in milliseconds; null for no limit. */
   readonly maxAgeMs?: number | null;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -79,7 +79,7 @@ export function listIssues(
   return issues.toSorted((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
 }
 
-/** Lists the issues of one copy: damage, then age or failures. */
+/** Lists the issues of one copy: first damage, then age or failures. */
 export function listCopyIssues(copy: CopyStatus): Issue[] {
   const { damage, stale, failure } = copy;
   const issues: Issue[] = [];
@@ -95,7 +95,7 @@ function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
   const late = watched.filter(
     ({ provenAt }) => provenAt !== null && now - Date.parse(provenAt) > LATE_MS,
   );
-  // A folder with pending deletions has more than the service, and is reported separately.
+  // A folder with pending deletions contains more than the service, and is reported separately.
   const incomplete = watched.filter(
     ({ complete, held: pending }) => complete === false && pending === 0,
   );
@@ -115,12 +115,12 @@ function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
   return issues.filter((issue) => issue !== false);
 }
 
-/** Lists the accounts whose last sync run failed: a rejected token, an unreachable service, a full disk. */
+/** Lists accounts whose last sync run failed, for example because of a rejected token or a full disk. */
 function failedRuns(runs: readonly StoredRun[]): Issue[] {
   const last = new Map<string | null, StoredRun>();
   for (const run of runs) {
     if (run.sum === null && run.outcome !== 'failed') continue;
-    // A run over several accounts is outdated once one of them has had a later run.
+    // A run over several accounts is outdated once any of them has had a later run.
     const isLater = run.account === null ? last.size > 0 : last.has(run.account);
     if (!isLater) last.set(run.account, run);
   }
@@ -132,13 +132,13 @@ function failedRuns(runs: readonly StoredRun[]): Issue[] {
     .map((run) => ({ level: 'warn', kind: 'run-failed', run }));
 }
 
-/** The daemon is considered silent after this many of its usual intervals, but not before this many milliseconds. */
+/** The daemon is considered silent after this many of its usual intervals, and at least this many milliseconds. */
 const MISSED_RUNS = 3;
 const SILENT_MS = 900_000;
 
 /**
- * Returns when a silent daemon last made a sync run, and its usual interval. The interval comes from its past
- * runs, without contacting it. Returns null if no run is overdue, or none was ever made.
+ * Returns the time of a silent daemon's last sync run, and its usual interval according to past runs, without
+ * contacting the daemon. Returns null if no run is overdue, or if none was ever made.
  *
  * @param runs latest runs, newest first
  */
@@ -152,8 +152,8 @@ function silentSince(runs: readonly StoredRun[], now: number) {
 }
 
 /**
- * Returns the mailboxes that have not been completely compared since `since` (milliseconds since the epoch). Leaves out
- * imported mailboxes, which have no service, and excluded ones, which are not synced.
+ * Returns mailboxes that have not been completely compared since `since` (milliseconds since the epoch). Omits imported
+ * mailboxes, which have no service, and excluded ones, which are not synced.
  *
  * @param mailboxes `provenAt` in milliseconds or ISO 8601
  */
@@ -170,7 +170,7 @@ function staleMailboxes<M extends Watching & { readonly provenAt: number | strin
 
 interface Watching {
   readonly host: string;
-  /** Excluded by the configuration after it was synced. */
+  /** Excluded by the configuration after it had been synced. */
   readonly unwatched: boolean;
 }
 
@@ -179,7 +179,7 @@ export function isWatched(mailbox: Watching): boolean {
   return !isImported(mailbox) && !mailbox.unwatched;
 }
 
-/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` as a count; the limit is null if there is none. */
+/** A mailbox's quota of one kind: `STORAGE` in bytes, or `MESSAGE` as a count. The limit is null if there is none. */
 export interface QuotaUse {
   readonly name: string;
   readonly usage: number;
@@ -188,7 +188,7 @@ export interface QuotaUse {
 
 interface Fullness {
   readonly name: string;
-  /** Used share of the limit: 1 is full. */
+  /** Used share of the limit, where 1 is full. */
   readonly share: number;
 }
 
@@ -203,7 +203,7 @@ export function highestUsage(quotas: readonly QuotaUse[]): Fullness | null {
   return fullest;
 }
 
-/** Returns a share in whole percent, rounded down, so that nearly full is not shown as full. */
+/** Returns a share in whole percent. Rounds down, so that a nearly full mailbox is not shown as full. */
 export function roundedPercent(share: number): number {
   return Math.floor(share * 100);
 }

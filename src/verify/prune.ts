@@ -20,17 +20,17 @@ import type { MessageId } from '../core/types.ts';
 import { retentionError } from './errors.ts';
 import type { PurgeSearch } from './find-purged.ts';
 
-/** In whole days; null keeps mail forever. */
+/** Periods in whole days; null keeps mail forever. */
 export type Policy = Omit<RetentionSettings, 'hold'>;
 
-/** Where a deleted message was. Times are milliseconds since the epoch. */
+/** The last place of a deleted message. Times are in milliseconds since the epoch. */
 export interface DeletedPlace
   extends Pick<PastPlace, 'folderId' | 'mailbox' | 'address' | 'folder' | 'isNameable'> {
   readonly isDrafts: boolean;
   readonly endedAt: number;
-  /** When the latest reconciliation proved that the service no longer has it; null if there is no proof. */
+  /** When the latest reconciliation proved that the message is gone from the service; null without proof. */
   readonly confirmedAt: number | null;
-  /** The mailbox is in its account's latest listing. */
+  /** True if the mailbox is in its account's latest listing. */
   readonly isReachable: boolean;
 }
 
@@ -40,7 +40,7 @@ export interface Candidate {
 }
 
 export type PruneReason = 'ended' | 'draft' | 'rule';
-/** If several reasons apply, this is the one to resolve first. */
+/** Reason to keep a message. If several apply, this is the one to resolve first. */
 export type KeepReason =
   | 'hold'
   | 'no-rule'
@@ -55,10 +55,10 @@ type Verdict =
   | { readonly prune: false; readonly reason: KeepReason };
 
 export const DAY_MS = 86_400_000;
-/** A second check, at least this much later, must confirm a deletion. */
+/** Minimum time before a second check can confirm a deletion. */
 const CONFIRM_AFTER_MS = 7 * DAY_MS;
 
-/** Decides about messages, newest first, because `keepAtLeast` counts them. Pure: time is an argument. */
+/** Decides which messages to prune, newest first, because `keepAtLeast` counts them. Pure: time is an argument. */
 export class PrunePlanner {
   readonly #met = new Map<number, number>();
 
@@ -67,7 +67,7 @@ export class PrunePlanner {
     private readonly now: number,
   ) {}
 
-  /** Prunes a message only if all its places may go. */
+  /** Prunes a message only if all its places can be removed. */
   decide({ onHold, places }: Candidate): Verdict {
     const isKept = this.#isAmongNewest(places);
     if (onHold) return keep('hold');
@@ -125,10 +125,10 @@ function keep(reason: KeepReason): Verdict {
 }
 
 const CLOCK_SLACK_MS = 5 * 60_000;
-/** If there has been no commit for this long, the clock is probably wrong. If it is right, a sync must run first. */
+/** After this long without a commit, the clock is probably wrong. If it is right, a sync must run first. */
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
 
-/** Compares a clock with the time of the last commit; undefined if it is plausible. */
+/** Compares a clock with the time of the last commit; undefined if the clock is plausible. */
 export function clockProblem(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
   if (now < lastCommit - CLOCK_SLACK_MS) return 'behind';
   return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;
@@ -212,7 +212,7 @@ export function purgedFact(
 
 class Confirmations {
   readonly #folders: ReadonlyMap<number, number>;
-  /** The latest proof in each mailbox. Listing the mailbox also confirms that a missing folder is gone. */
+  /** Latest proof in each mailbox. Listing a mailbox also confirms that a missing folder is gone. */
   readonly #mailboxes = new Map<string, number>();
 
   constructor(ended: DeletedQueries) {
@@ -252,7 +252,7 @@ function add<R>(sums: Map<R, Sum>, reason: R, bytes: number): void {
   sums.set(reason, { messages: sum.messages + 1, bytes: sum.bytes + bytes });
 }
 
-/** Where the purge journal and the rewritten segments are stored; default: next to the log. */
+/** Storage for the purge journal and the rewritten segments; default: next to the log. */
 export interface PurgePlaces {
   readonly purges?: PurgeJournal | undefined;
   readonly segments?: SegmentStore | undefined;
@@ -261,8 +261,8 @@ export interface PurgePlaces {
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
- * Writes the purge journal, then records the removal in the log with one commit. From then on, the purge is decided,
- * and `compactPurged` must be called until it returns.
+ * Writes the purge journal, then records the removal in the log with one commit. The purge is then decided, and
+ * `compactPurged` must be called until it returns.
  *
  * @param facts one per message, without the search's blobs
  * @param purgeSearch must be newer than the last commit
@@ -293,8 +293,8 @@ export async function journalPurge(
 }
 
 /**
- * Returns the purge that is decided but unfinished, with the number of messages to remove. Facts about parts of
- * mailboxes are not counted as messages. Drops a purge that was journaled but never decided.
+ * Returns a decided but unfinished purge, with the number of messages to remove. Facts about parts of mailboxes are not
+ * counted as messages. Drops a purge that was journaled but never decided.
  */
 export async function pendingPurge(
   files: FileLayer,
@@ -334,7 +334,7 @@ export interface Compacted {
   readonly bytesAfter: number;
 }
 
-/** Segments to rewrite before their old files are removed. The disk needs space for both versions. */
+/** Number of segments to rewrite before removing their old files. The disk needs space for both versions. */
 const DROP_EVERY = 4;
 
 interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
@@ -345,9 +345,10 @@ interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
 }
 
 /**
- * Rewrites every segment with data from a decided purge, and removes the old files. It starts with the last segment, so
- * that no fact outlives the facts it depends on and the log always implies the same catalog. The catalog must first
- * reach the purge's commit durably, because a power failure must not bring back an older one.
+ * Rewrites every segment with data from a decided purge, and removes the old files. Starts with the last segment, so
+ * that no fact outlives the facts it depends on and the log always implies the same catalog.
+ *
+ * The catalog must first reach the purge's commit durably, because a power failure must not bring back an older one.
  *
  * @throws `disk-full` and other write errors, `log-damaged`, `purge-interrupted`: the same call resumes
  */
@@ -374,7 +375,7 @@ export async function compactPurged(
     written += 1;
     bytesBefore += sealed.bytesBefore;
     bytesAfter += sealed.bytesAfter;
-    // A file sealed before the purge contains removed data, so do not reuse it.
+    // A file sealed before the purge contains removed data, so it cannot be reused.
     if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store, waiting);
   }
   await dropReplaced(files, dir, store, waiting);
@@ -382,8 +383,8 @@ export async function compactPurged(
 }
 
 /**
- * Removes files next to the log that may contain forgotten bytes: tails that were set aside, and files that a repair
- * replaced. The log is complete without them, or nothing could have been forgotten.
+ * Removes files next to the log that can contain forgotten bytes: tails that were set aside, and files that a repair
+ * replaced. The log must be complete without them, because otherwise nothing could have been forgotten.
  */
 export async function removeSetAsideFiles(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
@@ -395,7 +396,7 @@ export async function removeSetAsideFiles(files: FileLayer, dir: string): Promis
   await convertSyncErrors(folder, () => files.syncFolder(folder));
 }
 
-/** Removes replaced files immediately, without a grace period. */
+/** Removes replaced files immediately, with no grace period. */
 async function dropReplaced(
   files: FileLayer,
   dir: string,

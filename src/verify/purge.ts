@@ -58,7 +58,7 @@ import {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** A message to forget. If it has a place, the id stands for the incomplete message there. */
+/** A message to forget. If it has a place, its id stands for the incomplete message there. */
 export interface MessageToForget {
   readonly message: MessageId;
   readonly place?: Place;
@@ -69,7 +69,7 @@ export interface ForgetPlan {
   readonly purgeSearch: PurgeSearch;
 }
 
-/** Finds the records to forget. Skips messages that are no longer in the archive. @throws log-damaged */
+/** Finds the records to forget, skipping messages that are already gone. @throws log-damaged */
 export async function planForget(
   { catalog, dataDir, segments }: Writer,
   chosen: readonly MessageToForget[],
@@ -87,7 +87,7 @@ export async function planForget(
     const purged = findPurgedMessage({ catalog }, message);
     const fact = purged === undefined ? freshFact(catalog, open, one) : bareFact(message);
     if (fact === undefined) continue;
-    // Pruned messages may return, forgotten ones may not.
+    // Pruned messages can return, but forgotten ones cannot.
     (purged?.reason === 'forgotten' ? already : fresh).push(fact);
     if (place !== undefined && purged === undefined) quarantined.set(message, place);
     else messages.add(message);
@@ -105,7 +105,7 @@ export async function planForget(
 }
 
 /**
- * Records a forget in the log, which decides it. Nothing else may commit between the plan and this call.
+ * Records a forget in the log, which decides it. Nothing else may commit between planning and this call.
  *
  * @throws disk-full and similar errors: nothing is decided
  */
@@ -138,7 +138,7 @@ function keyOf({ host, mailbox, folder, generation, uid }: Place): string {
 }
 
 /**
- * Records a pruning plan in the log, which decides it. Nothing else may commit between the plan and this call.
+ * Records a pruning plan in the log, which decides it. Nothing else may commit between planning and this call.
  *
  * @throws log-damaged, disk-full and similar errors: nothing is decided
  */
@@ -157,7 +157,7 @@ export async function journalPrune(
 export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'environment' | 'words'>;
 
 /**
- * Returns what the configuration allows to remove now, with reasons.
+ * Returns the messages that the configuration allows to be removed now, with reasons.
  *
  * @throws retention-clock, retention-not-indexed, retention-bad-hold
  */
@@ -189,7 +189,7 @@ export function preparePrune(
   });
 }
 
-/** Any doubt about a hold is an error, because a misinterpreted hold would protect nothing. */
+/** Treats any doubt about a hold as an error, because a misinterpreted hold would protect nothing. */
 function heldByQueries(
   context: PlanningContext,
   catalog: Catalog,
@@ -224,8 +224,8 @@ function heldByQueries(
 }
 
 /**
- * Completes a decided purge, whichever command decided it. If messages were forgotten, it closes the writer to rebuild
- * the catalog.
+ * Completes a decided purge, whichever command decided it. If messages were forgotten, closes the writer to rebuild the
+ * catalog.
  *
  * @returns the rewritten segments, and whether the writer is closed; undefined if no purge was decided
  * @throws purge-interrupted, disk-full and similar errors: the same command continues
@@ -243,7 +243,7 @@ export async function finishPurge(
     await recordPurgeComplete(realFiles, dataDir, writer);
     return { ...compacted, closed: false };
   }
-  // A rebuild reads only the folder, and closing the writer may close the store.
+  // A rebuild reads only the directory, and closing the writer can close the store.
   await fetchAll(segments, log.segment);
   await writer.close();
   await withLock(dataDir, async () => {
@@ -261,7 +261,7 @@ export async function finishPurge(
   return { ...compacted, closed: true };
 }
 
-/** Builds a new catalog file, so that no page retains forgotten data. Removes files that repairs set aside. */
+/** Builds a new catalog file, so that no page retains forgotten data. Removes files set aside by repairs. */
 async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
   await rebuildWithExtractors({ dir, signal });
   for (const name of readdirSync(dir)) {
@@ -273,7 +273,7 @@ async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
 /** Rewrites segments that use another codec, in order, one at a time. */
 export class Compaction {
   readonly #damaged: MailkeepError[] = [];
-  /** Segments before this one are done. Newer ones will be sealed with this process's codec. */
+  /** All earlier segments are done. Newer ones will be sealed with this process's codec. */
   #next = 1;
 
   constructor(private readonly writer: Writer) {}
@@ -282,7 +282,7 @@ export class Compaction {
    * Rewrites the next segment, if any.
    *
    * @param leastFree bytes that must remain free while both files exist; otherwise nothing is done
-   * @returns all damage found since the start, and whether any segments remain unexamined
+   * @returns all damage found since the start, and whether unexamined segments remain
    */
   async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
@@ -333,12 +333,12 @@ export function planCompaction(dir: string, codec: ArchiveCodec) {
 }
 
 /**
- * Rewrites the sealed segments whose codec is not `codec`, holding the archive's lock.
+ * Rewrites the sealed segments whose codec is not `codec`, while holding the archive's lock.
  *
  * @param progress called after each segment with the examined and total numbers
  * @param store all its segments are fetched first, and each is published once rewritten
  * @throws archive-in-use, network-file-system: nothing was changed
- * @throws errors of fetching and publishing a segment
+ * @throws errors while fetching or publishing a segment
  * @throws disk-full and other write errors: rewritten segments are kept, and the next run continues
  */
 export async function compactArchive(
@@ -383,7 +383,7 @@ export async function compactArchive(
   });
 }
 
-/** Removes the unfinished files and replaced generations that a killed run left. */
+/** Removes unfinished files and replaced generations left by a killed run. */
 async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
   const folder = logFolder(dir);
   for (const name of realFiles.list(folder).filter(isTemporary)) {
@@ -407,8 +407,8 @@ function findCompactable(dir: string, codec: ArchiveCodec) {
 type ImportRun = ReturnType<typeof listImportRuns>[number];
 
 /**
- * Returns the imports that can be undone, newest first. `run` is an import's first commit, `commits` are the first and
- * last. A killed import extends to the start of the next one.
+ * Returns the imports that can be undone, newest first. `run` is an import's first commit, and `commits` are its first
+ * and last. A killed import extends to the start of the next one.
  */
 export function listImportRuns(state: Pick<StateFile, 'runs'> | undefined) {
   const kept = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];
@@ -477,8 +477,8 @@ export function refuseHeld(
 }
 
 /**
- * Finds the records to remove with parts of mailboxes: all facts about them, and messages that no other part uses.
- * These messages may return, from a service or another import.
+ * Finds the records to remove along with parts of mailboxes: all facts about them, and messages that no other part
+ * uses. These messages can return from a service or another import.
  *
  * @throws log-damaged
  */

@@ -24,7 +24,7 @@ export type FoldInput =
   | { readonly kind: 'message'; readonly id: string; readonly size: number }
   | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
 
-/** Batches for another thread, as JSON text, because copying facts as objects costs more than folding them. */
+/** Batches for another thread, as JSON text. Copying facts as objects costs more than folding them. */
 export class PackedBatches {
   records = 0;
   #text = '';
@@ -99,7 +99,7 @@ function unpackRecord(segment: number, record: PackedRecord): ComparedRecord {
   }
 }
 
-/** A commit that the catalog or a checkpoint knows, so the log must contain it. */
+/** A commit known to the catalog or a checkpoint, which the log must contain. */
 export interface ConfirmedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly by: 'catalog' | 'checkpoint';
   readonly archiveId?: string;
@@ -155,7 +155,7 @@ export interface LogReading {
  * Reads every log file, several segments at a time, and reports the content in log order. Changes nothing and needs no
  * lock. Later appends are left for the next run.
  *
- * @returns `settled`: records that the listener did not receive, because the catalog has matching rows
+ * @returns `settled`: records that were not passed to the listener, because the catalog has matching rows
  */
 export async function readLog(options: LogReading) {
   const { dir, files, checker, full, settleUpTo, listener, signal } = options;
@@ -175,7 +175,7 @@ export async function readLog(options: LogReading) {
   };
   for (const [index, segment] of segments.entries()) {
     signal.throwIfAborted();
-    // Start one more than the width, so that no thread is idle while this one handles reports.
+    // Start one more than the width, so that no thread is idle while this one processes reports.
     for (let ahead = 0; ahead <= checker.width; ahead += 1) start(index + ahead);
     reading.begin(segment);
     for await (const report of started.get(index) ?? []) reading.take(report);
@@ -192,7 +192,7 @@ class Reading {
   #settled: SettledCounts = { messages: 0, blobs: 0 };
   readonly #vouched: Set<ConfirmedCommit>;
   readonly #diverged: ConfirmedCommit[] = [];
-  /** Undefined at the start and after a lost segment. Any header is accepted then. */
+  /** Undefined at the start and after a lost segment; any header is then accepted. */
   #chain: ChainState | undefined;
   #previous = 0;
   #segment = 0;
@@ -277,7 +277,7 @@ class Reading {
     }
   }
 
-  /** Called before the segment's batches, because batches that follow a gap must be folded differently. */
+  /** Called before the segment's batches, because batches after a gap must be folded differently. */
   #begin({ before, generation, archiveId }: Extract<SegmentReport, { what: 'begin' }>): void {
     this.#generation = generation;
     const expected =
@@ -312,8 +312,8 @@ class Reading {
 }
 
 /**
- * Finds blobs by their positions in an archive's catalog. Positions are only hints, and the bytes must match the hash.
- * If nothing is found, the caller waits until the position turns up in the log.
+ * Finds blobs by their positions in an archive's catalog. Positions are only hints: the bytes must match the hash. If
+ * nothing is found, the caller waits until the log yields the blob.
  */
 export class CatalogBlobs {
   #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
@@ -345,7 +345,7 @@ export class CatalogBlobs {
     try {
       this.#opened ??= this.#open();
       const at = this.#opened.positions.of(hash);
-      // A damaged row may contain anything, but reads require valid offsets.
+      // A damaged row can contain anything, but reads require valid offsets.
       return at !== undefined && [at.segment, at.ordinal, at.offset].every(isCount);
     } catch (error) {
       // Missing, damaged or from another version: the comparison reports it.

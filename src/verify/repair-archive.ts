@@ -51,21 +51,21 @@ import { type Verification, verifyArchive } from './verify-archive.ts';
 interface MendedSegment {
   readonly segment: number;
   readonly generation: number;
-  /** Where the replaced files are now. */
+  /** Current paths of the replaced files. */
   readonly putAside: readonly string[];
 }
 
 interface MendLogOptions {
   readonly dir: string;
   readonly files: FileLayer;
-  /** Other folders of the same archive. */
+  /** Directories with copies of the archive. */
   readonly copies: readonly string[];
   readonly damaged: readonly number[];
-  /** The last commit known to a catalog or checkpoint. */
+  /** Last commit known to a catalog or checkpoint. */
   readonly expected: ExpectedCommit | undefined;
-  /** True if the log ends before that commit, so that the copies must be searched for the rest. */
+  /** True if the log ends before that commit and the copies must be searched for the rest. */
   readonly endsEarly?: boolean;
-  /** In hex, if known. Files of other archives are ignored. */
+  /** Archive id in hex, if known. Files from other archives are ignored. */
   readonly archiveId?: string | undefined;
   /** Undefined if there are no copies. */
   readonly proof?: Proof | undefined;
@@ -76,8 +76,8 @@ interface MendLogOptions {
  * never removed.
  *
  * A copy may have diverged since it was made, with the same id and an intact chain. Data found only in copies is
- * therefore accepted if its chain leads to a known commit, which is the next segment's header or the expected commit.
- * That is why the last segment comes first. The remaining data is accepted if it continues the local chain.
+ * therefore accepted if its chain leads to a known commit: the next segment's header or the expected commit. For this
+ * reason, the last segment comes first. The remaining data is accepted if it continues the local chain.
  */
 export async function repairLog(options: MendLogOptions): Promise<MendedSegment[]> {
   const segments = segmentsToMend(options);
@@ -105,7 +105,7 @@ function segmentsToMend({ dir, files, copies, damaged, endsEarly = false }: Woun
   return [...new Set([...damaged, last, ...later])].sort((a, b) => a - b);
 }
 
-/** Yields the log files in a folder that can be opened, and closes each of them afterwards. */
+/** Yields the log files in a directory that can be opened, closing each of them afterwards. */
 function* openedIn(
   files: FileLayer,
   dir: string,
@@ -186,7 +186,7 @@ class Mending {
     return undefined;
   }
 
-  /** Opens every file of this archive with the segment, and corrects single bit flips. */
+  /** Opens every file of this archive that contains the segment, and corrects single bit flips. */
   #sourcesOf(dirs: readonly string[], segment: number): OpenSegment[] {
     const { files } = this.options;
     return dirs.flatMap((dir) =>
@@ -199,13 +199,13 @@ class Mending {
     );
   }
 
-  /** Without copies the id may be unknown, and local files belong to the archive. */
+  /** If there are no copies, the id can be unknown, and local files belong to the archive. */
   #isOwn({ header }: OpenSegment): boolean {
     const { archiveId } = this.options;
     return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
   }
 
-  /** Reads the footers, which works even if a file's header is damaged. */
+  /** Returns the purged records according to footers, which are readable even if a file's header is damaged. */
   #purgedIn(segment: number): Set<number> {
     const { dir, files, archiveId } = this.options;
     const purged = new Set<number>();
@@ -223,7 +223,7 @@ class Mending {
     return purged;
   }
 
-  /** Returns a segment's last commit according to the header of the next segment. */
+  /** Returns a segment's last commit according to the next segment's header. */
   #endOf(dirs: readonly string[], segment: number): ChainState | undefined {
     for (const dir of dirs)
       for (const next of openedIn(this.options.files, dir, segment + 1))
@@ -273,14 +273,14 @@ interface SkippedCopy {
   readonly reason: string;
 }
 
-/** The copy's other segments are still used. */
+/** A skipped segment. The copy's other segments are still used. */
 interface SkippedSegment extends SkippedCopy {
   readonly file: string;
 }
 
 /**
- * Sorts out unreadable copies and segments, so that one hostile or broken copy cannot block the others. Damage is not a
- * reason to skip, nor is a pipe or folder in place of a segment.
+ * Separates unreadable copies and segments, so that one hostile or broken copy cannot block the others. Damage is not a
+ * reason to skip a segment, nor is a pipe or directory in its place.
  */
 function readableCopies(files: FileLayer, given: readonly string[]) {
   const copies: string[] = [];
@@ -294,7 +294,7 @@ function readableCopies(files: FileLayer, given: readonly string[]) {
         const paths = generations.map((generation) => segmentPath(copy, { segment, generation }));
         return { paths, refused: paths.flatMap((file) => refusedFile(files, copy, file)) };
       });
-      // An older generation may contain mail that the unreadable one has purged.
+      // An older generation can contain mail that the unreadable one has purged.
       const bad = segments.filter(({ refused }) => refused.length > 0);
       const refused = bad.flatMap((segment) => segment.refused);
       const [first] = refused;
@@ -312,7 +312,7 @@ function readableCopies(files: FileLayer, given: readonly string[]) {
   return { copies, skippedCopies, skippedSegments, hidden };
 }
 
-/** A copy with a damaged FORMAT still has usable segments. @throws errors of `checkFormat` */
+/** A copy with a damaged FORMAT still has usable segments. @throws errors from `checkFormat` */
 function checkReadable(files: FileLayer, copy: string): void {
   try {
     checkFormat(files, copy);
@@ -330,7 +330,7 @@ function refusedFile(files: FileLayer, copy: string, file: string): SkippedSegme
   }
 }
 
-/** @throws errors that are neither system errors nor ours */
+/** @throws errors that are neither system errors nor mailkeep errors */
 function reasonOf(error: unknown): string {
   const reason = error instanceof MailkeepError ? error.code : errnoOf(error);
   if (reason === undefined) throw error;
@@ -348,7 +348,7 @@ interface Restored extends MissingRecord {
 
 type OtherCopy = Awaited<ReturnType<typeof openCopies>>['others'][number];
 
-/** Reads the logs of copies, because they may have no catalog. */
+/** Opens copies by reading their logs, because they may have no catalog. */
 async function openCopies(files: FileLayer, copies: readonly string[]) {
   const skipped: SkippedCopy[] = [];
   const opened = [];
@@ -385,7 +385,7 @@ async function openCopies(files: FileLayer, copies: readonly string[]) {
 
 /**
  * Determines the archive's id from local evidence: segment headers, its own checkpoints, or a copy that contains the
- * catalog's last commit. A copy proves nothing by itself, because it may belong to another archive.
+ * catalog's last commit. A copy alone proves nothing, because it can belong to another archive.
  *
  * @returns the id in hex; undefined if there is neither evidence nor a copy
  * @throws `repair-archive-unknown` if there is no evidence, `repair-other-archive` for a copy of another archive:
@@ -412,7 +412,7 @@ function archiveIdOf(
   return known;
 }
 
-/** Returns the id that most log files contain, because a single file may have been misplaced. */
+/** Returns the id in most log files, because a single file can have been misplaced. */
 function idOfSegments(files: FileLayer, dir: string): string | undefined {
   const votes = new Map<string, number>();
   for (const { header } of openedIn(files, dir)) {
@@ -427,11 +427,11 @@ function idOfCheckpoints(dir: string): string | undefined {
   return undefined;
 }
 
-/** Maximum number of files to read, because anyone may have filled a copy's folder. */
+/** Maximum number of files to read, because anyone can have filled a copy's directory. */
 const MAX_CHECKPOINTS = 1000;
 
 /**
- * Yields the checkpoints signed by this archive's own key, in reverse order of their names.
+ * Yields the checkpoints signed by this archive's own key, in reverse name order.
  *
  * @param dir the archive
  * @param folder the archive or a copy
@@ -493,7 +493,7 @@ function idByCommit(
 interface ProofOptions
   extends Pick<MendLogOptions, 'dir' | 'files' | 'copies' | 'expected' | 'archiveId'> {
   readonly segments: ReadonlySet<number>;
-  /** From manifests in copies that were signed by a key of this archive. */
+  /** From manifests in copies, signed by a key of this archive. */
   readonly vouched: readonly ChainState[];
   readonly trustsCopies: boolean;
 }
@@ -505,7 +505,7 @@ interface UnprovenCopy {
 }
 
 interface Proof {
-  /** Returns whether a record was deliberately forgotten. Data that was later stored again is mail. */
+  /** Reports whether a record was deliberately forgotten. Data stored again later is mail. */
   readonly isForgotten: ForgottenCheck;
   readonly believed: FileTrust;
   readonly unproven: readonly UnprovenCopy[];
@@ -513,8 +513,8 @@ interface Proof {
 
 /**
  * Reads the log and its copies to find the commits in copies that lead to a known one. A commit is known from the log,
- * the catalog, or a checkpoint or manifest that this archive's own key has signed. A commit's hash covers everything
- * before it. After the last known commit, a copy proves nothing, because anyone who can write to it can append purges.
+ * the catalog, or a checkpoint or manifest signed by this archive's own key. A commit's hash covers everything before
+ * it. After the last known commit, a copy proves nothing, because anyone who can write to it can append purges.
  */
 async function proveCopies(options: ProofOptions): Promise<Proof> {
   const { dir, files, copies, segments, trustsCopies } = options;
@@ -531,7 +531,7 @@ async function proveCopies(options: ProofOptions): Promise<Proof> {
     let [waiting, hashes]: [CommittedBatch[], string[]] = [[], []];
     for await (const { batch, sound } of batchesIn(files, copy)) {
       const { commit, previousHash } = batch;
-      // After a gap, earlier batches may belong to another chain.
+      // After a gap, earlier batches can belong to another chain.
       if (!sound || previousHash !== last.hash) [waiting, hashes] = [[], []];
       last = commit;
       if (!sound && !trustsCopies) continue;
@@ -553,7 +553,7 @@ async function proveCopies(options: ProofOptions): Promise<Proof> {
   return { isForgotten: purges.isForgotten, believed, unproven };
 }
 
-/** Each locally known commit proves everything before it. */
+/** Locally known commits, each of which proves everything before it. */
 class KnownCommits {
   readonly #hashes = new Map<number, string>();
   #reached: ChainState | undefined;
@@ -586,7 +586,7 @@ class KnownCommits {
   }
 }
 
-/** Messages and blobs that were deliberately forgotten, each with the last commit to which this applies. */
+/** Deliberately forgotten messages and blobs, each with the last commit to which this applies. */
 class Purges {
   readonly #until = new Map<string, number>();
 
@@ -616,7 +616,7 @@ class Purges {
   };
 }
 
-/** Yields the readable batches. There are none if FORMAT is damaged, but purge marks can be read without it. */
+/** Yields the readable batches. There are none if FORMAT is damaged, but purge marks can still be read. */
 async function* batchesIn(
   files: FileLayer,
   dir: string,
@@ -628,7 +628,7 @@ async function* batchesIn(
   }
 }
 
-/** Fetches a message's source again, if possible. The caller checks the hash. */
+/** Fetches a message's source again, if possible. The caller checks its hash. */
 type FetchAgain = (id: MessageId) => Promise<Buffer | undefined>;
 
 interface RepairOptions {
@@ -636,7 +636,7 @@ interface RepairOptions {
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
   readonly copies: readonly string[];
-  /** From manifests in copies that were signed by a key of this archive. */
+  /** From manifests in copies, signed by a key of this archive. */
   readonly vouched?: readonly ChainState[];
   readonly trustsCopies?: boolean;
   readonly fetchAgain?: FetchAgain | undefined;
@@ -650,7 +650,7 @@ const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
 
 /**
- * Recovers damaged and missing bytes if their hash matches, and records those that cannot be recovered. Deletes
+ * Recovers damaged and missing bytes if their hashes match, and records those that cannot be recovered. Deletes
  * nothing. The caller rebuilds the catalog.
  *
  * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
@@ -684,11 +684,11 @@ export async function repairArchive(options: RepairOptions) {
   const done = {
     ...{ before, mended, ...skipped },
     restored: [] as Restored[],
-    /** Recorded as missing, unless a copy or segment was skipped. The next repair searches for them again. */
+    /** Records marked as missing, unless a copy or segment was skipped. The next repair searches again. */
     missing: [] as MissingRecord[],
     /** Copies with commits after the last known one, which were not used. */
     unproven: proof?.unproven ?? [],
-    /** Why nothing could be appended to the log, whose last segment is beyond repair. */
+    /** Reason why nothing could be appended to the log, whose last segment is beyond repair. */
     unwritable: null as string | null,
   };
   if (wanted.size === 0) return done;
@@ -717,7 +717,7 @@ function damagedSegments({ findings }: Verification): number[] {
   return [...new Set(found)].sort((a, b) => a - b);
 }
 
-/** Returns whether the catalog's last commit is missing from the log or differs. */
+/** Reports whether the catalog's last commit differs from the log or is missing there. */
 function endsEarly({ findings }: Verification): boolean {
   return findings.some((finding) => finding.what === 'commit' && finding.by === 'catalog');
 }
@@ -745,7 +745,7 @@ async function recordedAsMissing(files: FileLayer, dir: string): Promise<Set<str
   return known;
 }
 
-/** @param declare records data as missing unless it is in `except`; null records nothing */
+/** @param declare marks data as missing unless it is in `except`; null marks nothing */
 async function append(
   { fetchAgain, signal }: RepairOptions,
   writer: LogWriter,
@@ -783,8 +783,8 @@ async function append(
 }
 
 /**
- * Fetches sources from the configured mailboxes, using the places in the catalog. Without a configuration it fetches
- * nothing. If a service does not respond, this is reported and the message is treated as not found.
+ * Fetches sources from the configured mailboxes, using the places in the catalog. Fetches nothing if there is no
+ * configuration. If a service does not respond, reports this and treats the message as not found.
  */
 function fetchingAgain(
   context: EngineContext,
@@ -856,7 +856,7 @@ type ShowRepair = <T>(
  * Repairs an archive from copies and the service, then verifies it completely.
  *
  * @param others unreadable copies are skipped and listed in the result
- * @returns `after`: the verification after the repair; `remembered`: whether the archive's state has the result
+ * @returns `after`: the verification after the repair; `remembered`: whether the archive's state contains the result
  * @throws archive-in-use
  */
 export async function repairAndVerify(
@@ -912,7 +912,7 @@ async function mendCatalog(
   const expected = readCatalogHead(dir);
   const { unread: reason } = await rebuildWithExtractors({ dir, signal, expected, keepAs });
   const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
-  // Where the old catalog was moved because it could not be copied, and why: an errno or `not a file`.
+  // Path and reason if the old catalog was moved because it could not be copied: an errno or `not a file`.
   return { catalogRebuilt: true, unread: moved };
 }
 

@@ -15,7 +15,7 @@ const DRILL = 'drill';
 
 const MAX_KEPT = 100;
 
-/** Another run may finish and write its result just before this one writes an earlier one. */
+/** Tolerance for another run that finishes and writes its result just before this one. */
 const SET_BACK_MS = 60_000;
 
 export type FoundFinding = KnownFinding & Partial<Pick<StoredFinding, 'commit' | 'segment'>>;
@@ -25,7 +25,7 @@ interface DamageOutcome {
   readonly endedAt: number;
   readonly found: number;
   readonly findings: readonly FoundFinding[];
-  /** Returns whether the run reread the subject of a known finding. Only such findings can be cleared. */
+  /** Reports whether the run reread the subject of a known finding. Only such findings can be cleared. */
   readonly covers: (finding: StoredFinding) => boolean;
 }
 
@@ -38,8 +38,8 @@ export interface VerificationOutcome extends DamageOutcome {
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
 /**
- * Records a verification. Damage that it did not cover is still remembered, because a sample or quick run proves
- * nothing about other bytes. If verifications ran concurrently, the one that started last is shown.
+ * Records a verification. Damage that it did not cover is kept, because a sample or quick run proves nothing about
+ * other bytes. If verifications ran concurrently, the last one to start is shown.
  */
 export function recordVerification(state: Memory, outcome: VerificationOutcome): void {
   state.together(() => {
@@ -56,10 +56,10 @@ export function recordVerification(state: Memory, outcome: VerificationOutcome):
 }
 
 /**
- * Records damage found by other work, such as a catalog rebuild. Does not change the time and coverage of the last
+ * Records damage found by other work, such as a catalog rebuild, without changing the time and coverage of the last
  * verification.
  *
- * @param mode shown if nothing was verified before
+ * @param mode shown if nothing has been verified before
  */
 export function recordDamage(state: Memory, outcome: DamageOutcome, mode: VerificationMode): void {
   state.together(() => {
@@ -72,7 +72,7 @@ export function recordDamage(state: Memory, outcome: DamageOutcome, mode: Verifi
 }
 
 /**
- * Records an export test and the damage that it found. It reads few messages, so it does not replace a verification.
+ * Records an export test and any damage that it found. It reads few messages, so it does not replace a verification.
  */
 export function recordExportTest(
   state: Memory,
@@ -131,7 +131,7 @@ function write(
 }
 
 /**
- * Returns whether a time precedes or equals a run's start. A time long after its end was written before the clock was
+ * Reports whether a time is at or before a run's start. A time long after its end was written before the clock was
  * changed.
  */
 function isReplaced(
@@ -149,7 +149,7 @@ function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): Store
   const countedAt = before?.countedAt ?? at;
   const counted = new Map(
     Object.entries(before?.counted ?? {}).filter(
-      // Findings known only by number are cleared by a run that covers all findings of the kind.
+      // Findings of which only the number is known are cleared by a run that covers all findings of the kind.
       ([what]) =>
         !isCleared({ what, id: null, text: '', at: countedAt, commit: null, segment: null }),
     ),
@@ -173,7 +173,7 @@ function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): Store
   ].slice(0, MAX_KEPT);
   const totals = countByKind(kept);
   for (const what of new Set([...counted.keys(), ...news.keys()])) {
-    // Findings known only by number may be the same ones, so adding them would count them again on every run.
+    // Findings of which only the number is known can be the same, so adding them would recount them on every run.
     raise(totals, what, Math.max(counted.get(what) ?? 0, news.get(what) ?? 0));
   }
   const total = [...totals.values()].reduce((sum, count) => sum + count, 0);
@@ -198,7 +198,7 @@ function raise(counts: Map<string, number>, what: string, by: number): void {
   counts.set(what, (counts.get(what) ?? 0) + by);
 }
 
-/** Returns the findings that were not known before. If several look alike, as many as were known are excluded. */
+/** Returns new findings. If several look alike, as many as were known are excluded. */
 function newAmong(
   findings: readonly FoundFinding[],
   known: readonly KnownFinding[],
@@ -213,14 +213,14 @@ function newAmong(
   });
 }
 
-/** Identifies a finding, because commands describe the same damaged message in different words. */
+/** Returns a finding's identity, because commands describe the same damaged message in different words. */
 function keyOf({ what, id, text }: KnownFinding): string {
   return `${what} ${id ?? text}`;
 }
 
 export type VerificationStatus = NonNullable<ReturnType<typeof verificationStatus>>;
 
-/** Returns the last verification for `status --json`. Times are in ISO 8601; `at` is the start. */
+/** Returns the last verification for `status --json`. Times are in ISO 8601; `at` is the start time. */
 export function verificationStatus(last: VerificationFacts | null) {
   if (last === null) return null;
   const { at, mode, checked, of, fullAt, ok, damage, drill } = last;
@@ -232,7 +232,7 @@ export function verificationStatus(last: VerificationFacts | null) {
     damagedSince: damage === null ? null : new Date(damage.since).toISOString(),
     found: damage?.found ?? 0,
     findings: damage?.findings ?? [],
-    /** The last export test: its start, the sample size and the total number. */
+    /** The last export test: its start, the sample size and the total number of messages. */
     drill: drill === null ? null : { ...drill, at: new Date(drill.at).toISOString() },
   };
 }

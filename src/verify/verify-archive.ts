@@ -43,8 +43,8 @@ import {
 type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
 
 /**
- * Returns the catalog state with which to settle messages; see `Settling`. If another process writes, threads see
- * different states. In that case, the version differs at the end, and everything settled is disregarded.
+ * Returns the catalog state for settling messages; see `Settling`. If another process writes, threads see different
+ * states. The version then differs at the end, and everything settled is disregarded.
  *
  * @returns `upTo`: messages from later commits are not settled
  */
@@ -56,7 +56,7 @@ function settlingState({ catalog, reached }: Pick<OpenedCatalog, 'catalog' | 're
 }
 
 /**
- * Returns whether the catalog is unchanged since settling, has exactly the settled and folded rows, and is consistent.
+ * Reports whether the catalog is unchanged since settling, has exactly the settled and folded rows, and is consistent.
  * False proves nothing. The caller has frozen the catalog.
  *
  * @param contradicting result of `contradictingTables`, requested after `settlingState`, so that an equal version means
@@ -126,9 +126,9 @@ interface DeferredMessages {
 }
 
 /**
- * Returns the messages that the checker cannot rebuild. They are read again to find out why.
+ * Returns the messages that the checker cannot rebuild. They are read again to find the reason.
  *
- * @throws AbortError; system errors of reading
+ * @throws AbortError; system errors while reading
  */
 async function notRebuilt(
   checker: SegmentChecker,
@@ -147,7 +147,7 @@ async function notRebuilt(
   return failed;
 }
 
-/** Splits the work in log order, so that few blocks are read twice, into at least one job per thread. */
+/** Splits the work in log order, so that few blocks are read twice. Yields at least one job per thread. */
 function* jobsOf(
   { dir, messages: deferred, locator }: DeferredMessages,
   width: number,
@@ -173,7 +173,7 @@ export interface VerifyOptions {
   readonly dir: string;
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
-  /** Hashes every byte and rebuilds every message. Otherwise checks structure, chain, CRCs and catalog. */
+  /** Hashes every byte and rebuilds every message; otherwise, checks structure, chain, CRCs and catalog. */
   readonly full: boolean;
   readonly vouched?: readonly ConfirmedCommit[];
   readonly signal: AbortSignal;
@@ -185,17 +185,16 @@ export interface Verification extends LogTotals {
   /** Why the catalog is `unreadable`, as a system or SQLite error name. */
   readonly catalogError: string | null;
   readonly rebuilt: number;
-  /** Counts all findings; `findings` contains the first ones. */
+  /** Number of all findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly Finding[];
 }
 
 /**
  * Checks the whole archive: the log by its hashes, every message by its id, and the catalog against the log. Changes
- * nothing, and works while a writer runs.
+ * nothing, and works while a writer runs. Never throws for damage or an unreadable catalog.
  *
- * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage and an unreadable
- * catalog are never thrown.
+ * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors while reading
  */
 export async function verifyArchive(options: VerifyOptions): Promise<Verification> {
   const { dir, signal } = options;
@@ -223,7 +222,7 @@ class Verifying {
   readonly #damages: SegmentDamage[] = [];
   readonly #unsound = new Map<MessageId, MessageProblem>();
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
-  /** Messages that arrived after the start are compared next time. */
+  /** Messages that arrived after the start, which the next run compares. */
   readonly #beyond = new LaterPositions();
   readonly #upTo: number;
   readonly #witness: FindingLookup | undefined;
@@ -248,12 +247,12 @@ class Verifying {
   async run(signal: AbortSignal): Promise<Verification> {
     const { dir, checker, full, progress } = this.options;
     const { catalog } = this.grown;
-    // Request this first. It takes as long as a segment, and would otherwise finish last on a single thread.
+    // Request this first: it takes as long as a segment, and would otherwise finish last on a single thread.
     const structure =
       full && catalog !== undefined
         ? checker.structure(dir)
         : Promise.resolve<readonly string[]>([]);
-    // The error is handled when awaited. Until then, it must not be treated as unhandled.
+    // The error is handled when awaited. Until then, it must not count as unhandled.
     structure.catch(() => undefined);
     const fastComparison = full ? settlingState(this.grown) : undefined;
     const contradicting =
@@ -322,7 +321,7 @@ class Verifying {
     });
   }
 
-  /** Reads the log again for the rows of all messages, to locate a difference. */
+  /** Reads the log again for the rows of all messages, in order to locate a difference. */
   async #foldAll(signal: AbortSignal): Promise<void> {
     const intact = !this.#acrossGap && this.#unsound.size === 0;
     this.implied.close();
@@ -334,7 +333,7 @@ class Verifying {
     };
     const batches = (some: readonly ComparedBatch[]) => this.#fold(some);
     const listener = { batches, damage: isGap, vouched: isGap, message: () => undefined };
-    // Hashes found correct need no second check, but a record with a wrong hash must not be folded.
+    // Correct hashes need no second check, but a record with a wrong hash must not be folded.
     await this.#readLog({ full: !intact, signal, listener });
   }
 
@@ -443,8 +442,8 @@ class Verifying {
   }
 
   /**
-   * Returns the catalog's state. Damage to the file outranks differing rows. Called last, because name lookups may
-   * reveal more damage.
+   * Returns the catalog's state. Damage to the file outranks differing rows. Must be called last, because name lookups
+   * can reveal more damage.
    */
   async #judged(
     compared: CatalogState,
@@ -478,7 +477,7 @@ class Verifying {
   }
 }
 
-/** Returns whether the FORMAT file kept a verification from reading the log. */
+/** Reports whether the FORMAT file kept a verification from reading the log. */
 export function couldNotRead({ findings }: Pick<Verification, 'findings'>): boolean {
   return findings.some(({ what }) => what === 'format');
 }

@@ -1,4 +1,4 @@
-/** Entry point of verification threads, which check-segment.ts starts. */
+/** Entry point for verification threads, which check-segment.ts starts. */
 
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
@@ -37,7 +37,7 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   }
 });
 
-/** Blobs in one archive's active log, because a thread serves one verification. */
+/** Blobs in one archive's active log. A thread serves a single verification. */
 let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
 
 async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBlobs> {

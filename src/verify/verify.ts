@@ -73,8 +73,8 @@ function withState(state: StateFile, act: (state: StateFile) => void): void {
 }
 
 /**
- * A copied or unpacked archive has no state until something is first written to it. Only the archive's writer sets a
- * damaged state aside, because it may contain data that cannot be recovered.
+ * Returns the state to write. A copied or unpacked archive has none until the first write. Only the archive's writer
+ * sets a damaged state aside, because it can contain data that cannot be recovered.
  */
 function stateToWrite(
   dataDir: string,
@@ -104,7 +104,7 @@ function stateToWrite(
   }
 }
 
-/** Prepares findings for storage, without subjects, folders and addresses, which may be forgotten later. */
+/** Prepares findings for storage, without subjects, folders and addresses, which could be forgotten later. */
 function knownFindings(
   { words }: Pick<EngineContext, 'words'>,
   findings: readonly Finding[],
@@ -138,11 +138,11 @@ export function concernsCatalogOnly({ what }: KnownFinding): boolean {
 }
 
 /**
- * Records the result of reading the whole archive. A run that could not read the catalog and found nothing is not
- * recorded. A run that could not read the log clears no earlier findings.
+ * Records the result of reading the whole archive. Ignores a run that found nothing but could not read the catalog. A
+ * run that could not read the log clears no earlier findings.
  *
  * @param holdsLock whether the caller holds the archive's lock
- * @returns whether it was recorded
+ * @returns whether the result was recorded
  */
 export function recordRead(
   context: EngineContext,
@@ -207,7 +207,7 @@ export async function readArchive(
   }
 }
 
-/** A number of messages, or a share of all (from 0 to 1). */
+/** A number of messages, or a fraction of all (from 0 to 1). */
 export type SampleSize = { readonly messages: number } | { readonly share: number };
 
 const SCOPE = 'verified';
@@ -272,7 +272,7 @@ function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
   return new Set(ids ?? []);
 }
 
-/** Records that a complete run without findings has verified every segment. Samples continue from there. */
+/** Records that a complete run without findings has verified every segment, from which samples continue. */
 export function recordCheckup(context: EngineContext, dataDir: string, at: number): void {
   writeStateOrWarn(context, dataDir, 'segments', (state) => {
     const catalog = openComparedCatalog(dataDir);
