@@ -24,8 +24,8 @@ import { fileLines, linesOf, manifestEvents } from './export-target.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 /**
- * A difference between an export and its manifest. `missing`, `changed`: a message or file is missing, or its bytes
- * differ. `unlisted`: the manifest does not list the file, which was added manually or left by an interrupted export.
+ * A difference between an export and its manifest. `missing`, `changed`: a message or file is missing or has different
+ * bytes. `unlisted`: a file is not in the manifest, because it was added manually or left by an interrupted export.
  * `unfinished`: run the interrupted export again to finish it. `manifest`: the manifest is missing or was modified.
  * `unreadable`: the file is not a zip.
  */
@@ -78,9 +78,9 @@ class Check {
   #found = 0;
   #damage = 0;
   #head: ManifestHead | null = null;
-  /** `bytes` counts message sources, `lacking` the messages that the manifest lists as missing. */
+  /** `bytes` counts message sources; `lacking` counts messages that the manifest lists as missing. */
   readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
-  /** Prefixes of path hashes in hex, because whole paths would take several times as much memory. */
+  /** Prefixes of path hashes in hex. Whole paths would take several times as much memory. */
   readonly #listed = new Set<string>();
 
   constructor(private readonly options: CheckOptions) {
@@ -88,7 +88,7 @@ class Check {
     this.#folder = new ExportFolder(this.#files, options.at, process.pid);
   }
 
-  /** `found` counts all findings; `findings` lists the first 10,000. */
+  /** `found` counts all findings; `findings` contains the first 10,000. */
   result() {
     const { format = null, commit = null, asOf = null } = this.#head ?? {};
     const sound = this.#damage === 0;
@@ -186,7 +186,7 @@ class Check {
     return there === undefined ? null : hashFile(this.#files, there).sha256;
   }
 
-  /** Finds a Maildir message whose file was renamed because a mail program changed its flags. */
+  /** Finds a Maildir message that a mail program renamed because its flags changed. */
   #remarked(absolute: string): string | undefined {
     if (this.#head?.format !== 'maildir') return undefined;
     const folder = path.dirname(absolute);
@@ -204,7 +204,7 @@ class Check {
   }
   #cur: Map<string, Map<string, string>> | undefined;
 
-  /** Reports files that the manifest does not list. Ignores the flags in the names of Maildir files. */
+  /** Reports files missing from the manifest. Ignores the flags in Maildir file names. */
   #unlisted(relative: string): void {
     const folder = this.#folder.absolute(relative);
     for (const name of readdirSync(folder)) {
@@ -229,7 +229,7 @@ function mark(relative: string): string {
   return createHash('sha256').update(uniquePart(relative)).digest('hex').slice(0, 16);
 }
 
-/** Returns an empty hash for an unreadable file, so that it is reported as changed. */
+/** Returns an empty hash if a file is unreadable, so that it is reported as changed. */
 async function readable(act: () => Promise<string | null>): Promise<string | null> {
   try {
     return await act();

@@ -55,10 +55,10 @@ export const restoreError = defineErrors({
     /** The server responded with NO or BAD and stored nothing. `response` is its response code (RFC 5530). */
     'restore-refused': (f: { command: string; response: string | null; text: string }) =>
       `The server refused ${f.command}${f.response === null ? '' : ` (${f.response})`}: ${terminalLine(f.text)}.`,
-    /** `waitMs` is null if the server does not say how long to wait. */
+    /** `waitMs` is null if the server does not specify a delay. */
     'restore-throttled': ({ text }: { text: string; waitMs: number | null }) =>
       `The server asks to wait: ${terminalLine(text)}.`,
-    /** The result of the command in progress is unknown. */
+    /** The outcome of the command in progress is unknown. */
     'restore-connection-lost': ({ host, reason }: { host: string; reason: string }) => [
       `The connection to ${host} broke: ${reasonText(reason)}.`,
       CONTINUE,

@@ -14,7 +14,7 @@ import { errnoOf } from '../core/errors.ts';
 import { exportError } from './errors.ts';
 
 export interface ExportFiles extends FileLayer {
-  /** Follows links. `other` is a pipe, socket or device, from which reading may never end. */
+  /** Follows links. `other` is a pipe, socket or device, which may never end when read. */
   kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
   isLink(path: string): boolean;
   /** @param time milliseconds since the epoch */
@@ -84,7 +84,7 @@ function failureOf(file: string, error: unknown): unknown {
 
 const BUFFERED_BYTES = 1024 * 1024;
 
-/** A file that is written from start to end under a temporary name. */
+/** A file written from start to end under a temporary name. */
 export class NewFile {
   size = 0;
   #pending: Uint8Array[] = [];
@@ -110,7 +110,7 @@ export class NewFile {
   }
 
   /**
-   * Makes the bytes durable, then renames the file, which may replace another. The new name is durable after the next
+   * Makes the bytes durable, then renames the file, replacing any existing one. The new name is durable after the next
    * folder sync.
    */
   async finish(final: string, modified?: number): Promise<void> {
@@ -143,7 +143,7 @@ export class NewFile {
 }
 
 /**
- * Writes to a folder tree. Creates each folder once, remembers which folders to sync and maps disk errors. Paths are
+ * Writes to a folder tree. Creates each folder once, tracks which folders need a sync, and maps disk errors. Paths are
  * relative to the root unless stated otherwise.
  */
 export class ExportFolder {
@@ -167,7 +167,7 @@ export class ExportFolder {
   }
 
   /**
-   * Creates a folder and its parents. The root may be a link, but folders below it may not.
+   * Creates a folder and its parents. The root can be a link, but folders below it cannot.
    *
    * @throws export-target-linked, export-disk-full, export-write-failed
    */
@@ -201,10 +201,10 @@ export class ExportFolder {
   }
 
   /**
-   * Writes a file, or leaves none behind on error.
+   * Writes a file. Leaves no file behind on error.
    *
-   * @param temporaryIn the folder for the unfinished file; default: the file's own
-   * @throws export-disk-full, export-write-failed; errors of `fill`
+   * @param temporaryIn folder for the unfinished file; default: the file's own
+   * @throws export-disk-full, export-write-failed; errors from `fill`
    */
   async put(
     relative: string,
@@ -220,7 +220,7 @@ export class ExportFolder {
         await fill(file);
         await file.finish(final, options.modified);
       } catch (error) {
-        // The next run removes the file if this fails.
+        // If this fails, the next run removes the file.
         await file.discard().catch(() => {});
         throw error;
       }
@@ -279,7 +279,7 @@ export function parentOf(relative: string): string {
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** Yields the bytes from `start` up to `end`. Each piece is valid only until the next one. */
+/** Yields the bytes from `start` up to `end`. Each piece is valid only until the next one is requested. */
 export function* filePieces(
   files: ExportFiles,
   path: string,

@@ -27,7 +27,7 @@ const text = z.string();
 const count = z.int().nonnegative();
 const sha256 = text.regex(/^[0-9a-f]{64}$/);
 const moment = text.refine((time) => !Number.isNaN(Date.parse(time)));
-/** A forged manifest may point outside the export. */
+/** Rejects paths outside the export, which a forged manifest could contain. */
 const insidePath = text.refine((path) =>
   path
     .split('/')
@@ -36,27 +36,27 @@ const insidePath = text.refine((path) =>
 
 interface ManifestSelection {
   readonly query: string | null;
-  /** The number of ids, if messages were selected by id. */
+  /** Number of ids, if messages were selected by id. */
   readonly ids?: number;
-  /** A single name as a string, several as an array; null for all. */
+  /** A string for one name, an array for several; null for all. */
   readonly mailbox: string | readonly string[] | null;
   readonly folder: string | readonly string[] | null;
   readonly deleted: boolean;
-  /** Present if the export includes messages that were deleted from all folders. */
+  /** Present if the export includes messages deleted from all folders. */
   readonly withDeleted?: true;
 }
 
 const headShape = z.object({
   mailkeep: z.literal(MANIFEST_VERSION),
   format: z.enum(EXPORT_FORMATS),
-  /** The last commit in the archive. The hash is empty before the first one. */
+  /** Last commit in the archive. The hash is empty before the first commit. */
   commit: z.object({ number: count, hash: sha256.or(z.literal('')) }).readonly(),
   /** The exported state; null for the present. */
   asOf: z.object({ number: count, time: moment }).readonly().nullable(),
   selection: z.custom<ManifestSelection>(isObject),
 });
 
-/** Describes an export. It contains no time or machine data, so the same state always produces the same bytes. */
+/** Describes an export. Contains no times or machine data, so the same state always produces the same bytes. */
 export type ManifestHead = Readonly<z.infer<typeof headShape>>;
 
 const fileShape = z.object({ path: insidePath, sha256, size: count });
@@ -74,11 +74,11 @@ const placeShape = z.object({
 
 const inMboxShape = z.object({
   offset: count,
-  /** Without the blank line after the message. */
+  /** Excludes the blank line after the message. */
   length: count,
-  /** Length of the header lines added before the source, such as Status. */
+  /** Length of header lines added before the source, such as Status. */
   added: count,
-  /** True if a line end was added because the source does not end in one. */
+  /** True if a line end was added because the source lacks a final one. */
   lineEndAdded: z.boolean(),
 });
 
@@ -104,12 +104,12 @@ const missingShape = placeShape.extend({
   reason: z.enum(['quarantined', 'damaged', 'purged']),
 });
 
-/** A selected message that is missing from the export. */
+/** A selected message missing from the export. */
 export type MissingPlace = Readonly<z.infer<typeof missingShape>>;
 
 /**
- * Yields a manifest as one JSON object with an item per line, so that it can be read line by line. The last field is
- * the SHA-256 of all bytes before its line.
+ * Yields a manifest as one JSON object with one item per line, which can be read line by line. The last field is the
+ * SHA-256 of all bytes before its line.
  */
 export function* manifestText({
   head,
@@ -157,7 +157,7 @@ export type ManifestEvent =
 export class ManifestDamaged extends Error {}
 
 /**
- * Reads a manifest line by line. The last line contains the hash, so nothing is trustworthy until the end.
+ * Reads a manifest line by line. The last line contains the hash, so trust nothing before the end.
  *
  * @throws ManifestDamaged
  */
@@ -213,7 +213,7 @@ export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox
   readonly history: readonly Omit<HistoryLine, 'id'>[];
 }
 
-/** @param history all events in the message's history; those after the commit `exported` are omitted */
+/** @param history all events in the message's history; events after the commit `exported` are omitted */
 export function sidecarOf(
   { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
   history: readonly HistoryLine[],
@@ -261,7 +261,7 @@ export interface SelectedPlace extends Pick<ListedPlace, 'line' | 'generation' |
 }
 
 export interface SelectionTaker {
-  /** @param met all folders that ever existed, in the order in which they were discovered */
+  /** @param met all folders that ever existed, in order of discovery */
   folders(met: readonly NamedFolder[]): void;
   place(place: SelectedPlace): void;
 }
@@ -270,7 +270,7 @@ export type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
 
 /** An archive and a selection of its messages. */
 export interface ExportOrigin {
-  /** Passes the folders and the selected places to `taker`, all from one state of the archive. */
+  /** Passes the folders and selected places to `taker`, all from the same state of the archive. */
   select(taker: SelectionTaker): Promise<Selected>;
   readonly sources: SourceReader;
   history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
@@ -292,7 +292,7 @@ export function archiveOrigin({ catalog, sources, selection }: ExportArchive): E
   };
 }
 
-/** A set kept in a temporary database, because a query may match more docids than fit in memory. */
+/** A set stored in a temporary database, because a query can match more docids than fit in memory. */
 export class DocidSet {
   readonly #db = scratchDatabase('CREATE TABLE docids (docid INTEGER PRIMARY KEY); BEGIN');
   readonly #has = this.#db.prepare<[number]>('SELECT 1 FROM docids WHERE docid = ?');
@@ -321,7 +321,7 @@ export class DocidSet {
 
 type Archive = Pick<ExportArchive, 'catalog' | 'selection'>;
 
-/** Messages that match the query, and messages that are no longer in any folder. */
+/** Messages that match the query, and messages deleted from all folders. */
 type DocidSets = Readonly<Record<'found' | 'gone', DocidSet>>;
 
 function readSelection(
@@ -340,7 +340,7 @@ function readSelection(
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
   folders(met.map(({ folder: path, ...rest }) => ({ ...rest, path })));
   for (const one of selectedPlaces(archive, sets, isNarrowed)) {
-    // A query cannot match a message whose bytes are missing.
+    // A query cannot match a message with missing bytes.
     if (isNarrowed && (one.line.id === null || !sets.found.has(one.docid))) continue;
     place(one);
   }
@@ -378,7 +378,7 @@ function momentOf(asOf: number | null) {
   return asOf === null ? {} : { asOf };
 }
 
-/** Yields the places of a selection. If it is narrowed, the caller must filter them by docid. */
+/** Yields the places of a selection. The caller must filter the places of a narrowed selection by docid. */
 function* selectedPlaces(
   { catalog, selection }: Archive,
   { found, gone }: DocidSets,
@@ -390,7 +390,7 @@ function* selectedPlaces(
   const moment = momentOf(asOf);
   const filter = {
     ...{ mailbox: mailboxes, folder: folders },
-    // Scan only the period in which the messages were received. Undated messages have no period.
+    // Scan only the period in which the messages were received. Undated messages have none.
     ...(range === undefined || !hasDate(range.low)
       ? {}
       : { from: receivedAt(range.low), to: receivedAt(range.high) + 1000 }),
@@ -407,10 +407,7 @@ function* selectedPlaces(
 
 const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-/**
- * Yields each deleted message's last place, or several if they ended together. The places of a message must be
- * adjacent.
- */
+/** Yields each deleted message's last place, or several if they ended together. A message's places must be adjacent. */
 function* lastPlaces(
   ended: Iterable<ListedPlace>,
   gone: DocidSet,

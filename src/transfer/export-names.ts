@@ -8,7 +8,7 @@ const COMPONENT_BYTES = 100;
 const SENDER_BYTES = 48;
 const SUBJECT_BYTES = 72;
 const SHORT_ID = 8;
-/** Extensions of exported files. A folder name must not end in one, because it could collide with a file. */
+/** Extensions of exported files. Folder names must not end in one, since they could collide with a file. */
 const OURS = /\.(?:eml|mbox|json|tmp)$/i;
 
 export interface NamedMessage extends Pick<PlaceLine, 'uid' | 'date' | 'from' | 'subject'> {
@@ -17,9 +17,9 @@ export interface NamedMessage extends Pick<PlaceLine, 'uid' | 'date' | 'from' | 
 }
 
 /**
- * Names a message's file without extension: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`. The time is UTC and 12
- * is the uid (`12g2` in a folder's second UID epoch). The name depends only on the place, so every export uses the same
- * one. Names in a folder differ, even ignoring case. They are at most 190 bytes long.
+ * Returns a message's file name without extension: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`. The time is UTC
+ * and 12 is the uid (`12g2` in a folder's second UID epoch). The name depends only on the place, so it is the same in
+ * every export. Names in a folder differ, even ignoring case. They are at most 190 bytes long.
  */
 export function messageName({ id, generation, uid, date, from, subject }: NamedMessage): string {
   const moment = date === null ? 'undated' : date.slice(0, 16).replace('T', ' ').replace(':', '');
@@ -40,8 +40,8 @@ function distinctName(name: string, origin: string): string {
 }
 
 /**
- * Names a path component after a mailbox address or a part of a folder name. A name that is not valid on every system
- * is made harmless and gets a hash, so that names stay distinct.
+ * Returns a path component for a mailbox address or part of a folder name. Names that are not valid on every system are
+ * made harmless and get a hash to stay distinct.
  */
 function componentName(name: string): string {
   const harmless = portableName(name);
@@ -54,14 +54,14 @@ function componentName(name: string): string {
 }
 
 /**
- * Assigns unique names below one parent. The first folder gets its own name. Later ones get a suffix if a file system
- * that ignores case or normalises accents would confuse them.
+ * Assigns unique names below one parent. The first folder keeps its name. Later folders get a suffix if a file system
+ * that ignores case or normalises accents would confuse their names.
  */
 class NameSpace {
   readonly #given = new Map<string, string>();
   readonly #taken = new Set<string>();
 
-  /** @param origin identifies what the name stands for, which always gets the same name */
+  /** @param origin identifies the named item, which always gets the same name */
   name(origin: string, name: string): string {
     const known = this.#given.get(origin);
     if (known !== undefined) return known;
@@ -82,11 +82,11 @@ export interface NamedFolder extends MailboxKey {
   readonly namesake?: number;
 }
 
-/** Levels deeper than this are joined into one, so that every system can open the path. */
+/** Deeper levels are joined into one, so that every system can open the path. */
 const MAX_LEVELS = 8;
 const MAILDIR_BYTES = 200;
 
-/** Assigns export paths. They are the same in every export if folders are always given in the order of discovery. */
+/** Assigns export paths, which are the same in every export if folders are passed in order of discovery. */
 export class FolderPaths {
   readonly #mailboxes = new NameSpace();
   readonly #inside = new Map<string, NameSpace>();
@@ -94,7 +94,7 @@ export class FolderPaths {
   /** @param format `nested` has a subfolder for each `/`; `maildir` means Maildir++ */
   constructor(private readonly format: 'nested' | 'maildir') {}
 
-  /** Returns a path separated by `/`. For INBOX in a Maildir, it is the Maildir itself. */
+  /** Returns a path separated by `/`. A Maildir's INBOX is the Maildir itself. */
   of(folder: NamedFolder): string {
     const mailbox = this.#mailboxes.name(
       `${folder.host} ${folder.mailbox}`,
@@ -130,7 +130,7 @@ export class FolderPaths {
   }
 }
 
-/** Identifies a folder, because several may have had the same path. */
+/** Identifies a folder, since several may have had the same path. */
 function originOf({ path, namesake = 0 }: Pick<NamedFolder, 'path' | 'namesake'>): string {
   return namesake === 0 ? path : `${path}\0${namesake}`;
 }
@@ -148,7 +148,7 @@ function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
 }
 
 /**
- * Names a message in `cur/` by received second, unique part, size (as in Dovecot and Courier) and flags. Windows
+ * Returns a message's name in `cur/`: received second, unique part, size (as in Dovecot and Courier) and flags. Windows
  * forbids colons in names, so readers there expect `;`.
  */
 export function maildirFileName(

@@ -63,7 +63,7 @@ async function inspectFolder(files: ExportFiles, folder: string) {
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     const finished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
     const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
-    // The marker is an export's first file. Until it has its name, there is only its temporary file.
+    // The marker is an export's first file. Until it is renamed, only its temporary file exists.
     const foreign = (name: string): boolean =>
       !SYSTEMS_OWN.test(name) && temporaryOwner(name) === undefined;
     if (!finished && !unfinished && files.list(folder).some(foreign)) {
@@ -86,8 +86,9 @@ async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
 }
 
 /**
- * Yields a manifest's events, which are trustworthy only at the end. @throws export-manifest-damaged,
- * export-format-differs
+ * Yields a manifest's events. Trust them only after the end.
+ *
+ * @throws export-manifest-damaged, export-format-differs
  */
 export async function* manifestEvents(
   file: string,
@@ -150,10 +151,10 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
   return linesOf(filePieces(files, file));
 }
 
-/** Files written concurrently. A disk syncs several as quickly as one. */
+/** Maximum files written concurrently. A disk syncs several as quickly as one. */
 const WIDTH = 8;
 
-/** Writes a file for each message (.eml, Maildir), with the received date as its modification time. */
+/** Writes one file per message (.eml, Maildir), modified at the received date. */
 class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;
@@ -165,7 +166,7 @@ class FileWriter implements FormatWriter {
       readonly plan: ExportPlan;
       readonly isMaildir: boolean;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
-      /** True if an earlier run may have left files that no manifest lists. */
+      /** True if an earlier run may have left unlisted files. */
       readonly resumed: boolean;
     },
   ) {}
@@ -222,7 +223,7 @@ class FileWriter implements FormatWriter {
     if (resumed) for (const one of folders) await folder.sweep(one);
   }
 
-  /** Returns whether the file exists and is intact. Renames it if an earlier export gave it another name. */
+  /** Reports whether the file exists and is intact. Renames it if an earlier export used another name. */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
     if (folder.hash(path) === line.id) return true;
@@ -260,9 +261,7 @@ function sidecarPath(path: string): string {
 const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
-/**
- * Returns the "From " line for a message: its sender if that is a single word, and the received time (asctime, UTC).
- */
+/** Returns a message's "From " line: the sender if it is a single word, and the received time (asctime, UTC). */
 export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): string {
   const address = from?.address ?? '';
   const plain = address.includes('@', 1) && !address.endsWith('@') && /^[!-~]+$/.test(address);
@@ -274,7 +273,7 @@ export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): s
   return `From ${sender} ${day} ${time} ${String(at.getUTCFullYear()).padStart(4, '0')}\n`;
 }
 
-/** Letters in Status and X-Status, as read by mutt, Dovecot and Thunderbird's importers. */
+/** Letters in Status and X-Status that mutt, Dovecot and Thunderbird's importers read. */
 const STATUS = [['\\seen', 'R']] as const;
 const X_STATUS = [
   ['\\answered', 'A'],
@@ -317,7 +316,7 @@ interface OpenMbox {
   readonly hash: Hash;
 }
 
-/** Writes an mbox (mboxrd) for each folder, which gets its final name when it is complete. */
+/** Writes one mbox (mboxrd) per folder, which gets its final name on completion. */
 class MboxWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
@@ -342,7 +341,7 @@ class MboxWriter implements FormatWriter {
     return 'written' as const;
   }
 
-  /** Keeps earlier messages in an mbox that grows, and drops them from one that is rewritten. */
+  /** Keeps earlier messages in an mbox that grows. Drops them from one that is rewritten. */
   async keep(rank: number, { path }: ManifestEntry): Promise<boolean> {
     const { plan, incremental } = this.deps;
     if (incremental || !(plan.hasDue(path) || this.#open?.relative === path)) return true;
@@ -377,7 +376,7 @@ class MboxWriter implements FormatWriter {
     });
   }
 
-  /** Copies an earlier mbox up to its length in the manifest. Bytes after that come from a killed run. */
+  /** Copies an earlier mbox up to its length in the manifest. Later bytes come from a killed run. */
   async #copyEarlier(mbox: OpenMbox): Promise<void> {
     const { folder, plan, incremental } = this.deps;
     const earlier = incremental ? plan.file(mbox.relative) : undefined;
@@ -546,9 +545,9 @@ interface Entry {
 const WRITTEN = 3;
 
 /**
- * A zip writer whose time and memory per entry are constant. yazl walks all its entries whenever one is added or
- * finished, and holds on to each source. This class leaves only the pending entries to yazl, and keeps just the
- * directory records of the others.
+ * A zip writer with constant time and memory per entry. yazl walks all its entries whenever one is added or finished,
+ * and retains every source. This class gives yazl only the pending entries, and keeps just the directory records of
+ * finished ones.
  */
 export class LongZip extends ZipFile {
   declare private entries: Entry[];
@@ -559,7 +558,7 @@ export class LongZip extends ZipFile {
     return this.entries.length;
   }
 
-  /** Removes finished entries from yazl's list. Call it when an entry's turn comes. */
+  /** Removes finished entries from yazl's list. Call this when an entry's turn comes. */
   settle(): void {
     const waiting: Entry[] = [];
     for (const entry of this.entries) {
@@ -581,9 +580,7 @@ export class LongZip extends ZipFile {
 
 const PAGE_BYTES = 1024 * 1024;
 
-/**
- * Stores directory records of about a hundred bytes each. Small buffers would each keep an 8 KiB pool page alive.
- */
+/** Stores directory records of about a hundred bytes each. A small buffer would keep an 8 KiB pool page alive. */
 class Records {
   #page = Buffer.alloc(0);
   #used = 0;
@@ -599,7 +596,7 @@ class Records {
   }
 }
 
-/** The range of DOS times, less a day at each end to allow for time zones. */
+/** The range of DOS times, minus a day at each end for time zones. */
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
@@ -628,7 +625,7 @@ class ZipStream {
   readonly output: Readable;
   #current: Readable | undefined;
   #failure: { readonly error: unknown } | undefined;
-  /** Rejects of all files that are being added, since several may wait. */
+  /** Reject functions for all files being added, since several can wait. */
   readonly #rejects = new Set<(error: unknown) => void>();
 
   constructor() {
@@ -659,7 +656,7 @@ class ZipStream {
     this.#zip.finish();
   }
 
-  /** Stops at the first error, which the output and callers of `add` receive. */
+  /** Stops at the first error. The output and all callers of `add` receive it. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     for (const reject of this.#rejects) reject(error);
@@ -668,7 +665,7 @@ class ZipStream {
   }
 }
 
-/** Writes a zip whose bytes do not depend on the clock, the machine or disk timing. */
+/** Writes a zip whose bytes are independent of the clock, the machine and disk timing. */
 export class ZipWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
@@ -744,10 +741,7 @@ export class ZipWriter implements FormatWriter {
   }
 }
 
-/**
- * Opens an export to a zip, which replaces an earlier one when complete. `incremental` copies the earlier messages
- * first.
- */
+/** Opens a zip export, which replaces an earlier one on completion. `incremental` first copies the earlier messages. */
 export function openZipTarget(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -766,7 +760,7 @@ export function openZipTarget(
   };
   /** Reads from the archive, or from the earlier zip if the archive has since purged the message. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
-    // Avoid downloading a remote source again.
+    // Avoid downloading a remote source twice.
     const nearby = origin.sources.bring && (await provenPieces(old, entry));
     if (nearby !== undefined) return { pieces: () => nearby };
     try {
@@ -823,7 +817,7 @@ export function openZipTarget(
   };
 }
 
-/** Opens the zip of an earlier export; undefined if there is no file. @throws export-target-foreign */
+/** Opens the zip of an earlier export. Returns undefined if the file does not exist. @throws export-target-foreign */
 async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
   const kind = await writing(to, async () => files.kindOf(to));
   if (kind === undefined) return undefined;
@@ -843,10 +837,10 @@ async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
 }
 
 /**
- * Yields a zip of files as it is written. Requests each file only after the one before it has been read, and closes
+ * Yields a zip of files as it is written. Requests each file only once the previous one has been read, and closes
  * `files` if the client stops reading.
  *
- * @throws errors of `files` and their bytes, which leave the zip incomplete
+ * @throws errors from `files` and their bytes, which leave the zip incomplete
  */
 export async function* zipOfFiles(
   files: AsyncIterable<ZippedFile>,

@@ -18,7 +18,7 @@ import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 import { fileLines, manifestEvents } from './export-target.ts';
 import { runExport } from './run-export.ts';
 
-/** These errors mean that the archive is read-only, so the test runs in the temporary folder instead. */
+/** Errors of a read-only archive, for which the test uses the temporary folder instead. */
 const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
 
 const PREFIX = 'mailkeep-';
@@ -27,11 +27,11 @@ const PREFIX = 'mailkeep-';
 const OWNER = /^drill-(\d+)-(?:([0-9a-f]{8})-)?/;
 
 /**
- * Creates a folder that only its owner can read, in the archive or, if that is read-only, in the temporary folder.
- * Removes folders left by killed tests from both, because they contain unencrypted mail.
+ * Creates a folder that only its owner can read. It is in the archive or, if that is read-only, in the temporary
+ * folder. Removes folders left in both by killed tests, because they contain unencrypted mail.
  *
  * @param temporary the system's folder for temporary files
- * @throws system errors of writing
+ * @throws system errors from writing
  */
 export function createWorkFolder(dir: string, temporary: string): string {
   sweepTemporary(temporary);
@@ -47,7 +47,7 @@ export function createWorkFolder(dir: string, temporary: string): string {
   }
 }
 
-/** Ignores an unreadable folder: if there is a real problem, creating the work folder reports it. */
+/** Ignores an unreadable folder. If the problem is real, creating the work folder reports it. */
 function sweepTemporary(temporary: string): void {
   try {
     sweep(temporary, PREFIX);
@@ -79,19 +79,19 @@ function isOwnFolder(folder: string): boolean {
   return user === undefined || stats.uid === user;
 }
 
-/** Returns 8 hex digits for the start time of a process, or a constant if the system does not report it. */
+/** Returns 8 hex digits for a process's start time, or a constant if the system does not report it. */
 function startMark(pid: number): string {
   return hash('sha256', processStart(pid) ?? '').slice(0, 8);
 }
 
 const HEAD_BYTES = 1024 * 1024;
 
-/** Header fields as `name: value`, with runs of white space collapsed. */
+/** Header fields in the form `name: value`, with white space collapsed. */
 type Fields = readonly string[];
 
 /**
- * Reads header fields with our parser. Returns undefined if lines are malformed or there are more than `HEAD_BYTES`,
- * because parsers differ on such headers and a comparison would prove nothing.
+ * Reads header fields with our parser. Returns undefined for malformed lines, or more than `HEAD_BYTES`: parsers differ
+ * on such headers, so comparing them would prove nothing.
  */
 export function readFieldsOurs(head: Buffer): Fields | undefined {
   const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
@@ -129,7 +129,7 @@ function field(name: string, value: string): string {
   return `${name}: ${value.replace(/\s+/g, ' ').trim()}`;
 }
 
-/** Picks a uniform random sample of the stored messages, or all of them if there are no more than `wanted`. */
+/** Picks a uniform random sample of the stored messages. Picks all of them if there are no more than `wanted`. */
 export function pickSample(
   segments: readonly StoredSegment[],
   messagesIn: (segment: number, from: number) => readonly StoredMessage[],
@@ -151,7 +151,7 @@ export function pickSample(
   return picked;
 }
 
-/** Picks distinct numbers below `of`, sorted (Floyd's algorithm: one random number for each). */
+/** Picks distinct sorted numbers below `of` (Floyd's algorithm, with one random number each). */
 function pickRanks(wanted: number, of: number, random: () => number): number[] {
   const picked = new Set<number>();
   for (let last = of - wanted; last < of; last += 1) {
@@ -173,7 +173,7 @@ export function seededRandom(seed: number): () => number {
 /**
  * A message that the export did not reproduce. `lost`: its bytes could not be exported. `unlisted`: it has no place, so
  * no export would include it. `bytes`, `headers`: they differ when read back. `manifest`: the export does not match its
- * own manifest.
+ * manifest.
  */
 export interface ExportTestFinding {
   readonly kind: 'lost' | 'unlisted' | 'bytes' | 'headers' | 'manifest';
@@ -197,7 +197,7 @@ export interface ExportTestOptions {
 }
 
 /**
- * Tests whether the archive can be exported: exports a random sample to a work folder, reads it back with another
+ * Tests whether the archive can be exported. Exports a random sample to a work folder, reads it back with another
  * parser, and compares bytes and headers with the log. Removes the work folder.
  *
  * @returns `at`: start time, milliseconds since the epoch; `messages` and `of`: size of the sample and of the archive
@@ -239,10 +239,10 @@ class Drill {
   result() {
     const unlisted = [...this.#unmet].map((id) => ({ kind: 'unlisted', id, path: null }) as const);
     return {
-      /** Number of files that were exported and read back, one for each place of a message, and their bytes. */
+      /** Number of files exported and read back, one for each place of a message, and their bytes. */
       files: this.#files,
       bytes: this.#bytes,
-      /** Messages whose header two parsers have read. The others have malformed header lines. */
+      /** Messages whose headers two parsers have read. Other headers have malformed lines. */
       headers: this.#compared.size,
       findings: [...this.#findings, ...unlisted],
     };

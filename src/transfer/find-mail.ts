@@ -33,7 +33,7 @@ class MhFolder {
 
   constructor(private readonly dir: FilePath) {}
 
-  /** @param name the message's file; MH's `rmm` adds a prefix to the number of a deleted message */
+  /** @param name the message's file. MH's `rmm` adds a prefix to a deleted message's number */
   flagsOf(name: string): string[] {
     const number = Number(name.replace(/^\D/, ''));
     this.#sequences ??= sequencesIn(joinPath(this.dir, '.mh_sequences'));
@@ -41,7 +41,7 @@ class MhFolder {
     const isIn = (sequence: string): boolean =>
       sequences.get(sequence)?.some(([from, to]) => number >= from && number <= to) ?? false;
     return [
-      // Without sequences, nothing shows whether a message has been read.
+      // Without sequences, nothing indicates whether a message has been read.
       ...(sequences.size === 0 || isIn('unseen') ? [] : ['\\Seen']),
       ...FLAGS.filter(([sequence]) => isIn(sequence)).map(([, flag]) => flag),
       ...(/^\d/.test(name) ? [] : ['\\Deleted']),
@@ -51,7 +51,7 @@ class MhFolder {
 
 const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
 
-/** Reads Dovecot's keywords, which the letters a to z in Maildir file names stand for. */
+/** Reads the Dovecot keywords behind the letters a to z in Maildir file names. */
 function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   const keywords = new Map<string, string>();
   for (const line of textOf(joinPath(maildir, 'dovecot-keywords')).split('\n')) {
@@ -62,7 +62,7 @@ function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   return keywords;
 }
 
-/** Reads lines such as `unseen: 3 5-7`. An unreadable or oversized file is treated as empty. */
+/** Reads lines such as `unseen: 3 5-7`. Treats an unreadable or oversized file as empty. */
 function sequencesIn(file: FilePath) {
   const sequences = new Map<string, [number, number][]>();
   for (const line of textOf(file).split('\n')) {
@@ -104,15 +104,15 @@ export interface MailFile {
   readonly delimiter: '/' | '.';
   readonly inExport: ExportLocation | null;
   readonly flags?: readonly string[];
-  /** By their lower-case letters in Maildir file names. */
+  /** Keywords by their lower-case letters in Maildir file names. */
   readonly keywords?: ReadonlyMap<string, string>;
 }
 
-/** A zip file, which is an export if it contains a manifest. If not, its files are imported like those in a folder. */
+/** A zip file. It is an export if it contains a manifest. Otherwise its files are imported like a folder's. */
 export interface ZipFile {
   readonly path: FilePath;
   readonly kind: 'zip';
-  /** Parent folder for its mail; empty for a zip given by the user. */
+  /** Parent folder for the zip's mail; empty for a zip given by the user. */
   readonly below: string;
 }
 
@@ -131,7 +131,7 @@ interface UnreadableFile {
 export type FoundFile = MailFile | ZipFile | OtherFile | UnreadableFile;
 type Found = Generator<FoundFile, void, undefined>;
 
-/** A folder that is being searched, with its name in the archive and its location in an export. */
+/** A folder to search, with its name in the archive and its location in an export. */
 interface Spot {
   readonly below: string;
   readonly inExport: ExportLocation | null;
@@ -141,14 +141,14 @@ interface Spot {
 
 /**
  * Finds mail below a path. A folder with `cur/` or `new/` is a Maildir with its Maildir++ folders; other folders in it
- * are searched as usual. `.eml`, `.emlx` and numbered (MH) files are messages, and files that start with a delimiter
- * are mboxes. Other files are messages if their header looks like mail. A file given directly only needs a header field
- * at its start. Hidden files and the files of mail programs are skipped silently. Links are not followed. The order is
- * by name, so it is stable.
+ * are searched as usual. `.eml`, `.emlx` and numbered (MH) files are messages. Files that start with a delimiter are
+ * mboxes. Other files are messages if their header looks like mail. A file given directly only needs a header field at
+ * its start. Skips hidden files and the files of mail programs silently. Does not follow links. The order is by name,
+ * so it is stable.
  *
- * Mail goes to the folder that its path below `given` names, without the extensions of Apple Mail and Thunderbird.
- * Mail directly in `given` goes to INBOX. Each mbox is a separate folder. If a folder contains an export's manifest,
- * files below it get their location in the export.
+ * Mail goes to a folder named after its path below `given`, without the extensions of Apple Mail and Thunderbird. Mail
+ * directly in `given` goes to INBOX. Each mbox is a separate folder. If a folder contains an export's manifest, files
+ * below it get their location in the export.
  *
  * @param below name of `given` in the archive; INBOX if empty
  * @throws import-unreadable, import-no-mail for the path itself; unreadable entries below it are yielded as such
@@ -197,7 +197,7 @@ function* inFolder(dir: FilePath, spot: Spot): Found {
   }
 }
 
-/** A hidden folder may belong to Maildir++ or KMail. A hidden file is reported only if its name looks like mail. */
+/** A hidden folder may belong to Maildir++ or KMail. Hidden files are reported only if their names look like mail. */
 function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Spot): Found {
   if (kind !== 'folder') {
     const isMail = isEml(shown) || isEmlx(shown) || /\.mbox$/i.test(shown);
@@ -243,7 +243,7 @@ function* inFile(at: FilePath, spot: Spot, name: string, mh: MhFolder): Found {
   }
 }
 
-/** Indexes and settings of mail programs and systems. */
+/** Indexes and settings of mail programs and operating systems. */
 const OF_PROGRAMS =
   /^(?:table_of_contents|desktop\.ini|thumbs\.db|info\.plist|.+\.(?:msf|cmeta|ibex\.index(?:\.data)?)|msgFilterRules\.dat|filterlog\.html|popstate\.dat|junklog\.html|cyrus\.(?:header|index|cache|squat|annotations))$/i;
 const MAILDIR_FILE =
@@ -268,8 +268,7 @@ function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | '
 }
 
 /**
- * Returns the subfolders that contain a Maildir's mail. In an export, its format decides, because folders may be called
- * `cur`.
+ * Returns the subfolders with a Maildir's mail. In an export, the format decides, because folders may be named `cur`.
  */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: ExportLocation | null) {
   const there = (part: string): boolean =>
@@ -323,12 +322,12 @@ function deeper(inExport: ExportLocation | null, name: string): ExportLocation |
   return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
 }
 
-/** Parent levels to search for a manifest. Exports are never this deep. */
+/** Maximum parent levels to search for a manifest. Exports are never this deep. */
 const MAX_LEVELS = 16;
 
-/** Locates a path in an export if a parent folder contains a manifest. */
+/** Returns a path's location in an export if a parent folder contains a manifest. */
 export function enclosingExport(given: FilePath): ExportLocation | null {
-  // All names in our exports are UTF-8.
+  // Our exports contain only UTF-8 names.
   if (typeof given !== 'string') return null;
   let below = path.basename(given);
   let dir = path.dirname(given);
@@ -361,7 +360,7 @@ function mailAt(at: FilePath, spot: Spot, kind: 'eml' | 'emlx' | 'mh'): MailFile
 
 function mboxAt(at: FilePath, { below, inExport, isBox }: Spot, name: string): MailFile {
   const own = name.replace(/\.mbox$/i, '') || name;
-  // Apple Mail exports NAME.mbox as a folder that contains a file called mbox.
+  // Apple Mail exports NAME.mbox as a folder with a file named mbox.
   const isOfBox = isBox === true && name === 'mbox' && below !== '';
   const folder = folderName(isOfBox ? below : below === '' ? own : `${below}/${own}`);
   return { path: at, kind: 'mbox', folder, delimiter: '/', inExport };
@@ -371,7 +370,7 @@ function folderName(below: string): string {
   return below === '' || below.toUpperCase() === 'INBOX' ? 'INBOX' : below;
 }
 
-/** RFC 5322, section 2.2, with only the characters found in real field names. A UTF-8 BOM may come first. */
+/** RFC 5322, section 2.2, limited to characters found in real field names. A UTF-8 BOM may come first. */
 const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
 const USUAL_FIELD =
   /^(?:received|return-path|delivered-to|message-id|date|from|to|subject|mime-version)[ \t]*:/i;
@@ -386,7 +385,7 @@ function isEmlx(name: string): boolean {
   return /\.emlx$/i.test(name);
 }
 
-/** Judges by the name or the first line, because many programs name mboxes without an extension. */
+/** Checks the name and the first line, because many programs name mboxes without an extension. */
 function isMbox(start: Buffer, name: string): boolean {
   return /\.mbox$/i.test(name) || (!isEml(name) && startsLikeMbox(start));
 }
@@ -419,7 +418,7 @@ interface Entry {
   readonly kind: 'folder' | 'file' | 'other';
 }
 
-/** Lists a folder by name. Keeps names as bytes, because a name that is not UTF-8 could not be opened as text. */
+/** Lists a folder by name. Keeps names as bytes, because a name that is not UTF-8 cannot be opened as text. */
 function listed(dir: FilePath): Entry[] {
   const entries: Dirent<Buffer>[] = reading(dir, () =>
     readdirSync(dir, { withFileTypes: true, encoding: 'buffer' }),
@@ -446,8 +445,8 @@ function reading<T>(file: FilePath, act: () => T): T {
 }
 
 /**
- * Why a zip entry, or the rest of the zip, was not unpacked. `zip-name`: the name leads outside the folder or is not a
- * valid file name. `zip-bomb`: it inflates to far more than mail does. `zip-damaged`: it is damaged or uses an
+ * Reason that a zip entry, or the rest of the zip, was not unpacked. `zip-name`: the name leads outside the folder or
+ * is not a valid file name. `zip-bomb`: it inflates far more than mail does. `zip-damaged`: it is damaged or uses an
  * unsupported compression method.
  */
 type ZipProblem = 'zip-name' | 'zip-link' | 'zip-encrypted' | 'zip-bomb' | 'zip-damaged';
@@ -457,7 +456,7 @@ export interface ZipBudget {
   entries: number;
 }
 
-/** At best, mail compresses to a twentieth of its size. */
+/** Maximum compression ratio. Mail compresses to a twentieth of its size at best. */
 const MAX_RATIO = 200;
 const SMALL_BYTES = 64 * 1024 * 1024;
 const MAX_ENTRIES = 2_000_000;
@@ -480,7 +479,7 @@ export function createZipBudget(file: string): ZipBudget {
 }
 
 /**
- * Unpacks a zip within the budget. Entries that cannot be unpacked are reported and skipped.
+ * Unpacks a zip within the budget. Reports and skips entries that cannot be unpacked.
  *
  * @param onProblem called with an entry's name, or with an empty name if the rest of the zip cannot be read
  * @throws system errors of the folder, such as ENOSPC
@@ -494,7 +493,7 @@ export async function unpackZip(
 ): Promise<void> {
   let zip: YauzlZipFile | undefined;
   try {
-    // yauzl would stop at an invalid name, so names are checked here.
+    // yauzl would stop at an invalid name, so check names here.
     zip = await yauzl.openPromise(file, {
       lazyEntries: true,
       autoClose: false,

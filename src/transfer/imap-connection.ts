@@ -63,12 +63,12 @@ interface WriteSocket {
   off(event: 'close', listener: () => void): unknown;
 }
 
-/** imapflow sends literals of up to 4,096 bytes without waiting for a continuation request, so this is longer. */
+/** Longer than 4,096 bytes, up to which imapflow sends literals without waiting for a continuation request. */
 const STAND_IN = Buffer.alloc(4097);
 const ANNOUNCED = `{${STAND_IN.length}}\r\n`;
 const CRLF = Buffer.from('\r\n');
 
-/** Sends a command's last literal in pieces, in place of a stand-in that imapflow knows about. */
+/** Sends a command's last literal in pieces, in place of a stand-in passed to imapflow. */
 class StreamedLiteral {
   #state: 'new' | 'announced' | 'sending' | 'over' = 'new';
   #sending: Promise<void> = Promise.resolve();
@@ -80,7 +80,7 @@ class StreamedLiteral {
   ) {}
 
   /**
-   * Handles a chunk that imapflow writes if it announces or contains the stand-in. Returns false for any other chunk.
+   * Handles a chunk written by imapflow if it announces or contains the stand-in. Returns false for any other chunk.
    *
    * @param write imapflow's own write
    * @param close closes the connection, so that the server drops a partial message
@@ -104,19 +104,19 @@ class StreamedLiteral {
     return true;
   }
 
-  /** @throws errors of reading the pieces */
+  /** @throws errors from reading the pieces */
   async done(): Promise<void> {
     await this.#sending;
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
-  /** Holds back the last piece until the source has ended, because damage may be found only then. */
+  /** Holds back the last piece until the source has ended, since damage may be found only at the end. */
   async #send(socket: WriteSocket, close: () => void): Promise<void> {
     let last: Buffer | undefined;
     let given = 0;
     try {
       for await (const piece of this.pieces()) {
-        // A message that has grown must not be truncated to the announced size: the server would accept it as complete.
+        // Do not truncate a message that has grown to its announced size: the server would accept it as complete.
         if (last !== undefined && given <= this.size) await written(socket, last);
         last = piece;
         given += piece.length;
@@ -161,7 +161,7 @@ interface Response {
   readonly response: { readonly attributes?: readonly { readonly section?: ResponseCode }[] };
 }
 
-/** Parts of imapflow that it does not export. `commandParts` wait for the server's continuation request. */
+/** Internals that imapflow does not export. `commandParts` wait for the server's continuation request. */
 interface Internals {
   readonly socket?: WriteSocket;
   commandParts: Buffer[];
@@ -176,7 +176,7 @@ interface Internals {
 /**
  * Makes imapflow send commands faster and with less memory. MULTIAPPEND (RFC 3502) stores several messages with one
  * APPEND, all or none. LITERAL+ (RFC 7888) sends literals without waiting. Large messages are sent in pieces. By
- * itself, imapflow copies each message three times, sends one message per command and waits a round trip for each
+ * default, imapflow copies each message three times, sends one message per command and waits a round trip for each
  * literal over 4,096 bytes.
  */
 class Commands {
@@ -184,7 +184,7 @@ class Commands {
   readonly #inner: Internals;
   #more: readonly Appended[] = [];
   #asks = true;
-  /** From APPENDUID (RFC 4315), if several messages were sent. */
+  /** From APPENDUID (RFC 4315) if several messages were sent. */
   #uids: readonly number[] | null = null;
   #streamed: StreamedLiteral | undefined;
 
@@ -204,7 +204,7 @@ class Commands {
    * Turns the single APPEND in `act` into one that sends all messages. Returns their uids.
    *
    * @param act appends the given bytes as the first message
-   * @throws errors of reading a message in pieces
+   * @throws errors from reading a message in pieces
    */
   async appending(
     messages: readonly Appended[],
@@ -236,7 +236,7 @@ class Commands {
     const streamed = new StreamedLiteral(pieces, size);
     this.#streamed = streamed;
     try {
-      // Send the whole message even if the server responds early: no command may follow half of one.
+      // Send the whole message even if the server responds early, because no command can follow half of one.
       return await act(STAND_IN).finally(() => streamed.done());
     } finally {
       this.#streamed = undefined;
@@ -244,19 +244,19 @@ class Commands {
     }
   }
 
-  /** Drops a refused command's parts, so that a later continuation request does not cause them to be sent. */
+  /** Drops a refused command's parts, so that a later continuation request does not send them. */
   #forgetLiterals(): void {
     this.#inner.commandParts = [];
   }
 
-  /** Sends large messages in pieces, and literals together with their command if the server allows it. */
+  /** Sends large messages in pieces. Sends literals together with their command if the server allows it. */
   #replaceWrite(inner: Internals, takesLiterals: boolean, close: () => void): void {
     const write = inner.write.bind(inner);
     inner.write = (chunk) => {
       const { socket } = inner;
       const sendAll = (whole: Buffer): void => {
         const parts = [whole, ...(inner.commandParts ?? [])];
-        // Each part but the last ends by announcing a literal.
+        // Each part except the last ends by announcing a literal.
         const isTogether = takesLiterals && !this.#asks && parts.length > 1;
         if (isTogether) inner.commandParts = [];
         const last = parts.length - 1;
@@ -303,7 +303,7 @@ function unasked(part: Buffer): Buffer {
   return Buffer.concat([part.subarray(0, -3), Buffer.from('+}\r\n')]);
 }
 
-/** Parses a set such as `3955:3958,3960` (RFC 4315, section 3). Returns an empty list if it is invalid. */
+/** Parses a set such as `3955:3958,3960` (RFC 4315, section 3). Returns an empty list if the set is invalid. */
 function uidsIn(set: string): number[] {
   return set.split(',').flatMap((range) => {
     const [first = Number.NaN, last = first] = range.split(':').map(Number);
@@ -330,7 +330,7 @@ const MAX_WORDS = 300;
 const SILENCE = 300_000;
 const CONNECT = 30_000;
 const PIECE = 1024 * 1024;
-/** Limits for responses, far above what any response needs and far below the available memory. */
+/** Response limits, far above any legitimate response and far below the available memory. */
 const MAX_LITERAL = 256 * 1024 * 1024;
 const MAX_LINE = 16 * 1024 * 1024;
 
@@ -374,7 +374,7 @@ export async function connectImap(
 }
 
 /**
- * A connection for a restore. It sends only CREATE, SUBSCRIBE, APPEND and commands that read. Every method throws
+ * A connection for a restore. Sends only CREATE, SUBSCRIBE, APPEND and commands that read. Every method throws
  * restore-refused, restore-throttled and restore-connection-lost.
  */
 export type RestoreConnection = Pick<ImapConnection, keyof ImapConnection>;
@@ -393,9 +393,9 @@ class ImapConnection {
   readonly #commands: Commands;
   readonly delimiter: string;
   readonly prefix: string;
-  /** Maximum message size in bytes; null if the server does not announce one. */
+  /** Maximum message size in bytes; null if the server announces none. */
   readonly appendLimit: number | null;
-  /** Messages per command; 1 if MULTIAPPEND is not supported. */
+  /** Maximum messages per command; 1 without MULTIAPPEND. */
   readonly mostAtOnce: number;
 
   constructor(
@@ -424,7 +424,7 @@ class ImapConnection {
     }));
   }
 
-  /** Returns the bytes left in INBOX's quota; null if it has none. */
+  /** Returns the bytes left in INBOX's quota, or null if it has no quota. */
   async quotaLeft(): Promise<number | null> {
     const quota = await this.#ask('GETQUOTAROOT', () => this.client.getQuota('INBOX'));
     if (quota === false || quota === undefined) return null;
@@ -432,7 +432,7 @@ class ImapConnection {
     return limit === undefined ? null : Math.max(0, limit - (usage ?? 0));
   }
 
-  /** Creates a folder and subscribes to it. Returns false if it exists. */
+  /** Creates a folder and subscribes to it. Returns false if the folder exists. */
   async create(path: string): Promise<boolean> {
     const { created } = await this.#ask('CREATE', () => this.client.mailboxCreate(path));
     return created === true;
@@ -454,11 +454,11 @@ class ImapConnection {
   }
 
   /**
-   * Appends up to `mostAtOnce` messages to the selected folder, all or none. A message in pieces must be the only one.
+   * Appends up to `mostAtOnce` messages to the selected folder, all or none. A message in pieces must be sent alone.
    *
    * @param asks whether to wait for the server to accept the size before sending the bytes
    * @returns the uids; null if the server does not report them
-   * @throws errors of reading the content, in which case the server stores nothing
+   * @throws errors from reading the content; the server then stores nothing
    */
   async append(
     path: string,
@@ -516,14 +516,14 @@ class ImapConnection {
     try {
       await this.client.logout();
     } catch {
-      // Nothing is in progress, so the error does not matter.
+      // No command is in progress, so the error does not matter.
       this.client.close();
     }
   }
 
   async *#fetch(from: number, query: Parameters<ImapFlow['fetch']>[1]) {
     const { mailbox } = this.client;
-    // Servers disagree about `*` in an empty folder, where it has no defined value.
+    // Servers disagree about `*` in an empty folder, where its value is undefined.
     if (mailbox === false || mailbox.exists === 0) return;
     try {
       // `n:*` includes the last message even if its uid is below n (RFC 9051, section 9: seq-range).
@@ -555,7 +555,7 @@ const NEVER_SENT: ReadonlySet<string> = new Set([
 ]);
 /** Response codes that mean "try again later" (RFC 5530; THROTTLED and OVERLOADED are not standard). */
 const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED', 'OVERLOADED']);
-/** Some servers say so only in the text: Gmail sends the code OVERQUOTA. */
+/** Some servers indicate this only in the text: Gmail sends the code OVERQUOTA. */
 const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
 function commandError(command: string, error: unknown, host: string): MailkeepError {

@@ -22,16 +22,14 @@ export interface TargetFolder {
   readonly specialUse: string | null;
 }
 
-/** Manifests may come from anyone. Names and flags that exceed these limits are ignored. */
+/** Manifests can come from anyone. Names and flags beyond these limits are ignored. */
 const MAX_NAME = 4096;
 const MAX_FLAG = 255;
 const MAX_FLAGS = 255;
-/** SQLite sorts blobs after all text. */
+/** Sorts last, because SQLite orders blobs after all text. */
 const LAST = Buffer.alloc(0);
 
-/**
- * The entries of a manifest by path. They are kept in a temporary database, because a manifest may not fit in memory.
- */
+/** A manifest's entries by path. Stored in a temporary database, because a manifest may not fit in memory. */
 export class ExportIndex {
   readonly #db = new Statements(
     scratchDatabase(`
@@ -45,7 +43,7 @@ export class ExportIndex {
 
   private constructor() {}
 
-  /** @throws ManifestDamaged, also if the hash at the end differs */
+  /** @throws ManifestDamaged, also if the final hash differs */
   static async read(lines: AsyncIterable<string>): Promise<ExportIndex> {
     const index = new ExportIndex();
     try {
@@ -80,7 +78,7 @@ export class ExportIndex {
   }
 
   /**
-   * Finds the entry of a file, or of the message at an offset in an mbox.
+   * Finds the entry for a file, or for the message at an offset in an mbox.
    *
    * @param path relative to the export, separated by `/`
    */
@@ -99,7 +97,7 @@ export class ExportIndex {
     this.#db.run(sql, keyOf(path), inMbox?.offset ?? 0);
   }
 
-  /** Returns whether a file in the export is not a message. */
+  /** Reports whether a file in the export is not a message. */
   isOther(path: string): boolean {
     if (path === MANIFEST_NAME) return true;
     if (this.#db.has('SELECT 1 FROM files WHERE key = ?', keyOf(path))) return true;
@@ -138,7 +136,7 @@ export class ExportIndex {
 
 /**
  * Returns a message's flags from the manifest. If a Maildir file has since been renamed, the letters in its new name
- * replace the exported ones.
+ * replace the exported flags.
  *
  * @param name the file's current name
  */
@@ -197,7 +195,7 @@ export class Manifests {
     if (at !== null) (await this.#manifest(at.root)).parts.add(at.path);
   }
 
-  /** Returns the index of a file's export; null if its manifest is damaged. */
+  /** Returns the index for a file's export, or null if its manifest is damaged. */
   async of(at: ExportLocation | null): Promise<ExportIndex | null> {
     if (at === null) return null;
     const manifest = await this.#manifest(at.root);
@@ -207,7 +205,7 @@ export class Manifests {
   }
 
   /**
-   * Opens a zip that contains an export; null for any other zip.
+   * Opens a zip that contains an export. Returns null for any other zip.
    *
    * @throws import-no-mail for a file that is not a zip; import-manifest-damaged
    */
@@ -229,9 +227,9 @@ export class Manifests {
     } catch (error) {
       if (error instanceof ManifestDamaged)
         throw importError('import-manifest-damaged', { path: shown });
-      // The manifest's bytes may also fail to match the zip's directory.
+      // The manifest's bytes can also contradict the zip's directory.
       if (!(error instanceof ZipUnreadable)) throw error;
-      // Our reader rejects names that our writer would not produce.
+      // Our reader rejects names that our writer never produces.
       if (zip === undefined && (await isZip(file))) return null;
       throw importError('import-no-mail', { path: shown });
     } finally {
@@ -285,7 +283,7 @@ function isWithin(path: string, parts: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** Returns null for a damaged or unreadable manifest, so that the import continues without it. */
+/** Returns null if a manifest is damaged or unreadable, so that the import continues without it. */
 async function indexOf(file: FilePath): Promise<ExportIndex | null> {
   try {
     return await ExportIndex.read(linesOf(createReadStream(file, { fd: openRegularFile(file) })));

@@ -31,11 +31,11 @@ export interface PlannedPlace {
   readonly docid: number;
   /** The message's file or mbox. */
   readonly path: string;
-  /** Path in an earlier export, if it differs. */
+  /** Path in an earlier export, if different. */
   readonly before: string | null;
 }
 
-/** `earlier` means that an earlier export wrote it and this run leaves it alone. */
+/** `earlier`: written by an earlier export and left alone by this run. */
 type Outcome = 'due' | 'done' | 'earlier' | 'failed';
 
 const PAGE = 500;
@@ -50,10 +50,7 @@ interface Row {
 
 const AT_RANK = 'key = (SELECT key FROM queue WHERE rank = ?)';
 
-/**
- * The places of an export. They are kept in a temporary database, because neither a mailbox nor a manifest may fit in
- * memory.
- */
+/** The places of an export. Stored in a temporary database, because a mailbox or manifest may not fit in memory. */
 export class ExportPlan {
   readonly #db = new Statements(
     scratchDatabase(`
@@ -140,7 +137,7 @@ export class ExportPlan {
     return { places: row?.places ?? 0, bytes: row?.bytes ?? 0 };
   }
 
-  /** Yields all places in order. The caller may settle places while iterating. */
+  /** Yields all places in order. The caller can settle places while iterating. */
   *places(): Generator<{
     readonly rank: number;
     readonly outcome: Outcome;
@@ -230,7 +227,7 @@ function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
   return JSON.stringify([mailbox, folder, namesake, generation, uid]);
 }
 
-/** The manifest contains `namesake` only if several folders have the same path. */
+/** The manifest contains `namesake` only if several folders have had the same path. */
 function namesakeField({ namesake }: { readonly namesake: number }) {
   return namesake === 0 ? {} : { namesake };
 }
@@ -247,7 +244,7 @@ export function missingPlace(
   return { id, mailbox, folder, ...namesakeField({ namesake }), generation, uid, reason };
 }
 
-/** Returns the folder or mbox that a path belongs to, which is written as a unit. */
+/** Returns the folder or mbox to which a path belongs. Each is written as a unit. */
 function groupOf(path: string): string {
   return path.endsWith('.mbox') ? path : parentOf(path);
 }
@@ -304,7 +301,7 @@ export async function planPlaces(
     await target.recall(plan);
     const earlier = plan.count();
     const selected = await origin.select({
-      // Folders come in the order of discovery, so that a later folder never changes the path of an earlier one.
+      // Folders come in order of discovery, so that a later folder never changes an earlier one's path.
       folders: (met) => {
         for (const folder of met) paths.of(folder);
       },
@@ -313,7 +310,7 @@ export async function planPlaces(
     plan.order();
     return {
       ...{ ...selected, plan, ...counts, failures },
-      /** Places that exist only in an earlier export. */
+      /** Places found only in an earlier export. */
       kept: earlier - known,
     };
   } catch (error) {
@@ -335,28 +332,28 @@ function pathIn(
 
 /** Writes one format. Receives the places in plan order. */
 export interface FormatWriter {
-  /** Number of places that may be written concurrently. */
+  /** Maximum places to write concurrently. */
   readonly width: number;
   /** True if a source must be proven before its first byte is written. */
   readonly provenFirst: boolean;
   /**
    * Writes a place and settles it in the plan.
    *
-   * @param open throws if the archive cannot read the source; nothing is written in that case
+   * @param open throws if the archive cannot read the source. Nothing is then written
    */
   put(rank: number, place: PlannedPlace, open: () => Promise<Source>): Promise<'written' | 'there'>;
-  /** Keeps a place from an earlier export. If its file is replaced, drops it from the plan and returns false. */
+  /** Keeps a place from an earlier export. If its file is replaced, drops the place from the plan and returns false. */
   keep(rank: number, entry: ManifestEntry): Promise<boolean>;
-  /** Gives the files their final names. In a folder, only the manifest follows; a zip includes it. */
+  /** Gives the files their final names. In a folder, only the manifest remains to be written; a zip includes it. */
   finish(head: ManifestHead): Promise<void>;
   discard(): Promise<void>;
 }
 
 export interface ExportSelection {
-  /** Text and syntax tree, with the accounts that it may refer to; null for all messages. */
+  /** Text and syntax tree, with the accounts that the query can refer to; null for all messages. */
   readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
   readonly docids?: readonly number[] | null;
-  /** As in `FolderFilter`; all if absent or empty. */
+  /** Filters like `FolderFilter`. Absent or empty means all. */
   readonly mailboxes?: readonly string[];
   readonly folders?: readonly string[];
   readonly deleted: boolean;
@@ -406,7 +403,7 @@ export type ExportFailure = MissingPlace;
 export interface ExportTarget {
   recall(plan: ExportPlan): Promise<void>;
   /**
-   * Starts writing. A process killed after this may leave unfinished files.
+   * Starts writing. If the process is killed after this, unfinished files may remain.
    *
    * @param commit number of the exported commit
    */
@@ -419,7 +416,7 @@ export interface ExportTarget {
 const WHOLE_BYTES = 4 * 1024 * 1024;
 
 export interface Source {
-  /** Yields the bytes from the start, on every call. */
+  /** Yields the bytes from the start on every call. */
   pieces(): AsyncIterable<Buffer> | Iterable<Buffer>;
 }
 
@@ -427,7 +424,7 @@ export interface Source {
 export interface SourceReader {
   readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
-  /** Downloads and proves a large source, so that it need not be downloaded twice. */
+  /** Downloads and proves a large source, to avoid downloading it twice. */
   readonly bring?: (id: MessageId, size: number) => Promise<Source>;
   readonly expect?: (sources: readonly Expected[]) => void;
 }
@@ -439,7 +436,7 @@ export interface Expected {
 
 /**
  * Opens a message's source. `provenFirst` is for targets where nothing can be undone: all bytes are hashed before the
- * first one is returned. Otherwise the end of a large source may still throw.
+ * first one is returned. Otherwise the end of a large source can still throw.
  *
  * @throws bytes-unknown, bytes-purged, message-damaged, blob-damaged
  */
@@ -455,20 +452,20 @@ export async function openSource(
   }
   if (provenFirst && reader.bring !== undefined) return reader.bring(id, size);
   if (provenFirst) {
-    // At the end, the reader checks the hash.
+    // The reader checks the hash at the end.
     for await (const _ of reader.streamMessage(id, size));
   }
   return { pieces: () => reader.streamMessage(id, size) };
 }
 
-/** Returns why an archive lacks a message's bytes; undefined for any other error. */
+/** Returns the reason that an archive lacks a message's bytes, or undefined for any other error. */
 export function unreadableReason(error: unknown): 'damaged' | 'purged' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.code === 'bytes-purged') return 'purged';
   return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
 }
 
-/** A segment stored elsewhere can be streamed, but not read in one piece. */
+/** A segment stored elsewhere can be streamed, but not read as a whole. */
 async function wholeOf(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
   try {
     return await reader.readMessage(id, size);

@@ -7,7 +7,7 @@ import type { Alteration } from './restore-comparison.ts';
 import type { RestoreJournal } from './restore-journal.ts';
 import type { RestoreSelection, SelectableCatalog, SourceFolder } from './restore-selection.ts';
 
-/** Why a message is not restored. The first three reasons concern the archive, the others the server. */
+/** Reason that a message is not restored. The first three reasons concern the archive, the others the server. */
 export type RefusalReason =
   | 'quarantined'
   | 'damaged'
@@ -24,16 +24,16 @@ export interface PlannedMessage {
   readonly folder: number;
   readonly id: MessageId;
   readonly size: number;
-  /** Milliseconds since the epoch; null if the service gave no date. */
+  /** Milliseconds since the epoch; null if the service provided no date. */
   readonly received: number | null;
   readonly flags: FlagSet;
   readonly messageId: string | null;
 }
 
-/** A message that this plan appended, in this run or an earlier one. */
+/** A message appended under this plan, in this run or an earlier one. */
 export interface AppendedMessage extends PlannedMessage {
   readonly uid: number;
-  /** Bytes sent; null if an earlier run sent it. */
+  /** Bytes sent; null if an earlier run sent the message. */
   readonly sent: number | null;
   readonly isDelicate: boolean;
 }
@@ -64,7 +64,7 @@ const COLUMNS =
 /** Appended by this run, or by an earlier one according to the journal. */
 const OURS = 'uid IS NOT NULL AND ours = 1';
 
-/** The messages to restore. They are kept in a temporary database, because there may be more than fit in memory. */
+/** The messages to restore. Stored in a temporary database, because they may not fit in memory. */
 export class RestorePlan {
   readonly #db = new Statements(
     scratchDatabase(`
@@ -92,7 +92,7 @@ export class RestorePlan {
     if (!this.#folders.has(id)) this.#folders.set(id, { address, path, delimiter, specialUse });
   }
 
-  /** The places of a folder must be added oldest first. */
+  /** A folder's places must be added oldest first. */
   add({ line, folder }: ListedPlace): void {
     this.addFolder(folder);
     this.#added += 1;
@@ -115,7 +115,7 @@ export class RestorePlan {
     return this.#folders;
   }
 
-  /** Yields messages in order. The caller may settle messages while iterating. */
+  /** Yields messages in order. The caller can settle messages while iterating. */
   *due(folder: number): Generator<PlannedMessage, void, undefined> {
     for (const row of this.#page(folder, "outcome = 'due'")) yield plannedOf(row);
   }
@@ -153,7 +153,7 @@ export class RestorePlan {
 
   /**
    * @param sent bytes sent
-   * @param isDelicate whether servers are known to change some of its bytes
+   * @param isDelicate whether servers are known to change some of the message's bytes
    */
   appended(seq: number, uid: number | null, sent: number, isDelicate: boolean): void {
     this.#settle(seq, 'appended', { uid, sent, ours: 1, delicate: isDelicate ? 1 : null });
@@ -188,7 +188,7 @@ export class RestorePlan {
     return this.#added;
   }
 
-  /** `planned` is the sum of the other counts, and `bytes` are those of due messages. */
+  /** `planned` is the sum of the other counts. `bytes` covers due messages only. */
   counts() {
     const counts = new Map(
       [...this.#folders.keys()].map((folder) => [
@@ -294,14 +294,14 @@ function plannedOf({ seq, folder, id, size, received, flags, messageId }: Row): 
   return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId };
 }
 
-/** Where to restore to: a dated path, a given path, or the original folders. */
+/** Where to restore: below a dated path, below a given path, or to the original folders. */
 export type Destination =
   | { readonly kind: 'dated' }
   | { readonly kind: 'into'; readonly levels: readonly string[] }
   | { readonly kind: 'in-place' };
 
 export interface RestoreOptions {
-  /** The server and user as text without a password, which identifies the target in the journal. */
+  /** The server and user as text without a password. Identifies the target in the journal. */
   readonly target: string;
   readonly host: string;
   /** @throws restore-login-refused, restore-certificate, restore-unreachable */
@@ -313,11 +313,11 @@ export interface RestoreOptions {
   readonly jobs: number;
   readonly catalog: SelectableCatalog;
   readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;
-  /** Undefined for a dry run if no journal exists. */
+  /** Undefined in a dry run if no journal exists. */
   readonly journal: RestoreJournal | undefined;
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** Resolves after `ms` milliseconds, or immediately when the signal is aborted. */
+  /** Resolves after `ms` milliseconds, or immediately when the signal aborts. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly onProgress?: (progress: RestoreProgress) => void;
 }

@@ -38,14 +38,14 @@ const CLOCK_SLACK_MS = 86_400_000;
 
 /** Milliseconds since the epoch; null if unknown. */
 interface PlaceDates {
-  /** The received date according to the mailbox. */
+  /** Received date according to the mailbox. */
   readonly received: number | null;
   readonly copied?: number | null;
 }
 
 /**
  * Returns the listing that a service would show for a source, as far as its header allows. Never throws on malformed
- * mail. The date is empty if neither the mailbox nor the header has a usable one.
+ * mail. The date is empty if neither the mailbox nor the header has a usable date.
  *
  * @param head the source, or its start
  * @param now milliseconds since the epoch
@@ -92,7 +92,7 @@ export function listingOf(
   };
 }
 
-/** Returns the date of the topmost Received field, or else of the Date field. Ignores future dates. */
+/** Returns the date of the topmost Received field, falling back to the Date field. Ignores future dates. */
 function headerDate(fields: readonly RawField[], now: number): number | null {
   const hops = fields.filter(({ name }) => name === 'received').slice(0, MAX_HOPS);
   const texts = [
@@ -130,7 +130,7 @@ const MOZILLA_FLAGS: readonly (readonly [bit: number, flag: string])[] = [
   [0x8, '\\Deleted'],
   [0x1000, '$Forwarded'],
 ];
-/** Deleted in an IMAP folder, but not expunged. */
+/** Deleted in an IMAP folder but not expunged. */
 const MOZILLA_IMAP_DELETED = 0x200000;
 
 function marksInHeader(head: Buffer): HeaderMarks {
@@ -170,7 +170,7 @@ function hexadecimal(text: string): number {
 const MAX_LABELS = 100;
 const LABEL_CHARS = 1000;
 
-/** Splits labels at commas. A label with a comma is quoted. */
+/** Splits labels at commas. Labels that contain a comma are quoted. */
 function labelsIn(text: string): string[] {
   return [...text.matchAll(/"((?:[^"\\]|\\.)*)"|[^,]+/g)]
     .map(([whole, inQuotes]) => (inQuotes?.replace(/\\(.)/g, '$1') ?? whole).trim())
@@ -179,8 +179,8 @@ function labelsIn(text: string): string[] {
 }
 
 /**
- * Gmail's labels for flags and special-use folders, as Takeout writes them in English, German, French, Spanish,
- * Italian, Dutch and Portuguese.
+ * Gmail's labels for flags and special-use folders, as written by Takeout in English, German, French, Spanish, Italian,
+ * Dutch and Portuguese.
  */
 const SYSTEM_LABELS: readonly (readonly [label: string, names: string])[] = [
   ['read', 'opened|geöffnet|ouvert|abierto|abiertos|aperto|geopend|aberto|aberta|abertas'],
@@ -213,7 +213,7 @@ const SYSTEM = new Map(
   SYSTEM_LABELS.flatMap(([label, names]) => names.split('|').map((name) => [name, label] as const)),
 );
 
-/** Turns each label into a folder or a flag. A message without folders was archived. */
+/** Turns each label into a folder or flag. A message without folders was archived. */
 function foldersOfLabels(labels: readonly string[]) {
   const system = (label: string): string | undefined =>
     SYSTEM.get(label.normalize('NFC').toLowerCase());
@@ -239,11 +239,11 @@ function foldersOfLabels(labels: readonly string[]) {
 }
 
 /**
- * Why a file, or a part of it, was not imported or was changed: a system error name such as `EACCES`, or one of these.
- * `no-from-line`, `bytes-before-from-line`: an mbox has no delimiter, or has bytes before the first one.
+ * Reason that a file, or part of it, was changed or not imported: a system error name such as `EACCES`, or one of the
+ * following. `no-from-line`, `bytes-before-from-line`: an mbox has no delimiter, or has bytes before the first one.
  * `differs-from-manifest`, `listed-but-missing`: the bytes differ from an export's manifest, or are missing. `empty`:
- * there is no message, or only white space. `emlx-damaged`: the length is wrong. `emlx-partial`: attachments are in
- * separate files. `zip-…`: see `unpackZip`.
+ * no message, or only white space. `emlx-damaged`: the length is wrong. `emlx-partial`: attachments are in separate
+ * files. `zip-…`: see `unpackZip`.
  */
 export type FailureReason = string;
 
@@ -256,7 +256,7 @@ interface Read {
 }
 
 export interface FoundMail extends Read, PlaceDates {
-  /** The manifest entry for exactly these bytes. */
+  /** Manifest entry for exactly these bytes. */
   readonly listed: ManifestEntry | null;
   readonly marks: (head: Buffer) => HeaderMarks;
 }
@@ -265,7 +265,7 @@ type OwnFacts = Omit<FoundMail, 'listed' | keyof Read>;
 
 type ListedMail = FoundMail & { readonly listed: ManifestEntry };
 
-/** Reads messages from files. Large sources are spooled to disk while they are in use. */
+/** Reads messages from files. Large sources are spooled to disk while in use. */
 export class MailReader {
   #spooled = 0;
 
@@ -294,7 +294,7 @@ export class MailReader {
     const flags = isMaildir ? flagsFromName(name, file.keywords) : (file.flags ?? []);
     const own: OwnFacts = {
       received: Number.isNaN(named) ? null : named,
-      // Thunderbird stores the flags of its Maildirs in the messages.
+      // Thunderbird stores a Maildir's flags in the messages.
       marks: (head) =>
         isMaildir && uniquePart(name) === name ? { flags: marksInHeader(head).flags } : { flags },
     };
@@ -344,7 +344,7 @@ export class MailReader {
     for (const range of ranges) {
       met = true;
       const date = parseHeaderDate(range.date);
-      // Thunderbird writes no sender, and the date of copying.
+      // Thunderbird writes no sender, and the time of copying as the date.
       const dates = range.hasSender ? { received: date } : { received: null, copied: date };
       const own: OwnFacts = { ...dates, marks: marksInHeader };
       const entry =
@@ -365,7 +365,7 @@ export class MailReader {
       this.onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
   }
 
-  /** Yields the messages that a zip's manifest lists. Entries with different bytes are reported. */
+  /** Yields the messages listed in a zip's manifest. Reports entries with different bytes. */
   async *inZip(
     zip: ZipReader,
     index: ExportIndex,
@@ -453,7 +453,7 @@ function withEntry(
   return { ...read, ...own, received, marks, listed: entry };
 }
 
-/** Returns the range of the original source; undefined if the length differs from the manifest. */
+/** Returns the range of the original source, or undefined if the length differs from the manifest. */
 function withoutAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox) {
   const { start, end } = range;
   const exact = { ...range, start: start + added, end: end - (lineEndAdded ? 1 : 0) };
@@ -522,7 +522,7 @@ const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
 ];
 
 /**
- * Returns the message's range, whether it is truncated, and the data in the property list; undefined without a length.
+ * Returns the message's range, whether it is truncated, and its property list. Returns undefined if there is no length.
  */
 function emlxLayout(fd: number) {
   const textAt = (offset: number, length: number): string => {

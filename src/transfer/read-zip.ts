@@ -34,7 +34,7 @@ export class ZipReader {
     return this.entries.get(name)?.uncompressedSize;
   }
 
-  /** Returns undefined if there is no such entry. @throws ZipUnreadable */
+  /** Returns undefined if the entry does not exist. @throws ZipUnreadable */
   async pieces(name: string): Promise<AsyncGenerator<Buffer, void, undefined> | undefined> {
     const entry = this.entries.get(name);
     if (entry === undefined) return undefined;
@@ -62,7 +62,7 @@ export class ZipReader {
     return { sha256: digest.digest('hex'), size };
   }
 
-  /** Returns whether the zip contains an entry's message, byte for byte. */
+  /** Reports whether the zip contains an entry's message, byte for byte. */
   async holds({ path, sha256 }: ManifestEntry): Promise<boolean> {
     return (await this.hash(path))?.sha256 === sha256;
   }

@@ -11,22 +11,22 @@ export const HEADER_END = '\r\n\r\n';
 /** Bytes in memory, or a function that yields them from the start on every call. */
 export type Content = Buffer | (() => AsyncIterable<Buffer>);
 
-/** A message as sent. Every line ends in CRLF, as IMAP requires (RFC 9051, 2.2) and Cyrus enforces. */
+/** A message as sent. Every line ends in CRLF, as required by IMAP (RFC 9051, 2.2) and enforced by Cyrus. */
 export interface SentForm {
   readonly content: Content;
   readonly size: number;
   readonly header: number;
-  /** The header, or the start of a long one. */
+  /** The header, or the start of a long header. */
   readonly head: Buffer;
   /** True if the source has lines that end in a bare LF. */
   readonly endings: boolean;
-  /** True if it contains NUL, which Dovecot replaces. */
+  /** True if the source contains NUL, which Dovecot replaces. */
   readonly nul: boolean;
   /** True if the header has bytes above 127, which Cyrus replaces. */
   readonly wideHeader: boolean;
 }
 
-/** Converts a source for sending. Returns its own buffer if nothing changes. */
+/** Converts a source for sending. Returns the source itself if nothing changes. */
 export function sentForm(source: Buffer): SentForm & { readonly content: Buffer } {
   const content = withCrlf(source, false);
   return {
@@ -38,7 +38,7 @@ export function sentForm(source: Buffer): SentForm & { readonly content: Buffer 
   };
 }
 
-/** @param start the message as sent, or as much of it as a header may have */
+/** @param start the message as sent, or as many bytes of it as a header can have */
 export function headerForm(start: Buffer): Pick<SentForm, 'header' | 'head' | 'wideHeader'> {
   const head = headerOf(start);
   return { header: head.length, head, wideHeader: head.some((byte) => byte > 127) };
@@ -78,7 +78,7 @@ export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buf
   return Buffer.isBuffer(content) ? [content] : content();
 }
 
-/** Returns lower-case hexadecimal, or undefined if there are more than `most` bytes. */
+/** Returns lower-case hexadecimal, or undefined for more than `most` bytes. */
 async function sha256Of(
   pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
   most: number,
@@ -111,7 +111,7 @@ function plainMessageId(text: string | null): string | null {
   return plain === '' ? null : plain;
 }
 
-/** Returns whether a server could have changed a message's size in this way by adding or removing CR bytes. */
+/** Reports whether a server could have changed a message's size in this way by adding or removing CR bytes. */
 export function isSimilarSize(sent: number, there: number): boolean {
   return Math.abs(sent - there) * 10 <= sent;
 }
@@ -120,8 +120,8 @@ export function isSimilarSize(sent: number, there: number): boolean {
  * Compares as many bytes as both sides have, and adds known server changes to `found`.
  *
  * @param sent the next bytes sent, empty only at the end
- * @param there the same for the server's bytes
- * @param headerBytes how many of the sent bytes belong to the header
+ * @param there the server's next bytes, also empty only at the end
+ * @param headerBytes number of sent bytes that belong to the header
  * @returns bytes compared on each side; undefined if the messages differ
  */
 function compareNext(sent: Buffer, there: Buffer, headerBytes: number, found: Set<Alteration>) {
@@ -201,7 +201,7 @@ class Side {
   }
 }
 
-/** Servers alter dates outside this range: Dovecot turns 1901 into 2037, Cyrus turns 1970-01-01 into the present. */
+/** Servers alter earlier and later dates: Dovecot turns 1901 into 2037, Cyrus turns 1970-01-01 into the present. */
 const FIRST_DATE = Date.UTC(1970, 0, 2);
 const LAST_DATE = Date.UTC(2038, 0, 18);
 
@@ -216,8 +216,8 @@ const NEVER_SENT: ReadonlySet<string> = new Set(['\\recent', '\\deleted']);
 const FLAG = /^\\?[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
 /**
- * Sorts a message's flags. Leaves out `\Recent`, which only servers set, and `\Deleted`, because clients would expunge
- * the message. Refuses flags that the folder does not store or IMAP cannot express.
+ * Sorts a message's flags. Omits `\Recent`, which only servers set, and `\Deleted`, because clients would expunge the
+ * message. Refuses flags that the folder does not store or IMAP cannot express.
  *
  * @param permanent the folder's PERMANENTFLAGS; null if the server sent none, which allows all flags (RFC 3501, 7.1)
  */
@@ -255,10 +255,10 @@ export function fitMessage(
 }
 
 export type Alteration =
-  /** Lines that ended in a bare LF were sent with CRLF. */
+  /** Lines ending in a bare LF were sent with CRLF. */
   'line-endings' | 'carriage-returns' | 'nul' | 'header-bytes' | 'bytes' | 'date' | 'flags';
 
-/** In bytes; null if the server does not announce a limit. */
+/** Limits in bytes; null if the server announces none. */
 interface SizeLimits {
   readonly appendLimit: number | null;
   readonly quotaLeft: number | null;
@@ -267,8 +267,8 @@ interface SizeLimits {
 type SizeRefusal = 'append-limit' | 'quota';
 
 /**
- * Predicts why the server will refuse each message, or null. Messages that would exceed the quota are skipped, so
- * smaller ones after them may still fit.
+ * Predicts the reason that the server will refuse each message, or null. Skips messages that would exceed the quota, so
+ * that smaller messages after them may still fit.
  *
  * @param sizes bytes as sent, in sending order
  */
@@ -305,7 +305,7 @@ interface Group {
 
 /**
  * Returns the messages whose bytes must be compared. The others are identified by Message-ID and size. Bytes are needed
- * if a wanted message has no Message-ID, or shares it and the size with a different message.
+ * if a wanted message has no Message-ID, or shares its Message-ID and size with a different message.
  */
 export function uidsToRead(
   wanted: readonly WantedMessage[],
@@ -317,8 +317,8 @@ export function uidsToRead(
 }
 
 /**
- * Returns the uid of each wanted message that is already present, by its position. A message wanted twice must exist
- * twice on the server.
+ * Returns the uid of each wanted message already on the server, by its position. A message wanted twice must exist
+ * twice there.
  *
  * @param idOf returns the id of a message that `uidsToRead` listed; undefined if it has since been removed
  */
@@ -372,15 +372,14 @@ function isAmbiguous({ wanted: positions, ids }: Group, wanted: readonly WantedM
 }
 
 /**
- * Milliseconds to wait before checking a folder, because the server may still be executing an APPEND whose response was
- * lost.
+ * Milliseconds to wait before checking a folder. The server may still be executing an APPEND whose response was lost.
  */
 const UNKNOWN_FOR = 10_000;
 
 /**
  * Returns the milliseconds to wait before checking a folder.
  *
- * @param since time of the APPEND, which may be in the future if the clock was set back
+ * @param since time of the APPEND, possibly in the future if the clock was set back
  */
 export function msUntilSettled(since: number, now: number): number {
   return Math.min(UNKNOWN_FOR, Math.max(0, since + UNKNOWN_FOR - now));
@@ -394,8 +393,8 @@ interface LookDeps {
 }
 
 /**
- * Finds the messages that the server already has in a folder. Journaled messages are matched by uid, others by
- * Message-ID and size, and by bytes if necessary. Each message on the server matches at most one planned message.
+ * Finds messages that the server already has in a folder. Matches journaled messages by uid, others by Message-ID and
+ * size, and by bytes if necessary. Each message on the server matches at most one planned message.
  *
  * @param folder number in the plan
  * @returns the number of journaled messages that were lost when the folder was deleted
@@ -424,7 +423,7 @@ export async function matchFolder(
     }
   }
   const listed = await settleMatches(deps, wanted, found, asListed);
-  // Bare LFs change the size, and a listing may lack the Message-ID that the header has.
+  // Bare LFs change the size, and a listing can lack the Message-ID that the header has.
   const exact = await settleMatches(deps, possibleMatches(listed), listed.found, (message) =>
     asSent(deps, message),
   );
@@ -470,7 +469,7 @@ function possibleMatches({ wanted, found }: Unsettled): PlannedMessage[] {
   });
 }
 
-/** Maximum messages to read from the server in order to find one archived message. */
+/** Maximum messages to read from the server to find one archived message. */
 const MAX_READ = 5;
 
 async function settleChanged(
@@ -485,7 +484,7 @@ async function settleChanged(
     if (form === undefined) continue;
     const candidates = free.get(messageIdOf(form.head)) ?? [];
     const away = ({ size }: FoundMessage): number => Math.abs(size - form.size);
-    // Messages without a Message-ID are candidates for each other.
+    // Messages without a Message-ID are candidates for one another.
     const nearest = candidates
       .filter(({ size }) => isSimilarSize(form.size, size))
       .toSorted((a, b) => away(a) - away(b));

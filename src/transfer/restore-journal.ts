@@ -14,9 +14,9 @@ import type { Layout } from './restore-selection.ts';
 const FILE_MODE = 0o600;
 
 /**
- * Locks a restore until the returned function is called or the process ends. Two processes with one plan would both
- * find the same messages missing and send them twice. The lock is an exclusive transaction on a SQLite file next to the
- * journal, so the archive's own lock remains free.
+ * Locks a restore until the returned function is called or the process exits. Two processes with the same plan would
+ * both find the same messages missing and send them twice. The lock is an exclusive transaction on a SQLite file next
+ * to the journal, so the archive's own lock remains free.
  *
  * @throws restore-running, restore-journal-unwritable
  */
@@ -38,7 +38,7 @@ function holdRestore(journalFile: string, target: string, what: string): () => v
   }
   const held = database;
   return () => {
-    // Remove the file while it is locked: after that, it may belong to another process.
+    // Remove the file while it is locked. Once unlocked, it may belong to another process.
     rmSync(file, { force: true });
     held.close();
   };
@@ -46,14 +46,14 @@ function holdRestore(journalFile: string, target: string, what: string): () => v
 
 interface JournalFolder {
   readonly path: string;
-  /** If it differs, the folder was recreated and no longer contains the journaled messages. */
+  /** If this differs, the folder was recreated without the journaled messages. */
   readonly uidValidity: string;
 }
 
 interface JournalEntry {
   readonly number: number;
   readonly id: MessageId;
-  /** When it was sent, in milliseconds since the epoch. */
+  /** Time of sending, in milliseconds since the epoch. */
   readonly startedAt: number;
   /** Null if the outcome is unknown or the server reports no uids. */
   readonly uid: number | null;
@@ -76,8 +76,8 @@ export interface Rate {
 }
 
 /**
- * Records what restores have sent, in a database that may have other tables. A power failure may lose the last entries,
- * whose messages are then matched by content.
+ * Records messages sent by restores in a database that can have other tables. A power failure may lose the last
+ * entries; their messages are then matched by content.
  */
 export class RestoreJournal {
   readonly #db: Statements;
@@ -172,7 +172,7 @@ export class RestoreJournal {
   }
 }
 
-/** The messages that a plan has sent. Each APPEND has an entry, so a message may occur several times. */
+/** Messages sent under a plan. Each APPEND has an entry, so a message can occur several times. */
 export class PlanJournal {
   constructor(
     private readonly statements: Statements,
@@ -201,7 +201,7 @@ export class PlanJournal {
     this.statements.run('DELETE FROM restored WHERE number = ? AND plan = ?', number, this.plan);
   }
 
-  /** Returns a folder's entries in the order sent, without those from an earlier UIDVALIDITY. */
+  /** Returns a folder's entries in sending order, except those of an earlier UIDVALIDITY. */
   entries({ path, uidValidity }: JournalFolder): JournalEntry[] {
     return this.statements
       .all<Omit<JournalEntry, 'isSettled'> & { readonly settled: 0 | 1 }>(
@@ -234,7 +234,7 @@ interface JournalPlace {
 }
 
 /**
- * Opens the journal for a restore. Does not take the archive's lock, because it leaves the other tables alone.
+ * Opens the journal for a restore. Leaves the other tables alone, so it does not take the archive's lock.
  *
  * @throws restore-journal-unwritable
  */
@@ -245,7 +245,7 @@ export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
     else if (!existsSync(path)) openState(dataDir).close();
     const database = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT });
     database.pragma('journal_mode = WAL');
-    // Messages whose entries a power failure lost are found in the folder instead.
+    // If a power failure loses entries, their messages are found in the folder instead.
     database.pragma('synchronous = NORMAL');
     // A read-only file system fails only at the first write.
     database.exec('BEGIN IMMEDIATE; ROLLBACK');
@@ -260,7 +260,7 @@ export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
   }
 }
 
-/** Opens the journal read-only, to look for unfinished plans. Returns undefined if it cannot be read. */
+/** Opens the journal read-only to look for unfinished plans. Returns undefined if it cannot be read. */
 export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | undefined {
   const path = file ?? stateFile(dataDir);
   if (!existsSync(path)) return undefined;
@@ -272,7 +272,7 @@ export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | u
   }
 }
 
-/** Consecutive failures after which a run gives up, with about four minutes of pauses. */
+/** Consecutive failures after which a run gives up, with pauses of about four minutes in total. */
 const MAX_FAILURES = 8;
 const FIRST_PAUSE = 1_000;
 const MAX_PAUSE = 60_000;

@@ -22,11 +22,11 @@ interface EndedPlace {
 }
 
 /**
- * Yields one place for each message and mailbox: where the message last was, if it is no longer in that mailbox. If
- * several places ended together, the first one is used.
+ * Yields one place for each message and mailbox: its last one, if the message is not in that mailbox now. If several
+ * places ended together, the first one is used.
  *
  * @param ended the places of a message must be adjacent
- * @param isCurrent whether the message is still in this mailbox
+ * @param isCurrent whether the message is in this mailbox now
  */
 export function* lastPlaces<Place extends EndedPlace>(
   ended: Iterable<Place>,
@@ -48,7 +48,7 @@ export function* lastPlaces<Place extends EndedPlace>(
 }
 
 export interface RestoreSelection {
-  /** `text` is what the user entered. */
+  /** `text` is the user's input. */
   readonly query: {
     readonly text: string;
     readonly node: SearchNode;
@@ -56,11 +56,11 @@ export interface RestoreSelection {
   } | null;
   /** Addresses or resource ids; empty for all mailboxes. */
   readonly mailboxes: readonly string[];
-  /** Paths, patterns or special uses, as in `list`; empty for all folders. */
+  /** Paths, patterns or special uses, like those of `list`; empty for all folders. */
   readonly folders: readonly string[];
   readonly asOf: number | null;
   readonly asOfText: string | null;
-  /** Selects messages that are no longer in their mailbox, each in its last place there. */
+  /** Selects messages deleted from their mailbox, each in its last place there. */
   readonly deleted: boolean;
 }
 
@@ -95,7 +95,7 @@ export function addSelection(
   }
 }
 
-/** Returns the folders that existed at the selected time, in the order in which they were discovered. */
+/** Returns the folders that existed at the selected time, in order of discovery. */
 function existingFolders({ folders, commitAt }: SelectableCatalog, selection: RestoreSelection) {
   const { asOf } = selection;
   const commit = asOf === null ? undefined : (commitAt(asOf)?.number ?? 0);
@@ -126,7 +126,7 @@ function placesOf(catalog: SelectableCatalog, selection: RestoreSelection): Iter
   return catalog.listPlaces({ ...filter, sort: 'oldest' });
 }
 
-/** Yields the last place of each message that is no longer in its mailbox, if that place's folder is selected. */
+/** Yields the last place of each message deleted from its mailbox, if that place's folder is selected. */
 function* deletedPlaces(
   catalog: SelectableCatalog,
   selection: RestoreSelection,
@@ -151,7 +151,7 @@ function* deletedPlaces(
   }
 }
 
-/** Returns a function that looks up whether a message is in a mailbox. Docids must not decrease, as in `current`. */
+/** Returns a function that reports whether a message is in a mailbox. Docids must not decrease between calls. */
 function mailboxLookup(
   current: Iterator<ListedPlace>,
   mailboxOf: (place: ListedPlace) => string,
@@ -172,13 +172,13 @@ function momentOf({ asOf }: RestoreSelection) {
   return asOf === null ? {} : { asOf };
 }
 
-/** Larger sources are read in pieces. They are read twice, because IMAP requires the length first. */
+/** Larger sources are read in pieces. This takes two reads, because IMAP requires the length first. */
 const WHOLE_BYTES = 4 * 1024 * 1024;
 const HEAD_BYTES = 1024 * 1024;
 
 type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
 
-/** Reads a message for sending and checks its hash, or returns why it is unavailable. */
+/** Reads a message for sending and checks its hash, or returns the reason that it is unavailable. */
 export async function readForm(
   reader: SourceReader,
   { id, size }: Pick<PlannedMessage, 'id' | 'size'>,
@@ -235,12 +235,12 @@ export interface NameRules {
   readonly delimiter: string;
   /** Prefix of the personal namespace: `INBOX.` or empty. */
   readonly prefix: string;
-  /** Characters that the server does not accept in names, in addition to its delimiter. */
+  /** Characters that the server refuses in names, in addition to its delimiter. */
   readonly refused: string;
   readonly specialUse: ReadonlyMap<string, string>;
 }
 
-/** Where restored folders go: below a new path, or (for a single mailbox) to their original paths. */
+/** Destination of restored folders: below a new path, or (for a single mailbox) their original paths. */
 export type Layout =
   | { readonly kind: 'below'; readonly levels: readonly string[]; readonly byAddress: boolean }
   | { readonly kind: 'in-place' };
@@ -248,7 +248,7 @@ export type Layout =
 interface Place {
   readonly path: string;
   readonly replaced: boolean;
-  /** True if a number was added because the name was taken by another folder. */
+  /** True if a number was added because another folder has the name. */
   readonly numbered: boolean;
 }
 
@@ -257,8 +257,8 @@ export interface TargetFolder extends Place {
 }
 
 /**
- * Assigns each folder a unique path on the server, even if names are equal. A valid name takes priority over one that
- * had to be changed. The order is preserved.
+ * Assigns each folder a unique path on the server, even if names are equal. Valid names take priority over changed
+ * ones. Preserves the order.
  */
 export function targetFolders(
   sources: readonly SourceFolder[],
@@ -276,7 +276,7 @@ export function targetFolders(
     const byLevel = new Map<string, typeof items>();
     for (const item of inside) {
       let key = item.levels[depth] ?? '';
-      // Folders with the same path each get their own place.
+      // Folders with the same path each get a separate place.
       while (isHere(item) && byLevel.get(key)?.some(isHere) === true) key += '\0';
       byLevel.set(key, byLevel.get(key) ?? []);
       byLevel.get(key)?.push(item);
@@ -286,7 +286,7 @@ export function targetFolders(
       const wanted = acceptableName(level, rules);
       return { below, wanted, replaced: wanted !== level };
     });
-    // Place unchanged names first, so that a changed one never takes another folder's name.
+    // Place unchanged names first, so that a changed name never takes another folder's.
     for (const node of nodes.toSorted((a, b) => Number(a.replaced) - Number(b.replaced))) {
       const source = node.below.find(isHere)?.source;
       const path = source === undefined ? undefined : special.get(source);
@@ -336,7 +336,7 @@ export function acceptableName(
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
 ): string {
   let accepted = '';
-  // A lone surrogate has no UTF-8 form, so two of them would get the same name.
+  // A lone surrogate has no UTF-8 form, so two such names would become equal.
   for (const char of level.toWellFormed()) {
     const isRefused = char === delimiter || refused.includes(char) || /\p{Cc}/u.test(char);
     accepted += isRefused ? '_' : char;

@@ -78,8 +78,8 @@ function dueOf({ outcome, place }: Placed): Expected[] {
 const MAX_FAILURES = 10_000;
 
 /**
- * Exports the selected places with their sources bit for bit. Messages with damaged, purged or incomplete bytes are
- * reported, and the others exported. Memory use does not grow with the number or size of messages.
+ * Exports the selected places with bit-exact sources. Reports messages with damaged, purged or incomplete bytes, and
+ * exports the others. Memory use does not grow with the number or size of messages.
  *
  * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was written;
  * export-disk-full, export-write-failed: finished files are complete, and repeating the export continues it
@@ -88,7 +88,7 @@ export function runExport(options: ExportOptions): Promise<ExportResult> {
   return runExportFrom(archiveOrigin(options), options);
 }
 
-/** @throws errors of `runExport` and of the origin */
+/** @throws errors of `runExport` and the origin */
 export async function runExportFrom(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -127,7 +127,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       places,
       ...{ exported, bytes },
       skipped: skipped + there,
-      /** Places from earlier exports to this target that are outside the selection. */
+      /** Places outside the selection, from earlier exports to this target. */
       kept: kept - replaced,
       ...{ quarantined, damaged, purged },
       failures: [...planned.failures, ...run.failures].slice(0, MAX_FAILURES),
@@ -227,14 +227,14 @@ class ExportRun {
 }
 
 export interface ExportSink {
-  /** Called before the first byte, with the number of the exported commit. */
+  /** Called before the first byte with the number of the exported commit. */
   begin(commit: number): void;
-  /** Resolves when more can be written. The caller must not change the bytes afterwards. */
+  /** Resolves when more can be written. The caller must not modify the bytes afterwards. */
   write(bytes: Uint8Array): Promise<void>;
 }
 
 export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'signal'> {
-  /** A zip is the same as the `export` command's. An mbox contains the messages from all folders. */
+  /** A zip has the same content as from the `export` command. An mbox contains the messages from all folders. */
   readonly format: 'zip' | 'mbox';
 }
 
@@ -251,7 +251,7 @@ export async function streamExport(
   const whole: WritingOptions = {
     signal,
     to: `mailkeep.${format}`,
-    // An mbox contains no paths, so those of a zip will do.
+    // An mbox contains no paths, so a zip's will do.
     format: 'zip',
     incremental: false,
     sidecar: false,

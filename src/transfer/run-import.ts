@@ -31,7 +31,7 @@ import {
 import { type ExportIndex, Manifests, type TargetFolder } from './import-manifests.ts';
 import { type FailureReason, type FoundMail, listingOf, MailReader } from './read-mail.ts';
 
-/** A null log means a dry run; a null catalog means that there is no archive yet. */
+/** A null log means a dry run; a null catalog means that the archive does not exist yet. */
 type Target =
   | { readonly log: LogWriter; readonly catalog: WritableCatalog }
   | { readonly log: null; readonly catalog: Catalog | null };
@@ -43,7 +43,7 @@ interface ImportOrder {
   readonly name: string;
   readonly spoolDir: string;
   readonly now: () => number;
-  /** Calls `act` once, after `ms` milliseconds. The returned function cancels it. */
+  /** Calls `act` once, after `ms` milliseconds. Returns a function that cancels the call. */
   readonly after: (ms: number, act: () => void) => () => void;
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: { readonly messages: number; readonly added: number }) => void;
@@ -57,8 +57,8 @@ const MAX_PASSED_OVER = 10_000;
 
 /**
  * Imports mail from files, bit for bit, into a separate mailbox. Skips messages that are or ever were in their folder,
- * so repeating an interrupted import continues it. Reports unreadable messages and imports the others. Uses the
- * metadata in an export's manifest if the bytes match.
+ * so repeating an interrupted import continues it. Reports unreadable messages and imports the others. Uses an export's
+ * manifest for metadata if the bytes match.
  *
  * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a given path, import-name-taken;
  * errors of the log's writer and the fold
@@ -109,9 +109,9 @@ class Import {
   readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
     files: 0,
-    /** Messages that were found: added to a folder, already known in all their folders, or deliberately forgotten. */
+    /** Messages found: added to a folder, already known in all their folders, or deliberately forgotten. */
     ...{ messages: 0, added: 0 },
-    /** Places of added messages (one for each Gmail label), and bytes of their sources. */
+    /** Places of added messages (one per Gmail label), and their source bytes. */
     ...{ places: 0, bytes: 0 },
     ...{ known: 0, forgotten: 0 },
     undated: 0,
@@ -120,7 +120,7 @@ class Import {
   };
   readonly #passedOverPaths: string[] = [];
   readonly #doubtfulLines: (AmbiguousLine & { path: string })[] = [];
-  /** Folders of unpacked zip files, with the names to display. */
+  /** Folders of unpacked zip files, with display names. */
   readonly #unpacked = new Map<string, string>();
   readonly #failures: { path: string; reason: string }[] = [];
 
@@ -155,7 +155,7 @@ class Import {
     }
     await this.#committer?.flush();
     return {
-      /** In a dry run, the other values describe what an import would do. */
+      /** In a dry run, the other values describe a real import. */
       dryRun: this.#committer === null,
       mailbox: name,
       resourceId: this.key.mailbox,
@@ -327,7 +327,7 @@ class Import {
       const met = boxes.some((box) => box.host === key.host && box.mailbox === key.mailbox);
       if (!met) this.#committer?.addFact({ fact: 'mailbox', ...this.key, address: name });
     }
-    // An earlier import that lacked the manifest did not know the special use.
+    // An earlier import without the manifest did not know the special use.
     if (seen === undefined || (specialUse !== null && seen.specialUse !== specialUse)) {
       this.#committer?.addFact({
         fact: 'folder',
@@ -363,7 +363,7 @@ export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
 }
 
 /**
- * Imports mail as a separate mailbox and indexes it for search. Mail imported before an abort is kept.
+ * Imports mail as a separate mailbox and indexes it for search. Keeps mail imported before an abort.
  *
  * @throws errors of `openWriter` and `runImport`
  */
@@ -395,10 +395,10 @@ export async function importMail(
 }
 
 /**
- * Returns what an import would do, without writing to the archive. Unpacks zip files in the system's temporary folder.
+ * Previews an import without writing to the archive. Unpacks zip files in the system's temporary folder.
  *
- * @param isCompared if false, all mail is treated as new, whatever the archive contains
- * @throws errors of `openReaderAt` if there is an archive, and of `runImport`
+ * @param isCompared if false, treats all mail as new, whatever the archive contains
+ * @throws errors of `openReaderAt` if the archive exists, and of `runImport`
  */
 export async function previewImport(
   context: EngineContext,

@@ -44,7 +44,7 @@ import {
   targetFolders,
 } from './restore-selection.ts';
 
-/** Bytes are compared for one in `SAMPLED` messages, and for the first `FIRST` messages in each folder. */
+/** Compares the bytes of one in `SAMPLED` messages, and of the first `FIRST` messages in each folder. */
 const SAMPLED = 100;
 const FIRST = 3;
 
@@ -57,18 +57,18 @@ type VerifiedFolder = Awaited<ReturnType<typeof verifyRestored>>;
 interface Due {
   readonly message: AppendedMessage;
   readonly size: number;
-  /** False for a message sent by an earlier run: its source must be read to see whether servers change it. */
+  /** False for a message sent by an earlier run: only its source shows whether servers change it. */
   readonly isSure: boolean;
 }
 
 type LookDeps = Pick<SharedRun, 'plan' | 'read' | 'limit'>;
 
 /**
- * Verifies the selected folder after sending. It compares uid, size, flags and date of every message that this plan
- * appended, and the bytes of a sample and of all messages that servers are known to change. Safe to repeat.
+ * Verifies the selected folder after sending. Compares uid, size, flags and date of every message appended under this
+ * plan, and the bytes of a sample and of all messages that servers are known to change. Safe to repeat.
  *
- * @returns `compared`: messages whose metadata was compared; `fetched`: messages whose bytes were compared; `lost`:
- * messages that the server accepted but does not list
+ * @returns `compared`: messages with compared metadata; `fetched`: messages with compared bytes; `lost`: messages that
+ * the server accepted but does not list
  */
 async function verifyRestored(
   deps: LookDeps,
@@ -128,8 +128,8 @@ function compareMetadata(
 }
 
 /**
- * Returns whether the bytes were fetched. They are not if comparing is unnecessary, the message is gone or its source
- * is unreadable.
+ * Returns false if the bytes were not fetched: comparing is unnecessary, the message is gone or its source is
+ * unreadable.
  */
 async function compareBytes(
   { plan, read }: LookDeps,
@@ -210,9 +210,7 @@ function bytesOf(batch: readonly PlannedMessage[]): number {
   return sumOf(batch, ({ size }) => size);
 }
 
-/**
- * Returns the uid above `after` of each message, or undefined if the server does not have it. No uid is returned twice.
- */
+/** Returns each message's uid above `after`, or undefined if the server does not have it. No uid is returned twice. */
 async function findArrived(
   connection: RestoreConnection,
   after: number,
@@ -262,7 +260,7 @@ function classifyRefusal({ response, text }: Refused): RefusalReason {
   return isOfSize ? 'append-limit' : 'server';
 }
 
-/** A message that breaks the connection this many times is treated as refused, so that the others can be sent. */
+/** Number of times a message can break the connection before it is treated as refused and the others are sent. */
 const MAX_BREAKS = 3;
 
 interface SharedRun extends Pick<RestoreOptions, 'now' | 'sleep' | 'signal'> {
@@ -270,10 +268,10 @@ interface SharedRun extends Pick<RestoreOptions, 'now' | 'sleep' | 'signal'> {
   readonly journal: PlanJournal;
   readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
   readonly limit: <T>(size: number, act: () => Promise<T>) => Promise<T>;
-  /** @param sent bytes on the wire; 0 if not sent */
+  /** @param sent bytes on the wire; 0 if nothing was sent */
   readonly onSettled: (sent: number) => void;
   readonly leftOut: { recent: number; deleted: number };
-  /** Size of the smallest message that exceeded the quota. Messages of this size or larger are not sent. */
+  /** Size of the smallest message that exceeded the quota. Messages of at least this size are not sent. */
   readonly quota: { floor: number };
 }
 
@@ -371,7 +369,7 @@ class FolderRun {
     for (const { form } of ready) onSettled(form.size);
   }
 
-  /** @param breaks how many times each message has broken the connection */
+  /** @param breaks number of times each message has broken the connection */
   async #sendEach(ready: readonly ReadyMessage[], breaks = 0): Promise<void> {
     const { plan, quota } = this.shared;
     for (const one of ready) {
@@ -382,7 +380,7 @@ class FolderRun {
   }
 
   /**
-   * Sends messages in one command and retries until the server responds. If it refuses them together, sends them one by
+   * Sends messages in one command and retries until the server responds. If it refuses the batch, sends them one by
    * one.
    */
   async #send(ready: readonly ReadyMessage[], breaksBefore = 0): Promise<void> {
@@ -406,7 +404,7 @@ class FolderRun {
           ...{ flags, date, size },
           content: ready[i]?.form.content ?? Buffer.alloc(0),
         }));
-        // Some servers close the connection on a message that is too large for them.
+        // Some servers close the connection if a message is too large for them.
         const asks = breaks > 0 || sent.some(({ size }) => size > MAX_UNASKED);
         const answer = connection.append(this.path, messages, asks);
         answer.catch(() => {});
@@ -426,7 +424,7 @@ class FolderRun {
         if (isRestoreError(error, 'restore-connection-lost')) {
           breaks += 1;
           const uids = await this.#afterLoss(error, ready, now());
-          // The next run finds out whether they arrived.
+          // The next run determines whether they arrived.
           if (uids === undefined) return;
           const rest = this.#settleFound(ready, sent, uids);
           if (alone !== undefined && rest.length > 0 && breaks < MAX_BREAKS) continue;
@@ -482,7 +480,7 @@ class FolderRun {
     return rest;
   }
 
-  /** Records the result while the next messages are being sent, so that the server does not wait for it. */
+  /** Records the result while the next messages are being sent, so that the server does not have to wait. */
   #settled(sent: readonly SentMessage[], uids: readonly number[] | null): void {
     const { plan, journal } = this.shared;
     this.#lastUid = Math.max(this.#lastUid, ...(uids ?? []));
@@ -522,7 +520,7 @@ class FolderRun {
     this.shared.plan.refuseFolder(this.folder, text);
   }
 
-  /** Returns the uids of the messages that arrived before the connection broke, or undefined if the run must stop. */
+  /** Returns the uids of messages that arrived before the connection broke, or undefined if the run must stop. */
   async #afterLoss(
     error: unknown,
     ready: readonly ReadyMessage[],
@@ -581,7 +579,7 @@ interface Naming {
   readonly listed: readonly ServerFolder[];
 }
 
-/** Assigns folders on the server, avoiding the refused characters in their names. */
+/** Assigns folders on the server, replacing refused characters in their names. */
 function nameFolders({ folders, layout, connection, listed }: Naming, refused: string): Targets {
   const rules: NameRules = {
     delimiter: connection.delimiter,
@@ -601,12 +599,12 @@ function nameFolders({ folders, layout, connection, listed }: Naming, refused: s
   );
 }
 
-/** Response codes that are unrelated to the characters in a name. */
+/** Response codes unrelated to the characters in a name. */
 const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT', 'READ-ONLY']);
 
 /**
- * Creates missing folders with their parents and subscribes to them. Servers do not say which characters they refuse,
- * so candidates are tried one by one. A refused character is then replaced in all names.
+ * Creates missing folders with their parents and subscribes to them. Servers do not report which characters they
+ * refuse, so candidates are tried one by one. A refused character is then replaced in all names.
  */
 async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'>) {
   const { connection, listed } = naming;
@@ -615,7 +613,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
   const made = new Set<string>();
   let { refused } = plan;
   let targets = nameFolders(naming, refused);
-  /** Creates a folder if it is missing. Returns the reason if the server refuses it, otherwise null. */
+  /** Creates a folder if it is missing. Returns the reason if the server refuses, otherwise null. */
   const make = async (path: string) => {
     const known = there.get(path);
     if (known?.selectable === true) {
@@ -660,7 +658,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
 const ORDINARY = /[\p{L}\p{M}\p{N} _()-]/u;
 
 /**
- * Returns sets of characters to replace, likeliest first: the one that the server quotes, each special one, all special
+ * Returns sets of characters to replace, likeliest first: the one quoted by the server, each special one, all special
  * ones, all non-ASCII ones.
  */
 function replacementCandidates(path: string, words: string, delimiter: string): string[] {
@@ -681,7 +679,7 @@ const MAX_NAMED = 10_000;
 /**
  * Restores messages from an archive to mailboxes on an IMAP server: plans the folders, sends the missing messages and
  * verifies them. The journal and the server's content show which messages have arrived, so the same options continue an
- * interrupted run. Memory per message is needed only for folders that already contain messages.
+ * interrupted run. Only folders that already contain messages need memory per message.
  *
  * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
  * nothing was sent
@@ -773,13 +771,13 @@ class Restore {
         throw restoreError('restore-several-mailboxes', { mailboxes: addresses });
       return { kind: 'in-place' };
     }
-    // A mailbox that has since been added to the archive must not change where other messages go.
+    // A mailbox added to the archive since then must not change where other messages go.
     if (this.#journaled !== undefined) return this.#journaled.layout;
     const levels = levelsOf(destination, now());
     return { kind: 'below', levels, byAddress: addresses.length > 1 };
   }
 
-  /** Finds the messages that are already in these folders. Returns PERMANENTFLAGS by folder number. */
+  /** Finds messages that are already in these folders. Returns PERMANENTFLAGS by folder number. */
   async #look(
     connection: RestoreConnection,
     paths: ReadonlySet<string>,
@@ -791,7 +789,7 @@ class Restore {
       const form = await readForm(options.sources, message);
       return typeof form === 'string' ? undefined : form;
     };
-    // Wait before selecting a folder, so that messages which arrive late are listed.
+    // Wait before selecting a folder, so that late messages are listed.
     const openSince = journal?.openSince() ?? null;
     if (openSince !== null) await options.sleep(msUntilSettled(openSince, options.now()));
     for (const [folder, { path }] of this.#targets) {
@@ -810,7 +808,7 @@ class Restore {
     return permanent;
   }
 
-  /** Predicts the alterations that do not depend on a message's bytes. */
+  /** Predicts alterations that do not depend on a message's bytes. */
   #expectAlterations(permanent: ReadonlyMap<number, readonly string[] | null>): void {
     const { plan } = this;
     for (const folder of plan.folders().keys())
@@ -850,13 +848,13 @@ class Restore {
       if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
       if (!options.signal.aborted) this.#ended = error;
     }
-    // The same command retries messages that were refused for a temporary reason, with the same folders.
+    // The same command retries messages refused for temporary reasons, with the same folders.
     const { quota = 0, folder = 0, server = 0 } = plan.refusals();
     const isDone = this.#ended === null && !options.signal.aborted && quota + folder + server === 0;
     if (isDone) journal.finish(journaled, options.now());
   }
 
-  /** Sends the folders, largest first. Each connection takes the next folder when it is free. */
+  /** Sends the folders, largest first. Each connection takes the next folder once it is free. */
   async #send(
     journal: RestoreJournal,
     journaled: JournaledPlan,
@@ -957,9 +955,9 @@ class Restore {
         mailbox: address,
         folder: path,
         to: target?.path ?? null,
-        /** Whether characters were replaced, or a number was added because the name was taken. */
+        /** True if characters were replaced, or if a number was added because the name was taken. */
         ...{ replaced: target?.replaced ?? false, numbered: target?.numbered ?? false },
-        /** Messages that this plan appended to a folder that was later deleted and recreated. */
+        /** Messages appended under this plan to a folder that was later deleted and recreated. */
         remade: this.#remade.get(folder) ?? 0,
         ...of,
       };
@@ -975,7 +973,7 @@ class Restore {
       ...{ folders, ...total, limits, expected: this.#expected, rate: this.#rate },
       refusals: plan.refusals(),
       failures: plan.refused(MAX_NAMED),
-      /** Messages that differ from the archive, or in a dry run those whose flags or dates will differ. */
+      /** Messages that differ from the archive or, in a dry run, whose flags or dates will differ. */
       altered: plan.alterations(),
       alterations: plan.altered(MAX_NAMED),
       leftOut: this.#leftOut,
