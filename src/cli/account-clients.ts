@@ -41,14 +41,14 @@ const NO_HINT: ReadonlySet<string> = new Set([
   'origin.cut-short',
 ]);
 
-function hintByHand({ code }: MailkeepError, hint: string | null): string | null {
+function hintForUser({ code }: MailkeepError, hint: string | null): string | null {
   if (code === 'origin.unreachable')
     return 'Check the network, and the address in the configuration.';
   return NO_HINT.has(code) ? null : hint;
 }
 
 /** Returns the service's own error text, both as JSON and as terminal lines. Masks any tokens that it echoes. */
-function answeredWords(
+function formatRefusal(
   { status, facts }: OriginRefusal,
   answer: OriginAnswer,
   secrets: ReadonlySet<string>,
@@ -85,7 +85,7 @@ export interface Clients extends AccountClients {
 export const SHORT_RETRIES = { budgetMs: 5_000 };
 
 /** Returns the limiter's learned rates, or undefined if the state is damaged. */
-function learned(state: StateFile | undefined, key: string): unknown {
+function readLearnedRates(state: StateFile | undefined, key: string): unknown {
   try {
     return state?.get('limiter', key);
   } catch (error) {
@@ -110,7 +110,7 @@ export async function withClients(
   const state = readState(settings.dataDir);
   const limiter = new Limiter({
     policy: settings.rateLimit,
-    store: { load: (key) => learned(state, key), save: () => {} },
+    store: { load: (key) => readLearnedRates(state, key), save: () => {} },
     onWait: ({ host, until, reason }) =>
       notices.say(`${host}: ${waitingText({ account: account.name, until, reason }, now())}`),
   });
@@ -123,23 +123,23 @@ export async function withClients(
   const clients = openClients(account, { limiter, token, retries });
   const { mailbox, platform } = clients;
   const options = { signal };
-  let reached: Promise<AccountRecord> | undefined;
+  let record: Promise<AccountRecord> | undefined;
   const reach = () => {
-    reached ??= mailbox.getCurrentAccount(options);
-    return reached;
+    record ??= mailbox.getCurrentAccount(options);
+    return record;
   };
   try {
     return await act({ ...clients, account, reach, options });
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     const refusal = refusalIn(error);
-    const said = describeError(error);
+    const report = describeError(error);
     printError(notices.stream, globals.json, {
-      ...said,
-      hint: hintByHand(error, said.hint),
+      ...report,
+      hint: hintForUser(error, report.hint),
       ...(refusal === null || refusal.answer === null
         ? {}
-        : { answer: answeredWords(refusal, refusal.answer, secrets) }),
+        : { answer: formatRefusal(refusal, refusal.answer, secrets) }),
     });
     return exitCodeFor(error);
   } finally {
@@ -193,12 +193,12 @@ export async function findNamedMailbox(clients: Clients, name: string): Promise<
   const { mailboxes } = await clients.reach();
   const found = matchMailbox(mailboxes, name);
   if (found !== undefined) return { resourceId: found.resourceId, address: found.address };
-  const known = mailboxes.map((mailbox) => mailbox.address);
+  const addresses = mailboxes.map((mailbox) => mailbox.address);
   throw operationError('operation-mailbox-unknown', {
     address: name,
     account: clients.account.name,
-    known,
-    suggestion: nearestAddress(name, known),
+    known: addresses,
+    suggestion: nearestAddress(name, addresses),
   });
 }
 

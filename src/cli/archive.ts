@@ -80,14 +80,14 @@ export function readSelection(
   reader: Reader,
   { query: typed, asOf: at }: Values<'query' | 'asOf', string | undefined>,
 ) {
-  const asked = typed === undefined ? null : readQuery(context, reader, typed);
-  const when = at === undefined ? undefined : parseTime('--as-of', at, context.now());
-  const asOf = when ?? asked?.query.asOf ?? null;
-  if (asked === null) return { query: null, asOf, unknown: [] };
-  const search = { node: asked.query.node, accounts: asked.accounts };
+  const typedQuery = typed === undefined ? null : readQuery(context, reader, typed);
+  const time = at === undefined ? undefined : parseTime('--as-of', at, context.now());
+  const asOf = time ?? typedQuery?.query.asOf ?? null;
+  if (typedQuery === null) return { query: null, asOf, unknown: [] };
+  const search = { node: typedQuery.query.node, accounts: typedQuery.accounts };
   const request = { ...search, ...withoutAbsent({ asOf: asOf ?? undefined }), limit: 1 };
   const { unknown } = reader.catalog.explainSearch({ ...request, sort: 'newest' });
-  return { query: { text: asked.text, ...search }, asOf, unknown };
+  return { query: { text: typedQuery.text, ...search }, asOf, unknown };
 }
 
 /** Runs `act` with the archive's state, or with undefined if the archive has none. */
@@ -181,9 +181,9 @@ export function findMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string)
     case 'unique':
       return found.id;
     case 'ambiguous': {
-      const shown = found.candidates.map((id) => candidate(catalog, id, found.candidates));
-      const more = catalog.messages.countByPrefix(typed) - shown.length;
-      const candidates = more > 0 ? [...shown, `and ${count(more)} more`] : shown;
+      const lines = found.candidates.map((id) => candidate(catalog, id, found.candidates));
+      const more = catalog.messages.countByPrefix(typed) - lines.length;
+      const candidates = more > 0 ? [...lines, `and ${count(more)} more`] : lines;
       throw usageError('usage-ambiguous-id', { id: typed, candidates });
     }
     case 'none': {
@@ -231,19 +231,19 @@ export function warnBeforeFirstCommit(
 
 /**
  * Returns the keys of the mailboxes that a sign-in link or token is limited to, or null if it is unlimited.
- * @param named addresses or resource ids
+ * @param names addresses or resource ids
  * @throws usage-unknown-name
  */
 export function mailboxKeys(
   context: CommandContext,
-  named: readonly string[],
+  names: readonly string[],
 ): Promise<readonly string[] | null> {
-  if (named.length === 0) return Promise.resolve(null);
+  if (names.length === 0) return Promise.resolve(null);
   return withReader(context, (reader) =>
-    named.flatMap((mailbox) => {
+    names.flatMap((mailbox) => {
       refuseUnknownFolder(reader, { mailbox });
-      const known = reader.catalog.folders.mailboxes();
-      return known.filter((box) => hasMailboxName(box, mailbox)).map(mailboxKey);
+      const mailboxes = reader.catalog.folders.mailboxes();
+      return mailboxes.filter((box) => hasMailboxName(box, mailbox)).map(mailboxKey);
     }),
   );
 }

@@ -135,11 +135,11 @@ export async function openingKey(context: CommandContext, line: KeyOptions): Pro
   }
   const passphrase = passphraseOf(context, passphraseFile);
   if (passphrase !== undefined) return { type: 'passphrase', passphrase };
-  const asker = context.globals.json ? undefined : terminalPrompter(context);
-  if (asker === undefined) throw copiesError('offsite-no-way', { variable: PASSPHRASE });
+  const prompter = context.globals.json ? undefined : terminalPrompter(context);
+  if (prompter === undefined) throw copiesError('offsite-no-way', { variable: PASSPHRASE });
   const lines: string[] = [];
   for (let number = 1; number <= RECOVERY_LINES; number += 1) {
-    lines.push(await asker.line(`Line ${number} of the recovery key`));
+    lines.push(await prompter.line(`Line ${number} of the recovery key`));
   }
   return { type: 'recovery', recovery: parseRecoveryKey(lines.join('\n')) };
 }
@@ -152,22 +152,22 @@ export function openingKeyAlongside(
   context: CommandContext,
   line: OpenWithOptions,
 ): Promise<UnlockMethod> {
-  const opening = {
+  const options = {
     recoveryKeyFile: line.openWithRecoveryKey,
     passphraseFile: line.openWithPassphrase,
     identityFile: line.openWithIdentity,
   };
   const names = '--open-with-recovery-key, --open-with-passphrase and --open-with-identity';
-  refuseSeveral(opening, names);
-  return openingKey(context, opening);
+  refuseSeveral(options, names);
+  return openingKey(context, options);
 }
 
 function refuseSeveral(
   { recoveryKeyFile, passphraseFile, identityFile }: KeyOptions,
   names: string,
 ) {
-  const given = [recoveryKeyFile, passphraseFile, identityFile].filter((one) => one !== undefined);
-  if (given.length <= 1) return;
+  const files = [recoveryKeyFile, passphraseFile, identityFile].filter((one) => one !== undefined);
+  if (files.length <= 1) return;
   throw invalidUsage('copy', `name one of ${names}.`);
 }
 
@@ -193,8 +193,8 @@ function keyLines(text: string): string {
     .join('\n');
 }
 
-function readKeyFile({ environment }: CommandContext, named: string): string {
-  const file = path.resolve(environment.cwd, named);
+function readKeyFile({ environment }: CommandContext, name: string): string {
+  const file = path.resolve(environment.cwd, name);
   try {
     return readRegularFile(file, MAX_BYTES).toString('utf8');
   } catch (error) {
@@ -207,9 +207,9 @@ function readKeyFile({ environment }: CommandContext, named: string): string {
  * meanings there.
  */
 export function copySubcommand(command: Command, name: string, summary: string): Command {
-  const added = subCommand(command, name, summary);
+  const sub = subCommand(command, name, summary);
   let program = command;
   while (program.parent !== null) program = program.parent;
   const visibleGlobalOptions = () => program.options.filter(({ hidden }) => !hidden);
-  return added.configureHelp({ ...added.configureHelp(), visibleGlobalOptions });
+  return sub.configureHelp({ ...sub.configureHelp(), visibleGlobalOptions });
 }

@@ -19,13 +19,13 @@ export function findingText(finding: Finding): string {
   switch (finding.what) {
     case 'log': {
       const { file, offset, end, reason, messages } = finding;
-      const named = messages.slice(0, MAX_NAMED).map(messageText).join('; ');
+      const names = messages.slice(0, MAX_NAMED).map(messageText).join('; ');
       const rest = messages.length - MAX_NAMED;
-      const concerned =
+      const suffix =
         messages.length === 0
           ? ''
-          : `, affects ${named}${rest > 0 ? ` and ${counted(rest, 'more message')}` : ''}`;
-      return `${file}, bytes ${offset} to ${end} (${reason})${concerned}`;
+          : `, affects ${names}${rest > 0 ? ` and ${counted(rest, 'more message')}` : ''}`;
+      return `${file}, bytes ${offset} to ${end} (${reason})${suffix}`;
     }
     case 'message': {
       const { message, reason, blob } = finding;
@@ -40,7 +40,7 @@ export function findingText(finding: Finding): string {
     }
     case 'catalog': {
       const { table, difference, columns, key, message } = finding;
-      const what = columns.length > 0 ? ` (${columns.join(', ')})` : '';
+      const detail = columns.length > 0 ? ` (${columns.join(', ')})` : '';
       const name = Object.entries(key)
         .map(
           ([column, value]) =>
@@ -48,7 +48,7 @@ export function findingText(finding: Finding): string {
         )
         .join(', ');
       const about = message === null ? '' : `, about ${messageText(message)}`;
-      const row = `the index ${DIFFERENCES[difference]} ${table}${what}`;
+      const row = `the index ${DIFFERENCES[difference]} ${table}${detail}`;
       return terminalLine(`${row}${name === '' ? '' : `: ${name}`}${about}`);
     }
     case 'catalog-file':
@@ -57,10 +57,10 @@ export function findingText(finding: Finding): string {
       return terminalLine(`the state: ${finding.detail}`);
     case 'commit': {
       const { by, reason, number, lastNumber } = finding;
-      const who = by === 'catalog' ? 'the index has seen' : 'the checkpoint covers';
+      const witness = by === 'catalog' ? 'the index has seen' : 'the checkpoint covers';
       const difference = {
-        'ends-early': `the log ends at commit ${lastNumber}, but ${who} commit ${number}`,
-        diverged: `commit ${number} of the log differs from the one that ${who}`,
+        'ends-early': `the log ends at commit ${lastNumber}, but ${witness} commit ${number}`,
+        diverged: `commit ${number} of the log differs from the one that ${witness}`,
         'other-archive': `the checkpoint belongs to another archive`,
       };
       return difference[reason];
@@ -73,8 +73,8 @@ export function findingText(finding: Finding): string {
 function messageText({ id, subject, places }: AffectedMessage): string {
   const [place] = places;
   const name = id === null ? 'a message' : `message ${id.slice(0, 12)}`;
-  const titled = subject === null ? name : `${name} "${subject}"`;
+  const label = subject === null ? name : `${name} "${subject}"`;
   return terminalLine(
-    place === undefined ? titled : `${titled} in ${place.mailbox} ${place.folder} uid ${place.uid}`,
+    place === undefined ? label : `${label} in ${place.mailbox} ${place.folder} uid ${place.uid}`,
   );
 }

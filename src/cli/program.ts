@@ -59,8 +59,8 @@ export async function parseCommandLine(
 ): Promise<Request> {
   const first = commandName(args);
   const isHelp = first === 'help';
-  const named = isHelp ? commandName(args.slice(args.indexOf('help') + 1)) : first;
-  if (isHelp && named === 'help') return parseCommandLine(['--help'], commands, columns);
+  const target = isHelp ? commandName(args.slice(args.indexOf('help') + 1)) : first;
+  if (isHelp && target === 'help') return parseCommandLine(['--help'], commands, columns);
   // For `mailkeep --help search`, the parser would print the program's help.
   const before = first === undefined || isHelp ? [] : args.slice(0, args.indexOf(first));
   if (first !== undefined && before.some((arg) => arg === '--help' || arg === '-h'))
@@ -93,14 +93,14 @@ export async function parseCommandLine(
       getOutHelpWidth: () => columns,
     });
   program.hook('preAction', (_, acting) => refuseAddresses(acting));
-  let marked = [...args];
+  let argv = [...args];
   for (const { name, summary, hidden = false, load } of commands) {
     const command = program
       .command(name, { hidden })
       .summary(summary)
       .description(summary)
       .action(() => {});
-    if (name === named) {
+    if (name === target) {
       const file = await load();
       file.register(command, (started) => {
         body = started;
@@ -126,25 +126,25 @@ export async function parseCommandLine(
         });
       }
       if (file.takesMinusWords === true)
-        marked = markMinusWords(args, [...program.options, ...command.options]);
+        argv = markMinusWords(args, [...program.options, ...command.options]);
     }
   }
-  const chosen = program.commands.find((command) => command.name() === named);
-  if (isHelp && named !== undefined && chosen === undefined)
-    throw invalidUsage('', await unknownCommand(named, program, program));
+  const targetCommand = program.commands.find((command) => command.name() === target);
+  if (isHelp && target !== undefined && targetCommand === undefined)
+    throw invalidUsage('', await unknownCommand(target, program, program));
   checkValues(program, (problem) => {
-    throw invalidUsage(chosen?.name() ?? '', problem);
+    throw invalidUsage(targetCommand?.name() ?? '', problem);
   });
   try {
-    await program.parseAsync(marked, { from: 'user' });
+    await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return { kind: 'print', text: printed.trimEnd() };
-    if (error.code === 'commander.help') throw missingCommand(chosen ?? program);
-    const problem = await problemText(error, chosen ?? program, program);
-    throw invalidUsage(chosen?.name() ?? '', problem);
+    if (error.code === 'commander.help') throw missingCommand(targetCommand ?? program);
+    const problem = await problemText(error, targetCommand ?? program, program);
+    throw invalidUsage(targetCommand?.name() ?? '', problem);
   }
-  if (body === undefined) throw missingCommand(chosen ?? program);
+  if (body === undefined) throw missingCommand(targetCommand ?? program);
   const {
     config,
     data,
@@ -202,48 +202,48 @@ async function problemText(
   command: Command,
   program: Command,
 ): Promise<string> {
-  const what = message.replace(/^error: /, '').replace(/\.?$/, '.');
-  const [, quoted = ''] = /'([^']*)'/.exec(what) ?? [];
+  const text = message.replace(/^error: /, '').replace(/\.?$/, '.');
+  const [, quoted = ''] = /'([^']*)'/.exec(text) ?? [];
   switch (code) {
     case 'commander.excessArguments': {
-      const stray = /: ([^,]+)\.$/.exec(what)?.[1];
-      if (stray === undefined) return what;
+      const stray = /: ([^,]+)\.$/.exec(text)?.[1];
+      if (stray === undefined) return text;
       const isCommand = command.commands.length > 0;
       if (stray.includes('@') && command.options.some(({ long }) => long === '--mailbox'))
-        return `${isCommand ? `unknown command '${stray}'.` : what} Did you mean --mailbox ${stray}?`;
-      return isCommand ? unknownCommand(stray, command, program) : what;
+        return `${isCommand ? `unknown command '${stray}'.` : text} Did you mean --mailbox ${stray}?`;
+      return isCommand ? unknownCommand(stray, command, program) : text;
     }
     case 'commander.unknownCommand':
       return unknownCommand(quoted, command, program);
     case 'commander.unknownOption': {
       const { unknownWordHint } = await import('./help-text.ts');
       const hint = unknownWordHint(quoted, command, program);
-      if (hint !== null) return `${what} ${hint}`;
+      if (hint !== null) return `${text} ${hint}`;
       const known = [command, ...command.commands, program].flatMap(({ options }) => options);
       const names = known.flatMap(({ long }) => long ?? []);
-      return withNearest(what, quoted, names);
+      return withNearest(text, quoted, names);
     }
     case 'commander.invalidArgument': {
-      const found = / '([^']*)' is invalid/.exec(what)?.[1] ?? '';
-      return withNearest(what, found, / Allowed choices are (.*)\.$/.exec(what)?.[1]?.split(', '));
+      const found = / '([^']*)' is invalid/.exec(text)?.[1] ?? '';
+      return withNearest(text, found, / Allowed choices are (.*)\.$/.exec(text)?.[1]?.split(', '));
     }
     default:
-      return what;
+      return text;
   }
 }
 
 async function unknownCommand(typed: string, command: Command, program: Command): Promise<string> {
   const { unknownWordHint } = await import('./help-text.ts');
   const hint = unknownWordHint(typed, command, program);
-  const what = `unknown command '${typed}'.`;
+  const text = `unknown command '${typed}'.`;
   const visible = command.createHelp().visibleCommands(command);
   const names = visible.map((sub) => sub.name());
-  return hint === null ? withNearest(what, typed, names) : `${what} ${hint}`;
+  return hint === null ? withNearest(text, typed, names) : `${text} ${hint}`;
 }
 
-function withNearest(what: string, typed: string, candidates: readonly string[] = []): string {
-  const meant = nearest(typed, candidates);
-  return meant === null ? what : `${what} Did you mean ${meant}?`;
+function withNearest(text: string, typed: string, candidates: readonly string[] = []): string {
+  const suggestion = nearest(typed, candidates);
+  return suggestion === null ? text : `${text} Did you mean ${suggestion}?`;
 }
 
 /** Returns whether a line, valid or not, has a switch such as `--json`. */

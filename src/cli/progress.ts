@@ -43,15 +43,15 @@ export function updateTally(tally: ProgressTally, event: SyncProgress, now: numb
   switch (event.event) {
     case 'mailbox-started': {
       const { account, address, messages: ahead } = event;
-      const fresh = { account, address, ahead, messages: 0, bytes: 0, finished: false };
-      return withMailbox(tally, fresh);
+      const mailbox = { account, address, ahead, messages: 0, bytes: 0, finished: false };
+      return withMailbox(tally, mailbox);
     }
     case 'stored': {
       const before = tally.mailboxes.get(mailboxKey(event));
       const { account, address, messages, bytes } = event;
       const ahead = Math.max(before?.ahead ?? 0, messages);
-      const stored = { account, address, ahead, messages, bytes, finished: false };
-      return addSample(withMailbox({ ...tally, waiting: null }, stored), now);
+      const mailbox = { account, address, ahead, messages, bytes, finished: false };
+      return addSample(withMailbox({ ...tally, waiting: null }, mailbox), now);
     }
     case 'mailbox-finished': {
       const before = tally.mailboxes.get(mailboxKey(event));
@@ -117,17 +117,17 @@ export function timeLeft(tally: ProgressTally, now: number): number | null {
   const speed = messagesPerSecond(tally, now);
   if (speed === null) return null;
   const { ahead, messages } = sumOf(tally);
-  const paced = [...tally.perMinute].map(([account, perMinute]) =>
+  const limits = [...tally.perMinute].map(([account, perMinute]) =>
     perMinute > 0 ? (aheadOf(tally, account) / perMinute) * 60_000 : 0,
   );
-  return Math.max((Math.max(0, ahead - messages) / speed) * 1000, ...paced);
+  return Math.max((Math.max(0, ahead - messages) / speed) * 1000, ...limits);
 }
 
 /** Returns the number of an account's messages that are not yet stored. */
 function aheadOf(tally: ProgressTally, account: string): number {
   const own = [...tally.mailboxes.values()].filter((mailbox) => mailbox.account === account);
-  const promised = Math.max(total(own.map(({ ahead }) => ahead)), tally.forecast.get(account) ?? 0);
-  return Math.max(0, promised - total(own.map(({ messages }) => messages)));
+  const expected = Math.max(total(own.map(({ ahead }) => ahead)), tally.forecast.get(account) ?? 0);
+  return Math.max(0, expected - total(own.map(({ messages }) => messages)));
 }
 
 function withMailbox(tally: ProgressTally, mailbox: MailboxTally): ProgressTally {
@@ -189,8 +189,8 @@ function requestsText(tally: ProgressTally, now: number): string {
   const { requests } = sumOf(tally);
   const rate = elapsed < 1_000 ? requests : (requests / elapsed) * 60_000;
   const budget = Math.max(0, ...tally.perMinute.values());
-  const shown = budget === 0 ? '' : ` (budget ${count(Math.floor(budget))})`;
-  return `${counted(requests, 'request')}, ${count(rate)} a minute${shown}`;
+  const suffix = budget === 0 ? '' : ` (budget ${count(Math.floor(budget))})`;
+  return `${counted(requests, 'request')}, ${count(rate)} a minute${suffix}`;
 }
 
 export function waitingText({ until, reason }: Waiting, now: number): string {
@@ -335,10 +335,10 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
         if (bar !== undefined) screen.remove(bar);
         bars.delete(key);
       } else if (mailbox.ahead > 0 && (bar !== undefined || bars.size < MAX_BARS)) {
-        const shown = bar ?? screen.create(mailbox.ahead, 0, { texts: () => [] });
-        bars.set(key, shown);
-        shown.setTotal(mailbox.ahead);
-        shown.update(mailbox.messages, {
+        const row = bar ?? screen.create(mailbox.ahead, 0, { texts: () => [] });
+        bars.set(key, row);
+        row.setTotal(mailbox.ahead);
+        row.update(mailbox.messages, {
           texts: (columns: number) => mailboxTexts(mailbox, columns),
         });
       }
@@ -368,9 +368,9 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
 /** Returns the most detailed text that fits. Cuts the shortest one if none does. */
 function longestFitting(texts: unknown, columns: number): string {
   const made: unknown = typeof texts === 'function' ? texts(columns) : [];
-  const given = Array.isArray(made) ? made.map(String) : [];
-  const fits = given.find((text) => displayWidth(text) <= columns);
-  return fits ?? fitColumns(given.at(-1) ?? '', columns);
+  const candidates = Array.isArray(made) ? made.map(String) : [];
+  const fits = candidates.find((text) => displayWidth(text) <= columns);
+  return fits ?? fitColumns(candidates.at(-1) ?? '', columns);
 }
 
 export interface SyncRunProgress extends EventLog {

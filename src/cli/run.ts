@@ -90,8 +90,8 @@ function helpColumns(
   { COLUMNS }: ProcessStreams['env'],
 ): number {
   // A terminal with no size set reports 0.
-  const wanted = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
-  return wanted >= 20 ? Math.min(wanted, MAX_HELP_COLUMNS) : 80;
+  const width = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
+  return width >= 20 ? Math.min(width, MAX_HELP_COLUMNS) : 80;
 }
 
 /**
@@ -100,8 +100,8 @@ function helpColumns(
  */
 function withEnvironment(globals: Globals, env: ProcessStreams['env']): Globals {
   const { MAILKEEP_DATA: data, MAILKEEP_CONFIG: config } = env;
-  const used = { data: globals.data ?? data, config: globals.config ?? config };
-  for (const [option, value] of Object.entries(used)) {
+  const values = { data: globals.data ?? data, config: globals.config ?? config };
+  for (const [option, value] of Object.entries(values)) {
     const found = value === undefined ? undefined : pathProblem(value);
     if (value?.trim() !== '' && found === undefined) continue;
     const variable = `MAILKEEP_${option.toUpperCase()}`;
@@ -111,7 +111,7 @@ function withEnvironment(globals: Globals, env: ProcessStreams['env']): Globals 
         : `${variable} takes a path: ${found}.`;
     throw invalidUsage('', problem);
   }
-  return { ...globals, data: used.data };
+  return { ...globals, data: values.data };
 }
 
 /**

@@ -42,7 +42,7 @@ export function listProblems({ failures, mailboxes }: SyncResult): SyncProblem[]
   const troubles = failures.map(describeFailure);
   const held = sumOf(mailboxes, 'held');
   if (held.sum > 0) {
-    const facts = { held: held.sum, mailboxes: held.addresses, until: latest(mailboxes) };
+    const facts = { held: held.sum, mailboxes: held.addresses, until: lastEnd(mailboxes) };
     troubles.push(troubleOf(syncError('sync.held', facts)));
   }
   const quarantined = sumOf(mailboxes, 'quarantined');
@@ -77,18 +77,18 @@ function describeFailure(failure: SyncFailure): SyncProblem {
 }
 
 function sumOf(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined') {
-  const having = mailboxes.filter((mailbox) => mailbox[field] > 0);
+  const affected = mailboxes.filter((mailbox) => mailbox[field] > 0);
   return {
-    sum: having.reduce((total, mailbox) => total + mailbox[field], 0),
-    addresses: having.map(({ address }) => shownName(address)),
+    sum: affected.reduce((total, mailbox) => total + mailbox[field], 0),
+    addresses: affected.map(({ address }) => shownName(address)),
   };
 }
 
 /** Returns when the last pending deletion ends. ISO times sort as text. */
-function latest(mailboxes: readonly MailboxResult[]): string | null {
-  const held = mailboxes.filter((mailbox) => mailbox.held > 0);
+function lastEnd(mailboxes: readonly MailboxResult[]): string | null {
+  const pending = mailboxes.filter((mailbox) => mailbox.held > 0);
   return (
-    held
+    pending
       .flatMap(({ heldUntil }) => heldUntil ?? [])
       .sort()
       .at(-1) ?? null
@@ -111,8 +111,8 @@ export function printError(
 ): void {
   const { code, message, hint, answer } = report;
   if (json) {
-    const shown = answer === undefined ? {} : { answer: answer.json };
-    stderr.write(`${jsonLine({ error: { code, message, hint, ...shown } })}\n`);
+    const details = answer === undefined ? {} : { answer: answer.json };
+    stderr.write(`${jsonLine({ error: { code, message, hint, ...details } })}\n`);
     return;
   }
   const lines = [
@@ -150,7 +150,7 @@ export function streamNotices(
       stream.write(`${terminal ? fitNarrow(text, stream.columns) : text}\n`);
   };
   const warn = (text: string): void => line(`${colours.yellow('warning:')} ${text}`);
-  const waiting: Warning[] = [];
+  const alerts: Warning[] = [];
   return {
     /** True if progress can be redrawn: on a terminal, without `--quiet` or `--json`. */
     live: terminal && !options.quiet && !options.json,
@@ -166,12 +166,12 @@ export function streamNotices(
     warn,
     /** Prints a warning, or with `--json` keeps it for `settle` to write. Silent with `--quiet`. */
     alert(warning: Warning): void {
-      if (options.json && !options.quiet) waiting.push(warning);
+      if (options.json && !options.quiet) alerts.push(warning);
       else warn(`${warning.message} ${warning.hint}`);
     },
     /** Writes the alerts kept for `--json`, one per line. Call it after a command has succeeded. */
     settle(): void {
-      for (const { code, message, hint } of waiting.splice(0)) {
+      for (const { code, message, hint } of alerts.splice(0)) {
         stream.write(`${jsonLine({ warning: { code, message, hint } })}\n`);
       }
     },

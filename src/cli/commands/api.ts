@@ -91,14 +91,14 @@ function typeText(schema: Schema): string {
 
 /** Omits the largest safe integer, which stands for no limit. */
 function bounds(from: number | undefined, to: number | undefined): string {
-  const most = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
-  return from === undefined && most === '' ? '' : ` ${from ?? ''}..${most}`;
+  const max = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
+  return from === undefined && max === '' ? '' : ` ${from ?? ''}..${max}`;
 }
 
 const MAX_SUGGESTIONS = 4;
 
 /** @throws operation-unknown, with similar names */
-function namedOperation(name: string): Operation {
+function requireOperation(name: string): Operation {
   const found = findOperation(name);
   if (found === null) {
     throw operationError('operation-unknown', { operation: name, nearest: suggestions(name) });
@@ -114,8 +114,8 @@ function suggestions(name: string): string[] {
     names = names.filter((each) => each !== next);
   }
   const word = name.toLowerCase();
-  const holding = word.length < 3 ? [] : names.filter((each) => each.toLowerCase().includes(word));
-  return [...near, ...holding].slice(0, MAX_SUGGESTIONS);
+  const matches = word.length < 3 ? [] : names.filter((each) => each.toLowerCase().includes(word));
+  return [...near, ...matches].slice(0, MAX_SUGGESTIONS);
 }
 
 /** Parameters that identify a mailbox by resource id. The command line also accepts an address. */
@@ -136,12 +136,12 @@ interface GivenParams {
  */
 function readParams(
   operation: Operation,
-  given: readonly string[],
+  pairs: readonly string[],
   filled: ParamValues,
 ): GivenParams {
   const values: Record<string, string | number> = {};
   let address: GivenParams['address'] = null;
-  for (const pair of given) {
+  for (const pair of pairs) {
     const at = pair.indexOf('=');
     if (at < 1)
       throw usageError('usage-option', { option: '--param', found: pair, expected: 'name=value' });
@@ -181,12 +181,12 @@ function paramOf(operation: Operation, name: string): Param {
   });
 }
 
-function parseParam(operation: Operation, param: Param, given: string | number): string | number {
-  const read = readParam(param, given);
-  if (read.ok) return read.value;
+function parseParam(operation: Operation, param: Param, value: string | number): string | number {
+  const result = readParam(param, value);
+  if (result.ok) return result.value;
   throw operationError('operation-param-invalid', {
     ...{ operation: operation.name, param: param.name },
-    ...{ found: String(given), expected: describeParam(param) },
+    ...{ found: String(value), expected: describeParam(param) },
   });
 }
 
@@ -200,45 +200,45 @@ const MAX_BODY_BYTES = 64 * 1024 * 1024;
  */
 async function readBody(
   operation: Operation,
-  given: string | undefined,
+  input: string | undefined,
   context: CommandContext,
 ): Promise<unknown> {
   if (operation.body === null) {
-    if (given === undefined) return undefined;
+    if (input === undefined) return undefined;
     throw operationError('operation-no-body', { operation: operation.name });
   }
-  if (given === undefined && operation.body.safeParse({}).success) return {};
-  const body = given === undefined ? {} : await typedBody(given, context);
+  if (input === undefined && operation.body.safeParse({}).success) return {};
+  const body = input === undefined ? {} : await parseBody(input, context);
   checkFields(operation, Object.keys(body));
   encodeBody(operation.body, body, operation.name);
   return body;
 }
 
 /** Reports misspelt and missing fields by name, which is clearer than a schema error. */
-function checkFields(operation: Operation, given: readonly string[]): void {
+function checkFields(operation: Operation, names: readonly string[]): void {
   const fields = bodyFields(operation);
   const known = fields.map(({ name }) => name);
-  const field = given.find((name) => !known.includes(name));
+  const field = names.find((name) => !known.includes(name));
   if (field !== undefined) {
     const about = { operation: operation.name, field, nearest: nearest(field, known), known };
     throw operationError('operation-field-unknown', about);
   }
-  const missing = fields.filter(({ name, required }) => required && !given.includes(name));
+  const missing = fields.filter(({ name, required }) => required && !names.includes(name));
   if (missing.length > 0) {
     const about = { operation: operation.name, fields: missing.map(({ name }) => name) };
     throw operationError('operation-body-missing', about);
   }
 }
 
-async function typedBody(given: string, { stdin, environment }: CommandContext): Promise<object> {
-  if (given.trimStart().startsWith('{')) return objectIn(given, 'the command line');
-  const source = given === '-' ? 'standard input' : given;
+async function parseBody(input: string, { stdin, environment }: CommandContext): Promise<object> {
+  if (input.trimStart().startsWith('{')) return objectIn(input, 'the command line');
+  const source = input === '-' ? 'standard input' : input;
   const fail = (reason: string) => operationError('operation-body-unreadable', { source, reason });
   try {
     const bytes =
-      given === '-'
+      input === '-'
         ? await readStdinBytes(stdin(), MAX_BODY_BYTES)
-        : await readFile(path.resolve(environment.cwd, given));
+        : await readFile(path.resolve(environment.cwd, input));
     if (bytes.length > MAX_BODY_BYTES) throw fail(`more than ${MAX_BODY_BYTES} bytes`);
     return objectIn(new TextDecoder('utf-8', { fatal: true }).decode(bytes), source);
   } catch (error) {
@@ -276,7 +276,7 @@ async function listOperations({ output }: CommandContext): Promise<void> {
 }
 
 async function describeOperation({ output }: CommandContext, name: string): Promise<void> {
-  const operation = namedOperation(name);
+  const operation = requireOperation(name);
   await output.object({ ...asJson(operation), bodySchema: bodySchema(operation) }, () =>
     descriptionText(operation, output.colours),
   );
@@ -545,7 +545,7 @@ async function callOperation(
   name: string,
   command: ApiLine,
 ): Promise<ExitCode> {
-  const operation = namedOperation(name);
+  const operation = requireOperation(name);
   const settings = loadSettings(context);
   const account = chooseAccount(settings, command.account);
   const params = readParams(
@@ -581,7 +581,7 @@ async function callOperation(
       operation.surface === 'mailbox'
         ? mailbox
         : platformOf(operation, { name: account.name, platform });
-    const answer = await keepingSecret(
+    const answer = await storeRenewedSecret(
       settings.dataDir,
       operation,
       values.webhookId,
@@ -611,22 +611,22 @@ const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regene
  * @param onKept called with the file
  * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and errors of `call`
  */
-async function keepingSecret(
+async function storeRenewedSecret(
   dataDir: string,
   operation: Operation,
   webhookId: unknown,
   call: () => Promise<RawAnswer>,
   onKept: (file: string) => void,
 ): Promise<RawAnswer> {
-  const known = RENEWING.includes(operation.name)
+  const webhook = RENEWING.includes(operation.name)
     ? (await storedWebhooks(dataDir)).find(({ id }) => id === webhookId)
     : undefined;
-  if (known === undefined) return call();
+  if (webhook === undefined) return call();
   const slot = await reserveSecret(dataDir);
   try {
     const answer = await call();
     const secret = secretIn(answer);
-    if (secret !== null) onKept(await slot.keep({ ...known, secret: new Secret(secret) }));
+    if (secret !== null) onKept(await slot.keep({ ...webhook, secret: new Secret(secret) }));
     return answer;
   } finally {
     await slot.drop();

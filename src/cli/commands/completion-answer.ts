@@ -33,7 +33,7 @@ const STATES = 'unread read starred answered forwarded draft deleted';
 
 /** @param open opens the archive; nothing is offered if it throws */
 function archiveValues(open: () => Reader) {
-  const asked = <T>(ask: (reader: Reader) => T[]): T[] => {
+  const lookUp = <T>(ask: (reader: Reader) => T[]): T[] => {
     try {
       const reader = open();
       try {
@@ -47,13 +47,13 @@ function archiveValues(open: () => Reader) {
     }
   };
   const mailboxes = () =>
-    asked(({ catalog }) => catalog.folders.mailboxes().map(({ address }) => ({ value: address })));
+    lookUp(({ catalog }) => catalog.folders.mailboxes().map(({ address }) => ({ value: address })));
   const folders = () =>
-    asked(({ catalog }) => {
+    lookUp(({ catalog }) => {
       const paths = catalog.folders.all({ gone: false }).map(({ folder }) => folder);
       return [...new Set(paths)].map((value) => ({ value }));
     });
-  const under = (operator: string, values: readonly Completion[]) =>
+  const withOperator = (operator: string, values: readonly Completion[]) =>
     values.map(({ value }) => ({ value: `${operator}:${value}` }));
   return {
     mailboxes,
@@ -62,8 +62,8 @@ function archiveValues(open: () => Reader) {
       ...OPERATOR_NAMES.map((name) => ({ value: `${name}:` })),
       ...STATES.split(' ').map((state) => ({ value: `is:${state}` })),
       ...['attachment', 'inline'].map((what) => ({ value: `has:${what}` })),
-      ...under('in', folders()),
-      ...under('mailbox', mailboxes()),
+      ...withOperator('in', folders()),
+      ...withOperator('mailbox', mailboxes()),
     ],
   };
 }
@@ -83,15 +83,15 @@ export const register: Register = (command, run) => {
           data: typedValue(words, '--data') ?? context.globals.data,
         };
         const archive = archiveValues(() => openReader({ ...context, globals, report: () => {} }));
-        const named = commandName(words.slice(0, -1));
+        const typedName = commandName(words.slice(0, -1));
         const commands = await Promise.all(
           COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {
-            const known = { name, description: summary, options: [], values: () => [] };
-            if (name !== named) return known;
+            const entry = { name, description: summary, options: [], values: () => [] };
+            if (name !== typedName) return entry;
             const probe = new Command(name);
             (await load()).register(probe, () => {});
             return {
-              ...known,
+              ...entry,
               options: optionsOf(probe, archive),
               values: positionals(probe, archive),
             };

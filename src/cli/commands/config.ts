@@ -60,8 +60,8 @@ function sourceText(
   environment: CommandContext['environment'],
 ): string {
   if (source !== 'search') return `named by ${source}`;
-  const where = ['the current folder', 'your configuration folder', '/etc/mailkeep'];
-  return `found in ${where[configPaths(environment).indexOf(file)] ?? 'a usual place'}`;
+  const places = ['the current folder', 'your configuration folder', '/etc/mailkeep'];
+  return `found in ${places[configPaths(environment).indexOf(file)] ?? 'a usual place'}`;
 }
 
 /**

@@ -359,7 +359,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Comman
     // A recovery key or passphrase proves that the keys come from `copy init`.
     const isUnproven = way.type === 'age' && line.signer === undefined;
     const copiedAt = new Date(back.copiedAt).toISOString();
-    const lost = back.lost.map(({ segment, error }) => {
+    const losses = back.lost.map(({ segment, error }) => {
       return { segment, error: describeError(error).message };
     });
     const invalid = back.invalid.map((error) => describeError(error).message);
@@ -368,14 +368,14 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Comman
     const timings = { fetchMs: back.fetchMs, catalogMs: Math.max(0, durationMs - back.fetchMs) };
     const signer = back.signer.toString('base64');
     const result = { from: store.label, to, copyId, signer, number, hash, copiedAt, segments };
-    const about = { bytes: size, messages, lost, invalid, settings, timings, durationMs };
+    const about = { bytes: size, messages, lost: losses, invalid, settings, timings, durationMs };
     await output.object({ ...result, ...about }, () =>
       joinReport([
         `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
         'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
         isUnproven &&
           `It was begun with the signing key ${signer}. Compare it with the one that "copy init" printed: whoever knows an age recipient can make something that looks like a copy.`,
-        lost.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
+        losses.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
         invalid.map((text) => `Ignored: ${text}`),
         settingsLines(settings),
         `Next: "mailkeep verify --data ${to}", then "mailkeep copy adopt" to continue this copy.`,
@@ -517,13 +517,13 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<void> 
  */
 async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<void> {
   const { output, environment } = context;
-  const typed = requireOption(line.to, '--to');
-  parseTarget(typed);
-  const to = canonicalTarget(typed, environment.cwd) ?? typed;
+  const target = requireOption(line.to, '--to');
+  parseTarget(target);
+  const to = canonicalTarget(target, environment.cwd) ?? target;
   const forget = (state: StateFile | undefined) => (state && forgetCopy(state, to)) ?? 'unknown';
-  const was = await withState(requireArchiveDir(context), forget, openExistingState);
-  if (was === 'unknown') throw copiesError('offsite-unknown', { to });
-  if (was === 'planned') throw copiesError('offsite-planned', { to });
+  const outcome = await withState(requireArchiveDir(context), forget, openExistingState);
+  if (outcome === 'unknown') throw copiesError('offsite-unknown', { to });
+  if (outcome === 'planned') throw copiesError('offsite-planned', { to });
   await output.object(
     { to, dropped: true },
     () => `${to} is no longer listed. Nothing was deleted there, and its keys are still here.`,
@@ -629,8 +629,8 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
   const target = requireOption(line.to, '--to');
   const dataDir = requireArchiveDir(context);
   return withStore(context, target, {}, async (store) => {
-    const listed = await listKeys({ dataDir, store, signal });
-    const { recipients, signers, damaged, isRotating } = listed;
+    const listing = await listKeys({ dataDir, store, signal });
+    const { recipients, signers, damaged, isRotating } = listing;
     for (const { keys, opens } of recipients) {
       const { id, type, label, created } = keys;
       const at = timeText(created);
@@ -654,8 +654,8 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
     for (const error of damaged) {
       const { message } = describeError(error);
       const { name } = error.facts;
-      const named = typeof name === 'string' ? name : null;
-      await output.line({ what: 'damaged', name: named, error: message }, () =>
+      const objectName = typeof name === 'string' ? name : null;
+      await output.line({ what: 'damaged', name: objectName, error: message }, () =>
         terminalLine(message),
       );
     }
@@ -674,11 +674,8 @@ interface NewRecovery {
   readonly signer: Buffer;
 }
 
-function newKeyFile(
-  { environment }: CommandContext,
-  named: string | undefined,
-): string | undefined {
-  return named === undefined ? undefined : path.resolve(environment.cwd, named);
+function newKeyFile({ environment }: CommandContext, name: string | undefined): string | undefined {
+  return name === undefined ? undefined : path.resolve(environment.cwd, name);
 }
 
 /**
@@ -725,28 +722,28 @@ async function handOver(
   context: CommandContext,
   file: string | undefined,
   to: string,
-  made: NewRecovery,
+  key: NewRecovery,
 ): Promise<void> {
-  if (file !== undefined) return writeKey(file, to, made);
+  if (file !== undefined) return writeKey(file, to, key);
   const prompter = context.globals.json ? undefined : terminalPrompter(context);
   if (prompter === undefined) throw copiesError('offsite-no-witness', {});
   const { stream } = context.notices;
-  const lines = recoveryLines(made.recovery);
+  const lines = recoveryLines(key.recovery);
   stream.write(
     [
       'The recovery key opens the copy if this machine is lost. It is shown once. Write it down on paper:',
       '',
       ...lines.map((text, at) => `   ${at + 1}.  ${text}`),
       '',
-      `   signed by  ${made.signer.toString('base64')}`,
+      `   signed by  ${key.signer.toString('base64')}`,
       '',
       'Type it from the paper:',
       '',
     ].join('\n'),
   );
-  for (const [at, wanted] of lines.entries()) {
+  for (const [at, expected] of lines.entries()) {
     // Typing the key back proves that it was written down legibly.
-    while (!isLine(await prompter.line(`Line ${at + 1}`), at + 1, wanted)) {
+    while (!isLine(await prompter.line(`Line ${at + 1}`), at + 1, expected)) {
       stream.write(
         `That is not line ${at + 1}. Compare it with the paper, and the paper with the above.\n`,
       );
@@ -754,9 +751,9 @@ async function handOver(
   }
 }
 
-function isLine(typed: string, number: number, wanted: string): boolean {
+function isLine(typed: string, number: number, expected: string): boolean {
   try {
-    return parseRecoveryLine(typed, number).equals(parseRecoveryLine(wanted, number));
+    return parseRecoveryLine(typed, number).equals(parseRecoveryLine(expected, number));
   } catch {
     // Any error means a mistyped line, which the caller reports.
     return false;
@@ -805,17 +802,17 @@ async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
     const secrets = await openOwnCopy(order, () => openingKeyAlongside(context, line));
     const recovery = isRecovery ? newRecoveryKey() : undefined;
     const additions = { recovery, passphrase, age, label };
-    const added = await withNewKeyFile(file, async (written) => {
+    const ids = await withNewKeyFile(file, async (written) => {
       if (recovery !== undefined) {
         await handOver(context, file, store.label, { recovery, signer: secrets.signer });
         written();
       }
       return addRecipients({ ...order, secrets, additions, now });
     });
-    const result = { to: store.label, added, recoveryKeyFile: file ?? null };
+    const result = { to: store.label, added: ids, recoveryKeyFile: file ?? null };
     await output.object(result, () =>
       joinReport([
-        `${counted(added.length, 'recipient')} added: ${added.join(', ')}.`,
+        `${counted(ids.length, 'recipient')} added: ${ids.join(', ')}.`,
         file !== undefined && `The recovery key is in ${file}. Keep it away from this machine.`,
       ]).join('\n'),
     );
@@ -861,13 +858,13 @@ async function keyRotate(context: CommandContext, line: RotateLine): Promise<voi
   const passphrase =
     passphraseFile === undefined ? undefined : passphraseOf(context, passphraseFile);
   return withStore(context, target, { bytesPerSecond: line.limitRate }, async (store) => {
-    const inStore = { ...order, store };
-    const isFinishing = await isRotationUnfinished(inStore);
+    const request = { ...order, store };
+    const isFinishing = await isRotationUnfinished(request);
     const rotated = isFinishing
-      ? await finishRotation(inStore)
-      : await rotate(context, line, inStore, file, passphrase);
-    const again = { ...inStore, refresh: true, keep: KEEP_ALL };
-    const sent = line.reencrypt === true ? await upload(context, again) : null;
+      ? await finishRotation(request)
+      : await rotate(context, line, request, file, passphrase);
+    const refreshOrder = { ...request, refresh: true, keep: KEEP_ALL };
+    const sent = line.reencrypt === true ? await upload(context, refreshOrder) : null;
     const uploaded = sent && { objects: sent.uploaded, bytes: sent.bytes };
     const recoveryKeyFile = isFinishing ? null : (file ?? null);
     const result = { to: store.label, ...rotated, recoveryKeyFile, uploaded };

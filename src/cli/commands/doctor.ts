@@ -112,12 +112,12 @@ const MAX_SKEW_MS = 60_000;
 /** Checks an account's token, service, clock and webhooks. Sends about five requests and changes nothing. */
 async function checkAccount(
   checks: Checks,
-  given: CommandContext,
+  unitContext: CommandContext,
   settings: Settings,
   account: AccountSettings,
 ): Promise<void> {
   const { name } = account;
-  const context = withCredentials(given, account);
+  const context = withCredentials(unitContext, account);
   if (context === null) {
     const message = 'systemd passes the token to the unit only, so the service was not asked.';
     const remedy = 'Run "doctor" as root, which may read the token where systemd takes it from.';
@@ -233,8 +233,8 @@ async function checkWebhooks(
   const about = account.name;
   await checks.run('webhook', about, async () => {
     const stored = await storedWebhooks(dataDir);
-    const own = stored.filter((one) => one.account === about && one.host === mailbox.host);
-    if (own.length === 0) {
+    const webhooks = stored.filter((one) => one.account === about && one.host === mailbox.host);
+    if (webhooks.length === 0) {
       const message = 'This archive created no webhook.';
       if (webhook === null) return skipped(message);
       const remedy =
@@ -242,14 +242,14 @@ async function checkWebhooks(
       return warned(message, remedy);
     }
     if (platform === null) {
-      const message = `${counted(own.length, 'webhook')}; only the platform surface reports whether they deliver.`;
+      const message = `${counted(webhooks.length, 'webhook')}; only the platform surface reports whether they deliver.`;
       return skipped(message, 'Add accounts[].platform to the configuration.');
     }
     const findings = await watchDeliveries({
       account: about,
       orderId: await orderOf(clients),
       platform,
-      own,
+      own: webhooks,
       // Only the archive's writer may store the delivery log.
       memory: { get: () => undefined, set: () => {} },
       now,
@@ -303,9 +303,9 @@ async function checkArchive(
 }
 
 function fileSystemFinding(dataDir: string, allowNetwork: boolean): Finding {
-  const found = fileSystemOf(dataDir);
-  if (found === null) return skipped('The file system type cannot be determined on this system.');
-  const { type, mountPoint, network } = found;
+  const volume = fileSystemOf(dataDir);
+  if (volume === null) return skipped('The file system type cannot be determined on this system.');
+  const { type, mountPoint, network } = volume;
   if (!network) return well(`${dataDir} is on ${type} (${mountPoint}).`);
   const refused = failed(archiveError('network-file-system', { dir: dataDir, type, mountPoint }));
   return allowNetwork ? warned(refused.message) : refused;
@@ -379,11 +379,11 @@ function lockFinding(dataDir: string): Finding {
   } catch (error) {
     if (!hasCode(error, 'archive-in-use')) throw error;
     const holder = readHolder(dataDir);
-    const who =
+    const holderText =
       holder === null
         ? 'a daemon, or a sync'
         : describeHolder(holder.pid, holder.command, holder.since, holder.host);
-    return well(`Another process is writing to the archive: ${who}.`);
+    return well(`Another process is writing to the archive: ${holderText}.`);
   }
 }
 
@@ -397,9 +397,9 @@ async function checkCopies(
   if (copies.length === 0) return;
   try {
     await withState(dataDir, (state) => {
-      const known = copyStatuses(state, readCatalogHead(dataDir)?.number ?? 0, now);
+      const statuses = copyStatuses(state, readCatalogHead(dataDir)?.number ?? 0, now);
       for (const { to } of copies) {
-        const copy = known.find((one) => one.to === to);
+        const copy = statuses.find((one) => one.to === to);
         checks.add('copy', to, copyFinding(to, copy, now));
       }
     });
@@ -453,9 +453,9 @@ async function examine(context: CommandContext): Promise<ExitCode> {
   });
   const dataDir = settings?.dataDir ?? fallbackDataDir(context);
   if (dataDir !== null) {
-    const least = settings?.minFreeBytes ?? 0;
+    const minFree = settings?.minFreeBytes ?? 0;
     const allowed = allowsNetworkFileSystem(environment.env);
-    await checkArchive(checks, dataDir, least, allowed, context.now());
+    await checkArchive(checks, dataDir, minFree, allowed, context.now());
     await checkCopies(checks, dataDir, settings?.copies ?? [], context.now());
   }
   if (settings !== undefined)
@@ -486,7 +486,7 @@ function lineOf({ name, about, state, message, remedy }: Omit<Check, 'exit'>, co
     failed: colours.red('FAILED  '),
     skipped: colours.dim('-       '),
   }[state];
-  const where = about === null ? name : `${name} (${terminalLine(about)})`;
+  const subject = about === null ? name : `${name} (${terminalLine(about)})`;
   const advice = remedy === null || state === 'ok' ? '' : ` ${terminalLine(remedy)}`;
-  return `${mark}${where}: ${terminalLine(message)}${advice}`;
+  return `${mark}${subject}: ${terminalLine(message)}${advice}`;
 }

@@ -78,13 +78,13 @@ async function docidsOf(
 }
 
 async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined> {
-  let rest = '';
+  let remainder = '';
   for await (const chunk of input.setEncoding('utf8')) {
-    const lines = `${rest}${chunk}`.split('\n');
-    rest = (lines.pop() ?? '').slice(0, LONGEST);
+    const lines = `${remainder}${chunk}`.split('\n');
+    remainder = (lines.pop() ?? '').slice(0, LONGEST);
     for (const line of lines) yield line.slice(0, LONGEST);
   }
-  yield rest;
+  yield remainder;
 }
 
 /**
@@ -218,11 +218,11 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   const ids = line.ids === undefined ? undefined : idsFrom(context, line.ids);
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');
-    const which = { account, tenant };
+    const target = { account, tenant };
     // Reads all ids before connecting, so that the worker never waits for typing.
     const named: string[] | undefined = ids && [];
     for await (const id of ids ?? []) named?.push(id);
-    return withAccountElsewhere(context, { which, typed, ids: named, to }, (origin) =>
+    return withAccountElsewhere(context, { which: target, typed, ids: named, to }, (origin) =>
       write(context, origin, { ...line, to }),
     );
   }

@@ -95,8 +95,8 @@ async function runForget(context: CommandContext, options: ForgetOptions): Promi
   const { account, tenant, list = false, dryRun = false } = options;
   if (account !== undefined) {
     const { forgetInFleet, listForgets } = await import('../forget-in-fleet.ts');
-    const which = { account, tenant };
-    return list ? listForgets(context, which) : forgetInFleet(context, which, options);
+    const target = { account, tenant };
+    return list ? listForgets(context, target) : forgetInFleet(context, target, options);
   }
   const { mailbox, quarantine, yes } = options;
   if (mailbox !== undefined && !quarantine) {
@@ -108,9 +108,9 @@ async function runForget(context: CommandContext, options: ForgetOptions): Promi
 /** @throws usage-unknown-name */
 function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
   refuseUnknownFolder({ catalog }, { mailbox, deleted: true });
-  const chosen = catalog.folders.mailboxes().filter((box) => hasMailboxName(box, mailbox));
-  const name = `the mailbox ${chosen.map(({ address }) => address).join(' and ')}`;
-  return { act: 'forget', name, removable: catalog.ended.removable(chosen) };
+  const mailboxes = catalog.folders.mailboxes().filter((box) => hasMailboxName(box, mailbox));
+  const name = `the mailbox ${mailboxes.map(({ address }) => address).join(' and ')}`;
+  return { act: 'forget', name, removable: catalog.ended.removable(mailboxes) };
 }
 
 /** Prints what would be forgotten. Takes no lock, because a worker that holds an account runs this for other nodes. */
@@ -148,8 +148,8 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
       await context.output.object({ forgotten, shared: [] }, () => goneText(forgotten));
       return;
     }
-    const shown = [...candidateLines(candidates), ...sharedText(plan.purgeSearch)];
-    if (!options.yes && !(await confirm(context, 'forget', shown))) return;
+    const lines = [...candidateLines(candidates), ...sharedText(plan.purgeSearch)];
+    if (!options.yes && !(await confirm(context, 'forget', lines))) return;
     await journalForget(writer, plan);
     const done = await finishPurge(context, writer);
     const { facts, purgeSearch } = plan;
@@ -203,9 +203,9 @@ function goneText(forgotten: readonly MessageId[]): string {
 
 function sharedText({ shared }: PurgeSearch): string[] {
   return shared.map(({ message, blob, with: other }) => {
-    const having =
+    const reason =
       other === null ? 'something in quarantine has it too' : `${shortIds([other])} has it too`;
-    return `An attachment of ${shortIds([message])} stays, because ${having} (${shortIds([blob])}).`;
+    return `An attachment of ${shortIds([message])} stays, because ${reason} (${shortIds([blob])}).`;
   });
 }
 
@@ -234,16 +234,16 @@ function forgetCandidates(
   { catalog }: Pick<Reader, 'catalog'>,
   choice: ForgetChoice,
 ): readonly ForgetCandidate[] {
-  const found = new Map<MessageId, ForgetCandidate>();
-  for (const typed of choice.ids) {
-    const purged = findPurgedMessage({ catalog }, typed);
-    const message = purged?.id ?? findMessage({ catalog }, typed);
+  const candidates = new Map<MessageId, ForgetCandidate>();
+  for (const prefix of choice.ids) {
+    const purged = findPurgedMessage({ catalog }, prefix);
+    const message = purged?.id ?? findMessage({ catalog }, prefix);
     const { subject = null, date = null } = catalog.messages.summary(message) ?? {};
     const places = catalog.ended.placesOf(catalog.messages.docidOf(message) ?? 0);
     const open = places.filter((place) => place.endedAt === null && !isImported(place));
     const about = { at: null, date, subject, atOrigin: open.length };
     const before = purged?.reason === 'forgotten' ? 'forgotten' : 'pruned';
-    found.set(message, { message, ...about, purged: purged === undefined ? null : before });
+    candidates.set(message, { message, ...about, purged: purged === undefined ? null : before });
   }
   if (choice.quarantine) {
     for (const entry of selectIncomplete(catalog, choice)) {
@@ -253,11 +253,11 @@ function forgetCandidates(
       const place = { host, mailbox, folder, generation, uid };
       const at = `${entry.address} / ${folder} / ${uid}`;
       const about = { date: null, subject: entry.subject, atOrigin: isImported(place) ? 0 : 1 };
-      found.set(message, { message, place, at, ...about, purged: null });
+      candidates.set(message, { message, place, at, ...about, purged: null });
     }
   }
-  if (found.size === 0) throw retentionError('forget-nothing-chosen', {});
-  return [...found.values()];
+  if (candidates.size === 0) throw retentionError('forget-nothing-chosen', {});
+  return [...candidates.values()];
 }
 
 /** Returns a terminal-safe line for each candidate that has not been forgotten. */
@@ -267,8 +267,8 @@ export function candidateLines(candidates: readonly ForgetCandidate[]): string[]
     .map(({ message, at, date, subject, purged }) => {
       const id = message.slice(0, SHORT);
       if (purged !== null) return `Forget ${id}  (pruned)`;
-      const what = at ?? `${id}  ${date ?? ''}`;
-      return terminalLine(`Forget ${what}  ${subject ?? '(no subject)'}`);
+      const label = at ?? `${id}  ${date ?? ''}`;
+      return terminalLine(`Forget ${label}  ${subject ?? '(no subject)'}`);
     });
 }
 

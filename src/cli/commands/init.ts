@@ -48,8 +48,8 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
     const reach = [];
     const mailboxes = await origin?.mailboxes(context.signal);
     for (const { resourceId, address } of mailboxes ?? []) {
-      const listed = (await origin?.folders(resourceId, context.signal))?.folders ?? [];
-      const folders = listed.map(({ path: folder, messageCount: messages }) => {
+      const entries = (await origin?.folders(resourceId, context.signal))?.folders ?? [];
+      const folders = entries.map(({ path: folder, messageCount: messages }) => {
         return { folder, messages };
       });
       reach.push({ resourceId, address, folders });
@@ -76,21 +76,21 @@ function firstSync(reach: Reach, requestsPerMinute: number): Forecast {
 }
 
 /** Prompts for the request rate if the first sync would take long at the default. */
-async function chosenRate(
+async function chooseRate(
   { notices }: CommandContext,
   reach: Reach,
   prompter: Prompter | undefined,
 ): Promise<number> {
-  const usual = DEFAULT_REQUESTS_PER_MINUTE;
-  if (prompter === undefined || !isLong(firstSync(reach, usual))) return usual;
-  const times = [usual, ...FASTER].map(
+  const fallback = DEFAULT_REQUESTS_PER_MINUTE;
+  if (prompter === undefined || !isLong(firstSync(reach, fallback))) return fallback;
+  const times = [fallback, ...FASTER].map(
     (rate) => `${count(rate)}: ${span(firstSync(reach, rate).hours * 3_600_000)}`,
   );
   notices.say(
-    `Time of the first sync by requests a minute: ${times.join('; ')}. A service may block an address for a while after too many requests: if you do not know its limit, begin with ${usual}.`,
+    `Time of the first sync by requests a minute: ${times.join('; ')}. A service may block an address for a while after too many requests: if you do not know its limit, begin with ${fallback}.`,
   );
   for (;;) {
-    const typed = await prompter.line('Requests a minute', String(usual));
+    const typed = await prompter.line('Requests a minute', String(fallback));
     const rate = Number(typed);
     if (/^\d+$/.test(typed) && rate > 0 && rate <= MAX_REQUESTS_PER_MINUTE) return rate;
     notices.stream.write(
@@ -115,8 +115,8 @@ async function collectAnswers(
   onReach: (reach: Reach) => void,
 ) {
   const { cwd, env } = context.environment;
-  const named = context.globals.config ?? env.MAILKEEP_CONFIG;
-  const file = path.resolve(cwd, named ?? 'config.json');
+  const option = context.globals.config ?? env.MAILKEEP_CONFIG;
+  const file = path.resolve(cwd, option ?? 'config.json');
   if (existsSync(file)) throw configError('config-exists', { file });
   const prompter = terminalPrompter(context);
   const kept = givenToken(options, cwd);
@@ -137,7 +137,7 @@ async function collectAnswers(
   onReach(access.reach);
   const quiet = options.yes === true ? undefined : prompter;
   const dataDir = await dataDirectory(context, file, quiet);
-  const requestsPerMinute = options.rate ?? (await chosenRate(context, access.reach, quiet));
+  const requestsPerMinute = options.rate ?? (await chooseRate(context, access.reach, quiet));
   return { prompter, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
 }
 
@@ -154,14 +154,14 @@ async function accessTo(
   let token = typeof given === 'string' ? (given === '' ? undefined : literalToken(given)) : given;
   const typed = { url: baseUrl === undefined, token: token === undefined };
   for (;;) {
-    baseUrl ??= await askedAddress(context, prompter);
-    token ??= await askedToken(context, prompter);
+    baseUrl ??= await promptForAddress(context, prompter);
+    token ??= await promptForToken(context, prompter);
     try {
       const secret = await readToken(token, env);
       const reach = await reachOf(context, baseUrl, secret);
       return { baseUrl, token, secret, reach };
     } catch (error) {
-      const about = prompter === undefined ? undefined : mistakeIn(error);
+      const about = prompter === undefined ? undefined : classifyMistake(error);
       if (about === undefined || !typed[about]) {
         const isOfService =
           error instanceof MailkeepError && ['auth', 'origin'].includes(error.family);
@@ -175,30 +175,30 @@ async function accessTo(
 }
 
 /** Returns whether an error is due to the URL or the token; undefined if neither. */
-function mistakeIn(error: unknown): 'url' | 'token' | undefined {
+function classifyMistake(error: unknown): 'url' | 'token' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.family === 'auth' || error.code.startsWith('token-')) return 'token';
   return error.family === 'origin' ? 'url' : undefined;
 }
 
-async function askedAddress(
+async function promptForAddress(
   context: CommandContext,
   prompter: Prompter | undefined,
 ): Promise<string> {
-  let meant: string | undefined;
+  let suggestion: string | undefined;
   for (;;) {
-    const typed = (await prompter?.line('Address of the mail service', meant)) ?? '';
+    const typed = (await prompter?.line('Address of the mail service', suggestion)) ?? '';
     try {
       return serviceAddress(typed);
     } catch (error) {
       if (prompter === undefined) throw error;
       showMistake(context, error);
-      meant = withScheme(typed.trim()) ?? undefined;
+      suggestion = withScheme(typed.trim()) ?? undefined;
     }
   }
 }
 
-async function askedToken(
+async function promptForToken(
   context: CommandContext,
   prompter: Prompter | undefined,
 ): Promise<TokenSource> {
@@ -251,24 +251,24 @@ async function dataDirectory(
   if (globals.data !== undefined) {
     const { error } = testWriting(path.resolve(environment.cwd, globals.data));
     if (error !== undefined) throw error;
-    return asWritten(globals.data, environment.cwd, folder);
+    return rebasePath(globals.data, environment.cwd, folder);
   }
   if (prompter === undefined) return fallback;
   for (;;) {
-    const given = await prompter.line(
+    const typed = await prompter.line(
       'Folder of the archive, relative to the configuration',
       fallback,
     );
-    const { error } = testWriting(path.resolve(folder, given));
-    if (error === undefined) return given === fallback ? given : asWritten(given, folder, folder);
+    const { error } = testWriting(path.resolve(folder, typed));
+    if (error === undefined) return typed === fallback ? typed : rebasePath(typed, folder, folder);
     showMistake(context, error);
   }
 }
 
 /** Returns a relative folder as it must be written in the configuration, which resolves it against its own folder. */
-function asWritten(given: string, base: string, configured: string): string {
-  if (path.isAbsolute(given)) return given;
-  const relative = path.relative(configured, path.resolve(base, given));
+function rebasePath(folder: string, base: string, configured: string): string {
+  if (path.isAbsolute(folder)) return folder;
+  const relative = path.relative(configured, path.resolve(base, folder));
   return relative.startsWith('..') || path.isAbsolute(relative) ? relative : `./${relative}`;
 }
 
@@ -306,14 +306,14 @@ export const register: Register = (command, run) => {
 };
 
 async function initialise(context: CommandContext, options: InitOptions): Promise<void> {
-  const proposed = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
+  const rate = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
   const { answers, prompter } = await collectAnswers(context, options, (reach) => {
     context.notices.say(reachText(reach));
-    context.notices.say(forecastText(firstSync(reach, proposed)));
+    context.notices.say(forecastText(firstSync(reach, rate)));
   });
   const { reach, secret, requestsPerMinute } = answers;
   const ahead = firstSync(reach, requestsPerMinute);
-  if (requestsPerMinute !== proposed) context.notices.say(timeText(ahead));
+  if (requestsPerMinute !== rate) context.notices.say(timeText(ahead));
   if (
     prompter !== undefined &&
     options.yes !== true &&

@@ -61,10 +61,10 @@ function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undef
 
 function planText(plan: PrunePlan, done: Done | undefined): string {
   const { prune, byReason, kept, left } = plan;
-  const what = `${counted(prune.length, 'message')}, ${bytes(totalBytes(byReason))}`;
+  const summary = `${counted(prune.length, 'message')}, ${bytes(totalBytes(byReason))}`;
   const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
   return joinReport([
-    done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
+    done === undefined ? `Would prune ${summary}.` : `Pruned ${summary}.`,
     lines(byReason, PRUNE_REASONS),
     left > 0 && `  ${count(left)} more may go; the next run takes them.`,
     keeps > 0 && `Keeps ${counted(keeps, 'message')} that were deleted everywhere:`,

@@ -83,12 +83,12 @@ async function listQuarantine(context: CommandContext, choice: IncompleteSelecti
     // The entry's folder may have been deleted.
     refuseUnknownFolder(reader, { ...choice, deleted: true });
     const all = reader.catalog.quarantine.open();
-    const chosen = selectIncomplete(reader.catalog, choice);
-    for (const entry of chosen) {
+    const entries = selectIncomplete(reader.catalog, choice);
+    for (const entry of entries) {
       await context.output.line(lineOf(entry), () => textOf(entry));
     }
     if (all.length === 0) context.notices.say('Nothing is in quarantine.');
-    else if (chosen.length === 0)
+    else if (entries.length === 0)
       context.notices.say('Nothing in quarantine matches your selection.');
   });
 }

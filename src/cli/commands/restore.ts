@@ -218,8 +218,8 @@ function* notes(result: RestoreResult): Generator<string> {
       yield `${terminalLine(to ?? name)} was made again since the last run: what it had then (${counted(remade, 'message')}) no longer counts.`;
   }
   if (altered.messages > 0) {
-    const be = altered.messages === 1 ? 'is' : 'are';
-    yield `${counted(altered.messages, 'message')} ${dryRun ? 'will' : be} not ${dryRun ? 'be ' : ''}exactly as in the archive:`;
+    const verb = altered.messages === 1 ? 'is' : 'are';
+    yield `${counted(altered.messages, 'message')} ${dryRun ? 'will' : verb} not ${dryRun ? 'be ' : ''}exactly as in the archive:`;
     const reasons = Object.entries(ALTERED) as [Alteration, string][];
     for (const [reason, words] of reasons) {
       const messages = altered.reasons[reason] ?? 0;

@@ -556,20 +556,20 @@ type NoAccess = ReturnType<typeof withoutAccess>[number];
 function accessOf({ program, config, dataDir }: UnitFacts, settings: Settings | null): NoAccess[] {
   const sources = tokenSources(settings?.accounts ?? []);
   const tokens = new Set(sources.flatMap(({ kind, name }) => (kind === 'file' ? name : [])));
-  const read = [...program, config, ...tokens].map((file) => {
+  const files = [...program, config, ...tokens].map((file) => {
     return { path: file, need: 'read' as const };
   });
-  return withoutAccess(USER, [...read, { path: dataDir, need: 'write' }]);
+  return withoutAccess(USER, [...files, { path: dataDir, need: 'write' }]);
 }
 
 function accessLines(access: readonly NoAccess[]): string[] {
   const lines = access.map(({ path: file, need, at, commands }) => {
     const verb = need === 'read' ? 'read' : 'write to';
-    const why =
+    const reason =
       commands.length > 0
         ? `no access to ${at}; the commands below give it`
         : 'a service reaches nothing there: move it, for example to /etc/mailkeep, /var/lib/mailkeep or /opt';
-    return `  ${terminalLine(file)}: ${why} (the unit must ${verb} it)`;
+    return `  ${terminalLine(file)}: ${reason} (the unit must ${verb} it)`;
   });
   return lines.length === 0
     ? []

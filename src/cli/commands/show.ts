@@ -89,8 +89,8 @@ function bodyLines(text: string, { colours, interactive, columns }: Paper): stri
     if (/^-- ?$/.test(line)) signature = true;
     const quoted = /^[ \t]*>/.test(line);
     if (quoted) signature = false;
-    const shown = interactive ? wrapLine(line, Math.min(columns, MAX_COLUMNS)) : [line];
-    return quoted || signature ? shown.map((piece) => colours.dim(piece)) : shown;
+    const pieces = interactive ? wrapLine(line, Math.min(columns, MAX_COLUMNS)) : [line];
+    return quoted || signature ? pieces.map((piece) => colours.dim(piece)) : pieces;
   });
 }
 
@@ -116,8 +116,8 @@ const DEFAULT_PAGER = 'less -FRX';
 
 /** Returns the value of `MAILKEEP_PAGER` or `PAGER`, or less; undefined if paging is disabled. */
 export function choosePager(env: Readonly<Record<string, string | undefined>>): string | undefined {
-  const wanted = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
-  return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
+  const pager = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
+  return pager.trim() === '' || pager.trim() === 'cat' ? undefined : pager;
 }
 
 /** Prints terminal-safe text. On a terminal, uses the pager if it starts. */

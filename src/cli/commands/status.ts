@@ -102,9 +102,9 @@ function accountLine(
     span(at === null ? 0 : Math.max(0, now - Date.parse(at)));
   const retry = retryAt === null ? 0 : Math.max(0, Date.parse(retryAt) - now);
   if (state !== 'ok') {
-    const what =
+    const problem =
       state === 'refused' ? 'its token has been refused' : 'the service has been unreachable';
-    return `${label}${colours.red(`${what} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
+    return `${label}${colours.red(`${problem} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
   const facts = joinReport([
     counted(mailboxes, 'mailbox', 'mailboxes'),
@@ -134,10 +134,10 @@ export function statusText(
     rows: mailbox.folders.map((folder) => folderRow(folder, isImported(mailbox), now, colours)),
   }));
   const all = tables.flatMap(({ rows }) => rows);
-  const wanted = Math.max(NAME_COLUMNS, ...all.map(({ name }) => displayWidth(name) + 1));
-  const rest = Math.max(0, ...all.map(({ width }) => width));
-  const room = interactive ? columns - 2 - rest : Number.POSITIVE_INFINITY;
-  const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
+  const fullWidth = Math.max(NAME_COLUMNS, ...all.map(({ name }) => displayWidth(name) + 1));
+  const factsWidth = Math.max(0, ...all.map(({ width }) => width));
+  const room = interactive ? columns - 2 - factsWidth : Number.POSITIVE_INFINITY;
+  const names = Math.max(NAME_COLUMNS, Math.min(fullWidth, room));
   const disk = status.logBytes + status.catalogBytes;
   return joinReport([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
@@ -191,8 +191,8 @@ function holdings({ messages, mailboxes }: ArchiveStatus): string {
     mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const deleted = sum('ended');
   const places = counted(sum('messages') + deleted, 'place');
-  const past = deleted === 0 ? '' : ` (${count(deleted)} deleted at the service)`;
-  return `${counted(messages, 'message')} in ${places}${past}`;
+  const suffix = deleted === 0 ? '' : ` (${count(deleted)} deleted at the service)`;
+  return `${counted(messages, 'message')} in ${places}${suffix}`;
 }
 
 function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string | false {
@@ -207,12 +207,12 @@ function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments'])
 
 /** Includes a service's rate only if it differs from the configuration. */
 function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
-  const where = terminalLine(gate);
+  const label = terminalLine(gate);
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
   return joinReport([
     learnedPerMinute !== null &&
-      `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
-    held > 0 && `${where}: the service asked for a pause of ${span(held)} more`,
+      `${label}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
+    held > 0 && `${label}: the service asked for a pause of ${span(held)} more`,
   ]);
 }
 
@@ -296,10 +296,10 @@ function folderRow(
     ...(imported ? [] : proofParts(folder, now).map((part) => [part] as const)),
     ...(folder.unwatched ? [['unwatched'] as const] : []),
   ];
-  const shown = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
+  const texts = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
   return {
     name: shownName(folder.folder),
-    facts: shown.join(', '),
+    facts: texts.join(', '),
     width: displayWidth(parts.map(([text]) => text).join(', ')),
   };
 }

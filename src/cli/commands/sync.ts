@@ -75,10 +75,10 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
 
 /** Lists folders that are not completely stored. */
 function certificateLines(certificates: readonly FolderReconciliation[]): string[] {
-  const odd = certificates.filter(
+  const folders = certificates.filter(
     (folder) => !folder.complete || folder.originTotal !== folder.stored,
   );
-  return odd.map(
+  return folders.map(
     (folder) =>
       `${shownName(folder.mailbox, folder.folder)}: ${consistencyText(folder, folder.originTotal)}${incompleteNote(folder)}`,
   );
@@ -244,15 +244,15 @@ type SyncCommand = ReturnType<typeof commandOf>;
 async function synchronise(context: CommandContext, line: SyncLine): Promise<ExitCode> {
   const command = commandOf(line);
   const settings = loadSettings(context);
-  const chosen = chooseAccounts(settings, command.account);
-  const handed = await handOver(context, settings, chosen, command);
-  if (handed !== null) return handed;
+  const accounts = chooseAccounts(settings, command.account);
+  const code = await handOver(context, settings, accounts, command);
+  if (code !== null) return code;
   const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
   try {
     const writer = await openWriter(context, place.dir, settings.archive.codec);
     const followed = await followSyncRun(context, settings, command.log);
     try {
-      return await withAccounts(context, settings, chosen, command, writer, followed, (open) =>
+      return await withAccounts(context, settings, accounts, command, writer, followed, (open) =>
         command.dryRun
           ? runPlan(context, open, followed, command, writer)
           : runPass(context, settings, open, followed, command, writer),
@@ -274,13 +274,13 @@ async function synchronise(context: CommandContext, line: SyncLine): Promise<Exi
 async function handOver(
   context: CommandContext,
   settings: Settings,
-  chosen: readonly AccountSettings[],
+  accounts: readonly AccountSettings[],
   command: SyncCommand,
 ): Promise<ExitCode | null> {
   const { dataDir } = settings;
   const socket = findControlSocket(dataDir);
   if (socket === null) return null;
-  selectMail(chosen, command);
+  selectMail(accounts, command);
   const { log, ...message } = command;
   const followed = await followSyncRun(context, settings, log);
   const { askSync } = await import('../../daemon/control.ts');
@@ -339,11 +339,11 @@ async function runPass(
 
 function sayWhatNext({ globals: { config, data }, notices }: CommandContext): void {
   if (!notices.live) return;
-  const named = joinReport([
+  const options = joinReport([
     config !== undefined && ` --config ${shellWord(config)}`,
     data !== undefined && ` --data ${shellWord(data)}`,
   ]).join('');
-  notices.say(`Now: mailkeep search${named} WORDS, or mailkeep web${named}`);
+  notices.say(`Now: mailkeep search${options} WORDS, or mailkeep web${options}`);
 }
 
 async function recordRun(

@@ -74,13 +74,13 @@ function report(
   findings: readonly { readonly message: string }[],
   isEncrypted: boolean,
 ): string {
-  const what = opened ? 'segment' : 'object';
-  const how = opened
+  const unit = opened ? 'segment' : 'object';
+  const method = opened
     ? 'opened and read'
     : 'compared with the signed manifest; this machine has no key that opens them';
   const since = isEncrypted ? 'copied at' : 'of';
   return joinReport([
-    `${to} is at commit ${count(number)}, ${since} ${copiedAt}: ${count(checked)} of ${counted(of, what)} ${how}.`,
+    `${to} is at commit ${count(number)}, ${since} ${copiedAt}: ${count(checked)} of ${counted(of, unit)} ${method}.`,
     findings.length === 0 ? 'Nothing is damaged.' : findings.map(({ message }) => message),
     invalid.length > 0 &&
       `${counted(invalid.length, 'manifest')} there ${invalid.length === 1 ? 'is' : 'are'} damaged or forged, and ignored.`,

@@ -320,12 +320,12 @@ function vouchedBy(
   const statement = readCheckpoint(path.resolve(environment.cwd, file));
   const signer = fingerprintOf(statement.publicKey);
   if (publicKey !== undefined) {
-    const wanted = readPublicKey(publicKey, path.resolve(environment.cwd, publicKey));
-    if (wanted !== statement.publicKey) {
+    const required = readPublicKey(publicKey, path.resolve(environment.cwd, publicKey));
+    if (required !== statement.publicKey) {
       throw verifyError('checkpoint-other-key', {
         file,
         found: signer,
-        wanted: fingerprintOf(wanted),
+        wanted: fingerprintOf(required),
       });
     }
   }
@@ -382,7 +382,7 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
   const { loadSettings } = await import('../../catalog/archive-settings.ts');
   const { runAccounts, withAccounts } = await import('../../sync/run-sync.ts');
   const settings = loadSettings(context);
-  const chosen = chooseAccounts(settings, undefined);
+  const selection = chooseAccounts(settings, undefined);
   const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
   const followed = await followSyncRun(context, settings, false);
   const act = async ({ accounts, requests }: ConnectedAccounts): Promise<ExitCode> => {
@@ -391,8 +391,8 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
     const result = await runAccounts(writer, settings, {
       accounts,
       policy: { verifyPerHour: Number.MAX_SAFE_INTEGER, full: true, acceptEndings: false },
-      pass: (ctx, wanted) =>
-        examineAccount(ctx, wanted, {
+      pass: (ctx, boxes) =>
+        examineAccount(ctx, boxes, {
           found: (finding) => {
             tally.differences += 1;
             if (findings.length < MAX_NAMED) findings.push(finding);
@@ -413,7 +413,7 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
     return report(context, result, tally, findings);
   };
   try {
-    return await withAccounts(context, settings, chosen, NO_NARROWING, writer, followed, act);
+    return await withAccounts(context, settings, selection, NO_NARROWING, writer, followed, act);
   } finally {
     followed.stop();
     await writer.close();
@@ -518,7 +518,7 @@ async function repairWith(
   });
   const { catalog, after, remembered } = outcome;
   const names = new Map(fetched.map(({ folder, label }) => [folder, label]));
-  const named = <T extends { readonly copy: string }>(found: T): T => ({
+  const withLabel = <T extends { readonly copy: string }>(found: T): T => ({
     ...found,
     copy: names.get(found.copy) ?? found.copy,
   });
@@ -527,9 +527,9 @@ async function repairWith(
   );
   const repaired = {
     ...outcome.repaired,
-    skippedCopies: outcome.repaired.skippedCopies.map(named),
-    skippedSegments: [...outcome.repaired.skippedSegments.map(named), ...lost],
-    unproven: outcome.repaired.unproven.map(named),
+    skippedCopies: outcome.repaired.skippedCopies.map(withLabel),
+    skippedSegments: [...outcome.repaired.skippedSegments.map(withLabel), ...lost],
+    unproven: outcome.repaired.unproven.map(withLabel),
   };
   const exit = exitOfVerification(after);
   const { before, ...done } = repaired;
@@ -563,7 +563,7 @@ function repairReport(
 ): string {
   const { skippedCopies, skippedSegments } = skipped;
   const isAllRead = skippedCopies.length + skippedSegments.length === 0;
-  const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
+  const scope = isAllRead ? 'found nowhere' : 'not found in what could be read';
   return joinReport([
     `${counted(before.found, 'finding')}.`,
     skippedCopies.map(({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`),
@@ -580,7 +580,7 @@ function repairReport(
         'If you know that only you could write to it, --trust-copy takes them.',
     ),
     restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
-    missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
+    missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${scope}.`),
     missing.length > 0 &&
       !isAllRead &&
       'Make the skipped files readable and repair again: they may contain what is missing.',

@@ -73,10 +73,10 @@ export const register: Register = (command, run) => {
           });
         if (account !== undefined) {
           const { askForAccountLink, serveAccount } = await import('../serve-account.ts');
-          const which = { account, tenant };
+          const target = { account, tenant };
           return link
-            ? askForAccountLink(context, which, { mailboxes, open })
-            : serveAccount(context, which, { listen, mailboxes, open });
+            ? askForAccountLink(context, target, { mailboxes, open })
+            : serveAccount(context, target, { listen, mailboxes, open });
         }
         return link
           ? askForLink(context, mailboxes, open)

@@ -172,8 +172,8 @@ With --json there is one line for each webhook with "action": kept, resumed, cre
 
 function unknownCommand(typed: string): Error {
   const meant = nearest(typed, NAMES);
-  const listed = `The commands are ${NAMES.join(', ')}.`;
-  const problem = `unknown command '${typed}'. ${meant === null ? listed : `Did you mean ${meant}?`}`;
+  const hint = `The commands are ${NAMES.join(', ')}.`;
+  const problem = `unknown command '${typed}'. ${meant === null ? hint : `Did you mean ${meant}?`}`;
   return invalidUsage('webhooks', problem);
 }
 
@@ -229,8 +229,8 @@ async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Pro
   const options = { ...clients.options, ...withoutAbsent({ status }) };
   const hooks: Hook[] = [];
   if (platform !== null) {
-    const asked = { ...options, ...(await mailboxIdOf(clients, mailbox)) };
-    for await (const hook of platform.eachWebhook(await orderOf(clients), asked))
+    const query = { ...options, ...(await mailboxIdOf(clients, mailbox)) };
+    for await (const hook of platform.eachWebhook(await orderOf(clients), query))
       hooks.push(platformHook(clients, hook));
     return hooks;
   }
@@ -295,7 +295,7 @@ function platformHook(
   return hookOf(clients, { ...hook, ...times }, mailbox?.id ?? null, mailbox?.address ?? '');
 }
 
-interface Chosen {
+interface AccountSelection {
   /** Accounts with their requested mailboxes. An empty list means all mailboxes. */
   readonly accounts: readonly {
     readonly account: AccountSettings;
@@ -314,30 +314,30 @@ async function accountsWith(
   context: CommandContext,
   settings: Settings,
   command: EnsureCommand,
-): Promise<Chosen> {
+): Promise<AccountSelection> {
   const { mailbox: names = [] } = command;
-  const asked = chooseAccounts(settings, command.account);
-  if (names.length === 0 || asked.length === 1) {
-    return { accounts: asked.map((account) => ({ account, names })), codes: [] };
+  const candidates = chooseAccounts(settings, command.account);
+  if (names.length === 0 || candidates.length === 1) {
+    return { accounts: candidates.map((account) => ({ account, names })), codes: [] };
   }
-  const accounts: Chosen['accounts'][number][] = [];
-  const known = new Set<string>();
-  const reachedBy = async ({ account, reach }: Clients): Promise<ExitCode> => {
+  const accounts: AccountSelection['accounts'][number][] = [];
+  const addresses = new Set<string>();
+  const addAccount = async ({ account, reach }: Clients): Promise<ExitCode> => {
     const { mailboxes } = await reach();
-    for (const { address } of mailboxes) known.add(address);
-    const here = names.filter((name) => matchMailbox(mailboxes, name) !== undefined);
-    if (here.length > 0) accounts.push({ account, names: here });
+    for (const { address } of mailboxes) addresses.add(address);
+    const matches = names.filter((name) => matchMailbox(mailboxes, name) !== undefined);
+    if (matches.length > 0) accounts.push({ account, names: matches });
     return EXIT.done;
   };
-  const codes = await withEachClients(context, settings, asked, SHORT_RETRIES, reachedBy);
+  const codes = await withEachClients(context, settings, candidates, SHORT_RETRIES, addAccount);
   const found = new Set(accounts.flatMap((chosen) => chosen.names));
   const missing = names.find((name) => !found.has(name));
   if (missing === undefined) return { accounts, codes };
   if (codes.some((code) => code !== EXIT.done)) return { accounts: [], codes };
   throw operationError('operation-mailbox-nowhere', {
     address: missing,
-    known: [...known],
-    suggestion: nearestAddress(missing, [...known]),
+    known: [...addresses],
+    suggestion: nearestAddress(missing, [...addresses]),
   });
 }
 
@@ -345,13 +345,13 @@ async function accountsWith(
 type JudgedHook = Hook & { readonly delivery: ReturnType<typeof deliveryOf> };
 
 /** Returns the deliveries recorded by the daemon, by account. Warns if the state is unreadable. */
-function keptLogs(
+function readStoredLogs(
   { notices }: CommandContext,
   dataDir: string,
   accounts: readonly AccountSettings[],
 ): ReadonlyMap<string, readonly LoggedDelivery[]> {
-  const warn = (why: string, hint: string | null): void => {
-    const message = `The deliveries stored by the daemon were not read. ${why}`;
+  const warn = (reason: string, hint: string | null): void => {
+    const message = `The deliveries stored by the daemon were not read. ${reason}`;
     notices.alert({ code: 'deliveries-unread', message, hint: hint ?? '' });
   };
   const state = readState(dataDir);
@@ -379,12 +379,12 @@ async function judgeHooks(
   dataDir: string,
   clients: Clients,
   filter: HookFilter,
-  kept: readonly LoggedDelivery[],
+  log: readonly LoggedDelivery[],
 ): Promise<{ hooks: JudgedHook[]; findings: WebhookFinding[] }> {
   const listed = await listHooks(clients, filter);
   const hooks = listed.map((hook) => ({ ...hook, mailboxId: hook.mailboxId ?? '' }));
-  const own = await missingHooks(context, dataDir, clients, listed, filter);
-  const deliveries = await knownDeliveries(context, clients, hooks.length > 0, kept);
+  const own = await findMissingHooks(context, dataDir, clients, listed, filter);
+  const deliveries = await mergeKnownDeliveries(context, clients, hooks.length > 0, log);
   const findings = judgeWebhooks([...hooks, ...own], hooks, deliveries ?? [], context.now());
   const delivery = (id: string) =>
     deliveries && deliveryOf(findings.find(({ webhook }) => webhook.id === id));
@@ -402,7 +402,7 @@ function deliveryOf(finding: WebhookFinding | undefined) {
 }
 
 /** Returns our webhooks that are missing from the list, or none if the list was filtered by status. */
-async function missingHooks(
+async function findMissingHooks(
   context: CommandContext,
   dataDir: string,
   { account, mailbox: client }: Clients,
@@ -411,10 +411,10 @@ async function missingHooks(
 ) {
   if (status !== undefined) return [];
   const ids = new Set(listed.map(({ id }) => id));
-  const stored = await orWarning(context, 'The stored webhooks were not checked', [], () =>
+  const hooks = await orWarning(context, 'The stored webhooks were not checked', [], () =>
     storedWebhooks(dataDir),
   );
-  return stored.filter(
+  return hooks.filter(
     (hook) =>
       hook.account === account.name &&
       hook.host === client.host &&
@@ -424,27 +424,27 @@ async function missingHooks(
 }
 
 /** Returns null if there is neither a delivery log nor a stored record. */
-async function knownDeliveries(
+async function mergeKnownDeliveries(
   context: CommandContext,
   clients: Clients,
   anyListed: boolean,
-  kept: readonly LoggedDelivery[],
+  record: readonly LoggedDelivery[],
 ): Promise<readonly LoggedDelivery[] | null> {
   const { platform } = clients;
   const logged =
     platform === null || !anyListed
       ? null
       : await orWarning(context, 'The delivery log was not read', null, async () =>
-          fetchDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
+          fetchDeliveries(platform, await orderOf(clients), record, context.now(), context.signal),
         );
-  if (logged !== null) return mergeDeliveries(kept, logged);
-  return kept.length === 0 ? null : kept;
+  if (logged !== null) return mergeDeliveries(record, logged);
+  return record.length === 0 ? null : record;
 }
 
 /** Returns `otherwise` and warns on failure, because the list is useful without these details. */
 async function orWarning<T>(
   { notices, signal }: CommandContext,
-  what: string,
+  problem: string,
   otherwise: T,
   act: () => Promise<T>,
 ): Promise<T> {
@@ -452,7 +452,7 @@ async function orWarning<T>(
     return await act();
   } catch (error) {
     if (signal.aborted || !(error instanceof MailkeepError)) throw error;
-    notices.warn(`${what}. ${describeError(error).message}`);
+    notices.warn(`${problem}. ${describeError(error).message}`);
     return otherwise;
   }
 }
@@ -467,13 +467,13 @@ async function listWebhooks(
   const settings = loadSettings(context);
   const accounts = chooseAccounts(settings, command.account);
   const found: JudgedHook[] = [];
-  const troubled: WebhookFinding[] = [];
+  const problems: WebhookFinding[] = [];
   const { dataDir } = settings;
-  const kept = keptLogs(context, dataDir, accounts);
+  const logs = readStoredLogs(context, dataDir, accounts);
   const codes = await withEachClients(context, settings, accounts, {}, async (clients) => {
-    const log = kept.get(clients.account.name) ?? [];
+    const log = logs.get(clients.account.name) ?? [];
     const { hooks, findings } = await judgeHooks(context, dataDir, clients, command, log);
-    troubled.push(...findings.filter(({ state }) => state === 'failing' || state === 'missing'));
+    problems.push(...findings.filter(({ state }) => state === 'failing' || state === 'missing'));
     found.push(...hooks);
     if (context.output.json) for (const hook of hooks) await context.output.line(hook, () => '');
     return EXIT.done;
@@ -483,7 +483,7 @@ async function listWebhooks(
   } else if (found.length === 0 && combineExitCodes(codes) === EXIT.done) {
     context.notices.say('There are no webhooks.');
   }
-  warnOf(context, troubled);
+  warnOf(context, problems);
   return combineExitCodes(codes);
 }
 
@@ -530,12 +530,12 @@ async function showDeliveryLog(context: CommandContext, command: LogOptions): Pr
   const codes = await withEachClients(context, settings, reached, {}, async (clients) => {
     const { platform, options } = clients;
     let left = command.limit;
-    const asked = {
+    const query = {
       ...options,
       perPage: Math.min(100, left),
       ...(await mailboxIdOf(clients, command.mailbox)),
     };
-    for await (const entry of platform?.eachDeliveryLog(await orderOf(clients), asked) ?? []) {
+    for await (const entry of platform?.eachDeliveryLog(await orderOf(clients), query) ?? []) {
       if (output.json) await output.line(lineOf(entry), () => '');
       else entries.push(entry);
       left -= 1;
@@ -586,14 +586,14 @@ async function actOnWebhooks(
   context: CommandContext,
   act: (typeof ACTS)[number][0],
   ids: readonly string[],
-  { mailbox, yes, account: named }: ActOptions,
+  { mailbox, yes, account: accountName }: ActOptions,
 ): Promise<ExitCode> {
   if (ids.length === 0 && mailbox === undefined) {
     const problem = 'name webhooks by their ids, or all of a mailbox with --mailbox.';
     throw invalidUsage(`webhooks ${act}`, problem);
   }
   const settings = loadSettings(context);
-  const account = chooseAccount(settings, named);
+  const account = chooseAccount(settings, accountName);
   const patience = act === 'test' ? SHORT_RETRIES : {};
   return withClients(context, settings, account, patience, async (clients) => {
     const all = await listHooks(clients, { mailbox });
@@ -601,8 +601,8 @@ async function actOnWebhooks(
     if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
     else if (act === 'delete' && yes !== true) {
       const lines = hooks.map((hook) => `  ${about(hook)}`);
-      const shown = ['These webhooks would be deleted:', ...lines];
-      if (!(await confirm(context, 'webhooks delete', shown))) return EXIT.failures;
+      const prompt = ['These webhooks would be deleted:', ...lines];
+      if (!(await confirm(context, 'webhooks delete', prompt))) return EXIT.failures;
     }
     const codes: ExitCode[] = [];
     for (const hook of hooks) {
@@ -787,26 +787,26 @@ async function createWebhook(
   const fields = webhookFields(settings, command, 'webhooks create');
   return withClients(context, settings, account, SHORT_RETRIES, async (clients) => {
     const at = await findNamedMailbox(clients, mailbox);
-    const existing = await sameHook(clients, at, fields);
+    const existing = await findEquivalentHook(clients, at, fields);
     if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
-    const made = await registerWebhook(context, clients, at, fields, settings.dataDir);
-    return testAndPrint(context, clients, made, command.test);
+    const webhook = await registerWebhook(context, clients, at, fields, settings.dataDir);
+    return testAndPrint(context, clients, webhook, command.test);
   });
 }
 
-async function sameHook(
+async function findEquivalentHook(
   clients: Clients,
   { resourceId, address }: NamedMailbox,
   { url, events }: Fields,
 ): Promise<ShortHook | undefined> {
-  const wanted = [...events].sort().join(' ');
-  let same: ShortHook | undefined;
+  const eventKey = [...events].sort().join(' ');
+  let match: ShortHook | undefined;
   for await (const hook of clients.mailbox.eachWebhook(resourceId, clients.options)) {
-    if (!isSameAddress(hook.url, url) || [...hook.events].sort().join(' ') !== wanted) continue;
-    if (same !== undefined && hook.status !== 'active') continue;
-    same = shortHook(clients, hook, resourceId, address);
+    if (!isSameAddress(hook.url, url) || [...hook.events].sort().join(' ') !== eventKey) continue;
+    if (match !== undefined && hook.status !== 'active') continue;
+    match = shortHook(clients, hook, resourceId, address);
   }
-  return same;
+  return match;
 }
 
 /** Shows the existing webhook, because a second one would deliver everything twice. */
@@ -834,22 +834,22 @@ async function printExisting(
 async function testAndPrint(
   { output }: CommandContext,
   clients: Clients,
-  made: NewWebhook,
-  wanted: boolean,
+  webhook: NewWebhook,
+  runTest: boolean,
 ): Promise<ExitCode> {
   let test: TestOutcome | null = null;
   let failure: MailkeepError | null = null;
   try {
-    if (wanted) test = await testDelivery(clients, made);
+    if (runTest) test = await testDelivery(clients, webhook);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     failure = error;
   }
-  const { id, mailbox, url } = made;
-  await output.object({ ...made, test }, () =>
+  const { id, mailbox, url } = webhook;
+  await output.object({ ...webhook, test }, () =>
     joinReport([
       `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
-      `Its secret is in ${made.secretFile} (0600); the service will not show it again.`,
+      `Its secret is in ${webhook.secretFile} (0600); the service will not show it again.`,
       test !== null && `Test delivery: ${testText(test)}.`,
       test?.success === false &&
         `Once the receiver is ready: mailkeep webhooks test ${terminalLine(id)}`,
@@ -876,11 +876,11 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
   const settings = loadSettings(context);
   const name = createOnly ? 'webhooks create' : 'webhooks ensure';
   const fields = webhookFields(settings, command, name);
-  const asked = await accountsWith(context, settings, command);
-  if (asked.accounts.length === 0) return combineExitCodes(asked.codes);
+  const selection = await accountsWith(context, settings, command);
+  if (selection.accounts.length === 0) return combineExitCodes(selection.codes);
   const ensurer = new Ensurer(context, settings.dataDir, fields, command);
-  const codes: ExitCode[] = [...asked.codes];
-  for (const { account, names } of asked.accounts) {
+  const codes: ExitCode[] = [...selection.codes];
+  for (const { account, names } of selection.accounts) {
     const act = (clients: Clients) => ensurer.ensure(clients, names);
     codes.push(await withClients(context, settings, account, SHORT_RETRIES, act));
   }
@@ -951,7 +951,7 @@ class Ensurer {
     attempt: Attempt,
   ): Promise<StoredWebhook[]> {
     const { account, mailbox: client, options } = clients;
-    const known = new Set(listed.map(({ id }) => id));
+    const ids = new Set(listed.map(({ id }) => id));
     const stored = await storedWebhooks(this.dataDir);
     const ours = stored.filter(
       (hook) => hook.account === account.name && hook.host === client.host,
@@ -960,7 +960,7 @@ class Ensurer {
     for (const hook of ours) {
       const { id, mailboxId } = hook;
       const mailbox = mailboxes.find(({ resourceId }) => resourceId === mailboxId);
-      if (known.has(id) || mailbox === undefined || !isSameAddress(hook.url, this.fields.url)) {
+      if (ids.has(id) || mailbox === undefined || !isSameAddress(hook.url, this.fields.url)) {
         own.push(hook);
         continue;
       }
@@ -983,9 +983,9 @@ class Ensurer {
       for (const id of step.missing) await forgetSecret(dataDir, id);
     };
     if (step.act === 'create') {
-      const made = await registerWebhook(context, clients, step.mailbox, fields, dataDir);
+      const webhook = await registerWebhook(context, clients, step.mailbox, fields, dataDir);
       await forgetMissing();
-      return this.#created(clients, made, step.missing);
+      return this.#created(clients, webhook, step.missing);
     }
     await forgetMissing();
     if (step.act === 'keep' || command.createOnly === true) return this.#done('kept', step.hook);
@@ -995,9 +995,9 @@ class Ensurer {
   }
 
   /** Prints a created webhook, even if its test fails. Only the first is tested, because all have the same URL. */
-  async #created(clients: Clients, made: NewWebhook, replaces: readonly string[]): Promise<void> {
+  async #created(clients: Clients, hook: NewWebhook, replaces: readonly string[]): Promise<void> {
     const test = this.#isToTest
-      ? await testDelivery(clients, made).catch((error: unknown) => {
+      ? await testDelivery(clients, hook).catch((error: unknown) => {
           if (!isOfService(error)) throw error;
           return { success: false, httpStatus: null, error: describeError(error).message };
         })
@@ -1005,7 +1005,7 @@ class Ensurer {
     this.#isToTest = false;
     this.hasFailed ||= test?.success === false;
     const tested = test === null ? '' : `\n          test delivery: ${testText(test)}`;
-    await this.#done('created', made, { test, replaces }, tested);
+    await this.#done('created', hook, { test, replaces }, tested);
   }
 
   async #done(
