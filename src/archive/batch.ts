@@ -80,19 +80,19 @@ export abstract class Batch {
     isBlobStored: StoredCheck,
     commitBlobs: (blobs: Batch) => Promise<unknown>,
   ): Promise<AddedSource> {
-    let side = new LocalBatch(this.files);
+    let blobBatch = new LocalBatch(this.files);
     const flush = async (atLeast: number) => {
-      if (side.records === 0 || side.bytes < atLeast) return;
-      const full = side;
-      side = new LocalBatch(this.files);
+      if (blobBatch.records === 0 || blobBatch.bytes < atLeast) return;
+      const full = blobBatch;
+      blobBatch = new LocalBatch(this.files);
       await commitBlobs(full);
     };
-    const sent = new Set<BlobHash>();
+    const writtenHashes = new Set<BlobHash>();
     const { id, size, payload } = await splitSourceFile(this.files, path, {
       blob: (hash, bytes) => {
-        if (sent.has(hash) || isBlobStored(hash)) return;
-        sent.add(hash);
-        side.addNamedBlob(hash, bytes);
+        if (writtenHashes.has(hash) || isBlobStored(hash)) return;
+        writtenHashes.add(hash);
+        blobBatch.addNamedBlob(hash, bytes);
       },
       drain: () => flush(BLOB_BYTES),
     });
@@ -129,14 +129,14 @@ interface PendingBlob {
 
 /** A batch in this thread's memory. Splits each source into records as it is added. */
 export class LocalBatch extends Batch {
-  readonly #held = new Set<MessageId>();
+  readonly #messageIds = new Set<MessageId>();
   readonly #blobs = new Map<BlobHash, PendingBlob>();
   readonly #sources: PendingRecord[] = [];
   readonly #facts: PendingRecord[] = [];
 
   addSource(raw: Buffer, id: MessageId, isBlobStored: StoredCheck = NOT_STORED): AddedSource {
     this.requireOpen();
-    if (!this.#held.has(id)) {
+    if (!this.#messageIds.has(id)) {
       const { payload, blobs } = splitSource(raw, id);
       for (const [hash, bytes] of blobs) {
         if (!this.#blobs.has(hash)) this.#blobs.set(hash, { bytes, of: { id, isBlobStored } });
@@ -178,7 +178,7 @@ export class LocalBatch extends Batch {
 
   addMessage(id: MessageId, size: number, payload: Buffer): void {
     this.requireOpen();
-    if (!this.#held.has(id)) this.#message(id, size, payload, payload.length);
+    if (!this.#messageIds.has(id)) this.#message(id, size, payload, payload.length);
   }
 
   /** Yields each blob that is written only if the archive lacks it, with a message that contains the blob. */
@@ -191,23 +191,23 @@ export class LocalBatch extends Batch {
    * sealing can pack the adjacent small records into blocks. Omits blobs that have been stored in the meantime.
    */
   ordered(): PendingRecord[] {
-    const large: PendingRecord[] = [];
-    const small: PendingRecord[] = [];
+    const largeBlobs: PendingRecord[] = [];
+    const smallBlobs: PendingRecord[] = [];
     for (const [hash, { bytes, of }] of this.#blobs) {
       if (of?.isBlobStored(hash) === true) continue;
-      (bytes.length >= LARGE_BYTES ? large : small).push({
+      (bytes.length >= LARGE_BYTES ? largeBlobs : smallBlobs).push({
         meaning: { kind: 'blob', hash, size: bytes.length },
         payload: bytes,
         hash: Buffer.from(hash, 'hex'),
       });
     }
-    large.sort((a, b) => b.payload.length - a.payload.length);
-    return [...large, ...small, ...this.#sources, ...this.#facts];
+    largeBlobs.sort((a, b) => b.payload.length - a.payload.length);
+    return [...largeBlobs, ...smallBlobs, ...this.#sources, ...this.#facts];
   }
 
-  #message(id: MessageId, size: number, payload: Buffer, counted: number): void {
-    this.#held.add(id);
-    this.count(counted);
+  #message(id: MessageId, size: number, payload: Buffer, cost: number): void {
+    this.#messageIds.add(id);
+    this.count(cost);
     this.messages += 1;
     this.#sources.push({
       meaning: { kind: 'message', id, size },

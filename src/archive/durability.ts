@@ -77,18 +77,18 @@ export async function writeDurably(
 export class RemoteDurability implements Durability {
   constructor(
     private readonly hot: HotFile,
-    private readonly elsewhere: Durability,
+    private readonly remote: Durability,
   ) {}
 
   async append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void> {
-    await acknowledged(committed.number, () => this.elsewhere.append(bytes, committed, place));
+    await acknowledge(committed.number, () => this.remote.append(bytes, committed, place));
     await this.#copying(() => this.hot.write(bytes, place.offset));
   }
 
   async roll(next: NextSegment): Promise<void> {
     // Opening the log does not check the bytes of a closed segment, so they must be on disk by now.
     await this.hot.sync();
-    await acknowledged(null, () => this.elsewhere.roll(next));
+    await acknowledge(null, () => this.remote.roll(next));
     await this.#copying(() => this.hot.begin(next.segment, next.previous));
   }
 
@@ -104,14 +104,14 @@ export class RemoteDurability implements Durability {
 }
 
 /** Treats a failure as an unknown outcome, unless the error guarantees that nothing happened. */
-async function acknowledged(commit: number | null, act: () => Promise<void>): Promise<void> {
+async function acknowledge(commit: number | null, act: () => Promise<void>): Promise<void> {
   try {
     await act();
   } catch (error) {
-    const certain =
+    const isCertain =
       hasCode(error, 'log-write-failed') ||
       hasCode(error, 'disk-full') ||
       hasCode(error, 'log-fenced');
-    throw certain ? error : archiveError('log-fenced', { commit, reason: 'unknown' }, error);
+    throw isCertain ? error : archiveError('log-fenced', { commit, reason: 'unknown' }, error);
   }
 }

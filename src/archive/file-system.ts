@@ -88,9 +88,9 @@ export async function writeAll(file: LogFile, bytes: Uint8Array, position: numbe
   let done = 0;
   let idle = 0;
   while (done < bytes.length) {
-    const taken = await file.write(done === 0 ? bytes : bytes.subarray(done), position + done);
-    done += taken;
-    idle = taken === 0 ? idle + 1 : 0;
+    const count = await file.write(done === 0 ? bytes : bytes.subarray(done), position + done);
+    done += count;
+    idle = count === 0 ? idle + 1 : 0;
     if (idle > 1) throw Object.assign(new Error('the disk takes no bytes'), { code: 'EIO' });
   }
 }
@@ -189,7 +189,7 @@ export function findFileSystem(mountinfo: string, folder: string): FileSystem | 
   let found: FileSystem | null = null;
   for (const line of mountinfo.split('\n')) {
     const [before = '', after = ''] = line.split(' - ');
-    const mountPoint = unescaped(before.split(' ')[4] ?? '');
+    const mountPoint = decodeEscapes(before.split(' ')[4] ?? '');
     const type = after.split(' ')[0] ?? '';
     // If several mounts share a mount point, only the last one is visible.
     if (mountPoint === '' || !contains(mountPoint, folder)) continue;
@@ -204,7 +204,7 @@ function contains(mountPoint: string, folder: string): boolean {
 }
 
 /** Decodes the octal escapes that stand for spaces and backslashes. */
-function unescaped(text: string): string {
+function decodeEscapes(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, octal: string) =>
     String.fromCharCode(Number.parseInt(octal, 8)),
   );
@@ -240,8 +240,8 @@ function realFile(fd: number): LogFile {
     // A FileHandle would cost several promises per call.
     write: (bytes, position) =>
       new Promise((resolve, reject) => {
-        write(fd, bytes, 0, bytes.length, position, (error, taken) =>
-          error === null ? resolve(taken) : reject(error),
+        write(fd, bytes, 0, bytes.length, position, (error, count) =>
+          error === null ? resolve(count) : reject(error),
         );
       }),
     datasync: () => fdatasyncAsync(fd),

@@ -82,12 +82,12 @@ export const isListOf =
     Array.isArray(value) && value.every(check);
 export const hasFields = <C extends Checks>(checks: C): Check<Shape<C>> => {
   const names = Object.keys(checks);
-  const own = Object.values(checks);
+  const fieldChecks = Object.values(checks);
   return (value): value is Shape<C> => {
     if (!isObject(value)) return false;
     // A plain loop, because a message adds a fact with about forty fields.
     for (let i = 0; i < names.length; i += 1) {
-      if (own[i]?.(value[names[i] ?? '']) !== true) return false;
+      if (fieldChecks[i]?.(value[names[i] ?? '']) !== true) return false;
     }
     return true;
   };
@@ -328,9 +328,9 @@ export class Identities {
   add(kind: number, rawLength: number, hash: Buffer): void {
     const at = this.#count * IDENTITY_BYTES;
     if (at + IDENTITY_BYTES > this.#bytes.length) {
-      const grown = Buffer.allocUnsafe(this.#bytes.length * 2);
-      this.#bytes.copy(grown);
-      this.#bytes = grown;
+      const larger = Buffer.allocUnsafe(this.#bytes.length * 2);
+      this.#bytes.copy(larger);
+      this.#bytes = larger;
     }
     this.#bytes[at] = kind;
     this.#bytes.writeUInt32LE(rawLength, at + 1);
@@ -470,7 +470,7 @@ export interface RecordSpace {
 
 // 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at
 // one position in one archive, so message bytes cannot pass for a record, even if they are an attached segment.
-const sealed = Buffer.alloc(72);
+const scratch = Buffer.alloc(72);
 
 /** @param offset position of the header in the file */
 export function writeRecordHeader(
@@ -480,18 +480,18 @@ export function writeRecordHeader(
   space: RecordSpace,
   offset: number,
 ): void {
-  RECORD_MAGIC.copy(sealed, 0);
-  sealed[4] = header.kind;
-  sealed[5] = header.codec;
-  sealed.writeUInt16LE(header.flags, 6);
-  sealed.writeUInt32LE(header.rawLength, 8);
-  sealed.writeUInt32LE(header.storedLength, 12);
-  header.hash.copy(sealed, 16);
-  sealed.writeUInt32LE(header.crc, 48);
-  space.archiveId.copy(sealed, RECORD_ID_OFFSET);
-  sealPlace(space.segment, offset);
-  sealed.copy(target, at, 0, 60);
-  target.writeUInt32LE(crc32(sealed), at + 60);
+  RECORD_MAGIC.copy(scratch, 0);
+  scratch[4] = header.kind;
+  scratch[5] = header.codec;
+  scratch.writeUInt16LE(header.flags, 6);
+  scratch.writeUInt32LE(header.rawLength, 8);
+  scratch.writeUInt32LE(header.storedLength, 12);
+  header.hash.copy(scratch, 16);
+  scratch.writeUInt32LE(header.crc, 48);
+  space.archiveId.copy(scratch, RECORD_ID_OFFSET);
+  writePlace(space.segment, offset);
+  scratch.copy(target, at, 0, 60);
+  target.writeUInt32LE(crc32(scratch), at + 60);
 }
 
 /** Returns undefined unless there is an intact header of this archive, segment and offset. The hash is a copy. */
@@ -504,25 +504,25 @@ export function readRecordHeader(
   if (at + RECORD_HEADER_BYTES > source.length || source.readUInt32LE(at) !== RECORD_MAGIC_NUMBER) {
     return undefined;
   }
-  source.copy(sealed, 0, at, at + 60);
-  sealPlace(space.segment, offset);
-  if (source.readUInt32LE(at + 60) !== crc32(sealed)) return undefined;
-  if (sealed.compare(space.archiveId, 0, 8, RECORD_ID_OFFSET, 60) !== 0) return undefined;
+  source.copy(scratch, 0, at, at + 60);
+  writePlace(space.segment, offset);
+  if (source.readUInt32LE(at + 60) !== crc32(scratch)) return undefined;
+  if (scratch.compare(space.archiveId, 0, 8, RECORD_ID_OFFSET, 60) !== 0) return undefined;
   return {
-    kind: sealed.readUInt8(4),
-    codec: sealed.readUInt8(5),
-    flags: sealed.readUInt16LE(6),
-    rawLength: sealed.readUInt32LE(8),
-    storedLength: sealed.readUInt32LE(12),
-    hash: Buffer.from(sealed.subarray(16, 48)),
-    crc: sealed.readUInt32LE(48),
+    kind: scratch.readUInt8(4),
+    codec: scratch.readUInt8(5),
+    flags: scratch.readUInt16LE(6),
+    rawLength: scratch.readUInt32LE(8),
+    storedLength: scratch.readUInt32LE(12),
+    hash: Buffer.from(scratch.subarray(16, 48)),
+    crc: scratch.readUInt32LE(48),
   };
 }
 
-function sealPlace(segment: number, offset: number): void {
-  sealed.writeUInt32LE(offset >>> 0, 60);
-  sealed.writeUInt32LE(Math.floor(offset / 0x1_0000_0000), 64);
-  sealed.writeUInt32LE(segment, 68);
+function writePlace(segment: number, offset: number): void {
+  scratch.writeUInt32LE(offset >>> 0, 60);
+  scratch.writeUInt32LE(Math.floor(offset / 0x1_0000_0000), 64);
+  scratch.writeUInt32LE(segment, 68);
 }
 
 /** Segment size at which the next batch starts a new segment. */

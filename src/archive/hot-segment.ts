@@ -166,10 +166,10 @@ export class HotFile {
 
   async begin(segment: number, previous: ChainState): Promise<void> {
     const { files, dir, archiveId } = this.log;
-    const fresh = await createSegment(files, dir, archiveId, segment, previous);
+    const segmentFile = await createSegment(files, dir, archiveId, segment, previous);
     this.#file.close();
-    this.#file = fresh.file;
-    this.#path = fresh.path;
+    this.#file = segmentFile.file;
+    this.#path = segmentFile.path;
   }
 
   close(): void {

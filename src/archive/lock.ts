@@ -46,10 +46,10 @@ export function holderPath(dir: string): string {
   return join(dir, 'lock.json');
 }
 
-let ownCommand = '';
+let processName = '';
 
 export function setProcessName(command: string): void {
-  ownCommand = command;
+  processName = command;
 }
 
 /** Records this process as the holder. Ignores a failed write, because the file is only for humans. */
@@ -57,7 +57,7 @@ function noteHolder(dir: string): void {
   const { pid } = process;
   const note: Note = {
     pid,
-    command: ownCommand,
+    command: processName,
     since: new Date().toISOString(),
     host: hostname(),
     started: processStart(pid),
@@ -137,16 +137,16 @@ export function processStart(pid: number): string | null {
  * @throws `archive-in-use` if another process holds the lock; `archive-lock-failed` if the file cannot be locked
  */
 export function acquireLock(dir: string) {
-  const held = lockFile(dir);
+  const database = lockFile(dir);
   noteHolder(dir);
-  let released = false;
+  let isReleased = false;
   return {
     release: () => {
       // After a second call, the file may belong to the next holder.
-      if (!released) dropHolder(dir);
-      released = true;
+      if (!isReleased) dropHolder(dir);
+      isReleased = true;
       // Rolls back the empty transaction, which releases the lock.
-      held.close();
+      database.close();
     },
   };
 }
@@ -173,14 +173,14 @@ function lockFile(dir: string): Database.Database {
       const { pid = null, command = null, since = null, host = null } = readHolder(dir) ?? {};
       throw archiveError('archive-in-use', { dir, pid, command, since, host }, error);
     }
-    const reason = whyNot(dir, error);
+    const reason = explainFailure(dir, error);
     throw archiveError('archive-lock-failed', { dir, errno: errnoName(reason) }, reason);
   }
   return database;
 }
 
 /** Asks the system why the file cannot be opened, because SQLite does not report the reason. */
-function whyNot(dir: string, error: unknown): unknown {
+function explainFailure(dir: string, error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   try {
     const path = join(dir, 'lock');

@@ -65,7 +65,7 @@ type CommitsOf = (n: number) => readonly Position[] | undefined;
 
 /** Finds the facts of a commit, which directly precede it. Walks each part of an unsealed file only once. */
 class CommitFacts {
-  readonly #known = new WeakMap<OpenSegment, CommitsOf>();
+  readonly #commitIndexes = new WeakMap<OpenSegment, CommitsOf>();
 
   constructor(
     private readonly dir: string,
@@ -136,13 +136,13 @@ class CommitFacts {
   }
 
   #commitsOf(opened: OpenSegment): CommitsOf {
-    let commits = this.#known.get(opened);
+    let commits = this.#commitIndexes.get(opened);
     if (commits === undefined) {
       commits =
         opened.sealed === undefined
-          ? walkedCommits(opened)
+          ? indexCommits(opened)
           : sealedCommits(opened.header.segment, opened.sealed.index);
-      this.#known.set(opened, commits);
+      this.#commitIndexes.set(opened, commits);
     }
     return commits;
   }
@@ -163,16 +163,16 @@ function sealedCommits(segment: number, index: SealedIndex): CommitsOf {
 }
 
 /** Indexes the commits of an unsealed segment, and walks new records when a later commit is requested. */
-function walkedCommits({ file, header: space }: OpenSegment): CommitsOf {
+function indexCommits({ file, header: space }: OpenSegment): CommitsOf {
   const commits: (readonly Position[])[] = [];
   let end = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
   const walk = (): void => {
     let { ordinal } = end;
     let facts: Position[] = [];
-    for (const walked of walkRecords(new FileWindow(file), space, end.offset)) {
+    for (const record of walkRecords(new FileWindow(file), space, end.offset)) {
       // Commits after damage or unfinished work cannot be counted.
-      if (walked.kind === 'gap') return;
-      const { header, offset } = walked;
+      if (record.kind === 'gap') return;
+      const { header, offset } = record;
       if (header.kind === STORED_KIND.fact) facts.push({ segment: space.segment, ordinal, offset });
       ordinal += 1;
       if (header.kind !== STORED_KIND.commit) continue;
@@ -228,29 +228,29 @@ class CachedReader {
   }
 
   readMessage(id: MessageId): Buffer {
-    return this.#twice(() => this.#whole(id, this.#message(id)));
+    return this.#withRetry(() => this.#whole(id, this.#message(id)));
   }
 
   /** Streams a raw source of any size. The source is verified only once the stream has ended without an error. */
   async *streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
-    const whole = createHash('sha256');
+    const hasher = createHash('sha256');
     const pieces = rebuildPieces(
-      this.#twice(() => this.#message(id)),
+      this.#withRetry(() => this.#message(id)),
       this.#blobSource,
     );
     for (;;) {
-      const next = this.#rebuilding(id, () => pieces.next());
+      const next = this.#rebuild(id, () => pieces.next());
       if (next.done === true) break;
-      whole.update(next.value);
+      hasher.update(next.value);
       yield next.value;
     }
-    if (whole.digest('hex') !== id)
+    if (hasher.digest('hex') !== id)
       throw archiveError('message-damaged', { message: id, reason: 'hash' });
   }
 
   /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if those are all of its bytes. */
   readSource(id: MessageId, maxBytes: number): ReadSource {
-    return this.#twice(() => {
+    return this.#withRetry(() => {
       const payload = this.#message(id);
       return payload.recipe.size <= maxBytes
         ? { bytes: this.#whole(id, payload), cut: false }
@@ -259,14 +259,14 @@ class CachedReader {
   }
 
   #whole(id: MessageId, payload: MessagePayload): Buffer {
-    const source = this.#rebuilding(id, () => rebuildSource(payload, this.#blobSource));
+    const source = this.#rebuild(id, () => rebuildSource(payload, this.#blobSource));
     if (digest('sha256', source, 'hex') !== id)
       throw archiveError('message-damaged', { message: id, reason: 'hash' });
     return source;
   }
 
   #beginning(id: MessageId, payload: MessagePayload, maxBytes: number): Buffer {
-    return this.#rebuilding(id, () => {
+    return this.#rebuild(id, () => {
       const bytes = Buffer.allocUnsafe(maxBytes);
       let at = 0;
       for (const piece of rebuildPieces(payload, this.#blobSource)) {
@@ -280,7 +280,7 @@ class CachedReader {
   readBlob(hash: BlobHash): Buffer {
     const position = this.locator.blob(hash);
     if (position === undefined) throw archiveError('bytes-unknown', { hash });
-    return this.#twice(() => {
+    return this.#withRetry(() => {
       const bytes = this.#present(position, hash, RECORD_KIND.blob);
       if (bytes === undefined) throw archiveError('blob-damaged', { blob: hash, reason: 'bytes' });
       if (digest('sha256', bytes, 'hex') !== hash)
@@ -290,7 +290,7 @@ class CachedReader {
   }
 
   sizeOf(id: MessageId): number {
-    return this.#twice(() => this.#message(id)).recipe.size;
+    return this.#withRetry(() => this.#message(id)).recipe.size;
   }
 
   /**
@@ -299,7 +299,7 @@ class CachedReader {
    * @throws `log-damaged` if the log does not have the commit
    */
   factsOf(commit: number): readonly Fact[] {
-    return this.#twice(() => this.#facts.read(commit));
+    return this.#withRetry(() => this.#facts.read(commit));
   }
 
   /** Caches an inflated block from a scan, because most of its messages are read soon afterwards. */
@@ -341,7 +341,7 @@ class CachedReader {
     return record.state === 'present' && record.kind === kind ? record.payload : undefined;
   }
 
-  #rebuilding<T>(id: MessageId, act: () => T): T {
+  #rebuild<T>(id: MessageId, act: () => T): T {
     try {
       return act();
     } catch (error) {
@@ -352,14 +352,14 @@ class CachedReader {
   }
 
   /** Retries once after a failure, because sealing or a purge may have replaced a file after it was looked up. */
-  #twice<T>(act: () => T): T {
+  #withRetry<T>(act: () => T): T {
     try {
       return act();
     } catch (error) {
-      const stale =
+      const isStale =
         errnoName(error) === 'ENOENT' ||
         (error instanceof MailkeepError && error.family === 'damage');
-      if (!stale) throw error;
+      if (!isStale) throw error;
       this.segments.forget();
       return act();
     }
@@ -419,7 +419,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
   if (after !== undefined) {
     for (const segment of [...numbers].reverse()) {
       if (!store.present(segment)) await bring(segment);
-      if (!beginsBy(files, dir, segment, listing, after.number)) continue;
+      if (!startsBy(files, dir, segment, listing, after.number)) continue;
       first = segment;
       break;
     }
@@ -452,7 +452,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
 }
 
 /** Reports whether a segment may contain a commit or starts right after it. False if its header is unreadable. */
-function beginsBy(
+function startsBy(
   files: FileLayer,
   dir: string,
   segment: number,
@@ -513,15 +513,15 @@ class LogScan {
     yield* this.#header(opened);
     const isWritten = isLast && opened.name.generation === 1;
     const { inflated } = this;
-    const reading: RecordReading = {
+    const options: RecordReading = {
       digest: true,
       // `interpretRecord` never returns a view of a payload.
       releases: true,
       ...(inflated && { inflated: (offset, block) => inflated(opened.path, offset, block) }),
     };
     const batches = isWritten
-      ? readBatchesToEnd(opened, this.seen, reading, interpretRecord)
-      : segmentBatches(opened, reading, interpretRecord);
+      ? readBatchesToEnd(opened, this.seen, options, interpretRecord)
+      : segmentBatches(opened, options, interpretRecord);
     for (const item of batches) {
       if (item.what === 'batch') {
         yield* this.#batch(opened, item);
@@ -572,11 +572,11 @@ class LogScan {
     }
     for (const problem of problems) yield damage(opened, problem);
     const { segment } = opened.name;
-    const placed = records.map(({ value, ordinal, offset }) => ({
+    const entries = records.map(({ value, ordinal, offset }) => ({
       ...value,
       position: { segment, ordinal, offset },
     }));
-    const batch = { commit: { number, time, hash }, previousHash: previous, records: placed };
+    const batch = { commit: { number, time, hash }, previousHash: previous, records: entries };
     yield { what: 'batch', batch, sound: problems.length === 0 };
   }
 }
@@ -629,10 +629,10 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
     return withSegment(files, dir, ...last, (opened) => {
       if (opened.sealed !== undefined) {
         const { index, offset } = opened.sealed;
-        return sealedCommit(opened, index, offset)?.number ?? walkedNumber(opened);
+        return sealedCommit(opened, index, offset)?.number ?? walkToLastNumber(opened);
       }
       if (opened.file.size() === SEGMENT_HEADER_BYTES) return opened.header.previousNumber;
-      return commitAtTheEnd(opened)?.number ?? walkedNumber(opened);
+      return commitAtTheEnd(opened)?.number ?? walkToLastNumber(opened);
     });
   } catch (error) {
     if (error instanceof MailkeepError || errnoName(error) !== 'unknown') return undefined;
@@ -680,7 +680,7 @@ export function sealedCommit(
   return decodeCommit(record.payload);
 }
 
-function walkedNumber(opened: OpenSegment): number {
+function walkToLastNumber(opened: OpenSegment): number {
   let number = opened.header.previousNumber;
   for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
     if (item.what === 'remainder') break;

@@ -157,11 +157,11 @@ export class SharedBufferBatch extends Batch {
   local(): LocalBatch {
     const { memory } = this.buffer;
     const job = { memory, entries: this.#entries, facts: this.#lines };
-    return localBatch(this.files, job, (blob, message) => this.#isStored(blob, message));
+    return localBatch(this.files, job, (blob, message) => this.#archiveHas(blob, message));
   }
 
   stored(blobs: readonly (readonly [hash: BlobHash, message: MessageId])[]): BlobHash[] {
-    return blobs.flatMap(([hash, message]) => (this.#isStored(hash, message) ? [hash] : []));
+    return blobs.flatMap(([hash, message]) => (this.#archiveHas(hash, message) ? [hash] : []));
   }
 
   /** Combines the thread's result with the records' content, in log order. */
@@ -181,7 +181,7 @@ export class SharedBufferBatch extends Batch {
     return { commit, previousHash: place.chain.hash, records };
   }
 
-  #isStored(blob: BlobHash, message: MessageId): boolean {
+  #archiveHas(blob: BlobHash, message: MessageId): boolean {
     return this.#messages.get(message)?.isBlobStored(blob) === true;
   }
 
@@ -329,13 +329,13 @@ export function serveLogThread(
   send: (message: FromLogThread) => void,
 ): (message: ToLogThread) => void {
   const segment = new OpenSegment(files);
-  let answered: (stored: readonly BlobHash[]) => void = () => {};
+  let resolveReply: (stored: readonly BlobHash[]) => void = () => {};
   let memory: Buffer = Buffer.alloc(0);
 
   /** Asks which of a batch's blobs the archive already has. */
   const ask = (blobs: readonly (readonly [BlobHash, MessageId])[]): Promise<ReadonlySet<string>> =>
     new Promise((resolve) => {
-      answered = (stored) => resolve(new Set(stored));
+      resolveReply = (stored) => resolve(new Set(stored));
       send({ ask: blobs });
     });
 
@@ -348,9 +348,9 @@ export function serveLogThread(
     const { space } = job.place;
     // Messages between threads turn a Buffer into a plain Uint8Array.
     const place = { ...job.place, space: { ...space, archiveId: Buffer.from(space.archiveId) } };
-    const written = serializeBatch(batch, place, memory);
-    if (written.memory.length <= BATCH_BUFFER_BYTES) memory = written.memory;
-    const { bytes, committed, nextOrdinal } = written;
+    const result = serializeBatch(batch, place, memory);
+    if (result.memory.length <= BATCH_BUFFER_BYTES) memory = result.memory;
+    const { bytes, committed, nextOrdinal } = result;
     await writeDurably(path, () => segment.file(path), bytes, place.offset);
     return {
       commit: committed.commit,
@@ -364,7 +364,7 @@ export function serveLogThread(
   };
 
   return (message) => {
-    if ('stored' in message) answered(message.stored);
+    if ('stored' in message) resolveReply(message.stored);
     else if ('letGo' in message) segment.close();
     else {
       append(message.append).then(

@@ -88,7 +88,7 @@ export class LogWriter {
   #time: number;
   #memory: Buffer = Buffer.alloc(0);
   /** True if bytes from a failed write may follow the last commit. */
-  #uncut = false;
+  #needsTruncation = false;
   #poison: unknown;
   #closed = false;
   #queue: Promise<unknown> = Promise.resolve();
@@ -145,9 +145,9 @@ export class LogWriter {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
     batch.beginCommit();
     try {
-      const committed = await this.#serialise(() => this.#append(batch));
+      const result = await this.#serialise(() => this.#append(batch));
       batch.endCommit('committed');
-      return committed;
+      return result;
     } catch (error) {
       batch.endCommit('failed');
       throw error;
@@ -206,7 +206,7 @@ export class LogWriter {
   async #append(batch: Batch): Promise<CommittedBatch> {
     const limit = this.settings.segmentBytes ?? SEGMENT_BYTES;
     if (this.#hot.offset >= limit && this.#hot.ordinal > 0) await this.#roll();
-    await this.#cut();
+    await this.#truncate();
     const hot = this.#hot;
     const place: BatchPosition = {
       space: { archiveId: this.archiveId, segment: hot.segment },
@@ -215,16 +215,16 @@ export class LogWriter {
       offset: hot.offset,
       ordinal: hot.ordinal,
     };
-    this.#uncut = true;
+    this.#needsTruncation = true;
     try {
       const thread = this.#thread;
-      const written =
+      const result =
         // A thread that exits between two batches leaves the log intact.
         batch instanceof SharedBufferBatch && thread?.ready === true
           ? await onThread(thread, batch, this.#file.path, place)
-          : await this.#here(batch, place);
-      const { committed, bytes, nextOrdinal } = written;
-      this.#uncut = false;
+          : await this.#writeHere(batch, place);
+      const { committed, bytes, nextOrdinal } = result;
+      this.#needsTruncation = false;
       this.#hot = { ...hot, offset: hot.offset + bytes, ordinal: nextOrdinal };
       this.#chain = { number: committed.commit.number, hash: committed.commit.hash };
       this.#time = committed.commit.time;
@@ -232,12 +232,12 @@ export class LogWriter {
       return committed;
     } catch (error) {
       // If truncating fails too, the next commit retries it. The caller needs the original error.
-      if (!isFinal(error)) await this.#cut().catch(() => undefined);
+      if (!isFinal(error)) await this.#truncate().catch(() => undefined);
       throw error;
     }
   }
 
-  async #here(batch: Batch, place: BatchPosition): Promise<Written> {
+  async #writeHere(batch: Batch, place: BatchPosition): Promise<WriteResult> {
     const local = batch instanceof SharedBufferBatch ? batch.local() : batch;
     if (!(local instanceof LocalBatch)) throw new TypeError('a batch of another kind of log');
     const { bytes, memory, committed, nextOrdinal } = serializeBatch(local, place, this.#memory);
@@ -255,9 +255,9 @@ export class LogWriter {
   /** Starts the thread when many messages arrive. Until it has loaded, batches are written on the current thread. */
   #considerThread(messages: number): void {
     const { threadFrom = MANY_MESSAGES, durability } = this.settings;
-    const many = Math.min(messages, this.#messagesBefore) >= threadFrom;
+    const isBurst = Math.min(messages, this.#messagesBefore) >= threadFrom;
     this.#messagesBefore = messages;
-    if (!many || this.#closed || this.#thread !== undefined || durability !== undefined) return;
+    if (!isBurst || this.#closed || this.#thread !== undefined || durability !== undefined) return;
     try {
       this.#thread = this.settings.startThread?.();
     } catch {
@@ -265,14 +265,14 @@ export class LogWriter {
     }
   }
 
-  async #cut(): Promise<void> {
-    if (!this.#uncut) return;
+  async #truncate(): Promise<void> {
+    if (!this.#needsTruncation) return;
     await this.#file.cut(this.#hot.offset);
-    this.#uncut = false;
+    this.#needsTruncation = false;
   }
 
   async #roll(): Promise<void> {
-    await this.#cut();
+    await this.#truncate();
     const segment = this.#hot.segment + 1;
     await this.#durability.roll({ segment, previous: this.#chain });
     this.#thread?.letGo();
@@ -280,7 +280,7 @@ export class LogWriter {
   }
 }
 
-interface Written {
+interface WriteResult {
   readonly committed: CommittedBatch;
   readonly bytes: number;
   readonly nextOrdinal: number;
@@ -292,7 +292,7 @@ async function onThread(
   batch: SharedBufferBatch,
   path: string,
   place: BatchPosition,
-): Promise<Written> {
+): Promise<WriteResult> {
   try {
     const appended = await thread.append(batch, path, place);
     const committed = batch.committed(appended, place);
@@ -322,10 +322,10 @@ const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
 export function findTornPayloads(
   files: FileLayer,
   dir: string,
-  wanted: ReadonlySet<string>,
+  hashes: ReadonlySet<string>,
 ): Map<string, Buffer> {
   const found = new Map<string, Buffer>();
-  if (wanted.size === 0) return found;
+  if (hashes.size === 0) return found;
   for (const name of files.list(logFolder(dir))) {
     const number = parseTailName(name);
     if (number === undefined) continue;
@@ -336,7 +336,7 @@ export function findTornPayloads(
     for (let at = bytes.indexOf(MAGIC); at !== -1; at = bytes.indexOf(MAGIC, at + 1)) {
       if (at + RECORD_HEADER_BYTES > bytes.length) break;
       const hash = bytes.toString('hex', at + 16, at + 48);
-      if (!wanted.has(hash)) continue;
+      if (!hashes.has(hash)) continue;
       const start = at + RECORD_HEADER_BYTES;
       const payload = bytes.subarray(start, start + bytes.readUInt32LE(at + 12));
       if (digest('sha256', payload, 'hex') === hash) found.set(hash, payload);
@@ -549,9 +549,9 @@ async function openHot(
   const path = segmentPath(dir, { segment, generation: 1 });
   const file = files.open(path, 'write');
   try {
-    const behind = { chain: end.commit, time: end.commit.time, ordinal, offset };
+    const position = { chain: end.commit, time: end.commit.time, ordinal, offset };
     const tail = await convertWriteErrors(path, 0, () =>
-      setTailAside(files, dir, file, segment, behind),
+      setTailAside(files, dir, file, segment, position),
     );
     if (tail !== undefined) onTail?.(tail);
     return { file, path, segment, offset, ordinal };

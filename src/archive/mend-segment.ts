@@ -128,18 +128,18 @@ function* mendedBatches({
   isForgotten = () => false,
   purged: purgedElsewhere = new Set(),
 }: MendOptions): Generator<readonly SealedRecord[] | undefined, void, undefined> {
-  const own = sources.filter((source) => !foreign.has(source));
-  const purged = purgedIn(own, purgedElsewhere);
+  const localSources = sources.filter((source) => !foreign.has(source));
+  const purged = findPurged(localSources, purgedElsewhere);
   const [first] = sources;
   let number = first?.header.previousNumber ?? 0;
   let hash = first?.header.previousHash ?? '';
   let ordinal = 0;
   /** True if the last batch is local or leads to a known commit. */
   let isProven = true;
-  const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
+  const ends = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
   /** Detects a diverged log, which has a valid chain too. */
-  const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
-  const walks = sources.map((source) => believedBatches(source, find, foreign.get(source)));
+  const isForked = (): boolean => ends.some((one) => one?.number === number && one.hash !== hash);
+  const walks = sources.map((source) => trustedBatches(source, find, foreign.get(source)));
   let heads = walks.map((walk) => walk.next().value);
   for (;;) {
     // Skips batches that were taken from another source.
@@ -154,35 +154,35 @@ function* mendedBatches({
         (best, head) => (best === undefined || (!best.isProven && head?.isProven) ? head : best),
         undefined,
       );
-    if (next === undefined || isOther()) break;
+    if (next === undefined || isForked()) break;
     const twins = heads.filter(
       (head) => head?.commit.hash === next.commit.hash && head.whole(hash),
     );
     yield next.records.map((record, at) => {
-      const gone =
+      const isPurged =
         twins.some((twin) => twin?.isOurs === true && twin.records[at]?.payload === undefined) ||
         purged.has(ordinal + at, record) ||
         isForgotten(record, next.commit.number);
-      const [payload] = gone ? [] : twins.flatMap((twin) => twin?.records[at]?.payload ?? []);
+      const [payload] = isPurged ? [] : twins.flatMap((twin) => twin?.records[at]?.payload ?? []);
       return { ...record, payload };
     });
     ordinal += next.records.length;
     ({ number, hash } = next.commit);
-    isProven = next.isProven || known.some((one) => one?.number === number && one.hash === hash);
+    isProven = next.isProven || ends.some((one) => one?.number === number && one.hash === hash);
   }
-  const more = heads.some((head) => head !== undefined);
-  const short = reach !== undefined && reach.number > number;
-  const elsewhere = end === undefined ? short : end.number !== number;
-  const isEmpty = ordinal === 0 && own.length === 0;
-  if (elsewhere || more || isOther() || !isProven || isEmpty) yield undefined;
+  const hasMore = heads.some((head) => head !== undefined);
+  const isShort = reach !== undefined && reach.number > number;
+  const endsElsewhere = end === undefined ? isShort : end.number !== number;
+  const isEmpty = ordinal === 0 && localSources.length === 0;
+  if (endsElsewhere || hasMore || isForked() || !isProven || isEmpty) yield undefined;
 }
 
 /**
  * Finds the records that a local file marks as purged, by ordinal in its footer and by hash in its records. Facts are
  * identified only by ordinal, because two facts with equal bytes can concern two messages.
  */
-function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>) {
-  const ordinals = new Set(known);
+function findPurged(sources: readonly OpenSegment[], knownOrdinals: ReadonlySet<number>) {
+  const ordinals = new Set(knownOrdinals);
   const hashes = new Set<string>();
   const nameOf = (kind: number, hash: Buffer): string => `${kind} ${hash.toString('hex')}`;
   for (const source of sources) {
@@ -198,17 +198,17 @@ function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>) {
   };
 }
 
-interface BelievedBatch extends RawBatch {
+interface TrustedBatch extends RawBatch {
   readonly isOurs: boolean;
   /** True if the batch is local or leads to a known commit. */
   readonly isProven: boolean;
 }
 
-function* believedBatches(
+function* trustedBatches(
   source: OpenSegment,
   find: FindPayload,
   foreign: FileTrust | undefined,
-): Generator<BelievedBatch, undefined, undefined> {
+): Generator<TrustedBatch, undefined, undefined> {
   for (const batch of rawBatches(source, find)) {
     const isProven = foreign === undefined || foreign.isProven(batch.commit);
     if (!isProven && batch.commit.number > foreign.last) return undefined;
@@ -302,7 +302,7 @@ export class BadSectors {
  * `bad`. The caller must report them, because zeros after the last commit look like unfinished work.
  */
 export function readAroundBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
-  return readBy(files, (file) => {
+  return overlayReads(files, (file) => {
     bad.forget();
     return overBadSectors(file, bad);
   });
@@ -310,7 +310,7 @@ export function readAroundBadSectors(files: FileLayer, bad = new BadSectors()): 
 
 /** Returns a file layer that reports unreadable bytes in a segment (EIO) as `log-damaged`. */
 export function reportUnreadable(files: FileLayer): FileLayer {
-  return readBy(files, (file, path) => (target, position) => {
+  return overlayReads(files, (file, path) => (target, position) => {
     try {
       return file.read(target, position);
     } catch (error) {
@@ -327,16 +327,16 @@ export function reportUnreadable(files: FileLayer): FileLayer {
   });
 }
 
-function readBy(
+function overlayReads(
   files: FileLayer,
-  readOf: (file: LogFile, path: string) => LogFile['read'],
+  createRead: (file: LogFile, path: string) => LogFile['read'],
 ): FileLayer {
   return overlayFiles(files, {
     open(path, access) {
       const file = files.open(path, access);
       if (access !== 'read') return file;
       return {
-        read: readOf(file, path),
+        read: createRead(file, path),
         size: () => file.size(),
         write: (bytes, position) => file.write(bytes, position),
         datasync: () => file.datasync(),
@@ -354,8 +354,8 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
     } catch (error) {
       if (errnoName(error) !== 'EIO') throw error;
     }
-    const toNext = SECTOR - (position % SECTOR);
-    const length = Math.max(0, Math.min(target.length, toNext, file.size() - position));
+    const sectorRest = SECTOR - (position % SECTOR);
+    const length = Math.max(0, Math.min(target.length, sectorRest, file.size() - position));
     // Reads the sectors before the bad one individually.
     if (length < target.length)
       return length === 0 ? 0 : read(target.subarray(0, length), position);
@@ -379,15 +379,15 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
  */
 function flippedBit(
   bytes: Buffer,
-  wanted: number,
+  expected: number,
 ): { readonly at: number; readonly mask: number } | undefined {
-  const syndrome = (crc32(bytes) ^ wanted) >>> 0;
-  const changes = Uint32Array.from({ length: 8 }, (_, bit) => TABLE[1 << bit] ?? 0);
+  const syndrome = (crc32(bytes) ^ expected) >>> 0;
+  const deltas = Uint32Array.from({ length: 8 }, (_, bit) => TABLE[1 << bit] ?? 0);
   for (let at = bytes.length - 1; at >= 0; at -= 1) {
     for (let bit = 0; bit < 8; bit += 1) {
-      const change = changes[bit] ?? 0;
+      const change = deltas[bit] ?? 0;
       if (change === syndrome) return { at, mask: 1 << bit };
-      changes[bit] = (change >>> 8) ^ (TABLE[change & 0xff] ?? 0);
+      deltas[bit] = (change >>> 8) ^ (TABLE[change & 0xff] ?? 0);
     }
   }
   return undefined;
@@ -420,14 +420,14 @@ export function openStraightened(
   const path = segmentPath(dir, name);
   const file = openRegular(files, path);
   if (file === undefined) return undefined;
-  const patched = new PatchedFile(file);
-  const header = straightenHeader(patched, name);
+  const patchedFile = new PatchedFile(file);
+  const header = straightenHeader(patchedFile, name);
   if (header === undefined) {
     file.close();
     return undefined;
   }
-  straightenRecords(patched, header);
-  return { file: patched, name, path, header, sealed: undefined };
+  straightenRecords(patchedFile, header);
+  return { file: patchedFile, name, path, header, sealed: undefined };
 }
 
 const refuseToWrite = () => Promise.reject(new Error('read only'));
@@ -468,8 +468,8 @@ function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader |
   if (readFully(file, bytes, 0) < SEGMENT_HEADER_BYTES) return undefined;
   const read = (): SegmentHeader | undefined => {
     const header = decodeSegmentHeader(bytes);
-    const fits = header?.segment === name.segment && header.generation === name.generation;
-    return fits ? header : undefined;
+    const isExpected = header?.segment === name.segment && header.generation === name.generation;
+    return isExpected ? header : undefined;
   };
   const intact = read();
   if (intact !== undefined) return intact;
@@ -482,16 +482,16 @@ function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader |
 function straightenRecords(file: PatchedFile, space: RecordSpace): void {
   let from = SEGMENT_HEADER_BYTES;
   // After correcting a header, restart the walk, because its window still holds the old bytes.
-  for (let again = true; again; ) {
-    again = false;
-    for (const walked of walkRecords(new FileWindow(file), space, from)) {
-      if (walked.kind === 'gap') {
-        if (!straightenRecordHeader(file, space, walked.offset)) continue;
-        from = walked.offset;
-        again = true;
+  for (let isRestarting = true; isRestarting; ) {
+    isRestarting = false;
+    for (const record of walkRecords(new FileWindow(file), space, from)) {
+      if (record.kind === 'gap') {
+        if (!straightenRecordHeader(file, space, record.offset)) continue;
+        from = record.offset;
+        isRestarting = true;
         break;
       }
-      if (walked.stored === undefined) straightenPayload(file, walked.header, walked.offset);
+      if (record.stored === undefined) straightenPayload(file, record.header, record.offset);
     }
   }
 }

@@ -153,11 +153,11 @@ export function readMessagePayload(payload: Buffer): MessagePayload | undefined 
   if (!isObject(value)) return undefined;
   const { parts, sha256, size } = value;
   if (!Array.isArray(parts) || !isHash(sha256) || !isCount(size)) return undefined;
-  if (!parts.every(isPart)) return undefined;
+  if (!parts.every(isRecipePart)) return undefined;
   return { recipe: { parts, sha256, size }, literal: payload.subarray(end + 1) };
 }
 
-function isPart(value: unknown): value is RecipePart {
+function isRecipePart(value: unknown): value is RecipePart {
   if (!Array.isArray(value)) return false;
   const fields: readonly unknown[] = value;
   const [name, first, second, third, fourth, fifth] = fields;
@@ -310,8 +310,8 @@ export async function compressPayload(
   const small = await (codec === 'zstd'
     ? zstdFrame(raw)
     : deflateAsync(raw, { level: ZLIB_LEVEL }));
-  const helps = small.length <= raw.length * (1 - MIN_SAVING);
-  return helps ? { codec: CODEC[codec], stored: small } : { codec: CODEC.none, stored: raw };
+  const isWorthwhile = small.length <= raw.length * (1 - MIN_SAVING);
+  return isWorthwhile ? { codec: CODEC[codec], stored: small } : { codec: CODEC.none, stored: raw };
 }
 
 /** Creates a frame with its content size. It needs no checksum: the record header has a CRC and a SHA-256. */
@@ -370,7 +370,7 @@ function readHeader(bytes: Buffer) {
   return {
     length: at + sizeBytes,
     contentSize,
-    window: isSingleSegment ? contentSize : windowOf(bytes.readUInt8(5)),
+    window: isSingleSegment ? contentSize : windowSize(bytes.readUInt8(5)),
     hasChecksum: (descriptor & 0x04) !== 0,
   };
 }
@@ -388,7 +388,7 @@ function readContentSize(bytes: Buffer, at: number, length: number): number {
   }
 }
 
-function windowOf(descriptor: number): number {
+function windowSize(descriptor: number): number {
   const base = 2 ** (10 + (descriptor >> 3));
   return base + (base / 8) * (descriptor & 7);
 }
@@ -399,7 +399,7 @@ function endOfBlocks(
   header: NonNullable<ReturnType<typeof readHeader>>,
 ): number | undefined {
   let at = header.length;
-  let most = 0;
+  let capacity = 0;
   for (;;) {
     if (at + BLOCK_HEADER_BYTES > bytes.length) return undefined;
     const block = bytes.readUIntLE(at, BLOCK_HEADER_BYTES);
@@ -407,11 +407,11 @@ function endOfBlocks(
     const size = block >> 3;
     if (type === RESERVED || size > BLOCK_BYTES) return undefined;
     at += BLOCK_HEADER_BYTES + (type === RLE ? 1 : size);
-    most += BLOCK_BYTES;
+    capacity += BLOCK_BYTES;
     if ((block & 1) === 1) break;
   }
   // Do not allocate memory for content that this few blocks cannot hold.
-  if (most < header.contentSize) return undefined;
+  if (capacity < header.contentSize) return undefined;
   return at + (header.hasChecksum ? CHECKSUM_BYTES : 0);
 }
 
@@ -469,8 +469,8 @@ export function releasePayload(bytes: Buffer | undefined): void {
   const memory = bytes?.buffer;
   if (bytes === undefined || !(memory instanceof ArrayBuffer)) return;
   // Small buffers are slices of a pool. Inflating allocates one extra byte.
-  const isPart = bytes.byteOffset > 0 || memory.byteLength > bytes.length + 1;
-  if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
+  const isSlice = bytes.byteOffset > 0 || memory.byteLength > bytes.length + 1;
+  if (!isSlice && memory.byteLength > Buffer.poolSize) memory.transfer(0);
 }
 
 /** Reports whether an error from `node:zlib` means invalid bytes rather than a lack of memory. */

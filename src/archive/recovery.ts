@@ -63,32 +63,32 @@ export function* readBatchesToEnd<T>(
   const { header } = segment;
   let chain: ChainState = { number: header.previousNumber, hash: header.previousHash };
   let offset = SEGMENT_HEADER_BYTES;
-  let torn: ReadBatch<T> | undefined;
+  let tornBatch: ReadBatch<T> | undefined;
   for (const item of segmentBatches<T>(segment, reading, visit)) {
     if (item.what === 'remainder') {
-      if (torn === undefined) yield item;
-      else yield { ...item, offset, problems: [...torn.problems, ...item.problems] };
+      if (tornBatch === undefined) yield item;
+      else yield { ...item, offset, problems: [...tornBatch.problems, ...item.problems] };
       return chain;
     }
-    if (torn !== undefined) {
+    if (tornBatch !== undefined) {
       // Another batch follows, so this one was acknowledged.
-      yield torn;
-      ({ chain, offset } = behind(torn));
-      torn = undefined;
+      yield tornBatch;
+      ({ chain, offset } = stateAfter(tornBatch));
+      tornBatch = undefined;
     }
-    if (item.commit.number > seen && isTorn(segment.file, item.problems)) torn = item;
+    if (item.commit.number > seen && isTorn(segment.file, item.problems)) tornBatch = item;
     else {
       yield item;
-      ({ chain, offset } = behind(item));
+      ({ chain, offset } = stateAfter(item));
     }
   }
-  if (torn !== undefined) {
-    yield { what: 'remainder', offset, end: segment.file.size(), problems: torn.problems };
+  if (tornBatch !== undefined) {
+    yield { what: 'remainder', offset, end: segment.file.size(), problems: tornBatch.problems };
   }
   return chain;
 }
 
-function behind({ commit: { number, hash }, end }: ReadBatch<unknown>) {
+function stateAfter({ commit: { number, hash }, end }: ReadBatch<unknown>) {
   return { chain: { number, hash }, offset: end };
 }
 
@@ -238,8 +238,8 @@ export async function setSegmentAside(
 }
 
 function nextTailPath(files: FileLayer, dir: string): string {
-  const taken = files.list(logFolder(dir)).map(parseTailName);
-  return tailPath(dir, Math.max(0, ...taken.map((tail) => tail ?? 0)) + 1);
+  const numbers = files.list(logFolder(dir)).map(parseTailName);
+  return tailPath(dir, Math.max(0, ...numbers.map((tail) => tail ?? 0)) + 1);
 }
 
 /** The format without zstd. Every version can read it. */
@@ -408,7 +408,7 @@ export function refuseForeignSegment(
   archiveId: Buffer,
 ): void {
   for (const [segment, generations] of [...listing].reverse()) {
-    const opened = openedIfIntact(files, dir, segment, generations);
+    const opened = openIfIntact(files, dir, segment, generations);
     if (opened === undefined) continue;
     opened.file.close();
     if (opened.header.archiveId.equals(archiveId)) return;
@@ -440,23 +440,23 @@ export function findMissingBytes(
     const last = unsealed[index + 1]?.previous ?? commit;
     const generations = listing.get(one.segment) ?? [];
     const { segment, offset: until } = one;
-    const lacks = (what: MissingBytes['what'], from: number, after: ChainState) =>
+    const listMissing = (what: MissingBytes['what'], from: number, after: ChainState) =>
       from === until && what === 'end' ? [] : [{ what, segment, from, until, after }];
-    const whole = () => lacks('segment', SEGMENT_HEADER_BYTES, one.previous);
+    const whole = () => listMissing('segment', SEGMENT_HEADER_BYTES, one.previous);
     if (generations.length === 0) return until === SEGMENT_HEADER_BYTES ? [] : whole();
     // A sealed file cannot be appended to.
     if (one === hot && generations.some((generation) => generation > 1)) return whole();
     try {
       return withSegment(files, dir, segment, generations, (opened) => {
-        const reached = verified(opened, one, expected?.number);
-        if (reached === undefined) return whole();
-        const { chain, ordinal, offset, seen } = reached;
+        const progress = verifyBatches(opened, one, expected?.number);
+        if (progress === undefined) return whole();
+        const { chain, ordinal, offset, seen } = progress;
         if (chain.number < last.number && offset < until && opened.sealed === undefined) {
-          return lacks('end', offset, chain);
+          return listMissing('end', offset, chain);
         }
-        const same =
+        const matches =
           chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
-        if (!same || (opened.sealed === undefined && offset !== until)) return whole();
+        if (!matches || (opened.sealed === undefined && offset !== until)) return whole();
         // These commits are now known to belong to this log.
         if (seen !== undefined) checkExpectedHash(seen, expected, opened.path);
         return [];
@@ -472,12 +472,12 @@ export function findMissingBytes(
  * Returns the end of a segment's undamaged batches, up to its known end. Returns undefined if the segment does not
  * start as expected or contains a batch from another chain.
  *
- * @param wanted number of a commit to return if it is found
+ * @param target number of a commit to return if it is found
  */
-function verified(
+function verifyBatches(
   opened: OpenSegment,
   { previous, offset: until }: UnsealedSegment,
-  wanted: number | undefined,
+  target: number | undefined,
 ) {
   const { previousNumber, previousHash } = opened.header;
   if (previousNumber !== previous.number || previousHash !== previous.hash) return undefined;
@@ -492,12 +492,12 @@ function verified(
     if (opened.sealed === undefined && reached.offset >= until) break;
     const { number, hash, ordinal } = item.commit;
     reached = { offset: item.end, ordinal: ordinal + 1, chain: { number, hash } };
-    if (number === wanted) seen = reached.chain;
+    if (number === target) seen = reached.chain;
   }
   return { ...reached, seen };
 }
 
-function openedIfIntact(
+function openIfIntact(
   files: FileLayer,
   dir: string,
   segment: number,
@@ -539,8 +539,8 @@ export function verifyLooseBatches(origin: string, { bytes, space, at, after }: 
   };
   const reading = { digest: true };
   const commits: (ChainState & { readonly end: RecordPosition })[] = [];
-  const read = { file, name, header, sealed: undefined };
-  for (const item of segmentBatches(read, reading, () => undefined, at)) {
+  const opened = { file, name, header, sealed: undefined };
+  for (const item of segmentBatches(opened, reading, () => undefined, at)) {
     const [problem] = item.problems;
     if (problem !== undefined || item.what === 'remainder') {
       const { offset, reason } = problem ?? { offset: at.offset, reason: 'bytes' };

@@ -60,7 +60,7 @@ export async function dropOldGenerations(options: {
   const dropped: string[] = [];
   for (const [segment, generations] of listSegments(files, dir)) {
     if (except?.has(segment) === true) continue;
-    const sealed = sealedInForce(files, dir, segment, generations);
+    const sealed = findSealed(files, dir, segment, generations);
     if (sealed === undefined) continue;
     await segments.publish(sealed);
     if (Math.floor(files.modifiedAt(segmentPath(dir, sealed))) > now - keepMs) continue;
@@ -75,7 +75,7 @@ export async function dropOldGenerations(options: {
 }
 
 /** Returns the sealed file in force if other generations exist; otherwise undefined. */
-function sealedInForce(
+function findSealed(
   files: FileLayer,
   dir: string,
   segment: number,
@@ -114,7 +114,7 @@ export function* listCompactable(
     if (segment < from) continue;
     try {
       const bytes = withSegment(files, dir, segment, generations, (opened) =>
-        holdsOther(opened, codec) ? opened.file.size() : undefined,
+        usesOtherCodec(opened, codec) ? opened.file.size() : undefined,
       );
       if (bytes !== undefined) yield { segment, bytes };
     } catch (error) {
@@ -170,7 +170,7 @@ export async function removeGenerations(
 }
 
 /** Returns false for unsealed segments, which are never compressed. */
-function holdsOther(segment: OpenSegment, codec: ArchiveCodec): boolean {
+function usesOtherCodec(segment: OpenSegment, codec: ArchiveCodec): boolean {
   const { sealed } = segment;
   if (sealed === undefined) return false;
   const places = [...sealed.index.containers.map(({ offset }) => offset), sealed.offset];
@@ -433,11 +433,11 @@ async function copyRecords(
   const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES, codec);
   let ordinal = 0;
   for (const record of segmentRecords(source, { digest: true, releases: true })) {
-    const whole = sound(source, record);
+    const whole = check(source, record);
     const { kind, rawLength, hash, payload, state } = whole;
-    const gone = state === 'purged' || purge(whole, ordinal);
+    const isPurged = state === 'purged' || purge(whole, ordinal);
     ordinal += 1;
-    await writer.add({ kind, rawLength, hash, payload: gone ? undefined : payload });
+    await writer.add({ kind, rawLength, hash, payload: isPurged ? undefined : payload });
   }
   return writer.end();
 }
@@ -464,18 +464,18 @@ async function compare(source: OpenSegment, written: OpenSegment, purge: Purge):
       digest: false,
       releases: true,
     })) {
-      const wanted = sound(source, original);
+      const expected = check(source, original);
       const next = copies.next();
-      const copy = next.done === true ? undefined : sound(written, next.value);
-      const same =
+      const copy = next.done === true ? undefined : check(written, next.value);
+      const matches =
         copy !== undefined &&
-        copy.kind === wanted.kind &&
-        copy.rawLength === wanted.rawLength &&
-        copy.hash.equals(wanted.hash) &&
-        copy.state === (purge(wanted, records) ? 'purged' : wanted.state);
-      if (!same) throw segmentDamage(written, copy?.offset ?? 0, 'bytes');
+        copy.kind === expected.kind &&
+        copy.rawLength === expected.rawLength &&
+        copy.hash.equals(expected.hash) &&
+        copy.state === (purge(expected, records) ? 'purged' : expected.state);
+      if (!matches) throw segmentDamage(written, copy?.offset ?? 0, 'bytes');
       records += 1;
-      bytes += wanted.rawLength;
+      bytes += expected.rawLength;
       if (bytes >= TURN_BYTES) {
         bytes = 0;
         await nextTurn();
@@ -488,7 +488,7 @@ async function compare(source: OpenSegment, written: OpenSegment, purge: Purge):
   }
 }
 
-function sound(segment: OpenSegment, record: LogicalRecord | UnreadableBytes): LogicalRecord {
+function check(segment: OpenSegment, record: LogicalRecord | UnreadableBytes): LogicalRecord {
   if (record.what === 'record' && record.state !== 'damaged') return record;
   throw segmentDamage(segment, record.offset, record.what === 'lost' ? record.reason : 'payload');
 }

@@ -106,9 +106,9 @@ function decodeFooter(bytes: Buffer): FooterColumns | undefined {
   const containers: Container[] = [];
   let total = 0;
   for (let i = 0; i < count; i += 1, at += 4) {
-    const held = bytes.readUInt32LE(at + count * 4);
-    containers.push({ offset: bytes.readUInt32LE(at), records: held || 1, block: held > 0 });
-    total += held || 1;
+    const size = bytes.readUInt32LE(at + count * 4);
+    containers.push({ offset: bytes.readUInt32LE(at), records: size || 1, block: size > 0 });
+    total += size || 1;
   }
   return total === records ? { kinds, rawLengths, containers } : undefined;
 }
@@ -229,9 +229,9 @@ export function checkFooter(segment: OpenSegment): Problem[] {
   const { sealed } = segment;
   if (sealed === undefined) return [];
   const { index, offset } = sealed;
-  const wrong = index.containers.some((container) => {
+  const isWrong = index.containers.some((container) => {
     const found = headerAt(segment, container.offset);
     return found === undefined || (found.kind === STORED_KIND.block) !== container.block;
   });
-  return wrong ? [{ reason: 'footer', offset, end: segment.file.size() }] : [];
+  return isWrong ? [{ reason: 'footer', offset, end: segment.file.size() }] : [];
 }

@@ -50,9 +50,9 @@ export function partialSegments(files: FileLayer, dir: string): SegmentStore {
 
 /** Returns the numbers of the log's segments. If some are remote, these are all numbers up to the last local one. */
 export function segmentNumbers(listing: SegmentListing, store: SegmentStore): number[] {
-  const here = [...listing.keys()];
-  if (store === localSegments) return here;
-  return Array.from({ length: here.at(-1) ?? 0 }, (_, index) => index + 1);
+  const local = [...listing.keys()];
+  if (store === localSegments) return local;
+  return Array.from({ length: local.at(-1) ?? 0 }, (_, index) => index + 1);
 }
 
 export interface OpenSegment {

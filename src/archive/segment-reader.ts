@@ -100,8 +100,8 @@ export function* walkRecords(
       continue;
     }
     const stored = window.view(at + RECORD_HEADER_BYTES, header.storedLength);
-    const intact = stored.length === header.storedLength && crc32(stored) === header.crc;
-    yield { kind: 'record', offset: at, header, stored: intact ? stored : undefined };
+    const isIntact = stored.length === header.storedLength && crc32(stored) === header.crc;
+    yield { kind: 'record', offset: at, header, stored: isIntact ? stored : undefined };
     at = end;
   }
 }
@@ -177,16 +177,16 @@ export function* segmentRecords(
   const window = new FileWindow(segment.file);
   const sealed = segment.name.generation > 1;
   let footer = false;
-  for (const walked of walkRecords(window, segment.header, from)) {
-    if (walked.kind === 'gap') {
-      const isTrailer = footer && walked.end === window.length;
-      if (!isTrailer) yield { what: 'lost', reason: 'bytes', ...span(walked.offset, walked.end) };
-      else if (walked.end - walked.offset !== TRAILER_BYTES || segment.sealed === undefined) {
-        yield { what: 'lost', reason: 'footer', ...span(walked.offset, walked.end) };
+  for (const record of walkRecords(window, segment.header, from)) {
+    if (record.kind === 'gap') {
+      const isTrailer = footer && record.end === window.length;
+      if (!isTrailer) yield { what: 'lost', reason: 'bytes', ...span(record.offset, record.end) };
+      else if (record.end - record.offset !== TRAILER_BYTES || segment.sealed === undefined) {
+        yield { what: 'lost', reason: 'footer', ...span(record.offset, record.end) };
       }
       continue;
     }
-    const { header, stored, offset } = walked;
+    const { header, stored, offset } = record;
     const place = span(offset, offset + 64 + header.storedLength);
     if (header.kind === STORED_KIND.footer) {
       footer = true;
@@ -195,15 +195,15 @@ export function* segmentRecords(
       }
     } else if (header.kind === STORED_KIND.block) {
       const block = stored === undefined ? undefined : inflatePayload(header, stored);
-      const intact =
+      const isIntact =
         block !== undefined &&
         (!reading.digest || reading.chained === true || sha256(block).equals(header.hash));
       // An uncompressed payload is a view of the window.
       const isInflated = block !== stored;
-      if (intact) yield* blockRecords(block, place);
+      if (isIntact) yield* blockRecords(block, place);
       else yield { what: 'lost', reason: 'payload', ...place };
       if (!isInflated) continue;
-      if (intact && reading.inflated !== undefined) reading.inflated(offset, block);
+      if (isIntact && reading.inflated !== undefined) reading.inflated(offset, block);
       else if (reading.releases === true) releasePayload(block);
     } else {
       const identity = {
@@ -218,9 +218,9 @@ export function* segmentRecords(
         continue;
       }
       const payload = stored === undefined ? undefined : inflatePayload(header, stored);
-      const intact =
+      const isIntact =
         payload !== undefined && (!reading.digest || sha256(payload).equals(header.hash));
-      yield intact
+      yield isIntact
         ? { ...identity, payload, state: 'present' }
         : { ...identity, payload: undefined, state: 'damaged' };
       if (reading.releases === true && payload !== stored) releasePayload(payload);
@@ -318,30 +318,30 @@ export function* segmentBatches<T>(
     hash: segment.header.previousHash,
   };
   let end = from.offset;
-  let gathering = new Gathering<T>(from);
+  let collector = new BatchCollector<T>(from);
   for (const record of segmentRecords(segment, reading, from.offset)) {
     if (record.what === 'lost') {
-      gathering.lose(record);
+      collector.lose(record);
       continue;
     }
     if (record.kind !== RECORD_KIND.commit) {
-      gathering.add(record, visit);
+      collector.add(record, visit);
       continue;
     }
     const commit = record.payload === undefined ? undefined : decodeCommit(record.payload);
     if (commit === undefined) {
-      gathering.loseCommit(record);
+      collector.loseCommit(record);
       continue;
     }
-    const batch = gathering.close(commit, record, chain);
+    const batch = collector.close(commit, record, chain);
     chain = { number: commit.number, hash: commit.hash };
     end = record.end;
-    gathering = new Gathering<T>(behind(commit, record.rawLength));
+    collector = new BatchCollector<T>(positionAfter(commit, record.rawLength));
     yield batch;
   }
   const fileEnd = segment.sealed?.offset ?? segment.file.size();
-  if (gathering.touched || (segment.name.generation === 1 && fileEnd > end)) {
-    yield { what: 'remainder', offset: end, end: fileEnd, problems: gathering.problems };
+  if (collector.touched || (segment.name.generation === 1 && fileEnd > end)) {
+    yield { what: 'remainder', offset: end, end: fileEnd, problems: collector.problems };
   }
   return chain;
 }
@@ -381,7 +381,7 @@ export interface RecordPosition {
   readonly offset: number;
 }
 
-class Gathering<T> {
+class BatchCollector<T> {
   readonly problems: Problem[] = [];
   readonly #identities = new Identities();
   /** Records before the first loss. */
@@ -406,17 +406,17 @@ class Gathering<T> {
   ): void {
     this.#identities.add(record.kind, record.rawLength, record.hash);
     const { offset, end } = record;
-    const wrong = (reason: DamageReason) =>
+    const addProblem = (reason: DamageReason) =>
       this.problems.push({ reason, offset, end, hash: record.hash.toString('hex') });
-    if (record.state === 'damaged') wrong('payload');
-    const visited = hasPayload(record) ? visit(record) : undefined;
-    if (visited !== undefined && 'problem' in visited) wrong(visited.problem);
-    if (visited !== undefined && 'value' in visited) {
-      const { value } = visited;
-      const { ordinal, offset: standing } = this.#next;
-      (this.#lost ? this.#after : this.#before).push({ value, ordinal, offset: standing });
+    if (record.state === 'damaged') addProblem('payload');
+    const result = hasPayload(record) ? visit(record) : undefined;
+    if (result !== undefined && 'problem' in result) addProblem(result.problem);
+    if (result !== undefined && 'value' in result) {
+      const { value } = result;
+      const { ordinal, offset: position } = this.#next;
+      (this.#lost ? this.#after : this.#before).push({ value, ordinal, offset: position });
     }
-    this.#next = behind(this.#next, record.rawLength);
+    this.#next = positionAfter(this.#next, record.rawLength);
   }
 
   lose({ reason, offset, end }: UnreadableBytes): void {
@@ -433,18 +433,18 @@ class Gathering<T> {
   }
 
   close(commit: CommitRecord, { offset, end }: LogicalRecord, chain: ChainState): ReadBatch<T> {
-    const wrong = (reason: DamageReason) => this.problems.push({ reason, offset, end });
+    const addProblem = (reason: DamageReason) => this.problems.push({ reason, offset, end });
     const { number, previous, time, hash } = commit;
     // If records are lost, the hash cannot be computed, but the commit's other fields must still match.
-    if (number !== chain.number + 1) wrong('order');
-    else if (previous !== chain.hash) wrong('chain');
+    if (number !== chain.number + 1) addProblem('order');
+    else if (previous !== chain.hash) addProblem('chain');
     if (!this.#lost) {
-      const whole =
+      const isWhole =
         commit.ordinal === this.#next.ordinal &&
         commit.offset === this.#next.offset &&
         commit.records === this.#identities.count &&
         hash === commitHash(previous, number, time, this.#identities);
-      if (!whole) wrong('chain');
+      if (!isWhole) addProblem('chain');
     }
     const ordinals = commit.ordinal - this.#next.ordinal;
     const offsets = commit.offset - this.#next.offset;
@@ -463,7 +463,7 @@ function hasPayload(record: LogicalRecord): record is LogicalRecord & { readonly
 }
 
 /** Returns the position after a record. Generation 1 stores payloads uncompressed. */
-function behind({ ordinal, offset }: RecordPosition, rawLength: number): RecordPosition {
+function positionAfter({ ordinal, offset }: RecordPosition, rawLength: number): RecordPosition {
   return { ordinal: ordinal + 1, offset: offset + RECORD_HEADER_BYTES + rawLength };
 }
 
@@ -514,11 +514,11 @@ export class SegmentCache {
       const found = opened.sealed.index.find(ordinal);
       if (found === undefined) return { state: 'damaged' };
       return found.container.block
-        ? this.#fromBlock(opened, found.container.offset, found.inner)
-        : this.#alone(opened, found.container.offset);
+        ? this.#readFromBlock(opened, found.container.offset, found.inner)
+        : this.#readSingle(opened, found.container.offset);
     }
     // Records in a sealed file without a footer can only be found by walking it, which a repair does.
-    return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
+    return opened.name.generation === 1 ? this.#readSingle(opened, offset) : { state: 'damaged' };
   }
 
   /** Caches an intact block from a segment's file and takes ownership of its memory. */
@@ -561,11 +561,11 @@ export class SegmentCache {
     return opened;
   }
 
-  #fromBlock(opened: OpenSegment, offset: number, inner: number): FetchedRecord {
+  #readFromBlock(opened: OpenSegment, offset: number, inner: number): FetchedRecord {
     const key = keyOf(opened.path, offset);
     let block = this.#blocks.get(key);
     if (block === undefined) {
-      const read = this.#stored(opened, offset);
+      const read = this.#readStored(opened, offset);
       if (read?.header.kind !== STORED_KIND.block) return { state: 'damaged' };
       block = inflatePayload(read.header, read.stored);
       if (block === undefined) return { state: 'damaged' };
@@ -579,8 +579,8 @@ export class SegmentCache {
     return { state: 'present', kind, payload: Buffer.from(payload) };
   }
 
-  #alone(opened: OpenSegment, offset: number): FetchedRecord {
-    const read = this.#stored(opened, offset);
+  #readSingle(opened: OpenSegment, offset: number): FetchedRecord {
+    const read = this.#readStored(opened, offset);
     if (read === undefined) return { state: 'damaged' };
     const { header, stored } = read;
     if ((header.flags & FLAG_PURGED) !== 0) return { state: 'purged' };
@@ -594,7 +594,7 @@ export class SegmentCache {
    * Returns undefined unless there is a stored record with a matching CRC. Compressed bytes are valid until the next
    * call. Uncompressed bytes get their own memory, because the caller keeps them.
    */
-  #stored(
+  #readStored(
     { file, header: space }: OpenSegment,
     offset: number,
   ): { readonly header: RecordHeader; readonly stored: Buffer } | undefined {
@@ -611,10 +611,10 @@ export class SegmentCache {
     const stored = isKept
       ? Buffer.allocUnsafe(storedLength)
       : this.#scratch.subarray(RECORD_HEADER_BYTES, end);
-    const had = Math.min(storedLength, got.length - RECORD_HEADER_BYTES);
-    if (isKept) got.copy(stored, 0, RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + had);
-    const rest = readReadable(file, stored.subarray(had), offset + RECORD_HEADER_BYTES + had);
-    if (had + rest < storedLength) return undefined;
+    const head = Math.min(storedLength, got.length - RECORD_HEADER_BYTES);
+    if (isKept) got.copy(stored, 0, RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + head);
+    const tail = readReadable(file, stored.subarray(head), offset + RECORD_HEADER_BYTES + head);
+    if (head + tail < storedLength) return undefined;
     return crc32(stored) === header.crc ? { header, stored } : undefined;
   }
 }
@@ -644,7 +644,7 @@ class Recent<K, V> {
   #weight = 0;
 
   constructor(
-    private readonly most: number,
+    private readonly maxWeight: number,
     private readonly weigh: (value: V) => number,
     private readonly letGo: (value: V) => void,
   ) {}
@@ -668,7 +668,7 @@ class Recent<K, V> {
     this.#values.set(key, value);
     this.#weight += this.weigh(value);
     for (const [oldest, old] of this.#values) {
-      if (this.#weight <= this.most || oldest === key) break;
+      if (this.#weight <= this.maxWeight || oldest === key) break;
       this.#values.delete(oldest);
       this.#weight -= this.weigh(old);
       this.letGo(old);

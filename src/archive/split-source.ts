@@ -50,7 +50,7 @@ class RunFinder {
     private readonly window: Buffer,
     startsHere: boolean,
   ) {
-    this.#start = startsHere ? behindEmptyLines(window) : -1;
+    this.#start = startsHere ? skipEmptyLines(window) : -1;
   }
 
   /** Returns the next possible start at or after `from`, or -1. Never returns the same start twice. */
@@ -91,7 +91,7 @@ function isBase64(window: Buffer, from: number, to: number): boolean {
   return true;
 }
 
-function behindEmptyLines(window: Buffer): number {
+function skipEmptyLines(window: Buffer): number {
   for (let at = 0; ; ) {
     if (window[at] === LF) at += 1;
     else if (window[at] === CR && window[at + 1] === LF) at += 2;
@@ -140,8 +140,8 @@ function decodeRun(window: Buffer, shape: LineShape, start: number, known: numbe
   let line = start;
   let full = known;
   let end = Math.min(start, known);
-  for (let reach = FIRST_PIECE_BYTES; ; reach = Math.min(reach * 2, MAX_PIECE_BYTES)) {
-    const limit = Math.min(window.length, full + Math.max(reach, shape.lineLength + 2 * eol));
+  for (let size = FIRST_PIECE_BYTES; ; size = Math.min(size * 2, MAX_PIECE_BYTES)) {
+    const limit = Math.min(window.length, full + Math.max(size, shape.lineLength + 2 * eol));
     const atEnd = limit === window.length;
     const lines = fullLines(window, full, shape, limit);
     const closed = lines.stopped || (atEnd && final);
@@ -194,11 +194,11 @@ function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
   while (end < limit && IS_BASE64[window[end] ?? 0] === 1) end += 1;
   for (let pads = 0; pads < 2 && end < limit && window[end] === PAD; pads += 1) end += 1;
   const next = window[end];
-  const ended = end === window.length || next === LF || (next === CR && window[end + 1] === LF);
-  return ended && (end - start) % 4 === 0 ? end : full;
+  const hasEol = end === window.length || next === LF || (next === CR && window[end + 1] === LF);
+  return hasEol && (end - start) % 4 === 0 ? end : full;
 }
 
-interface Decoded {
+interface Decoding {
   readonly bytes: Buffer;
   /** End of the last valid line's content, or `start` if no line is valid. */
   readonly end: number;
@@ -208,7 +208,7 @@ interface Decoded {
  * Decodes the lines from `start` to `end`, up to the first that would not encode back to the same characters. A valid
  * line has only base64, padding only at the end, and no unused bits set to 1.
  */
-function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
+function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoding {
   if (end <= start) return { bytes: Buffer.alloc(0), end: start };
   const bytes = Buffer.from(window.toString('latin1', start, end), 'base64');
   const pads = window[end - 1] !== PAD ? 0 : window[end - 2] !== PAD ? 1 : 2;
@@ -235,7 +235,7 @@ function isCanonicalTail(bytes: Buffer, pads: number, window: Buffer, end: numbe
 }
 
 /** The slow path for runs that stop midway. Takes whole lines until one is invalid. */
-function decodeValidLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
+function decodeValidLines(window: Buffer, start: number, end: number, shape: LineShape): Decoding {
   const step = shape.lineLength + (shape.eol === 'crlf' ? 2 : 1);
   let valid = start;
   for (let line = start; line < end; line += step) {
@@ -339,7 +339,7 @@ class RecipeBuilder {
 class Chunker {
   readonly #names: BlobHash[] = [];
   #pieces: Buffer[] = [];
-  #have = 0;
+  #buffered = 0;
   #length = 0;
   #first: Buffer | undefined;
   #whole: Hash | undefined;
@@ -353,16 +353,16 @@ class Chunker {
   push(bytes: Buffer): void {
     let from = 0;
     while (from < bytes.length) {
-      const to = Math.min(bytes.length, from + this.size - this.#have);
+      const to = Math.min(bytes.length, from + this.size - this.#buffered);
       this.#pieces.push(bytes.subarray(from, to));
-      this.#have += to - from;
+      this.#buffered += to - from;
       from = to;
-      if (this.#have === this.size) this.#emit();
+      if (this.#buffered === this.size) this.#emit();
     }
   }
 
   end(): { readonly length: number; readonly hash: BlobHash; readonly names: readonly BlobHash[] } {
-    if (this.#have > 0) this.#emit();
+    if (this.#buffered > 0) this.#emit();
     const [only = digest('sha256', Buffer.alloc(0), 'hex')] = this.#names;
     return {
       length: this.#length,
@@ -376,7 +376,7 @@ class Chunker {
     const chunk =
       this.#pieces.length === 1 && only !== undefined ? only : Buffer.concat(this.#pieces);
     this.#pieces = [];
-    this.#have = 0;
+    this.#buffered = 0;
     this.#length += chunk.length;
     const name = digest('sha256', chunk, 'hex');
     this.#names.push(name);
@@ -399,12 +399,12 @@ class Chunker {
  * make no difference. Rebuilds the source to verify the result.
  */
 export function splitSource(raw: Buffer, id: MessageId) {
-  const decoded = splitWhole(raw, id, true);
+  const decoded = splitInMemory(raw, id, true);
   // A safeguard that should never run: it makes a splitter bug cost space rather than a message.
-  return givesBack(decoded.payload, decoded.blobs, raw) ? decoded : splitWhole(raw, id, false);
+  return rebuildsTo(decoded.payload, decoded.blobs, raw) ? decoded : splitInMemory(raw, id, false);
 }
 
-function splitWhole(raw: Buffer, id: MessageId, decode: boolean) {
+function splitInMemory(raw: Buffer, id: MessageId, decode: boolean) {
   const blobs = new Map<BlobHash, Buffer>();
   const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
   new WindowSplitter(builder, decode ? raw.length : undefined, false).take(raw, true);
@@ -417,7 +417,7 @@ function messagePayload(builder: RecipeBuilder, id: MessageId, size: number): Bu
   return Buffer.concat([line, ...literal]);
 }
 
-function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: Buffer): boolean {
+function rebuildsTo(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: Buffer): boolean {
   if (blobs.size === 0) return true;
   const message = readMessagePayload(payload);
   if (message === undefined) return false;
@@ -481,9 +481,9 @@ async function split(
     whole.update(window.subarray(carried, carried + got));
     read += got;
     const filled = carried + got;
-    const used = splitter.take(window.subarray(0, filled), read >= size);
-    window.copyWithin(0, used, filled);
-    carried = filled - used;
+    const processed = splitter.take(window.subarray(0, filled), read >= size);
+    window.copyWithin(0, processed, filled);
+    carried = filled - processed;
     await sink.drain();
   }
   const id = whole.digest('hex');
@@ -527,15 +527,15 @@ class WindowSplitter {
       added = this.#tryRun(window, added, start, this.judged, final);
       if (this.#open !== undefined) return added;
     }
-    const settled = final ? window.length : Math.max(added, window.length - UNPROBED_BYTES);
-    this.#literal(window, added, settled);
-    return settled;
+    const end = final ? window.length : Math.max(added, window.length - UNPROBED_BYTES);
+    this.#literal(window, added, end);
+    return end;
   }
 
   /** Adds the run at `start` and the literal bytes before it. Returns the run's end, or `added` if there is no run. */
-  #tryRun(window: Buffer, added: number, start: number, longest: number, final: boolean): number {
+  #tryRun(window: Buffer, added: number, start: number, maxLine: number, final: boolean): number {
     const first = firstLine(window, start, final);
-    if (first === undefined || first === 'more' || first.lineLength > longest) return added;
+    if (first === undefined || first === 'more' || first.lineLength > maxLine) return added;
     const run = decodeRun(window, first, start, first.end, final);
     if (run.length < MIN_DECODED_BYTES) return added;
     this.#literal(window, added, start);
