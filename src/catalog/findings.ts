@@ -130,12 +130,12 @@ export function messageFinding(error: MailkeepError, id: MessageId, asked: Asked
   return {
     what: 'message',
     message,
-    reason: troubleOf(error),
+    reason: problemOf(error),
     blob: needed === id ? null : needed,
   };
 }
 
-function troubleOf({ code, facts }: MailkeepError): MessageProblem {
+function problemOf({ code, facts }: MailkeepError): MessageProblem {
   if (code === 'bytes-purged') return 'purged';
   if (code === 'bytes-unknown') return 'absent';
   const { reason } = facts;

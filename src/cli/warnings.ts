@@ -39,27 +39,27 @@ export function syncExitCode(result: SyncResult): ExitCode {
 
 /** Returns the problems of a sync run, most severe first. */
 export function listProblems({ failures, mailboxes }: SyncResult): SyncProblem[] {
-  const troubles = failures.map(describeFailure);
+  const problems = failures.map(describeFailure);
   const held = sumOf(mailboxes, 'held');
   if (held.sum > 0) {
     const facts = { held: held.sum, mailboxes: held.addresses, until: lastEnd(mailboxes) };
-    troubles.push(troubleOf(syncError('sync.held', facts)));
+    problems.push(problemOf(syncError('sync.held', facts)));
   }
   const quarantined = sumOf(mailboxes, 'quarantined');
   if (quarantined.sum > 0) {
     const facts = { quarantined: quarantined.sum, mailboxes: quarantined.addresses };
-    troubles.push(troubleOf(syncError('sync.quarantined', facts)));
+    problems.push(problemOf(syncError('sync.quarantined', facts)));
   }
-  const worst = combineExitCodes(troubles.map(({ exit }) => exit));
-  return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
+  const worst = combineExitCodes(problems.map(({ exit }) => exit));
+  return problems.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
 }
 
 /** Returns known damage as a problem of a sync run. */
 export function damageProblem(damage: KnownDamage): SyncProblem {
-  return troubleOf(damageError(damage));
+  return problemOf(damageError(damage));
 }
 
-function troubleOf(error: MailkeepError): SyncProblem {
+function problemOf(error: MailkeepError): SyncProblem {
   return { ...describeError(error), exit: EXIT_OF_FAMILY[error.family] };
 }
 
@@ -196,7 +196,7 @@ export function verificationLines(
   const more = found - shown.length;
   return joinReport([
     verifiedText(last, now),
-    drillLine(last, now),
+    exportTestLine(last, now),
     shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
     found > 0 && more > 0 && `… and ${counted(more, 'more finding')}`,
     found > 0 &&
@@ -207,7 +207,7 @@ export function verificationLines(
 }
 
 /** Describes the last export test, unless it is already shown as the last verification. */
-function drillLine({ mode, drill }: VerificationStatus, now: number): string | false {
+function exportTestLine({ mode, drill }: VerificationStatus, now: number): string | false {
   if (drill === null || mode === 'drill') return false;
   const ago = span(Math.max(0, now - Date.parse(drill.at)));
   return `last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`;

@@ -42,7 +42,7 @@ export type VerificationMode = (typeof MODES)[number];
 const drill = fields({ at: number, checked: number, of: number });
 
 /** When the last export test started, how many messages it exported and read back, and how many the archive had. */
-type DrillFacts = ReadValue<typeof drill>;
+type ExportTestFacts = ReadValue<typeof drill>;
 
 /** The last verification, without the last export test. Times are milliseconds since the epoch. */
 const lastVerification = fields({
@@ -59,11 +59,11 @@ export type StoredVerification = ReadValue<typeof lastVerification>;
 
 export interface VerificationFacts extends Omit<StoredVerification, 'damage'> {
   readonly damage: KnownDamage | null;
-  readonly drill: DrillFacts | null;
+  readonly drill: ExportTestFacts | null;
 }
 
 /** The last verification and the last export test are stored under two keys of one scope. */
-const verification: Read<StoredVerification | DrillFacts> = (value) =>
+const verification: Read<StoredVerification | ExportTestFacts> = (value) =>
   lastVerification(value) ?? earlierVerification(value) ?? drill(value);
 
 /** Converts values from earlier versions, which stored only complete verifications, and only their verdict. */

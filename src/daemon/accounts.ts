@@ -16,7 +16,7 @@ const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
 interface Waiting {
-  readonly trouble: AccountProblem;
+  readonly problem: AccountProblem;
   readonly tries: number;
 }
 
@@ -36,13 +36,13 @@ function waitAfter(
   random: number,
 ): Waiting {
   const state = failure.family === 'auth' || failure.family === 'config' ? 'refused' : 'away';
-  const again = before?.trouble.state === state ? before : undefined;
+  const again = before?.problem.state === state ? before : undefined;
   const tries = (again?.tries ?? 0) + 1;
   const { firstMs, longestMs } = state === 'refused' ? REFUSED : AWAY;
   const bound = Math.min(longestMs, firstMs * 2 ** Math.min(tries - 1, 20));
-  const since = again === undefined || again.trouble.since > now ? now : again.trouble.since;
+  const since = again === undefined || again.problem.since > now ? now : again.problem.since;
   const retryAt = now + Math.round(bound * (0.5 + random / 2));
-  return { trouble: { state, code: failure.code, since, retryAt }, tries };
+  return { problem: { state, code: failure.code, since, retryAt }, tries };
 }
 
 /** Reports whether a disk error may be temporary. Excludes errors after which the log's end may not be durable. */
@@ -123,14 +123,14 @@ export class Accounts {
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
     account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;
-    const { trouble } = account.waiting;
-    this.observer({ event: 'account-stopped', account: name, trouble, failure });
+    const { problem } = account.waiting;
+    this.observer({ event: 'account-stopped', account: name, problem, failure });
   }
 
   recovered(name: string): void {
     const account = this.#accounts.get(name);
     if (account?.waiting === undefined) return;
-    const afterMs = Math.max(0, this.clock.now() - account.waiting.trouble.since);
+    const afterMs = Math.max(0, this.clock.now() - account.waiting.problem.since);
     account.waiting = undefined;
     this.observer({ event: 'account-recovered', account: name, afterMs });
   }
@@ -143,7 +143,7 @@ export class Accounts {
     const names: string[] = [];
     for (const [name, account] of this.#accounts) {
       if (account.waiting === undefined || account.probing) continue;
-      const { state, retryAt } = account.waiting.trouble;
+      const { state, retryAt } = account.waiting.problem;
       const changed = state === 'refused' && tokenMark(name) !== account.tokenMark;
       if (retryAt > now && !changed) continue;
       account.probing = true;
@@ -161,7 +161,7 @@ export class Accounts {
     const retryAt = this.clock.now();
     for (const account of this.#accounts.values()) {
       if (account.waiting === undefined) continue;
-      account.waiting = { tries: 0, trouble: { ...account.waiting.trouble, retryAt } };
+      account.waiting = { tries: 0, problem: { ...account.waiting.problem, retryAt } };
     }
   }
 
@@ -169,8 +169,8 @@ export class Accounts {
     return [...this.#accounts.values()].some(({ waiting }) => waiting !== undefined);
   }
 
-  trouble(name: string): AccountProblem | null {
-    return this.#accounts.get(name)?.waiting?.trouble ?? null;
+  problem(name: string): AccountProblem | null {
+    return this.#accounts.get(name)?.waiting?.problem ?? null;
   }
 
   /** Starts a scheduled run. Returns false if the previous run of its kind has not finished. */

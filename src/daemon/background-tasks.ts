@@ -530,7 +530,7 @@ const verified = z.object({
   fileBytes: z.number(),
   durationMs: z.number(),
 });
-const drilled = z
+const exportTestResult = z
   .object({
     ok: z.boolean(),
     findings: z.array(z.unknown()),
@@ -587,7 +587,7 @@ export function scheduledVerification(
   const verify = async (signal: AbortSignal): Promise<Checked> => {
     const all = await check(signal, [], verified, 'verification finished');
     if (all.failure !== null || signal.aborted) return all;
-    const { failure } = await check(signal, ['--drill'], drilled, 'drill finished');
+    const { failure } = await check(signal, ['--drill'], exportTestResult, 'drill finished');
     return { ...all, failure };
   };
 

@@ -106,9 +106,9 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       );
       return;
     case 'account-stopped': {
-      const { account, trouble } = event;
-      const { state, code } = trouble;
-      const line = { account, state, code, retryAt: new Date(trouble.retryAt).toISOString() };
+      const { account, problem } = event;
+      const { state, code } = problem;
+      const line = { account, state, code, retryAt: new Date(problem.retryAt).toISOString() };
       if (state === 'refused') log.error(line, 'the service refuses the token; the account waits');
       else log.warn(line, 'the service cannot be reached; the account waits');
       return;

@@ -300,14 +300,14 @@ export class Daemon {
         forMs: Math.round(forMs),
       })),
       accounts: this.#accounts.names.map((name) => {
-        const trouble = this.#accounts.trouble(name);
+        const problem = this.#accounts.problem(name);
         const { round, everyMs } = this.#accounts.freshness(name);
         return {
           name,
-          state: trouble?.state ?? 'ok',
-          code: trouble?.code ?? null,
-          since: isoOrNull(trouble?.since),
-          retryAt: isoOrNull(trouble?.retryAt),
+          state: problem?.state ?? 'ok',
+          code: problem?.code ?? null,
+          since: isoOrNull(problem?.since),
+          retryAt: isoOrNull(problem?.retryAt),
           mailboxes: this.#accounts.mailboxes(name).length,
           roundAt: isoOrNull(round?.startedAt),
           roundMs: round?.durationMs ?? null,

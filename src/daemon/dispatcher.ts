@@ -33,7 +33,7 @@ export const SLICE_MS = 30_000;
 /** Age in milliseconds at which a sync yields to a waiting one of its class. */
 export const ROTATE_MS = 600_000;
 /** Concurrent syncs per account, by their current class. The limiter controls the request rate independently. */
-export const SLOTS: Readonly<Record<RunKind, number>> = {
+export const MAX_RUNNING: Readonly<Record<RunKind, number>> = {
   hint: 4,
   hand: 4,
   sync: 4,
@@ -73,7 +73,7 @@ export function decide(
       const other = busy.get(mailboxKey(task.mailbox));
       if (other !== undefined) {
         if (isBetter(rank, taskClass(other, monotonic))) stop.add(other);
-      } else if (count(account, rank) < SLOTS[rank]) {
+      } else if (count(account, rank) < MAX_RUNNING[rank]) {
         add(account, rank);
         start.push(task);
         busy.set(mailboxKey(task.mailbox), { task, startedAt: monotonic, stopping: false });
@@ -85,7 +85,7 @@ export function decide(
   }
   for (const { task } of underway) {
     const { account } = task.mailbox;
-    if (count(account, 'backlog') <= SLOTS.backlog) continue;
+    if (count(account, 'backlog') <= MAX_RUNNING.backlog) continue;
     const first = oldest.get(slot(account, 'backlog'));
     if (first !== undefined) stop.add(first);
   }

@@ -11,7 +11,7 @@ const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy', 
 const family = z.enum(ERROR_FAMILIES);
 
 /** A subject that is failing or failed recently, as stored. Times are milliseconds since the epoch. */
-const troubleSchema = z.object({
+const problemSchema = z.object({
   /** A monitored subject: an account, a mailbox, a webhook, a kind of run, a copy, or a mailbox's quota. */
   subject: z.object({
     kind: z.enum(SUBJECT_KINDS),
@@ -31,13 +31,13 @@ const troubleSchema = z.object({
   /** True if a recovery was reported within the last hour. The next recovery must then last before it is reported. */
   flapping: z.boolean(),
 });
-type SubjectProblem = Readonly<z.output<typeof troubleSchema>>;
+type SubjectProblem = Readonly<z.output<typeof problemSchema>>;
 type Subject = Readonly<SubjectProblem['subject']>;
 export type Failure = Readonly<SubjectProblem['failure']>;
 
 /** Reports to one channel: troubles by subject, and the time of the last attempt. */
 const reportedSchema = z.object({
-  troubles: z.record(z.string(), troubleSchema),
+  troubles: z.record(z.string(), problemSchema),
   triedAt: z.number().nullable(),
 });
 export type ReportedState = Readonly<z.output<typeof reportedSchema>>;
@@ -78,8 +78,8 @@ export function subjectKey({ kind, name, id = name }: Subject): string {
 /** Possible problems with a copy: updating it fails, verifying it fails, or it is stale. */
 export const COPY_PROBLEMS = ['copy', 'copy-check', 'stale'] as const;
 
-export function copySubject(to: string, trouble: (typeof COPY_PROBLEMS)[number]): Subject {
-  return { kind: 'copy', name: to, id: `${trouble} ${to}` };
+export function copySubject(to: string, problem: (typeof COPY_PROBLEMS)[number]): Subject {
+  return { kind: 'copy', name: to, id: `${problem} ${to}` };
 }
 
 function runSubject({ kind, copy }: RunReport): Subject {
@@ -256,7 +256,7 @@ export function observe(
     if (failure !== null) troubles.set(key, failed(known, subject, failure, now));
     else if (known?.wellSince === null) troubles.set(key, { ...known, wellSince: now });
   }
-  for (const [key, trouble] of troubles) if (isOver(trouble, now)) troubles.delete(key);
+  for (const [key, problem] of troubles) if (isOver(problem, now)) troubles.delete(key);
   return { ...reported, troubles: Object.fromEntries(troubles) };
 }
 
@@ -295,7 +295,7 @@ function isOver({ wellSince, toldAt, seenAt }: SubjectProblem, now: number): boo
 export function dueNotice({ troubles, triedAt }: ReportedState, now: number): Notice | null {
   if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
   const all = Object.values(troubles);
-  const failing = all.filter((trouble) => isRipe(trouble, now));
+  const failing = all.filter((problem) => isRipe(problem, now));
   const still = all.filter(
     ({ subject, wellSince, toldAt, seenAt }) =>
       wellSince === null &&
@@ -339,11 +339,11 @@ export function recordAttempt(
     const known = troubles.get(key);
     if (known !== undefined) troubles.set(key, { ...known, ...told });
   };
-  for (const trouble of [...notice.failing, ...notice.still]) {
-    mark(trouble, { toldAt: now, toldAs: trouble.failure.family });
+  for (const problem of [...notice.failing, ...notice.still]) {
+    mark(problem, { toldAt: now, toldAs: problem.failure.family });
   }
-  for (const trouble of notice.recovered) {
-    mark(trouble, { toldAt: null, toldAs: undefined, flapping: true });
+  for (const problem of notice.recovered) {
+    mark(problem, { toldAt: null, toldAs: undefined, flapping: true });
   }
   return { troubles: Object.fromEntries(troubles), triedAt: now };
 }

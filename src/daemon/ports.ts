@@ -89,7 +89,7 @@ export type DaemonEvent =
   | {
       readonly event: 'account-stopped';
       readonly account: string;
-      readonly trouble: AccountProblem;
+      readonly problem: AccountProblem;
       readonly failure: AccountFailure;
     }
   | { readonly event: 'surveyed'; readonly account: string; readonly result: SyncResult }

@@ -95,7 +95,7 @@ export async function fetchVerified(
   const fetches: FetchFacts[] = [];
   for (;;) {
     const source = await ctx.origin.source(folder.at, listing.uid, ctx.signal);
-    ctx.host.trouble.over();
+    ctx.host.failures.over();
     if (fetches.length === 0 && isPlainlyComplete(source, listing)) {
       ctx.host.rules.learn(listing, undefined);
       return { source, judgement: { verdict: 'accept' }, detail: '' };

@@ -71,7 +71,7 @@ class FetchJob {
     try {
       const fetched = await fetchVerified(ctx, folder, listing);
       source = fetched.source;
-      await host.canary.watch(folder.at, listing, signal);
+      await host.readFlagCheck.watch(folder.at, listing, signal);
       const { judgement, detail } = fetched;
       if (judgement.verdict === 'other') this.#recordGone();
       else if (judgement.verdict === 'accept') await this.#store(source, judgement.mark);
@@ -136,7 +136,7 @@ class FetchJob {
       this.#recordGone();
       return;
     }
-    this.ctx.host.trouble.failed(error);
+    this.ctx.host.failures.failed(error);
     this.#quarantine(error.code === 'origin.not-mail' ? 'not-mail' : 'refused', error.code);
     if (this.#isAcknowledgedRetry()) return;
     this.ctx.ledger.fail(error, { mailbox: this.folder.address, place: this.#place });

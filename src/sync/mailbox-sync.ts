@@ -57,13 +57,13 @@ async function certifyAll(ctx: SyncContext, folders: readonly FolderSync[]): Pro
     const again: FolderSync[] = [];
     for (const folder of open) {
       folder.saveCoverage();
-      const certificate = certify(folder);
-      if (round < CERTIFYING_ROUNDS && needsAnotherRound(ctx, folder, certificate)) {
+      const reconciliation = certify(folder);
+      if (round < CERTIFYING_ROUNDS && needsAnotherRound(ctx, folder, reconciliation)) {
         again.push(folder);
       } else {
-        ctx.ledger.certificates.push(certificate);
+        ctx.ledger.certificates.push(reconciliation);
         if (!folder.failed) ctx.ledger.count(folder.address, 'compared', 1);
-        warnIfIncomplete(ctx, folder, recordProof(ctx, folder, certificate));
+        warnIfIncomplete(ctx, folder, recordProof(ctx, folder, reconciliation));
       }
     }
     for (const folder of again) {
@@ -119,11 +119,11 @@ function warnIfIncomplete(ctx: SyncContext, folder: FolderSync, times: number): 
 function needsAnotherRound(
   ctx: SyncContext,
   folder: FolderSync,
-  certificate: FolderReconciliation,
+  reconciliation: FolderReconciliation,
 ): boolean {
   if (folder.failed || folder.isEmpty) return false;
   if (ctx.now() - folder.evidence.askedAt > LONG_WALK_MS) return true;
-  return !certificate.complete && folder.evidence.isFirst;
+  return !reconciliation.complete && folder.evidence.isFirst;
 }
 
 /** Moves a renamed folder's memory to its new path, except for scopes keyed by place. */

@@ -159,9 +159,9 @@ export interface SyncContext {
   readonly origin: Origin;
   /** Observations about the service's host. */
   readonly host: {
-    readonly canary: ReadFlagCheck;
+    readonly readFlagCheck: ReadFlagCheck;
     readonly rules: HostRules;
-    readonly trouble: FailureCounter;
+    readonly failures: FailureCounter;
   };
   readonly mirror: Mirror;
   readonly committer: Committer;
@@ -196,7 +196,7 @@ export async function runGuarded(
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!concernsOnly(error)) throw error;
-    if (brokeWhileAnswering(error)) ctx.host.trouble.failed(error);
+    if (brokeWhileAnswering(error)) ctx.host.failures.failed(error);
     ctx.ledger.fail(error, at);
     return false;
   }

@@ -296,9 +296,9 @@ async function runAccount(
     memory: options.memory,
     ledger: new Ledger(name, options.progress),
     host: {
-      canary: new ReadFlagCheck(origin, options.memory, options.now),
+      readFlagCheck: new ReadFlagCheck(origin, options.memory, options.now),
       rules: new HostRules(options.memory, origin.host),
-      trouble: new FailureCounter(),
+      failures: new FailureCounter(),
     },
     queue: new FetchQueue(options.concurrency, FETCHES_AHEAD),
     now: options.now,

@@ -221,16 +221,16 @@ const SCOPE = 'proof';
 export function recordProof(
   ctx: SyncContext,
   folder: FolderSync,
-  certificate: FolderReconciliation,
+  reconciliation: FolderReconciliation,
 ): number {
   const before = recallProof(ctx.memory, folder.at);
   // A failed folder proves nothing, so keep the earlier proof with its age.
   if (folder.failed) return 0;
   const since = new Date(folder.evidence.askedAt).toISOString();
   const day = since.slice(0, 10);
-  const { complete } = certificate;
+  const { complete } = reconciliation;
   const due = complete && !(before?.complete === true && before.certifiedOn === day);
-  const incomplete = complete || isHeldOnly(certificate) ? 0 : (before?.incomplete ?? 0) + 1;
+  const incomplete = complete || isHeldOnly(reconciliation) ? 0 : (before?.incomplete ?? 0) + 1;
   const { full, sweptSince } = ctx.policy;
   const flagsSince = full ? (sweptSince ?? ctx.startedAt) : ctx.startedAt;
   const flagsAt = new Date(flagsSince).toISOString();
@@ -246,7 +246,7 @@ export function recordProof(
   };
   const remember = (): void => ctx.memory.set(SCOPE, folderKey(folder.at), proof);
   if (due) {
-    const { mailbox: _address, ...sums } = certificate;
+    const { mailbox: _address, ...sums } = reconciliation;
     const { generation } = folder;
     const fact = { fact: 'certificate', ...sums, ...folder.at, generation, since } as const;
     ctx.committer.addFact(fact, remember);

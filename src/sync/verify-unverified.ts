@@ -82,7 +82,7 @@ async function verifyOne(
   try {
     const { source, judgement } = await fetchVerified(ctx, folder, listing);
     try {
-      await ctx.host.canary.watch(folder.at, listing, ctx.signal);
+      await ctx.host.readFlagCheck.watch(folder.at, listing, ctx.signal);
       if (judgement.verdict !== 'accept') {
         noteFailed(ctx, assumed);
         return;
@@ -135,7 +135,7 @@ class HourlyBudget {
 }
 
 /** Memory scope: when a host last proved that reading a source leaves its message unseen. */
-const CANARY = 'canary';
+const READ_FLAG_CHECK = 'canary';
 /** A proof is valid for a day, so the check costs one request per day and host. */
 const PROOF_HOLDS_MS = 86_400_000;
 /** The owner may have read a message at the same moment. Twice in a row indicates the fault is ours. */
@@ -167,7 +167,7 @@ export class ReadFlagCheck {
       if (now === undefined) return;
       if (!now.flags.includes(SEEN)) {
         this.#turned = 0;
-        this.memory.set(CANARY, at.host, { provenAt: this.now() });
+        this.memory.set(READ_FLAG_CHECK, at.host, { provenAt: this.now() });
         return;
       }
       this.#turned += 1;
@@ -197,7 +197,7 @@ export class ReadFlagCheck {
   }
 
   #isProven(): boolean {
-    const proof = this.memory.get(CANARY, this.origin.host);
+    const proof = this.memory.get(READ_FLAG_CHECK, this.origin.host);
     return proof !== undefined && isRecent(proof.provenAt, this.now(), PROOF_HOLDS_MS);
   }
 }

@@ -285,7 +285,7 @@ export function fitSizes(
   });
 }
 
-interface WantedMessage {
+interface ExpectedMessage {
   readonly id: MessageId;
   readonly messageId: string | null;
   readonly size: number;
@@ -308,7 +308,7 @@ interface Group {
  * if a wanted message has no Message-ID, or shares its Message-ID and size with a different message.
  */
 export function uidsToRead(
-  wanted: readonly WantedMessage[],
+  wanted: readonly ExpectedMessage[],
   found: readonly FoundMessage[],
 ): number[] {
   return [...groupsOf(wanted, found)]
@@ -323,7 +323,7 @@ export function uidsToRead(
  * @param idOf returns the id of a message that `uidsToRead` listed; undefined if it has since been removed
  */
 export function matchExisting(
-  wanted: readonly WantedMessage[],
+  wanted: readonly ExpectedMessage[],
   found: readonly FoundMessage[],
   idOf: (uid: number) => MessageId | undefined,
 ): Map<number, number> {
@@ -346,7 +346,7 @@ export function matchExisting(
 }
 
 function groupsOf(
-  wanted: readonly WantedMessage[],
+  wanted: readonly ExpectedMessage[],
   found: readonly FoundMessage[],
 ): Map<string, Group> {
   const groups = new Map<string, Group>();
@@ -366,7 +366,10 @@ function keyOf({ messageId, size }: Pick<FoundMessage, 'messageId' | 'size'>): s
   return JSON.stringify([messageId, size]);
 }
 
-function isAmbiguous({ wanted: positions, ids }: Group, wanted: readonly WantedMessage[]): boolean {
+function isAmbiguous(
+  { wanted: positions, ids }: Group,
+  wanted: readonly ExpectedMessage[],
+): boolean {
   const [first = -1] = positions;
   return ids.size > 1 || (wanted[first]?.messageId ?? null) === null;
 }
@@ -501,9 +504,9 @@ async function settleMatches(
   { plan, connection }: LookDeps,
   messages: readonly PlannedMessage[],
   found: readonly FoundMessage[],
-  describe: (message: PlannedMessage) => WantedMessage | Promise<WantedMessage>,
+  describe: (message: PlannedMessage) => ExpectedMessage | Promise<ExpectedMessage>,
 ): Promise<Unsettled> {
-  const wanted: WantedMessage[] = [];
+  const wanted: ExpectedMessage[] = [];
   for (const message of messages) wanted.push(await describe(message));
   const hashes = new Map<number, string>();
   const sizes = new Map(found.map(({ uid, size }) => [uid, size]));
@@ -523,11 +526,11 @@ async function settleMatches(
   };
 }
 
-function asListed({ id, messageId, size }: PlannedMessage): WantedMessage {
+function asListed({ id, messageId, size }: PlannedMessage): ExpectedMessage {
   return { id, messageId: plainMessageId(messageId), size };
 }
 
-async function asSent({ read }: LookDeps, message: PlannedMessage): Promise<WantedMessage> {
+async function asSent({ read }: LookDeps, message: PlannedMessage): Promise<ExpectedMessage> {
   const form = await read(message);
   if (form === undefined) return asListed(message);
   const id = (await sha256Of(piecesOf(form.content), form.size)) ?? message.id;

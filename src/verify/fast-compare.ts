@@ -120,7 +120,7 @@ export function openCheckedCatalog(dir: string, findings: Findings) {
  * and later findings have no names.
  */
 export class FindingLookup implements AffectedMessages {
-  trouble: CatalogFailure | undefined;
+  failure: CatalogFailure | undefined;
 
   constructor(private readonly catalog: AffectedMessages) {}
 
@@ -133,11 +133,11 @@ export class FindingLookup implements AffectedMessages {
   readonly openPlaces = (id: string) => this.#asked(() => this.catalog.openPlaces(id), []);
 
   #asked<T>(ask: () => T, nothing: T): T {
-    if (this.trouble !== undefined) return nothing;
+    if (this.failure !== undefined) return nothing;
     try {
       return ask();
     } catch (error) {
-      this.trouble = catalogFailure(error);
+      this.failure = catalogFailure(error);
       return nothing;
     }
   }

@@ -11,7 +11,7 @@ import { readState, type StateFile } from '../core/state.ts';
 
 const SCOPE = 'verification';
 const KEY = 'last';
-const DRILL = 'drill';
+const EXPORT_TEST = 'drill';
 
 const MAX_KEPT = 100;
 
@@ -88,7 +88,7 @@ export function recordExportTest(
     // An export test reads its own output, which proves less than a verification.
     const covers = (): boolean => false;
     write(state, last, damageAfter(before?.damage ?? null, { ...outcome, covers }));
-    state.set(SCOPE, DRILL, { at, checked, of });
+    state.set(SCOPE, EXPORT_TEST, { at, checked, of });
   });
 }
 
@@ -98,7 +98,7 @@ export function recallVerification(
   const last = state === undefined ? undefined : stored(state);
   if (last === undefined) return null;
   const { at, mode, checked, of, fullAt, ok, damage } = last;
-  const drill = state?.get(SCOPE, DRILL) ?? null;
+  const drill = state?.get(SCOPE, EXPORT_TEST) ?? null;
   const shown = { at, mode, checked, of, fullAt, ok, drill };
   if (damage === null) return { ...shown, damage: null };
   const { since, found } = damage;

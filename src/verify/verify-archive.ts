@@ -429,9 +429,9 @@ class Verifying {
       if (differing > 0) return 'different';
       return now.number < (last?.number ?? 0) ? 'behind' : 'equal';
     } catch (error) {
-      const trouble = catalogFailure(error);
-      if (trouble.state === 'unreadable') return this.#unreadable(trouble);
-      findings.add({ what: 'catalog-file', detail: trouble.detail });
+      const failure = catalogFailure(error);
+      if (failure.state === 'unreadable') return this.#unreadable(failure);
+      findings.add({ what: 'catalog-file', detail: failure.detail });
       return 'damaged';
     }
   }
@@ -455,7 +455,7 @@ class Verifying {
       (error: unknown) => [catalogFailure(error)],
     );
     const damaged = inFile.some(({ state }) => state === 'damaged') || compared === 'damaged';
-    const met = this.#witness?.trouble;
+    const met = this.#witness?.failure;
     const troubles = damaged || met === undefined ? inFile : [...inFile, met];
     const damage = troubles.filter(({ state }) => state === 'damaged');
     for (const { detail } of damage) this.findings.add({ what: 'catalog-file', detail });

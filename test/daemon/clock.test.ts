@@ -23,7 +23,7 @@ class Runner implements SyncRunner {
   readonly slow = new Set<string>();
   readonly present = new Set<number>();
   surveys = 0;
-  trouble: SyncResult | undefined;
+  problem: SyncResult | undefined;
   /** What surveys and passes, those over slow mailboxes apart, are rejected with. */
   readonly broken: { survey?: Error; pass?: Error } = {};
   mark = 'one';
@@ -40,9 +40,9 @@ class Runner implements SyncRunner {
       (name): WatchedMailbox => ({ account, host: 'h', resourceId: name, address: `${name}@x` }),
     );
     return Promise.resolve(
-      this.trouble === undefined
+      this.problem === undefined
         ? { mailboxes, result: NOTHING }
-        : { mailboxes: [], result: this.trouble },
+        : { mailboxes: [], result: this.problem },
     );
   }
 
@@ -50,7 +50,7 @@ class Runner implements SyncRunner {
     this.passes.push(`${mailbox.resourceId}${aim.full ? ' full' : ''}`);
     if (!this.slow.has(mailbox.resourceId)) {
       return this.broken.pass === undefined
-        ? Promise.resolve(this.trouble ?? NOTHING)
+        ? Promise.resolve(this.problem ?? NOTHING)
         : Promise.reject(this.broken.pass);
     }
     return new Promise((_resolve, reject) => {
@@ -181,14 +181,14 @@ it('checks named mailboxes before others that wait, and not twice', async () => 
 it('asks rarely with a token that is refused, and at once with another', async () => {
   const { time, runner, events } = begin(['a']);
   await time.pass(1000);
-  runner.trouble = failed('auth.refused', 'auth');
+  runner.problem = failed('auth.refused', 'auth');
   await time.pass(5 * MINUTE);
   const before = runner.surveys;
   await time.pass(180 * MINUTE);
   expect(runner.surveys - before).toBeLessThan(8);
   expect(runner.surveys - before).toBeGreaterThan(1);
   runner.mark = 'two';
-  runner.trouble = undefined;
+  runner.problem = undefined;
   await time.pass(5_000);
   expect(events.at(-1)).toMatchObject({ event: 'run-finished' });
   expect(events.some(({ event }) => event === 'account-recovered')).toBe(true);
@@ -197,12 +197,12 @@ it('asks rarely with a token that is refused, and at once with another', async (
 it('comes back soon after a lost network, and waits longer the longer it lasts', async () => {
   const { time, runner, events } = begin(['a']);
   await time.pass(1000);
-  runner.trouble = failed('origin.unreachable', 'origin');
+  runner.problem = failed('origin.unreachable', 'origin');
   await time.pass(65 * MINUTE);
   const stopped = events.filter(({ event }) => event === 'account-stopped').length;
   expect(stopped).toBeGreaterThan(10);
   expect(stopped).toBeLessThan(30);
-  runner.trouble = undefined;
+  runner.problem = undefined;
   await time.pass(6 * MINUTE);
   expect(events.some(({ event }) => event === 'account-recovered')).toBe(true);
 });
@@ -346,10 +346,10 @@ it('prunes while nothing passes: what was under way makes room, what comes waits
 it('makes up for the sweep that fell due while its account waited', async () => {
   const { time, runner } = begin(['a'], { sync: '*/5 * * * *', sweep: '5 10 * * *' });
   await time.pass(1000);
-  runner.trouble = failed('origin.unreachable', 'origin');
+  runner.problem = failed('origin.unreachable', 'origin');
   await time.pass(20 * MINUTE);
   expect(runner.passes.filter((pass) => pass.endsWith('full'))).toEqual([]);
-  runner.trouble = undefined;
+  runner.problem = undefined;
   await time.pass(11 * MINUTE);
   expect(runner.passes.filter((pass) => pass.endsWith('full'))).toEqual(['a full']);
 });

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import {
   decide,
+  MAX_RUNNING,
   ROTATE_MS,
   type RunningTask,
   SLICE_MS,
-  SLOTS,
   type Task,
   taskClass,
 } from '../../src/daemon/dispatcher.ts';
@@ -53,9 +53,9 @@ describe('what comes first', () => {
     const others = Array.from({ length: 50 }, (_, n) => task(n, 'sync', 'other'));
     const { start } = decide([...many, ...others, task('h', 'hint')], [], 0, open);
     expect(start.filter(({ mailbox: { account } }) => account === 'other')).toHaveLength(
-      SLOTS.sync,
+      MAX_RUNNING.sync,
     );
-    expect(start).toHaveLength(2 * SLOTS.sync + 1);
+    expect(start).toHaveLength(2 * MAX_RUNNING.sync + 1);
   });
 
   it('is nothing of an account that waits', () => {
@@ -83,14 +83,16 @@ describe('what is interrupted', () => {
   });
 
   it('is the longest backlog when there are too many', () => {
-    const long = Array.from({ length: SLOTS.backlog + 1 }, (_, n) => underway(task(n, 'sync'), n));
+    const long = Array.from({ length: MAX_RUNNING.backlog + 1 }, (_, n) =>
+      underway(task(n, 'sync'), n),
+    );
     const { stop } = decide([], long, SLICE_MS * 2, open);
     expect(stop).toEqual([long[0]]);
   });
 
   it('is a backlog or a sweep after a while when another of its kind waits', () => {
     for (const rank of ['backlog', 'sweep'] as const) {
-      const long = Array.from({ length: SLOTS[rank] }, (_, n) => underway(task(n, rank), n));
+      const long = Array.from({ length: MAX_RUNNING[rank] }, (_, n) => underway(task(n, rank), n));
       const waits = [task('w', rank)];
       expect(decide(waits, long, ROTATE_MS - 1, open).stop).toEqual([]);
       expect(decide(waits, long, ROTATE_MS, open).stop).toEqual([long[0]]);
@@ -100,7 +102,7 @@ describe('what is interrupted', () => {
 });
 
 it('calls a pass that takes long a backlog, so that its slot is free for new mail', () => {
-  const slow = Array.from({ length: SLOTS.sync }, (_, n) => underway(task(n, 'sync')));
+  const slow = Array.from({ length: MAX_RUNNING.sync }, (_, n) => underway(task(n, 'sync')));
   expect(decide([task('next', 'sync')], slow, SLICE_MS - 1, open).start).toEqual([]);
   expect(names(decide([task('next', 'sync')], slow, SLICE_MS, open).start)).toEqual(['main-next']);
   expect(taskClass(underway(task(1, 'sweep')), SLICE_MS)).toBe('sweep');

@@ -66,11 +66,11 @@ describe('what the brake holds', () => {
     expect(syncReport(result)).toContain(
       '100 messages at the service = 100 stored; 100 pending deletions (until accepted, or still gone at a later sync)',
     );
-    const [trouble] = listProblems(result);
-    expect(trouble?.message).toMatch(
+    const [failures] = listProblems(result);
+    expect(failures?.message).toMatch(
       /^100 messages of ada@example.org are no longer at the service\..* pending deletions\.$/,
     );
-    expect(trouble?.hint).toMatch(
+    expect(failures?.hint).toMatch(
       /"mailkeep list --held".*"mailkeep sync --accept-endings".*the first sync after \d{4}-/s,
     );
     const held = await archive.reading((catalog) => [...catalog.list({ held: true })]);

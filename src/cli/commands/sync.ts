@@ -160,7 +160,7 @@ async function printResult(
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
   const printed = { ...result, sum: sumOf(result.certificates), damage };
   if (!silent) await context.output.object(printed, () => syncReport(result));
-  printTroubles(context, [...found, ...listProblems(result)]);
+  printProblems(context, [...found, ...listProblems(result)]);
   return code;
 }
 
@@ -175,23 +175,23 @@ async function printPlan(
 ): Promise<ExitCode> {
   await context.output.object({ ...plan, damage }, () => planText(plan));
   if (damage === null) return EXIT.done;
-  const trouble = damageProblem(damage);
-  printTroubles(context, [trouble]);
-  return trouble.exit;
+  const problem = damageProblem(damage);
+  printProblems(context, [problem]);
+  return problem.exit;
 }
 
 /** Maximum number of problems shown as text. The result contains all. */
 const MAX_SHOWN = 20;
 
 /** Prints problems on standard error. With --json, prints only the most severe one. */
-function printTroubles(
+function printProblems(
   { globals, notices }: CommandContext,
-  troubles: readonly SyncProblem[],
+  problems: readonly SyncProblem[],
 ): void {
-  for (const trouble of troubles.slice(0, globals.json ? 1 : MAX_SHOWN)) {
-    printError(notices.stream, globals.json, trouble);
+  for (const problem of problems.slice(0, globals.json ? 1 : MAX_SHOWN)) {
+    printError(notices.stream, globals.json, problem);
   }
-  const more = troubles.length - MAX_SHOWN;
+  const more = problems.length - MAX_SHOWN;
   if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
 }
 

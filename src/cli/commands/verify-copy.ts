@@ -146,7 +146,7 @@ const EXPORT_TEST: Readonly<Record<ExportTestFinding['kind'], string>> = {
   manifest: 'the export does not agree with its manifest',
 };
 
-export async function verifyDrill(
+export async function runExportTest(
   context: CommandContext,
   wanted: number,
   seed = randomInt(MAX_SEED),
@@ -156,7 +156,7 @@ export async function verifyDrill(
     const stored = openComparedCatalog(reader.dataDir);
     try {
       const activity = openActivity(context, 'exporting messages and reading them back');
-      const drilled = await testExport({
+      const tested = await testExport({
         dir: reader.dataDir,
         catalog: reader.catalog,
         stored,
@@ -166,20 +166,20 @@ export async function verifyDrill(
         now,
         signal,
       }).finally(activity.stop);
-      const { at, ...rest } = drilled;
-      const ok = drilled.findings.length === 0;
+      const { at, ...rest } = tested;
+      const ok = tested.findings.length === 0;
       const verifiedAt = new Date(at).toISOString();
       const durationMs = now() - at;
       const outcome = {
-        ...{ at, endedAt: now(), checked: drilled.messages, of: drilled.of },
-        found: drilled.findings.length,
-        findings: drilled.findings.map(knownFinding),
+        ...{ at, endedAt: now(), checked: tested.messages, of: tested.of },
+        found: tested.findings.length,
+        findings: tested.findings.map(knownFinding),
       };
       const remembered = writeStateOrWarn(context, reader.dataDir, 'result', (state) =>
         recordExportTest(state, outcome),
       );
       const shown = { mode: 'drill', ok, seed, ...rest, durationMs, verifiedAt, remembered };
-      await output.object(shown, () => drillText(drilled, seed, output.colours));
+      await output.object(shown, () => exportTestText(tested, seed, output.colours));
       return ok ? EXIT.done : EXIT.damage;
     } finally {
       stored.close();
@@ -187,7 +187,7 @@ export async function verifyDrill(
   });
 }
 
-function drillText(
+function exportTestText(
   { messages, of, files, bytes: size, headers, findings }: ExportTestResult,
   seed: number,
   colours: Colours,

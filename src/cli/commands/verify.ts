@@ -57,7 +57,7 @@ type VerifyLine = Flags<'quick' | 'origin' | 'repair' | 'trustCopy'> &
   Values<'seed', number> &
   Values<'from', string[]>;
 
-const DRILLED = 20;
+const TESTED_MESSAGES = 20;
 const MAX_DRILLED = 1_000_000;
 
 const HELP = `
@@ -135,10 +135,14 @@ async function verify(context: CommandContext, options: VerifyLine): Promise<Exi
   refuseCombination(options);
   if (options.origin === true) return verifyOrigin(context);
   if (exported !== undefined || copy !== undefined || drill !== undefined) {
-    const { verifyCopy, verifyDrill, verifyExport } = await import('./verify-copy.ts');
+    const { verifyCopy, runExportTest, verifyExport } = await import('./verify-copy.ts');
     if (exported !== undefined) return verifyExport(context, exported);
     if (copy !== undefined) return verifyCopy(context, copy, sample);
-    return verifyDrill(context, typeof drill === 'number' ? drill : DRILLED, options.seed);
+    return runExportTest(
+      context,
+      typeof drill === 'number' ? drill : TESTED_MESSAGES,
+      options.seed,
+    );
   }
   const dataDir = requireArchiveDir(context);
   if (sample !== undefined) return verifyPart(context, dataDir, sample);
@@ -449,10 +453,10 @@ async function report(
         `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
       ]).join('\n'),
   );
-  const troubles = listProblems(result);
-  for (const trouble of troubles) printError(context.notices.stream, context.globals.json, trouble);
+  const problems = listProblems(result);
+  for (const problem of problems) printError(context.notices.stream, context.globals.json, problem);
   const differs = differences > 0 ? EXIT.failures : EXIT.done;
-  return combineExitCodes([...troubles.map(({ exit }) => exit), differs]);
+  return combineExitCodes([...problems.map(({ exit }) => exit), differs]);
 }
 
 const SENTENCES: Readonly<Record<Difference, string>> = {

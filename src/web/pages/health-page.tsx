@@ -473,7 +473,7 @@ function HeldTab({ folders, all, shown }: HeldPages) {
               {counted(folder.messages.length, 'message')}
             </>
           }
-          note={secondLook(folder)}
+          note={recheckText(folder)}
           rows={folder.messages}
           columns={[
             ['Received', ({ date }) => <Maybe at={date} never="unknown" />],
@@ -489,7 +489,7 @@ function HeldTab({ folders, all, shown }: HeldPages) {
   );
 }
 
-function secondLook({ since, lookAt }: HeldFolder) {
+function recheckText({ since, lookAt }: HeldFolder) {
   if (since === null) return 'pending';
   return (
     <>
