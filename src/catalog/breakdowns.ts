@@ -40,11 +40,11 @@ export function storedTypes(connection: Connection, count: (type: string) => num
   const rows = connection.text<Contents>('SELECT type, contents, bytes FROM attachment_types', []);
   const types = new Map<string, Contents>();
   for (const row of rows) {
-    const known = types.get(keyOf(row.type));
-    if (known === undefined) types.set(keyOf(row.type), { ...row });
+    const entry = types.get(keyOf(row.type));
+    if (entry === undefined) types.set(keyOf(row.type), { ...row });
     else {
-      known.contents += row.contents;
-      known.bytes += row.bytes;
+      entry.contents += row.contents;
+      entry.bytes += row.bytes;
     }
   }
   return [...types.values()].map((row) => typeRow(row, count(row.type)));
@@ -79,10 +79,10 @@ export function matchingTypes(found: MatchingMessages): StatsRow[] {
     hash: string;
     size: number;
   }>('SELECT docid, type, hex(hash) AS hash, size FROM attachments WHERE docid IN')) {
-    const known = types.get(keyOf(type)) ?? { type, docids: new Set(), sizes: new Map() };
-    types.set(keyOf(type), known);
-    known.docids.add(docid);
-    known.sizes.set(`${hash} ${type}`, size);
+    const entry = types.get(keyOf(type)) ?? { type, docids: new Set(), sizes: new Map() };
+    types.set(keyOf(type), entry);
+    entry.docids.add(docid);
+    entry.sizes.set(`${hash} ${type}`, size);
   }
   return [...types.values()].map(({ type, docids, sizes }) => {
     const bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
@@ -121,7 +121,7 @@ export function storedPeople(
   const rows = connection.text<Counted>(
     `SELECT a.address, sum(c.messages) AS messages, max(c.last_docid) AS last
      FROM correspondents c JOIN addresses a ON a.id = c.address_id
-     WHERE c.role = ${roleOf(by)} AND a.address ${likeOf(by)}
+     WHERE c.role = ${roleOf(by)} AND a.address ${likeClause(by)}
        ${scope === null ? '' : `AND ${includesScope('c.mailboxes', scope)}`}
      GROUP BY a.id ORDER BY 2 DESC, a.address LIMIT ?`,
     [BigInt(limit)],
@@ -135,29 +135,29 @@ export function matchingPeople(
   found: MatchingMessages,
   limit: number,
 ): StatsRow[] {
-  const counted = new Map<number, { messages: number; last: number }>();
+  const counts = new Map<number, { messages: number; last: number }>();
   const column = by === 'to' ? 'recipients' : 'senders';
   const rows = found.rows<{ id: number; docid: number }>(
     `SELECT e.value AS id, p.docid FROM message_people p, json_each(p.${column}) e WHERE p.docid IN`,
   );
   for (const { id, docid } of rows) {
-    const known = counted.get(id) ?? { messages: 0, last: 0 };
-    counted.set(id, known);
-    known.messages += 1;
-    known.last = Math.max(known.last, docid);
+    const entry = counts.get(id) ?? { messages: 0, last: 0 };
+    counts.set(id, entry);
+    entry.messages += 1;
+    entry.last = Math.max(entry.last, docid);
   }
-  const most = [...counted].sort(([, a], [, b]) => b.messages - a.messages);
+  const ranking = [...counts].sort(([, a], [, b]) => b.messages - a.messages);
   const people: StatsRow[] = [];
-  for (let at = 0; at < most.length; at += CHUNK) {
+  for (let at = 0; at < ranking.length; at += CHUNK) {
     // Ties are broken by address.
-    const next = most[at]?.[1].messages ?? 0;
+    const next = ranking[at]?.[1].messages ?? 0;
     if (people.length >= limit && (people[limit - 1]?.messages ?? 0) > next) break;
-    const chunk = most.slice(at, at + CHUNK);
+    const chunk = ranking.slice(at, at + CHUNK);
     const addresses = new Map(
       found
         .rowsOf<{ id: number; address: string }>(
           chunk.map(([id]) => id),
-          `SELECT id, address FROM addresses WHERE address ${likeOf(by)} AND id IN`,
+          `SELECT id, address FROM addresses WHERE address ${likeClause(by)} AND id IN`,
         )
         .map(({ id, address }) => [id, address]),
     );
@@ -174,7 +174,7 @@ function roleOf(by: PeopleDimension): number {
 }
 
 /** Domains are stored as addresses that start with an @. */
-function likeOf(by: PeopleDimension): string {
+function likeClause(by: PeopleDimension): string {
   return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
 }
 
@@ -221,11 +221,11 @@ export function topCorrespondents(
 ) {
   const lists = listsOf(connection, filter);
   const candidates = candidatesOf(connection, lists, years ?? allYears(connection));
-  const counted = countedOf(connection, lists, years, candidates);
+  const counts = countedOf(connection, lists, years, candidates);
   if (years !== null)
-    for (const edge of edgesOf(years)) applyEdge(connection, filter, edge, counted);
-  const names = namesOf(connection, [...counted.keys()]);
-  return [...counted]
+    for (const edge of edgesOf(years)) applyEdge(connection, filter, edge, counts);
+  const names = namesOf(connection, [...counts.keys()]);
+  return [...counts]
     .flatMap(([id, { from, to }]) => {
       const address = names.get(id);
       return address === undefined || from + to === 0 ? [] : [{ address, from, to }];
@@ -282,7 +282,7 @@ function countedOf(
   years: Years | null,
   candidates: ReadonlySet<number>,
 ): Map<number, CountedCorrespondent> {
-  const counted = new Map<number, CountedCorrespondent>();
+  const counts = new Map<number, CountedCorrespondent>();
   const inYears = years === null ? '1' : `year >= ${years.first} AND year <= ${years.last}`;
   const rows = connection.text<{ id: number; role: number; messages: number }>(
     `SELECT address_id AS id, role, sum(messages) AS messages FROM correspondents
@@ -290,19 +290,19 @@ function countedOf(
        AND mailboxes IN (SELECT value FROM json_each(?)) GROUP BY 1, 2`,
     [JSON.stringify([...candidates]), JSON.stringify(lists)],
   );
-  for (const { id, role, messages } of rows) add(counted, id, role, messages);
-  return counted;
+  for (const { id, role, messages } of rows) add(counts, id, role, messages);
+  return counts;
 }
 
 function add(
-  counted: Map<number, CountedCorrespondent>,
+  counts: Map<number, CountedCorrespondent>,
   id: number,
   role: number,
   messages: number,
 ): void {
-  const known = counted.get(id) ?? { from: 0, to: 0 };
-  known[role === ROLE.sender ? 'from' : 'to'] += messages;
-  counted.set(id, known);
+  const entry = counts.get(id) ?? { from: 0, to: 0 };
+  entry[role === ROLE.sender ? 'from' : 'to'] += messages;
+  counts.set(id, entry);
 }
 
 /**
@@ -330,7 +330,7 @@ function applyEdge(
   connection: Connection,
   { fits, scope }: ChartFilter,
   { low, high, times }: Edge,
-  counted: Map<number, CountedCorrespondent>,
+  counts: Map<number, CountedCorrespondent>,
 ): void {
   const visible = scope === null ? '1' : includesScope('mailboxes', scope);
   const { file } = connection;
@@ -341,9 +341,9 @@ function applyEdge(
   for (const [mailboxes, senders, recipients] of rows) {
     if (fits?.(numberList(mailboxes, file)) === false) continue;
     for (const id of numberList(senders, file))
-      if (counted.has(id)) add(counted, id, ROLE.sender, times);
+      if (counts.has(id)) add(counts, id, ROLE.sender, times);
     for (const id of numberList(recipients, file))
-      if (counted.has(id)) add(counted, id, ROLE.recipient, times);
+      if (counts.has(id)) add(counts, id, ROLE.recipient, times);
   }
 }
 
@@ -443,14 +443,14 @@ class RecentSenders {
   readonly #senders = new Map<string, RecentSender>();
   #newest = -1;
   #oldest = Number.MAX_SAFE_INTEGER;
-  #forgotten = 0;
+  #tombstones = 0;
 
   constructor(private readonly connection: Connection) {}
 
   readFurther(scope: Scope | null): void {
-    const forgotten = this.connection.first<number>('SELECT count(*) FROM tombstones', []) ?? 0;
-    if (forgotten !== this.#forgotten) this.#clear();
-    this.#forgotten = forgotten;
+    const tombstones = this.connection.first<number>('SELECT count(*) FROM tombstones', []) ?? 0;
+    if (tombstones !== this.#tombstones) this.#clear();
+    this.#tombstones = tombstones;
     const visible = scope === null ? '' : ` AND ${isVisible(scope)}`;
     const select = `SELECT docid, sender_name, sender_address FROM messages m WHERE`;
     const newer = this.connection.text<Sender>(
@@ -474,11 +474,11 @@ class RecentSenders {
 
   /** Returns the addresses for which each typed word starts a word in the name or address. */
   called(typed: string): string[] {
-    const wanted = wordsOf(typed);
-    if (wanted.length === 0 && typed !== '') return [];
+    const prefixes = wordsOf(typed);
+    if (prefixes.length === 0 && typed !== '') return [];
     return [...this.#senders]
       .filter(([, { words }]) =>
-        wanted.every((start) => words.some((word) => word.startsWith(start))),
+        prefixes.every((start) => words.some((word) => word.startsWith(start))),
       )
       .sort(([, a], [, b]) => b.messages - a.messages)
       .map(([address]) => address);
@@ -519,12 +519,12 @@ const MAX_SCOPES = 16;
 const RECENT = new WeakMap<Connection, Map<string, RecentSenders>>();
 
 function recentSenders(connection: Connection, scope: Scope | null): RecentSenders {
-  const known = RECENT.get(connection) ?? new Map<string, RecentSenders>();
-  RECENT.set(connection, known);
+  const cache = RECENT.get(connection) ?? new Map<string, RecentSenders>();
+  RECENT.set(connection, cache);
   const key = scope === null ? 'all' : scope.mailboxes.join();
-  const recent = known.get(key) ?? new RecentSenders(connection);
-  if (known.size >= MAX_SCOPES) known.clear();
-  known.set(key, recent);
+  const recent = cache.get(key) ?? new RecentSenders(connection);
+  if (cache.size >= MAX_SCOPES) cache.clear();
+  cache.set(key, recent);
   recent.readFurther(scope);
   return recent;
 }
@@ -539,9 +539,9 @@ export function findDuplicates(
 ): DuplicateRow[] {
   const groups = new Map<number, number[]>();
   for (const { node, docid } of found === undefined ? ofAll() : ofFound(found)) {
-    const known = groups.get(node);
-    if (known === undefined) groups.set(node, [docid]);
-    else known.push(docid);
+    const group = groups.get(node);
+    if (group === undefined) groups.set(node, [docid]);
+    else group.push(docid);
   }
   return [...groups]
     .filter(([, docids]) => docids.length > 1)
@@ -666,7 +666,7 @@ export function countFacets(
   limit: number,
   mayContinue: () => boolean,
 ): Facets {
-  const { docids, complete } = walked(search, request, mayContinue);
+  const { docids, complete } = collectDocids(search, request, mayContinue);
   const found = new MatchingMessages(connection, { foundDocids: () => docids.values() }, request);
   const view = createView(connection, request);
   const known = archiveNames(connection, view.asOf).folders;
@@ -689,7 +689,7 @@ export function countFacets(
   };
 }
 
-function walked(
+function collectDocids(
   search: Pick<SearchQueries, 'foundDocids'>,
   request: CountRequest,
   mayContinue: () => boolean,
@@ -715,7 +715,7 @@ function foldersOf(
 ): (readonly number[])[] {
   // Place sets exist only for the present and the whole archive.
   if (view.asOf !== null || view.scope !== null)
-    return docids.map((docid) => lastOf(shownPlaces(connection, docid, view)));
+    return docids.map((docid) => lastFolders(shownPlaces(connection, docid, view)));
   const rows = found.rows<{ current: string; last: string }>(
     `SELECT s.current, s.last FROM messages m JOIN place_sets s ON s.id = m.place_set
      WHERE m.docid IN`,
@@ -726,7 +726,7 @@ function foldersOf(
   ]);
 }
 
-function lastOf(places: ReturnType<typeof shownPlaces>): number[] {
+function lastFolders(places: ReturnType<typeof shownPlaces>): number[] {
   const open = places.filter(({ ended_at: ended }) => ended === null);
   const last = Math.max(...places.map(({ to_commit: to }) => to ?? 0));
   const shown = open.length > 0 ? open : places.filter(({ to_commit: to }) => to === last);

@@ -56,7 +56,7 @@ const REMEMBERED = 1_000;
 
 class Docids {
   /** Allocated, but not in the catalog yet. */
-  readonly #handed = new Set<number>();
+  readonly #allocated = new Set<number>();
   readonly #next = new Map<number, number>();
 
   constructor(private readonly connection: Connection) {}
@@ -64,7 +64,7 @@ class Docids {
   /** Returns the first docid at or above `base` that is neither used nor allocated. */
   next(base: number): number {
     const docid = this.#firstFree(this.#next.get(base) ?? base);
-    this.#handed.add(docid);
+    this.#allocated.add(docid);
     // Drop the least recently used base. Undated messages share one that is needed constantly.
     this.#next.delete(base);
     if (this.#next.size >= REMEMBERED) this.#next.delete(this.#next.keys().next().value ?? base);
@@ -74,12 +74,12 @@ class Docids {
 
   /** Releases a docid that is now in the catalog or will not be used. */
   settled(docid: number): void {
-    this.#handed.delete(docid);
+    this.#allocated.delete(docid);
   }
 
   /** Drops all allocations after a failed batch. */
   reset(): void {
-    this.#handed.clear();
+    this.#allocated.clear();
     this.#next.clear();
   }
 
@@ -87,14 +87,14 @@ class Docids {
     let docid = from;
     // Most docids are free, so check a single row before reading many.
     for (let limit = 1; ; limit = CHUNK) {
-      const taken = this.connection.all(TAKEN_FROM, { docid, limit });
-      for (const row of taken) {
-        while (docid < row.docid && this.#handed.has(docid)) docid += 1;
+      const rows = this.connection.all(TAKEN_FROM, { docid, limit });
+      for (const row of rows) {
+        while (docid < row.docid && this.#allocated.has(docid)) docid += 1;
         if (docid < row.docid) return docid;
         docid = row.docid + 1;
       }
-      while (this.#handed.has(docid)) docid += 1;
-      if (taken.length < limit) return docid;
+      while (this.#allocated.has(docid)) docid += 1;
+      if (rows.length < limit) return docid;
     }
   }
 }
@@ -167,7 +167,7 @@ export async function openCatalog(
         if (record.kind === 'fact' && 'docid' in record.fact) docids.settled(record.fact.docid);
   };
   return {
-    ...reading(connection),
+    ...createReader(connection),
     index: indexWriter(connection),
     attachments: attachmentWriter(connection),
     /**
@@ -217,7 +217,7 @@ export function openCatalogReader(
   file: string = catalogFile(dataDir),
   options: CatalogOptions = {},
 ): Catalog {
-  return reading(openForReading(file, options));
+  return createReader(openForReading(file, options));
 }
 
 type ViewRequest = Pick<CountRequest, 'asOf' | 'scope'>;
@@ -305,7 +305,7 @@ export interface Catalog extends ReturnType<typeof unlimited> {
   within(mailboxes: readonly MailboxKey[]): Catalog;
 }
 
-function reading(connection: Connection): Catalog {
+function createReader(connection: Connection): Catalog {
   const catalog: Catalog = {
     ...unlimited(connection),
     within: (mailboxes) => scopedCatalog(connection, catalog, mailboxes),

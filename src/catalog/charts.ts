@@ -68,10 +68,10 @@ function changesBetween(
     filter.scope === null
       ? connection.values<Stored>(storedSql(low, high, '1'))
       : storedWithin(connection, filter.scope, { low, high });
-  let read = 0;
+  let rows = 0;
   for (const [commit, set, messages] of stored) {
-    read += messages;
-    if (read > MAX_STORED) {
+    rows += messages;
+    if (rows > MAX_STORED) {
       stopAt(commit);
       break;
     }
@@ -79,13 +79,13 @@ function changesBetween(
     if (period !== undefined && sets.has(set)) period.stored += messages;
   }
 
-  read = 0;
+  rows = 0;
   let before = '';
   for (const [commit, docid, set, hasEnded] of connection.values<Ended>(
     endedSql(low, high, filter.scope),
   )) {
-    read += 1;
-    if (read > MAX_ENDED) {
+    rows += 1;
+    if (rows > MAX_ENDED) {
       stopAt(commit);
       break;
     }
@@ -225,8 +225,8 @@ function folderBytes(
   { scope }: ChartFilter,
   received: ReceivedCounts,
 ): FolderBytes[] | undefined {
-  const known = archiveNames(connection, null).folders;
-  const names = scope === null ? known : namesWithin(known, scope);
+  const allFolders = archiveNames(connection, null).folders;
+  const names = scope === null ? allFolders : namesWithin(allFolders, scope);
   if (scope !== null && hasUnplaced(received, new Set(names.keys()))) return undefined;
   const folders = new Map<string, FolderBytes>();
   const addresses = new Map<number, string>();
@@ -245,8 +245,8 @@ function folderBytes(
     const boxes = new Set(mailboxes.flatMap((id) => addresses.get(id) ?? []));
     const keys = [...paths].flatMap((path) => [...boxes].map((address) => keyOf(address, path)));
     for (const key of new Set(keys)) {
-      const known = folders.get(key);
-      if (known !== undefined) folders.set(key, { ...known, ...addSums(known, sums) });
+      const entry = folders.get(key);
+      if (entry !== undefined) folders.set(key, { ...entry, ...addSums(entry, sums) });
     }
   }
   return [...folders.values()]

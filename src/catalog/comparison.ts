@@ -167,28 +167,28 @@ function nameOf(field: string): string {
  * Each is read within its connection's current transaction.
  *
  * @param implied catalog folded from the log
- * @param grown catalog to check
+ * @param actual catalog to check
  * @throws `catalog-damaged`
  */
 export function* compareRows(
   implied: Connection,
-  grown: Connection,
+  actual: Connection,
 ): Generator<RowDifference | PauseMarker, void, undefined> {
-  for (const compared of COMPARED) yield* compareTable(compared, implied, grown);
+  for (const compared of COMPARED) yield* compareTable(compared, implied, actual);
 }
 
 function* compareTable(
   compared: Compared,
   implied: Connection,
-  grown: Connection,
+  actual: Connection,
 ): Generator<RowDifference | PauseMarker, void, undefined> {
-  const ours = implied.pluck<string>(compared.sql);
-  const theirs = grown.pluck<string>(compared.sql);
+  const impliedRows = implied.pluck<string>(compared.sql);
+  const actualRows = actual.pluck<string>(compared.sql);
   try {
-    yield* walk(compared, ours, theirs, grown.file);
+    yield* walk(compared, impliedRows, actualRows, actual.file);
   } finally {
-    ours.return();
-    theirs.return();
+    impliedRows.return();
+    actualRows.return();
   }
 }
 
@@ -205,25 +205,25 @@ function* compareTable(
  */
 export function* matchesSettledRows(
   implied: Connection,
-  grown: Connection,
+  actual: Connection,
   { messages, blobs }: SettledCounts,
 ): Generator<PauseMarker, boolean, undefined> {
-  const settled = new Map([
+  const settledCounts = new Map([
     ['messages', messages],
     ['places', messages],
     ['records', messages + blobs],
   ]);
   for (const compared of COMPARED) {
-    const known = settled.get(compared.table);
-    if (known === undefined) {
-      for (const found of compareTable(compared, implied, grown)) {
+    const settledCount = settledCounts.get(compared.table);
+    if (settledCount === undefined) {
+      for (const found of compareTable(compared, implied, actual)) {
         if (found !== 'turn') return false;
         yield found;
       }
     } else {
-      const folded = yield* foundAgain(compared, implied, grown);
-      const count = grown.first<number>(`SELECT count(*) FROM ${compared.table}`, []);
-      if (folded === undefined || count !== folded + known) return false;
+      const foldedCount = yield* foundAgain(compared, implied, actual);
+      const count = actual.first<number>(`SELECT count(*) FROM ${compared.table}`, []);
+      if (foldedCount === undefined || count !== foldedCount + settledCount) return false;
     }
   }
   return true;
@@ -233,7 +233,7 @@ export function* matchesSettledRows(
 function* foundAgain(
   { sql, ofKey, columns, keys }: Compared,
   implied: Connection,
-  grown: Connection,
+  actual: Connection,
 ): Generator<PauseMarker, number | undefined, undefined> {
   let rows = 0;
   for (const text of implied.pluck<string>(sql)) {
@@ -243,28 +243,28 @@ function* foundAgain(
       ?.slice(0, keys)
       .map((value, i) => (columns[i] === 'hash' ? Buffer.from(String(value), 'hex') : value));
     if (key === undefined) return undefined;
-    const [ours, theirs] = [implied, grown].map((side) => side.column<string>(ofKey, key));
-    if (ours === undefined || ours.length === 0 || ours.length !== theirs?.length) return undefined;
-    if (ours.some((row, i) => row !== theirs[i])) return undefined;
+    const [left, right] = [implied, actual].map((side) => side.column<string>(ofKey, key));
+    if (left === undefined || left.length === 0 || left.length !== right?.length) return undefined;
+    if (left.some((row, i) => row !== right[i])) return undefined;
   }
   return rows;
 }
 
 function* walk(
   compared: Compared,
-  ours: Generator<string, void, undefined>,
-  theirs: Generator<string, void, undefined>,
+  impliedRows: Generator<string, void, undefined>,
+  actualRows: Generator<string, void, undefined>,
   file: string,
 ): Generator<RowDifference | PauseMarker, void, undefined> {
   let rows = 0;
-  let a = next(ours);
-  let b = next(theirs);
+  let a = next(impliedRows);
+  let b = next(actualRows);
   while (a !== undefined || b !== undefined) {
     rows += 1;
     if (rows % ROWS_A_TURN === 0) yield 'turn';
     if (a === b) {
-      a = next(ours);
-      b = next(theirs);
+      a = next(impliedRows);
+      b = next(actualRows);
       continue;
     }
     const [wanted, found] = [rowOf(a, file), rowOf(b, file)];
@@ -276,8 +276,8 @@ function* walk(
       const columns = compared.columns.filter((_, i) => wanted[i] !== found[i]);
       if (columns.length > 0) yield differenceOf(compared, 'different', found, columns);
     }
-    if (order <= 0) a = next(ours);
-    if (order >= 0) b = next(theirs);
+    if (order <= 0) a = next(impliedRows);
+    if (order >= 0) b = next(actualRows);
   }
 }
 
@@ -441,31 +441,31 @@ interface OwnPlace {
 
 /** Recounts a catalog's rows, and yields messages with a wrong place set and days with wrong sums. */
 export function* findMiscountedRows(
-  grown: Connection,
+  actual: Connection,
 ): Generator<RowDifference | PauseMarker, void, undefined> {
   const sets = new Map(
     [
-      ...grown.values<[number, string]>(
+      ...actual.values<[number, string]>(
         "SELECT id, current || ' ' || last || ' ' || mailboxes FROM place_sets",
       ),
     ].map(([id, set]) => [id, set]),
   );
   const days = new Map<string, [messages: number, bytes: number]>();
   let walked = 0;
-  for (const { docid, size, set, text } of located(grown)) {
+  for (const { docid, size, set, text } of locateMessages(actual)) {
     walked += 1;
     if (walked % MESSAGES_A_TURN === 0) yield 'turn';
     if (sets.get(set) !== text)
       yield { ...ofMessage(docid), difference: 'different', columns: ['place_set'] };
     const key = `${set} ${utcDayOf(docid)}`;
-    const known = days.get(key);
-    if (known === undefined) days.set(key, [1, size]);
+    const entry = days.get(key);
+    if (entry === undefined) days.set(key, [1, size]);
     else {
-      known[0] += 1;
-      known[1] += size;
+      entry[0] += 1;
+      entry[1] += size;
     }
   }
-  const counts = grown.values<[number, number, number, number]>(
+  const counts = actual.values<[number, number, number, number]>(
     'SELECT place_set, day, messages, bytes FROM received_days',
   );
   for (const [set, day, messages, bytes] of counts) {
@@ -534,14 +534,14 @@ const SUMS = [
 ] as const;
 
 /** Yields the rows of stored sums that a recount does not confirm. */
-export function* findMiscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
+export function* findMiscountedSums(actual: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
     // Finds rows that only one side has. Two EXCEPTs, one per direction, would count twice.
     const columns = [...keys, ...sums].join(', ');
     const sql = `SELECT max(is_counted), ${columns} FROM (
         SELECT 0 AS is_counted, ${columns} FROM ${table} UNION ALL SELECT 1, * FROM (${counted}))
       GROUP BY ${columns} HAVING min(is_counted) = max(is_counted) ORDER BY 1`;
-    for (const [isCounted, ...row] of grown.values<readonly [number, ...Value[]]>(sql)) {
+    for (const [isCounted, ...row] of actual.values<readonly [number, ...Value[]]>(sql)) {
       const key = Object.fromEntries(keys.map((name, i) => [name, row[i] ?? null]));
       const difference = isCounted === 1 ? 'lacking' : 'surplus';
       yield { table, difference, columns: [], key, docid: null, position: null };
@@ -550,43 +550,43 @@ export function* findMiscountedSums(grown: Connection): Generator<RowDifference,
 }
 
 /** Yields every message with its stored place set and the set implied by its places. */
-function* located(grown: Connection): Generator<{
+function* locateMessages(actual: Connection): Generator<{
   readonly docid: number;
   readonly size: number;
   readonly set: number;
   readonly text: string;
 }> {
-  const mailboxes = new Map(grown.values<[number, number]>('SELECT id, mailbox_id FROM folders'));
+  const mailboxes = new Map(actual.values<[number, number]>('SELECT id, mailbox_id FROM folders'));
   const mailboxOf = (folder: number): number => mailboxes.get(folder) ?? 0;
-  const textOf = (own: readonly OwnPlace[]): string => {
-    const { current, last, mailboxes: all } = toPlaceSet(own, mailboxOf);
+  const textOf = (rows: readonly OwnPlace[]): string => {
+    const { current, last, mailboxes: all } = toPlaceSet(rows, mailboxOf);
     return [current, last, all].map((list) => JSON.stringify(list)).join(' ');
   };
   /** Keyed by folder. Most messages have a single place, which is current. */
   const ofOnePlace = new Map<number, string>();
-  const knownTextOf = (own: readonly OwnPlace[]): string => {
-    const [only, another] = own;
-    if (only === undefined || another !== undefined || only.to_commit !== null) return textOf(own);
-    const known = ofOnePlace.get(only.folder_id) ?? textOf(own);
+  const knownTextOf = (rows: readonly OwnPlace[]): string => {
+    const [only, extra] = rows;
+    if (only === undefined || extra !== undefined || only.to_commit !== null) return textOf(rows);
+    const known = ofOnePlace.get(only.folder_id) ?? textOf(rows);
     ofOnePlace.set(only.folder_id, known);
     return known;
   };
-  const places = grown.values<PlaceRow>(
+  const places = actual.values<PlaceRow>(
     'SELECT docid, folder_id, to_commit FROM places ORDER BY docid',
   );
   try {
     let next = places.next();
-    const messages = grown.values<[number, number, number]>(
+    const messages = actual.values<[number, number, number]>(
       'SELECT docid, size, place_set FROM messages ORDER BY docid',
     );
     for (const [docid, size, set] of messages) {
-      const own: OwnPlace[] = [];
+      const rows: OwnPlace[] = [];
       while (next.done !== true && next.value[0] <= docid) {
         if (next.value[0] === docid)
-          own.push({ folder_id: next.value[1], to_commit: next.value[2] });
+          rows.push({ folder_id: next.value[1], to_commit: next.value[2] });
         next = places.next();
       }
-      yield { docid, size, set, text: knownTextOf(own) };
+      yield { docid, size, set, text: knownTextOf(rows) };
     }
   } finally {
     places.return();
@@ -705,9 +705,9 @@ const RULES: readonly Rule[] = [
  * message with the same extractor, can recompute the index from the log. These tables are therefore compared only with
  * each other.
  */
-export function* findContradictions(grown: Connection): Generator<RowDifference, void, undefined> {
+export function* findContradictions(actual: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, difference, columns, key, sql } of RULES) {
-    for (const [docid, name] of grown.values<[number | null, number]>(sql)) {
+    for (const [docid, name] of actual.values<[number | null, number]>(sql)) {
       yield { table, difference, columns, key: { [key]: name }, docid, position: null };
     }
   }

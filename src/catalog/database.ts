@@ -332,13 +332,13 @@ export class Connection {
   ) {}
 
   statement<P, R>(query: Query<P, R>): Statement<P, R> {
-    let known = this.#statements.get(query);
-    if (known === undefined) {
-      known = this.#prepare(query);
-      this.#statements.set(query, known);
+    let cached = this.#statements.get(query);
+    if (cached === undefined) {
+      cached = this.#prepare(query);
+      this.#statements.set(query, cached);
     }
     // The query that serves as the key has these types.
-    return known as Statement<P, R>;
+    return cached as Statement<P, R>;
   }
 
   run<P>(query: Query<P, unknown>, params: NoInfer<P>): ReturnType<Statement<P, unknown>['run']> {
@@ -374,10 +374,10 @@ export class Connection {
   }
 
   #plucked(sql: string, act: (prepared: Database.Statement<unknown[], unknown>) => unknown) {
-    const known = this.#idle.get(sql);
+    const cached = this.#idle.get(sql);
     this.#idle.delete(sql);
     return this.guard(() => {
-      const prepared = known ?? this.db.prepare<unknown[], unknown>(sql);
+      const prepared = cached ?? this.db.prepare<unknown[], unknown>(sql);
       const found = act(prepared.pluck(true));
       this.#keep(sql, prepared.pluck(false));
       return found;
@@ -391,9 +391,9 @@ export class Connection {
   }
 
   *#reused<R>(sql: string, params: readonly unknown[]): Generator<R, void, undefined> {
-    const known = this.#idle.get(sql);
+    const cached = this.#idle.get(sql);
     this.#idle.delete(sql);
-    const prepared = known ?? this.guard(() => this.db.prepare<unknown[], unknown>(sql));
+    const prepared = cached ?? this.guard(() => this.db.prepare<unknown[], unknown>(sql));
     try {
       yield* this.#walk(() => prepared.iterate(...params) as IterableIterator<R>);
     } finally {

@@ -31,14 +31,14 @@ function noteOn(
   now: number,
   { catalog, dataDir }: Parameters<typeof recordDiskSample>[1],
 ): void {
-  const known = state.get('disk-sample', day);
-  if (known !== undefined && Math.abs(now - known.at) < AGAIN_MS) return;
+  const previous = state.get('disk-sample', day);
+  if (previous !== undefined && Math.abs(now - previous.at) < AGAIN_MS) return;
   const log = directoryBytes(logFolder(dataDir));
   const sample = { at: now, log, catalog: fileBytes(catalogFile(dataDir)) };
   const mail = catalog.totals().bytes;
   state.together(() => {
     state.set('disk-sample', day, { ...sample, mail });
-    if (known !== undefined) return;
+    if (previous !== undefined) return;
     const oldest = utcDayBefore(now, DISK_DAYS);
     for (const { key: past } of state.entries('disk-sample'))
       if (past < oldest) state.set('disk-sample', past, null);

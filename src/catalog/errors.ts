@@ -21,8 +21,8 @@ function quoted({
 }
 
 /** Omits quotation marks, which would turn the suggestion into a phrase. */
-function meant(suggestion: string | null, otherwise: string): string {
-  return suggestion === null ? otherwise : `Did you mean ${suggestion}? ${otherwise}`;
+function didYouMean(suggestion: string | null, fallback: string): string {
+  return suggestion === null ? fallback : `Did you mean ${suggestion}? ${fallback}`;
 }
 
 /** Subject prefixes of replies and forwarded messages, which are not operators. */
@@ -103,7 +103,7 @@ export const searchError = defineErrors({
     /** `suggestion` is the operator most likely meant. Quotes turn the term into plain text. */
     'search-unknown-operator': (facts: At & { suggestion: string | null }) => [
       `Unknown operator ${quoted(facts)}.`,
-      meant(
+      didYouMean(
         facts.suggestion === null || SUBJECT_PREFIX.test(facts.found)
           ? null
           : `${facts.suggestion}:`,
@@ -113,7 +113,7 @@ export const searchError = defineErrors({
     /** An operator from another program, for data that archives do not have. `instead` is an operator to try. */
     'search-foreign-operator': (facts: At & { instead: string | null }) => [
       `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
-      meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
+      didYouMean(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
     ],
     'search-missing-value': (facts: At & { expected: string }) => [
       `The operator ${quoted(facts)} has no value.`,
@@ -126,7 +126,7 @@ export const searchError = defineErrors({
       const { operator, suggestion, expected } = facts;
       return [
         `Unknown value ${quoted(facts)} for ${operator}:.`,
-        meant(
+        didYouMean(
           suggestion === null ? null : `${operator}:${suggestion}`,
           `The values are ${expected.join(', ')}.`,
         ),

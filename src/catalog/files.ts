@@ -207,7 +207,7 @@ class FoundFiles {
     const docids = this.search.walkFound({ ...this.#request, after }, mayContinue);
     try {
       for (let size = FIRST; ; size = Math.min(MOST, size * 2)) {
-        const { chunk, end } = taken(docids, size);
+        const { chunk, end } = take(docids, size);
         for (const row of this.#rowsOf(chunk)) {
           if (position !== undefined && isAt(row, position)) continue;
           const key = row.hash.toString('latin1');
@@ -262,8 +262,8 @@ class FoundFiles {
   }
 
   #carriers(hash: Buffer, mayContinue: () => boolean): Iterable<Carrier> {
-    const asked = { meant: this.#meant, order: 'newest' } as const;
-    return carriersOf(this.connection, hash, asked, mayContinue);
+    const options = { meant: this.#meant, order: 'newest' } as const;
+    return carriersOf(this.connection, hash, options, mayContinue);
   }
 
   /** Returns the newest matching message among these carriers, which are sorted newest first. */
@@ -321,12 +321,12 @@ function isAt(row: FilePosition, { docid, number }: FilePosition): boolean {
 }
 
 /** Takes the next items from a walk. `end` is the walk's result, or undefined if more items may follow. */
-function taken(
+function take(
   docids: Generator<number, number | null, undefined>,
-  most: number,
+  limit: number,
 ): { readonly chunk: number[]; readonly end: number | null | undefined } {
   const chunk: number[] = [];
-  while (chunk.length < most) {
+  while (chunk.length < limit) {
     const next = docids.next();
     if (next.done === true) return { chunk, end: next.value };
     chunk.push(next.value);
@@ -374,7 +374,7 @@ function countHolders(
   view: View,
   mayContinue: () => boolean,
 ): HitCount {
-  if (seen(view).length > 0) return countOf(walked(connection, hash, view, 0, mayContinue));
+  if (seen(view).length > 0) return countOf(walkHolders(connection, hash, view, 0, mayContinue));
   const [counts] = connection.text<{ messages: number; rows: number }>(
     `SELECT count(DISTINCT docid) AS messages, count(*) AS rows FROM (
        SELECT docid FROM attachments WHERE hash = ? LIMIT ${MAX_HOLDERS_COUNTED + 1})`,
@@ -394,7 +394,7 @@ function holdersOf(
   view: View,
   mayContinue: () => boolean,
 ) {
-  const found = walked(connection, hash, view, limit, mayContinue);
+  const found = walkHolders(connection, hash, view, limit, mayContinue);
   const newest = [...found.newest].flatMap(([docid, number]) => {
     const message = holderMessage(connection, docid, view);
     const filename = connection.get(FILENAME, { docid, number })?.filename ?? null;
@@ -416,7 +416,7 @@ function holdersOf(
 }
 
 /** Returns the newest messages with this content, each with its first such attachment, and the total. */
-function walked(
+function walkHolders(
   connection: Connection,
   hash: Buffer,
   view: View,
@@ -447,7 +447,7 @@ function walked(
   return { newest, messages, complete: false };
 }
 
-function countOf({ messages, complete }: ReturnType<typeof walked>): HitCount {
+function countOf({ messages, complete }: ReturnType<typeof walkHolders>): HitCount {
   return { count: messages, complete };
 }
 
@@ -517,7 +517,7 @@ const OF_MESSAGE = selectBy(
 
 /** Lists attachments by distinct content. Reveals nothing outside the request's time and scope. */
 export function fileQueries(connection: Connection, search: SearchQueries) {
-  const listed = (
+  const toListedFile = (
     found: FoundFile,
     view: View,
     mayContinue: () => boolean,
@@ -550,7 +550,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
             // There are more, so the page ends after its last item.
             if (files.length >= limit) return { files, next: reached };
             reached = { docid: found.docid, number: found.number };
-            const file = listed(found, view, mayContinue);
+            const file = toListedFile(found, view, mayContinue);
             if (file !== undefined) files.push(file);
           }
           // This saves the next page from searching the same messages again.
@@ -601,7 +601,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         // Searches the listed attachments first, then inline images, then the whole view.
         const found = newest(asked) ?? newest(inTexts);
         const shown = found ?? newest(all);
-        const file = shown === undefined ? undefined : listed(shown, view, mayContinue);
+        const file = shown === undefined ? undefined : toListedFile(shown, view, mayContinue);
         return file === undefined
           ? undefined
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
@@ -626,9 +626,9 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
   };
 }
 
-function allGroups(counted: ReadonlyMap<FileGroup, number>): Record<FileGroup, number> {
+function allGroups(counts: ReadonlyMap<FileGroup, number>): Record<FileGroup, number> {
   const groups = { pdf: 0, pictures: 0, documents: 0, tables: 0, archives: 0, other: 0 };
-  for (const group of FILE_GROUPS) groups[group] = counted.get(group) ?? 0;
+  for (const group of FILE_GROUPS) groups[group] = counts.get(group) ?? 0;
   return groups;
 }
 

@@ -88,17 +88,17 @@ export class Findings {
 /** Maximum messages listed per damaged range. A block holds a few dozen. */
 const MAX_NAMED = 100;
 
-type Asked = readonly (AffectedMessages | undefined)[];
+type Lookups = readonly (AffectedMessages | undefined)[];
 
 /** Returns the messages in a damaged range, from the first catalog with records there. */
-export function messagesInDamage(asked: Asked, damage: SegmentDamage): AffectedMessage[] {
+export function messagesInDamage(lookups: Lookups, damage: SegmentDamage): AffectedMessage[] {
   const span = spanOf(damage);
   if (span === undefined) return [];
-  for (const concerns of asked) {
-    const records = concerns?.recordsIn(span, MAX_NAMED) ?? [];
+  for (const lookup of lookups) {
+    const records = lookup?.recordsIn(span, MAX_NAMED) ?? [];
     if (records.length === 0) continue;
     return records.flatMap(({ kind, hash, docid }) => {
-      const message = docid === null ? undefined : concerns?.byDocid(docid);
+      const message = docid === null ? undefined : lookup?.byDocid(docid);
       if (message !== undefined) return [message];
       return kind === 'message' ? [{ id: hash, subject: null, places: [] }] : [];
     });
@@ -121,17 +121,17 @@ function spanOf({
   return generation === 1 ? { segment, from: offset, end } : undefined;
 }
 
-export function messageFinding(error: MailkeepError, id: MessageId, asked: Asked): Finding {
-  const message = asked
-    .map((concerns) => concerns?.byId(id))
+export function messageFinding(error: MailkeepError, id: MessageId, lookups: Lookups): Finding {
+  const message = lookups
+    .map((lookup) => lookup?.byId(id))
     .find((found) => found !== undefined) ?? { id, subject: null, places: [] };
   const { blob, hash } = error.facts;
-  const needed = typeof blob === 'string' ? blob : typeof hash === 'string' ? hash : null;
+  const blobHash = typeof blob === 'string' ? blob : typeof hash === 'string' ? hash : null;
   return {
     what: 'message',
     message,
     reason: problemOf(error),
-    blob: needed === id ? null : needed,
+    blob: blobHash === id ? null : blobHash,
   };
 }
 
@@ -139,7 +139,7 @@ function problemOf({ code, facts }: MailkeepError): MessageProblem {
   if (code === 'bytes-purged') return 'purged';
   if (code === 'bytes-unknown') return 'absent';
   const { reason } = facts;
-  return REASONS.find((known) => known === reason) ?? 'bytes';
+  return REASONS.find((problem) => problem === reason) ?? 'bytes';
 }
 
 const REASONS: readonly MessageProblem[] = ['bytes', 'payload', 'recipe', 'hash', 'absent'];

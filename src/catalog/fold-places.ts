@@ -147,7 +147,7 @@ export class FoldPlaces {
     if (place.to_commit === null) this.#setFlags(place, flags, commit);
     else {
       this.#keepSpan(place, place.to_commit, commit);
-      this.#returned(place, place.to_commit, commit);
+      this.#reopen(place, place.to_commit, commit);
       this.#show(place, flags, commit);
       this.messages.opened(place.docid, 1);
     }
@@ -220,7 +220,7 @@ export class FoldPlaces {
         return false;
       }
       this.#keepSpan(before, before.to_commit, row.from_commit);
-      this.#returned(before, before.to_commit, row.from_commit);
+      this.#reopen(before, before.to_commit, row.from_commit);
       this.connection.run(REPLACE, { ...row, id: before.id });
     } else {
       // Another message now has this UID. The earlier place ends and keeps its row.
@@ -238,13 +238,13 @@ export class FoldPlaces {
     this.messages.opened(place.docid, -1);
   }
 
-  #returned(place: PlaceRow, endedIn: number, commit: number): void {
-    if (wasNeverSeen(place, endedIn, commit)) this.changes?.stayed(commit, place.folder_id);
+  #reopen(place: PlaceRow, endedIn: number, commit: number): void {
+    if (isInvisible(place, endedIn, commit)) this.changes?.stayed(commit, place.folder_id);
     else this.changes?.came(commit, place.folder_id);
   }
 
   #keepSpan(place: PlaceRow, to: number, resumed: number | null): void {
-    if (wasNeverSeen(place, to, resumed)) return;
+    if (isInvisible(place, to, resumed)) return;
     this.connection.run(ADD_SPAN, {
       place_id: place.id,
       folder_id: place.folder_id,
@@ -269,7 +269,7 @@ export class FoldPlaces {
 }
 
 /** Reports whether a span started and ended within one commit and was therefore never visible. */
-function wasNeverSeen(
+function isInvisible(
   { from_commit: from }: Pick<PlaceRow, 'from_commit'>,
   to: number,
   resumed: number | null,
@@ -372,17 +372,17 @@ export class FoldFolders {
       return;
     }
     // The renamed folder replaces a live one at the new path.
-    const replaced = this.#folder(mailbox, fact.to);
-    if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
+    const occupant = this.#folder(mailbox, fact.to);
+    if (occupant !== undefined && occupant.gone_commit === null) this.#gone(occupant.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
     const path = storableName(fact.to);
     const name = path.slice(delimiter === '' ? 0 : path.lastIndexOf(delimiter) + delimiter.length);
     this.connection.run(SET_FOLDER, { id, path, name, delimiter, special_use: specialUse });
     this.#openSpan(id, commit, path, specialUse);
-    const known = this.#live.get(folderText(fact));
+    const folder = this.#live.get(folderText(fact));
     this.#live.delete(folderText(fact));
-    if (known === undefined) this.#live.delete(folderText(target));
-    else this.#live.set(folderText(target), known);
+    if (folder === undefined) this.#live.delete(folderText(target));
+    else this.#live.set(folderText(target), folder);
   }
 
   gone(fact: FactOf<'folder-gone'>, commit: number): void {
@@ -456,8 +456,8 @@ export class FoldFolders {
   }
 
   #known(key: FolderKey, commit: number, generation = 1): KnownFolder {
-    const known = this.#live.get(folderText(key));
-    if (known !== undefined) return known;
+    const current = this.#live.get(folderText(key));
+    if (current !== undefined) return current;
     const mailbox = this.#mailboxOf(key, commit);
     const found = this.#folder(mailbox, key.folder);
     if (found !== undefined) return this.#remember(key, found.id, mailbox);
@@ -479,14 +479,14 @@ export class FoldFolders {
 
   #remember(key: FolderKey, id: number, mailboxId: number): KnownFolder {
     const text = folderText(key);
-    let known = this.#live.get(text);
-    if (known?.id !== id) {
+    let folder = this.#live.get(text);
+    if (folder?.id !== id) {
       const generations = this.#generations.get(id) ?? new Map<number, number>();
       this.#generations.set(id, generations);
-      known = { id, mailboxId, generations };
-      this.#live.set(text, known);
+      folder = { id, mailboxId, generations };
+      this.#live.set(text, folder);
     }
-    return known;
+    return folder;
   }
 
   #generation(folder: KnownFolder, generation: number, commit: number, reason: string | null) {
@@ -602,10 +602,10 @@ export class FoldPlaceSets {
   }
 
   write(): void {
-    for (const counted of this.#counts.values()) {
-      if (counted.messages === 0 && counted.bytes === 0) continue;
-      this.connection.run(COUNT, counted);
-      if (counted.messages < 0) this.connection.run(DROP_EMPTY, counted);
+    for (const entry of this.#counts.values()) {
+      if (entry.messages === 0 && entry.bytes === 0) continue;
+      this.connection.run(COUNT, entry);
+      if (entry.messages < 0) this.connection.run(DROP_EMPTY, entry);
     }
     this.#counts.clear();
   }
@@ -620,12 +620,12 @@ export class FoldPlaceSets {
 
   #count(set: number, day: number, messages: 1 | -1, size: number): void {
     const key = `${set} ${day}`;
-    const known = this.#counts.get(key);
+    const entry = this.#counts.get(key);
     const bytes = messages * size;
-    if (known === undefined) this.#counts.set(key, { place_set: set, day, messages, bytes });
+    if (entry === undefined) this.#counts.set(key, { place_set: set, day, messages, bytes });
     else {
-      known.messages += messages;
-      known.bytes += bytes;
+      entry.messages += messages;
+      entry.bytes += bytes;
     }
   }
 

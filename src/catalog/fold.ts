@@ -72,10 +72,10 @@ export class FoldChanges {
   }
 
   finish(): void {
-    for (const counted of this.#counts.values()) {
-      if (counted.came === 0 && counted.ended === 0) continue;
-      this.connection.run(COUNT, counted);
-      if (counted.came < 0 || counted.ended < 0) this.connection.run(DROP_EMPTY, counted);
+    for (const entry of this.#counts.values()) {
+      if (entry.came === 0 && entry.ended === 0) continue;
+      this.connection.run(COUNT, entry);
+      if (entry.came < 0 || entry.ended < 0) this.connection.run(DROP_EMPTY, entry);
     }
     this.#counts.clear();
   }
@@ -86,12 +86,12 @@ export class FoldChanges {
 
   #count(commit: number, folder: number, came: number, ended: number): void {
     const key = `${commit} ${folder}`;
-    const known = this.#counts.get(key);
-    if (known === undefined)
+    const entry = this.#counts.get(key);
+    if (entry === undefined)
       this.#counts.set(key, { commit_number: commit, folder_id: folder, came, ended });
     else {
-      known.came += came;
-      known.ended += ended;
+      entry.came += came;
+      entry.ended += ended;
     }
   }
 }
@@ -172,10 +172,10 @@ export class FoldMessages {
     // A fact nearly always brings a new message with its bytes, so one statement checks for the record and adds it.
     if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
     else {
-      const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
-      if (known !== undefined && known.docid !== null)
-        return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
-      if (known !== undefined)
+      const record = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
+      if (record !== undefined && record.docid !== null)
+        return { docid: record.docid, date: this.#dateOf(record.docid), added: false };
+      if (record !== undefined)
         this.connection.run(SET_DOCID, { kind: RECORD_MESSAGE, hash, docid });
       else this.#added(hash, size, docid, arrived);
     }
@@ -232,9 +232,9 @@ export class FoldMessages {
   finish(): void {
     for (const [id, { size, position }] of this.#arrived) {
       const hash = Buffer.from(id, 'hex');
-      const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
+      const record = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
       this.#put(RECORD_MESSAGE, id, size, position, null);
-      if (known !== undefined && known.docid !== null) this.dueAgain(known.docid);
+      if (record !== undefined && record.docid !== null) this.dueAgain(record.docid);
     }
     this.#arrived.clear();
   }
@@ -248,8 +248,8 @@ export class FoldMessages {
   /** Removes a record's position, so that lookups fail and the next sync stores the bytes again. */
   missing(kind: 'message' | 'blob', hash: string, size: number): void {
     const record = kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB;
-    const known = this.connection.get(FIND, { kind: record, hash: Buffer.from(hash, 'hex') });
-    this.#put(record, hash, known?.size ?? size, undefined, known?.docid ?? null);
+    const row = this.connection.get(FIND, { kind: record, hash: Buffer.from(hash, 'hex') });
+    this.#put(record, hash, row?.size ?? size, undefined, row?.docid ?? null);
   }
 
   /** Returns the change in message count and bytes since the last call. */
@@ -438,25 +438,25 @@ class FoldedQuarantine {
   quarantined(fact: FactOf<'quarantined'>, commit: number, time: number): boolean {
     const { listing } = fact;
     const key = this.folders.uidOf(fact, commit);
-    const before = this.connection.get(FIND_INCOMPLETE, key);
-    if (before !== undefined) {
+    const previous = this.connection.get(FIND_INCOMPLETE, key);
+    if (previous !== undefined) {
       // A new attempt with a different outcome starts a new interval, unless it is in the same commit.
-      if (before.from_commit === commit) this.connection.run(DROP, { id: before.id });
-      else this.connection.run(CLOSE, { id: before.id, to_commit: commit });
+      if (previous.from_commit === commit) this.connection.run(DROP, { id: previous.id });
+      else this.connection.run(CLOSE, { id: previous.id, to_commit: commit });
     }
     this.connection.run(ADD_INCOMPLETE, {
       ...key,
       ...toEnvelope(listing),
       position: docidBase(listing.date, time),
       from_commit: commit,
-      first_commit: before?.first_commit ?? commit,
+      first_commit: previous?.first_commit ?? commit,
       flag_set: this.flagSets.of(listing.flags).id,
       size: listing.size,
       fingerprint: Buffer.from(fingerprint(listing), 'hex'),
       reason: fact.reason,
       detail: fact.detail,
       kept: fact.kept === undefined ? null : Buffer.from(fact.kept, 'hex'),
-      acknowledged: before?.acknowledged ?? 0,
+      acknowledged: previous?.acknowledged ?? 0,
     });
     return true;
   }
@@ -520,9 +520,9 @@ class FoldedRemovals {
     const { connection } = this;
     // Pending rows must be written first, or they would come back.
     this.folders.finish();
-    const going = new Set(folders.map(storableName));
+    const removals = new Set(folders.map(storableName));
     for (const { id: folder, path } of connection.all(FOLDERS, { host, mailbox })) {
-      const isWhole = commits === undefined || going.has(path);
+      const isWhole = commits === undefined || removals.has(path);
       const [first, last] = isWhole ? [0, Number.MAX_SAFE_INTEGER] : commits;
       for (const place of connection.all(REMOVED_PLACES, { folder, first, last })) {
         connection.run(DROP_SPANS_OF_PLACE, { place_id: place.id });
@@ -679,13 +679,13 @@ export class Fold {
   }
 
   #apply({ commit, previousHash, records }: ComparedBatch, acrossGap: boolean): void {
-    const before = catalogHead(this.connection);
-    const follows =
-      commit.number === before.number + 1 && (before.number === 0 || previousHash === before.hash);
-    if (!follows && !(acrossGap && commit.number > before.number))
+    const head = catalogHead(this.connection);
+    const isNext =
+      commit.number === head.number + 1 && (head.number === 0 || previousHash === head.hash);
+    if (!isNext && !(acrossGap && commit.number > head.number))
       throw catalogError('catalog-out-of-step', {
-        reached: before.number,
-        reachedHash: before.hash,
+        reached: head.number,
+        reachedHash: head.hash,
         batch: commit.number,
         previousHash,
       });
@@ -695,7 +695,7 @@ export class Fold {
       if (record.kind === 'blob') this.#messages.blob(record.hash, record.size, record.position);
       else if (record.kind === 'message')
         this.#messages.message(record.id, record.size, record.position);
-      else if (record.kind === 'settled') this.#settled(record, commit.number);
+      else if (record.kind === 'settled') this.#foldRun(record, commit.number);
       else if (!this.#fact(record.fact, commit.number, commit.time)) orphans += 1;
     }
     this.#purges.finish();
@@ -712,7 +712,7 @@ export class Fold {
     });
   }
 
-  #settled({ place, folderId, messages, bytes }: MatchingRun, commit: number): void {
+  #foldRun({ place, folderId, messages, bytes }: MatchingRun, commit: number): void {
     const { folder } = this.#folders.ofArrival(place, commit);
     if (folder.id !== folderId) this.misplaced += 1;
     this.#messages.counted(messages, bytes);

@@ -72,14 +72,14 @@ export function folderNames(
   commit?: number,
 ): ReadonlyMap<number, FolderName> {
   const rows = commit === undefined ? connection.all(CURRENT, {}) : connection.all(AT, { commit });
-  const met = new Map<string, number>();
+  const counts = new Map<string, number>();
   const names = new Map<number, FolderName>();
   // The last span of a folder wins.
   for (const row of new Map(rows.map((one) => [one.id, one])).values()) {
     const name = lastPart(row);
     const key = `${row.mailboxId}\0${row.path}`;
-    const namesake = met.get(key) ?? 0;
-    met.set(key, namesake + 1);
+    const namesake = counts.get(key) ?? 0;
+    counts.set(key, namesake + 1);
     names.set(row.id, { ...row, name, namesake });
   }
   return names;
@@ -115,9 +115,9 @@ export function matchingFolders<
   const byMailbox = new Map<string, F[]>();
   for (const name of those) {
     const key = `${name.host}\0${name.mailbox}`;
-    const known = byMailbox.get(key);
-    if (known === undefined) byMailbox.set(key, [name]);
-    else known.push(name);
+    const entry = byMailbox.get(key);
+    if (entry === undefined) byMailbox.set(key, [name]);
+    else entry.push(name);
   }
   const matches = [...byMailbox.values()].flatMap((folders) =>
     wanted.flatMap((name) => findFolders(name, folders)),
@@ -127,9 +127,9 @@ export function matchingFolders<
 
 export function hasMailboxName(
   { mailbox, address }: Pick<FolderName, 'mailbox' | 'address'>,
-  wanted: OneOrMore,
+  terms: OneOrMore,
 ): boolean {
-  const names = asList(wanted).map((name) => name.toLowerCase());
+  const names = asList(terms).map((name) => name.toLowerCase());
   return (
     names.length === 0 ||
     names.includes(address.toLowerCase()) ||
@@ -150,9 +150,9 @@ export function matchesMailboxTerm(
   value: string,
   { address, mailbox }: Pick<FolderName, 'address' | 'mailbox'>,
 ): boolean {
-  const wanted = value.toLowerCase();
+  const term = value.toLowerCase();
   const named = address.toLowerCase();
-  return named === wanted || mailbox.toLowerCase() === wanted || named.split('@', 1)[0] === wanted;
+  return named === term || mailbox.toLowerCase() === term || named.split('@', 1)[0] === term;
 }
 
 /**
@@ -165,8 +165,8 @@ export function accountMailboxes(
   folders: readonly Named[],
   accounts: ReadonlyMap<string, string>,
 ): ReadonlySet<number> {
-  const wanted = value.toLowerCase();
-  const host = accounts.get(wanted) ?? wanted;
+  const term = value.toLowerCase();
+  const host = accounts.get(term) ?? term;
   return new Set(
     folders.filter((one) => one.host.toLowerCase() === host).map(({ mailboxId }) => mailboxId),
   );
@@ -260,7 +260,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
       : connection.all(FOLDERS_OF, { host: mailbox.host, mailbox: mailbox.mailbox })
     )
       .filter((row) => isOurs(row.mailbox_id) && (gone || row.gone_commit === null))
-      .map(known);
+      .map(toKnownFolder);
   let own: ReadonlySet<number> | undefined;
   const isOwn = (folder: number): boolean => {
     if (scope === null) return true;
@@ -291,7 +291,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     everNamed: () => allNames(connection, scope),
     find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
       const row = connection.get(FIND, { host, mailbox, folder });
-      return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);
+      return row === undefined || !isOurs(row.mailbox_id) ? undefined : toKnownFolder(row);
     },
     /**
      * Counts a folder's places in all generations. `open` includes those that are held or were matched without
@@ -331,7 +331,7 @@ export function highestUid(connection: Connection, folder: number, generation: n
   return connection.get(HIGHEST, { folder_id: folder, generation })?.highest_uid ?? 0;
 }
 
-function known({ gone_commit: gone, mailbox_id: _, ...folder }: KnownRow): KnownFolder {
+function toKnownFolder({ gone_commit: gone, mailbox_id: _, ...folder }: KnownRow): KnownFolder {
   return { ...folder, gone: gone !== null };
 }
 
@@ -350,16 +350,16 @@ const KNOWN = new WeakMap<Connection, { readonly commit: number; readonly names:
 
 /** Returns folders and flag sets: for a past commit with the names of that time, otherwise cached. */
 export function archiveNames(connection: Connection, asOf: number | null): ArchiveNames {
-  if (asOf !== null) return read(connection, asOf);
+  if (asOf !== null) return readNames(connection, asOf);
   const commit = reachedCommit(connection);
   const known = KNOWN.get(connection);
   if (known?.commit === commit) return known.names;
-  const names = read(connection, null);
+  const names = readNames(connection, null);
   KNOWN.set(connection, { commit, names });
   return names;
 }
 
-function read(connection: Connection, asOf: number | null): ArchiveNames {
+function readNames(connection: Connection, asOf: number | null): ArchiveNames {
   let flagSets: readonly FlagSetRow[] | undefined;
   return {
     folders: folderNames(connection, asOf ?? undefined),

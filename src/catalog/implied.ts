@@ -117,18 +117,18 @@ export async function openImpliedCatalog() {
      * False proves nothing. True proves nothing about the index: see `contradictingTables`.
      */
     *agrees(
-      grown: ComparedCatalog,
+      actual: ComparedCatalog,
       settled: SettledCounts,
     ): Generator<PauseMarker, boolean, undefined> {
       if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
-      return yield* matchesSettledRows(connection, grown.connection, settled);
+      return yield* matchesSettledRows(connection, actual.connection, settled);
     },
     /** Yields the catalog's differences and contradictions. Both must be at the same commit. */
-    *differences(grown: ComparedCatalog): Generator<RowDifference | PauseMarker, void, undefined> {
-      yield* compareRows(connection, grown.connection);
-      yield* findContradictions(grown.connection);
-      yield* findMiscountedSums(grown.connection);
-      yield* findMiscountedRows(grown.connection);
+    *differences(actual: ComparedCatalog): Generator<RowDifference | PauseMarker, void, undefined> {
+      yield* compareRows(connection, actual.connection);
+      yield* findContradictions(actual.connection);
+      yield* findMiscountedSums(actual.connection);
+      yield* findMiscountedRows(actual.connection);
     },
     close: (): void => connection.close(),
   };

@@ -51,8 +51,8 @@ export class IndexingRound {
   #indexed = 0;
   #unparsed = 0;
   readonly #damaged: MessageId[] = [];
-  #flying = 0;
-  #flyingBytes = 0;
+  #inFlight = 0;
+  #inFlightBytes = 0;
   #failure: { readonly error: unknown } | null = null;
   #isCancelled = false;
   #wake: (() => void) | null = null;
@@ -72,10 +72,10 @@ export class IndexingRound {
   async feed(messages: Iterable<PendingMessage>): Promise<void> {
     const { width } = this.options.extractor;
     for (const message of messages) {
-      const full = () =>
-        this.#flying > 0 &&
-        (this.#flying >= width || this.#flyingBytes + message.size > MAX_SOURCE_BYTES);
-      await this.#landings(full);
+      const isFull = () =>
+        this.#inFlight > 0 &&
+        (this.#inFlight >= width || this.#inFlightBytes + message.size > MAX_SOURCE_BYTES);
+      await this.#waitWhile(isFull);
       if (this.#stopped()) break;
       this.#start(message);
     }
@@ -88,7 +88,7 @@ export class IndexingRound {
    * @throws the round's error
    */
   async finish(): Promise<void> {
-    await this.#landings(() => this.#flying > 0);
+    await this.#waitWhile(() => this.#inFlight > 0);
     if (this.#failure !== null) throw this.#failure.error;
     this.#flush();
   }
@@ -106,35 +106,35 @@ export class IndexingRound {
   }
 
   /** Resolves when enough extractions have finished, or the round should stop. */
-  async #landings(wanted: () => boolean): Promise<void> {
-    if (!wanted() || this.#stopped()) return;
+  async #waitWhile(isBusy: () => boolean): Promise<void> {
+    if (!isBusy() || this.#stopped()) return;
     const { signal } = this.options;
-    const stop = () => this.#wake?.();
-    signal.addEventListener('abort', stop);
+    const wake = () => this.#wake?.();
+    signal.addEventListener('abort', wake);
     try {
-      while (wanted() && !this.#stopped()) {
+      while (isBusy() && !this.#stopped()) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve;
         });
       }
     } finally {
       this.#wake = null;
-      signal.removeEventListener('abort', stop);
+      signal.removeEventListener('abort', wake);
     }
   }
 
   #start(message: PendingMessage): void {
     const bytes = Math.min(message.size, DEFAULT_LIMITS.sourceBytes);
-    this.#flying++;
-    this.#flyingBytes += bytes;
+    this.#inFlight++;
+    this.#inFlightBytes += bytes;
     this.#extracted(message)
       .then((entry) => this.#land(message, entry))
       .catch((error: unknown) => {
         this.#failure ??= { error };
       })
       .finally(() => {
-        this.#flying--;
-        this.#flyingBytes -= bytes;
+        this.#inFlight--;
+        this.#inFlightBytes -= bytes;
         this.#wake?.();
       });
   }
@@ -233,17 +233,17 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
   return { ...round.counts(), remaining: store.pendingCount() };
 }
 
-function* newestFirst(store: Pick<IndexWriter, 'pending'>, most: number): Iterable<PendingMessage> {
-  let left = most;
+function* newestFirst(store: Pick<IndexWriter, 'pending'>, max: number): Iterable<PendingMessage> {
+  let remaining = max;
   let before = Number.MAX_SAFE_INTEGER;
-  while (left > 0) {
-    const limit = Math.min(PAGE, left);
+  while (remaining > 0) {
+    const limit = Math.min(PAGE, remaining);
     const page = store.pending({ limit, before });
     for (const message of page) {
       yield message;
       before = message.docid;
     }
-    left -= page.length;
+    remaining -= page.length;
     if (page.length < limit) return;
   }
 }
@@ -350,15 +350,15 @@ export async function readAttachments(
     }
   }
   run.beginAgain();
-  const again = run.isOver ? [] : store.pendingAgain(MAX_AGAIN);
-  if (after === 0 && again.length > 0) await makeRoom();
-  for (const attachment of again) {
+  const retries = run.isOver ? [] : store.pendingAgain(MAX_AGAIN);
+  if (after === 0 && retries.length > 0) await makeRoom();
+  for (const attachment of retries) {
     if (run.isOver || run.lostMs >= RUN_MS) break;
     if (run.isSlow(attachment)) continue;
     const limit = AGAIN_MS + (attachment.size / 2 ** 20) * AGAIN_MS_PER_MIB;
     await run.read(attachment, Math.min(limit, run.leftOf(attachment)));
   }
-  if (after > 0 || again.length > 0) {
+  if (after > 0 || retries.length > 0) {
     await extractor.rest();
     await options.index(signal);
   }

@@ -57,10 +57,10 @@ function putAttachments(
   docid: number,
   attachments: readonly HashedAttachment[],
 ): void {
-  const before = connection.all(KNOWN, { docid });
-  if (before.length > 0) {
+  const previous = connection.all(KNOWN, { docid });
+  if (previous.length > 0) {
     connection.run(DROP, { docid });
-    uncount(connection, before);
+    uncount(connection, previous);
   }
   for (const { number, filename, contentType, size, inline, form, hash } of attachments) {
     const own = hash === null ? ownHash(docid, number) : Buffer.from(hash, 'hex');
@@ -78,18 +78,18 @@ function putAttachments(
       text_id: form === null ? null : textOf(connection, own, form),
     });
   }
-  dropUnused(connection, before);
+  dropUnused(connection, previous);
 }
 
 /** Removes a message's attachments, and texts that no other message uses. Call within a transaction. */
 export function dropAttachments(connection: Connection, docid: number): void {
-  const before = connection.all(KNOWN, { docid });
-  if (before.length === 0) return;
+  const previous = connection.all(KNOWN, { docid });
+  if (previous.length === 0) return;
   // Purged data must not be readable from a freed page.
   connection.run(BLANK, { docid });
   connection.run(DROP, { docid });
-  uncount(connection, before);
-  dropUnused(connection, before);
+  uncount(connection, previous);
+  dropUnused(connection, previous);
 }
 
 function textOf(connection: Connection, hash: Buffer, form: string): number {
@@ -102,10 +102,8 @@ function textOf(connection: Connection, hash: Buffer, form: string): number {
 
 type Known = Pick<Row<'attachments'>, 'text_id' | 'hash' | 'type' | 'size'>;
 
-function uncount(connection: Connection, before: readonly Known[]): void {
-  const distinct = new Map(
-    before.map((known) => [`${known.hash.toString('hex')} ${known.type}`, known]),
-  );
+function uncount(connection: Connection, previous: readonly Known[]): void {
+  const distinct = new Map(previous.map((row) => [`${row.hash.toString('hex')} ${row.type}`, row]));
   for (const { hash, type, size } of distinct.values()) {
     if (connection.get(CONTENT, { hash, type }) !== undefined) continue;
     connection.run(COUNT_CONTENT, { type, contents: -1, bytes: -size });
@@ -113,8 +111,8 @@ function uncount(connection: Connection, before: readonly Known[]): void {
   }
 }
 
-function dropUnused(connection: Connection, before: readonly Known[]): void {
-  for (const text of new Set(before.map(({ text_id }) => text_id))) {
+function dropUnused(connection: Connection, previous: readonly Known[]): void {
+  for (const text of new Set(previous.map(({ text_id }) => text_id))) {
     if (text === null || connection.get(USED, { text_id: text }) !== undefined) continue;
     connection.run(BLANK_TEXT, { id: text });
     connection.run(DROP_TEXT, { id: text });

@@ -207,21 +207,21 @@ function* rows(
  * Sorts the rows of each docid. An index returns them by row number, which differs between the parts of a past list.
  */
 function* ordered(source: Iterable<ListRow>, sort: ListOrder): Generator<ListRow, void, undefined> {
-  let same: ListRow[] = [];
+  let group: ListRow[] = [];
   for (const row of source) {
-    if (same.length > 0 && same[0]?.docid !== row.docid) {
-      yield* inOrder(same, sort);
-      same = [];
+    if (group.length > 0 && group[0]?.docid !== row.docid) {
+      yield* sortRows(group, sort);
+      group = [];
     }
-    same.push(row);
+    group.push(row);
   }
-  yield* inOrder(same, sort);
+  yield* sortRows(group, sort);
 }
 
-function inOrder(same: ListRow[], sort: ListOrder): ListRow[] {
-  if (same.length < 2) return same;
+function sortRows(group: ListRow[], sort: ListOrder): ListRow[] {
+  if (group.length < 2) return group;
   const sign = sort === 'newest' ? 1 : -1;
-  return same.sort(
+  return group.sort(
     (a, b) => sign * (a.folder_id - b.folder_id || a.generation - b.generation || b.uid - a.uid),
   );
 }

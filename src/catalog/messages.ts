@@ -192,7 +192,7 @@ function removable(connection: Connection, chosen: readonly ChosenPlaces[]): Rem
   const others = `SELECT 1 FROM places AS q JOIN folders AS g ON g.id = q.folder_id
     WHERE q.docid = m.docid AND NOT (${isChosen('q', 'g')})`;
   const concerned = `m.docid IN (SELECT p.docid FROM ${places} WHERE ${isChosen('p', 'f')})`;
-  const counted = (sql: string) => connection.first<number>(`SELECT count(*) FROM ${sql}`, []) ?? 0;
+  const count = (sql: string) => connection.first<number>(`SELECT count(*) FROM ${sql}`, []) ?? 0;
   const found = connection.text<{ docid: number; id: Buffer; size: number }>(
     `SELECT m.docid, m.id, m.size FROM messages AS m WHERE ${concerned} AND NOT EXISTS (${others})
      ORDER BY m.docid`,
@@ -201,10 +201,10 @@ function removable(connection: Connection, chosen: readonly ChosenPlaces[]): Rem
   const whole = known.filter(({ commits }) => commits === undefined).map(({ id }) => id);
   return {
     parts: known.map((one) => partOf(connection, one)),
-    places: counted(`${places} WHERE ${isChosen('p', 'f')}`),
+    places: count(`${places} WHERE ${isChosen('p', 'f')}`),
     going: [...found].map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    staying: counted(`messages AS m WHERE ${concerned} AND EXISTS (${others})`),
-    incomplete: counted(
+    staying: count(`messages AS m WHERE ${concerned} AND EXISTS (${others})`),
+    incomplete: count(
       `quarantine AS p JOIN folders AS f ON f.id = p.folder_id
        WHERE p.to_commit IS NULL AND f.mailbox_id IN (${whole.join(', ')})`,
     ),
@@ -333,8 +333,8 @@ export function lastSeen(
       if (event === 'appeared' || event === 'reopened') [from, missed] = [commit, null];
       else if (event === 'held') missed = detail?.held === true ? (missed ?? commit) : null;
       if (event !== 'ended') continue;
-      const within = { folder, generation, from, to: missed ?? commit };
-      const seen = Date.parse(connection.get(COMPARED, within)?.since ?? '');
+      const range = { folder, generation, from, to: missed ?? commit };
+      const seen = Date.parse(connection.get(COMPARED, range)?.since ?? '');
       const found = commitTime(connection, commit);
       // Also false for NaN, and if the clock was set back.
       if (found !== undefined && seen < found) ends.push({ commit, generation, uid, found, seen });
@@ -365,12 +365,12 @@ function* stepsByPlace(
         detail: parseDetail(event.detail),
       }),
     );
-    const said = (step: Step): Step => ({
+    const addDetail = (step: Step): Step => ({
       ...step,
       ...events.find(({ commit, event }) => commit === step.commit && event === step.event),
     });
     const steps: Step[] = [
-      ...intervalSteps([...spans, last], places).map(said),
+      ...intervalSteps([...spans, last], places).map(addDetail),
       // The intervals already include these two.
       ...events.filter(({ event }) => event !== 'appeared' && event !== 'reopened'),
       ...connection.all(QUARANTINED, key).map(({ from_commit, reason, detail }) => ({
@@ -396,10 +396,10 @@ function intervalSteps(
   places: Pick<PlaceQueries, 'flags'>,
 ): Step[] {
   const steps: Step[] = [];
-  let before: Interval | undefined;
+  let previous: Interval | undefined;
   for (const interval of intervals) {
     const event =
-      before === undefined ? 'appeared' : before.resumed === null ? 'flags' : 'reopened';
+      previous === undefined ? 'appeared' : previous.resumed === null ? 'flags' : 'reopened';
     steps.push({ commit: interval.from_commit, event, flags: places.flags(interval.flag_set) });
     const ended =
       interval.resumed !== null || (interval.to_commit !== null && interval === intervals.at(-1));
@@ -409,7 +409,7 @@ function intervalSteps(
         event: 'ended',
         detail: { reason: interval.reason },
       });
-    before = interval;
+    previous = interval;
   }
   return steps;
 }

@@ -122,13 +122,13 @@ export function refuseUnknownFolder(
   }
   const live = catalog.folders.all().map((seen) => ({ ...seen, path: seen.folder }));
   for (const found of asList(folder)) {
-    const wanted = { mailbox, folder: found };
-    if (matchingFolders(folders, wanted).length === 0) {
+    const filter = { mailbox, folder: found };
+    if (matchingFolders(folders, filter).length === 0) {
       const near = folders.filter((name) => hasMailboxName(name, mailbox));
       const suggestion = nearestFolder(found, near);
       throw usageError('usage-unknown-name', { kind: 'folder', found, suggestion, candidates: [] });
     }
-    if (deleted !== true && asOf === undefined && matchingFolders(live, wanted).length === 0)
+    if (deleted !== true && asOf === undefined && matchingFolders(live, filter).length === 0)
       throw usageError('usage-folder-gone', { folder: found });
   }
 }
@@ -144,15 +144,15 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
     refresh: () => reader.refresh(),
     close: () => reader.close(),
     async *streamMessage(id) {
-      let given = 0;
+      let position = 0;
       for (;;) {
-        let toSkip = given;
+        let toSkip = position;
         try {
           for await (const piece of reader.streamMessage(id)) {
             const rest = piece.subarray(Math.min(toSkip, piece.length));
             toSkip -= piece.length - rest.length;
             if (rest.length === 0) continue;
-            given += rest.length;
+            position += rest.length;
             yield rest;
           }
           return;

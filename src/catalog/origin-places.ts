@@ -151,12 +151,12 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
     },
     /** Counts a folder's messages without reading their UIDs. */
     counts({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>) {
-      const stored = connection.get(COUNTS, { id, generation });
-      const kept = connection.all(QUARANTINED, { folder_id: id, generation });
-      const unread = kept.length === 0 ? new Set<number>() : unreadSets();
+      const sums = connection.get(COUNTS, { id, generation });
+      const rows = connection.all(QUARANTINED, { folder_id: id, generation });
+      const unread = rows.length === 0 ? new Set<number>() : unreadSets();
       return {
-        messages: (stored?.messages ?? 0) + kept.length,
-        unread: (stored?.unread ?? 0) + kept.filter(({ flag_set: set }) => unread.has(set)).length,
+        messages: (sums?.messages ?? 0) + rows.length,
+        unread: (sums?.unread ?? 0) + rows.filter(({ flag_set: set }) => unread.has(set)).length,
       };
     },
     facts(row: number) {
@@ -170,10 +170,10 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
     },
     /** @param row from `OriginUids`; valid until the next commit, because purges free row numbers for reuse */
     place(row: number) {
-      const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;
-      const found = row > 0 ? stored : connection.get(QUARANTINE, { row: -row });
+      const placeRow = row > 0 ? connection.get(PLACE, { row }) : undefined;
+      const found = row > 0 ? placeRow : connection.get(QUARANTINE, { row: -row });
       if (found === undefined) return undefined;
-      return { ...found, id: stored === undefined ? null : stored.id.toString('hex') };
+      return { ...found, id: placeRow === undefined ? null : placeRow.id.toString('hex') };
     },
     pathAt: (folder: number, commit: number) => connection.get(PATH_AT, { folder, commit })?.path,
   };

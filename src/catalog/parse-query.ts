@@ -29,7 +29,7 @@ const VARIABLE = /[äöüåø]|[aou]e|aa/giu;
  *
  * @throws search-too-complex
  */
-function respelled(node: SearchNode): SearchNode {
+function respell(node: SearchNode): SearchNode {
   let count = 0;
   let prefixes = 0;
   const tally = ({ prefix }: TextNode): void => {
@@ -40,31 +40,31 @@ function respelled(node: SearchNode): SearchNode {
     if (prefixes > PREFIX_LIMIT)
       throw searchError('search-too-complex', { limit: PREFIX_LIMIT, of: 'prefixes' });
   };
-  const below = (part: SearchNode): SearchNode => {
+  const visit = (part: SearchNode): SearchNode => {
     switch (part.kind) {
       case 'and':
       case 'or':
-        return { ...part, nodes: part.nodes.map(below) };
+        return { ...part, nodes: part.nodes.map(visit) };
       case 'not':
-        return { ...part, node: below(part.node) };
+        return { ...part, node: visit(part.node) };
       case 'near': {
         const combined = product(part.terms.map(spellingsOf));
         for (const terms of combined) terms.forEach(tally);
-        return either(combined.map((terms) => ({ ...part, terms })));
+        return anyOf(combined.map((terms) => ({ ...part, terms })));
       }
       case 'text': {
         const spellings = spellingsOf(part);
         spellings.forEach(tally);
-        return either(spellings);
+        return anyOf(spellings);
       }
       default:
         return part;
     }
   };
-  return below(node);
+  return visit(node);
 }
 
-function either(nodes: readonly SearchNode[]): SearchNode {
+function anyOf(nodes: readonly SearchNode[]): SearchNode {
   const [first] = nodes;
   return first !== undefined && nodes.length === 1
     ? first
@@ -87,13 +87,13 @@ function spellingsOf(node: TextNode): TextNode[] {
 
 /** Returns every combination of one item from each list. @throws search-too-complex */
 function product<T>(lists: readonly (readonly T[])[]): T[][] {
-  let chosen: T[][] = [[]];
+  let combinations: T[][] = [[]];
   for (const list of lists) {
-    chosen = chosen.flatMap((before) => list.map((item) => [...before, item]));
-    if (chosen.length > SPELLINGS_LIMIT)
+    combinations = combinations.flatMap((prefix) => list.map((item) => [...prefix, item]));
+    if (combinations.length > SPELLINGS_LIMIT)
       throw searchError('search-too-complex', { limit: SPELLINGS_LIMIT, of: 'spellings' });
   }
-  return chosen;
+  return combinations;
 }
 
 const DEPTH_LIMIT = 40;
@@ -161,7 +161,7 @@ class Parser {
   }
 
   #spelled(node: SearchNode): SearchNode {
-    return this.#anySpelling ? respelled(node) : node;
+    return this.#anySpelling ? respell(node) : node;
   }
 
   /** Returns undefined if every part was ignored; the caller then omits the node. */
@@ -184,7 +184,7 @@ class Parser {
     }
     if (alternatives > 1 && this.#depth === 0 && this.#asOf !== undefined)
       throw this.#wrong('search-misplaced-asof', this.#asOf.token);
-    return joined('or', nodes);
+    return join('or', nodes);
   }
 
   #and(within: Within | undefined): SearchNode | undefined {
@@ -201,7 +201,7 @@ class Parser {
       }
       if (token === undefined || token.type === ')' || token.type === '}' || isOr(token)) {
         if (and !== undefined) throw this.#wrong('search-missing-operand', and);
-        return joined('and', nodes);
+        return join('and', nodes);
       }
       and = undefined;
       const node = this.#unary(within);
@@ -277,7 +277,7 @@ class Parser {
     const nodes: SearchNode[] = [];
     for (;;) {
       const token = this.#peek();
-      if (token === undefined || token.type === '}') return joined('or', nodes);
+      if (token === undefined || token.type === '}') return join('or', nodes);
       if (isOr(token)) {
         this.#at += 1;
         continue;
@@ -475,7 +475,7 @@ function isOr(token: Token | undefined): boolean {
   return token?.type === 'OR' || token?.type === '|';
 }
 
-function joined(kind: 'and' | 'or', nodes: readonly SearchNode[]): SearchNode | undefined {
+function join(kind: 'and' | 'or', nodes: readonly SearchNode[]): SearchNode | undefined {
   const [first] = nodes;
   const last = nodes.at(-1);
   if (first === undefined || last === undefined || nodes.length === 1) return first;

@@ -63,10 +63,10 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
     }
     let gained: Iterable<Key> = keysOf(connection, docid, row);
     if (before !== undefined) {
-      const was = [...keysOf(connection, docid, before)];
+      const previousKeys = [...keysOf(connection, docid, before)];
       const is = [...gained];
-      uncount(connection, docid, without(was, is));
-      gained = without(is, was);
+      uncount(connection, docid, subtract(previousKeys, is));
+      gained = subtract(is, previousKeys);
     }
     connection.run(PUT, row);
     for (const key of gained) count(counts, key, docid);
@@ -99,15 +99,15 @@ function firstOfYear(year: number): number {
 }
 
 function addressId(connection: Connection, address: string): number {
-  let known = KNOWN.get(connection);
-  if (known === undefined || known.size >= KNOWN_ADDRESSES) {
-    known = new Map();
-    KNOWN.set(connection, known);
+  let cache = KNOWN.get(connection);
+  if (cache === undefined || cache.size >= KNOWN_ADDRESSES) {
+    cache = new Map();
+    KNOWN.set(connection, cache);
   }
-  let id = known.get(address);
+  let id = cache.get(address);
   if (id === undefined) {
     id = connection.get(FIND, { address })?.id ?? connection.run(ADD, { address }).lastInsertRowid;
-    known.set(address, id);
+    cache.set(address, id);
   }
   return id;
 }
@@ -127,9 +127,9 @@ function* keysOf(
     for (const id of numberList(list, file)) yield { address_id: id, role, year, mailboxes };
 }
 
-function without(keys: readonly Key[], others: readonly Key[]): Key[] {
-  const known = new Set(others.map(textOf));
-  return keys.filter((key) => !known.has(textOf(key)));
+function subtract(keys: readonly Key[], others: readonly Key[]): Key[] {
+  const texts = new Set(others.map(textOf));
+  return keys.filter((key) => !texts.has(textOf(key)));
 }
 
 function textOf({ address_id: address, role, year, mailboxes }: Key): string {

@@ -191,10 +191,10 @@ const received =
   (between: Ask<Between>): Operator =>
   (value, span, context, name) => ({ kind: 'received', ...between(value, context, name), span });
 
-const before = received((...asked) => ({ from: null, to: period(...asked).from }));
-const after = received((...asked) => ({ from: period(...asked).from, to: null }));
-const olderThan = received((...asked) => ({ from: null, to: ago(...asked) }));
-const newerThan = received((...asked) => ({ from: ago(...asked), to: null }));
+const before = received((...args) => ({ from: null, to: period(...args).from }));
+const after = received((...args) => ({ from: period(...args).from, to: null }));
+const olderThan = received((...args) => ({ from: null, to: ago(...args) }));
+const newerThan = received((...args) => ({ from: ago(...args), to: null }));
 const on = received(period);
 const dates: Ask<Between> = (value, context, name) => {
   const [low, high] = range(value);

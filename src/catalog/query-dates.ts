@@ -70,13 +70,13 @@ const MAX_OFFSETS = 4_096;
 /** In milliseconds. */
 function offsetAt(moment: number, timeZone: string): number {
   const { format, offsets } = zoneOf(timeZone);
-  const known = offsets.get(moment);
-  if (known !== undefined) return known;
+  const cached = offsets.get(moment);
+  if (cached !== undefined) return cached;
   const parts = new Map(
     format.formatToParts(moment).map(({ type, value }) => [type, Number(value)]),
   );
   const part = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? 0;
-  const shown = utc(
+  const local = utc(
     part('year'),
     part('month'),
     part('day'),
@@ -84,15 +84,15 @@ function offsetAt(moment: number, timeZone: string): number {
     part('minute'),
     part('second'),
   );
-  const offset = shown - Math.floor(moment / 1000) * 1000;
+  const offset = local - Math.floor(moment / 1000) * 1000;
   if (offsets.size >= MAX_OFFSETS) offsets.clear();
   offsets.set(moment, offset);
   return offset;
 }
 
 function zoneOf(timeZone: string): Zone {
-  const known = zones.get(timeZone);
-  if (known !== undefined) return known;
+  const cached = zones.get(timeZone);
+  if (cached !== undefined) return cached;
   const format = new Intl.DateTimeFormat('en-US-u-ca-iso8601-nu-latn', {
     timeZone,
     hourCycle: 'h23',

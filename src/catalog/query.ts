@@ -121,11 +121,11 @@ function quoted(list: List): string {
     .join(', ');
 }
 
-function assignments(changes: List, given: (name: string) => string): string[] {
+function assignments(changes: List, placeholder: (name: string) => string): string[] {
   return partsOf(changes).map((part) => {
     const [name] = namesIn(part);
     if (name === undefined) return part;
-    return `"${name}" = ${part === name ? '' : `"${name}" + `}${given(name)}`;
+    return `"${name}" = ${part === name ? '' : `"${name}" + `}${placeholder(name)}`;
   });
 }
 

@@ -73,7 +73,7 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
     options;
   const { number, hash } = target.reached();
   const seen = expected?.number;
-  const most = options.records ?? RECORDS;
+  const limit = options.records ?? RECORDS;
   let commits = 0;
   let messages = 0;
   let records = 0;
@@ -107,7 +107,7 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
       batches.push(event.batch);
       records += event.batch.records.length;
       for (const record of event.batch.records) if (record.kind === 'message') messages++;
-      if (batches.length >= BATCHES || records >= most) await flush();
+      if (batches.length >= BATCHES || records >= limit) await flush();
     }
   }
   await flush();
@@ -350,7 +350,7 @@ async function swap(fresh: string, file: string): Promise<void> {
   const log = `${file}-wal`;
   const logged = existsSync(log) && statSync(log).size > 0;
   if (logged) removeDatabase(file);
-  moved(fresh, file);
+  tryMove(fresh, file);
   for (const name of [log, `${file}-shm`]) rmSync(name, { force: true });
   await realFiles.syncFolder(dirname(file));
 }
@@ -365,7 +365,7 @@ function keepDatabase(file: string, to: string): string | null {
   // In this order; see `swap`.
   const suffixes = ['', '-wal'].filter((suffix) => existsSync(`${file}${suffix}`));
   const move = (): void => {
-    for (const suffix of suffixes) moved(`${file}${suffix}`, `${to}${suffix}`);
+    for (const suffix of suffixes) tryMove(`${file}${suffix}`, `${to}${suffix}`);
   };
   // Copying a pipe would block for ever.
   if (!statSync(file).isFile()) {
@@ -386,7 +386,7 @@ function keepDatabase(file: string, to: string): string | null {
   }
 }
 
-function moved(from: string, to: string): void {
+function tryMove(from: string, to: string): void {
   try {
     renameSync(from, to);
   } catch (error) {

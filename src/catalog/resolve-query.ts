@@ -93,8 +93,8 @@ export function resolve(
     case 'has':
       return meta([node.what === 'attachment' ? TOKEN_ATTACHMENT : TOKEN_INLINE]);
     case 'mime': {
-      const wanted = node.value.endsWith('/*') ? node.value.slice(0, -2) : node.value;
-      return meta(mimeTokens(wanted).slice(-1));
+      const type = node.value.endsWith('/*') ? node.value.slice(0, -2) : node.value;
+      return meta(mimeTokens(type).slice(-1));
     }
     case 'list':
       return meta(listTokens(node.value));
@@ -111,10 +111,10 @@ export function resolve(
     case 'mailbox':
       return mailbox(node.value, names, unknown);
     case 'flag': {
-      const wanted = node.value.toLowerCase().replace(/^\\/, '');
+      const keyword = node.value.toLowerCase().replace(/^\\/, '');
       return flagged(names, ({ flags }) =>
         flags.some(
-          (flag) => flag.toLowerCase().replace(/^[\\$]/, '') === wanted.replace(/^\$/, ''),
+          (flag) => flag.toLowerCase().replace(/^[\\$]/, '') === keyword.replace(/^\$/, ''),
         ),
       );
     }
@@ -173,17 +173,17 @@ function messageId(value: string, names: Names): Predicate {
     members: { column: 'node', values: [threadNode(value)] },
   };
   if (!/^[0-9a-f]{4,64}$/i.test(value)) return exact;
-  const ours = names
+  const matches = names
     .byIdPrefix(value)
     .map((docid): Predicate => ({ op: 'docids', low: docid, high: docid + 1 }));
-  return ours.length === 0 ? exact : { op: 'or', parts: [exact, ...ours] };
+  return matches.length === 0 ? exact : { op: 'or', parts: [exact, ...matches] };
 }
 
 /** Accepts the ID of any message in the thread, its prefix, or a Message-ID that a message has or references. */
 function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Predicate {
-  const ours = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
+  const matches = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
   const found = [
-    ...ours.flatMap((docid) => names.threadOf(docid) ?? []),
+    ...matches.flatMap((docid) => names.threadOf(docid) ?? []),
     ...[names.threadNaming(value) ?? []].flat(),
   ];
   const [first] = found;
@@ -212,15 +212,15 @@ function account(
   { folders, ever, accounts }: Names,
   unknown: (name: UnknownName) => void,
 ): Predicate {
-  const wanted = value.toLowerCase();
-  const host = accounts.get(wanted) ?? wanted;
+  const name = value.toLowerCase();
+  const host = accounts.get(name) ?? name;
   const ids = accountMailboxes(value, [...folders.values()], accounts);
   if (ids.size === 0) {
     const hosts = new Set(ever().mailboxes.map((known) => known.host));
     const candidates = [...accounts.keys(), ...hosts];
     const suggestion = nearest(value, candidates);
     const named = { kind: 'account', found: value, suggestion, candidates } as const;
-    unknown({ ...named, never: !accounts.has(wanted) && !hosts.has(host) });
+    unknown({ ...named, never: !accounts.has(name) && !hosts.has(host) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
@@ -254,16 +254,16 @@ function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'
 ): readonly F[] {
   const exact = all.filter(({ path }) => path === value);
   if (exact.length > 0) return exact;
-  const wanted = value.toLowerCase();
-  if (wanted.endsWith('*')) {
-    const stem = wanted.replace(/[*]+$/, '');
+  const term = value.toLowerCase();
+  if (term.endsWith('*')) {
+    const stem = term.replace(/[*]+$/, '');
     return all.filter(({ path }) => path.toLowerCase().startsWith(stem));
   }
-  const use = specialUseByName(wanted);
+  const use = specialUseByName(term);
   return all.filter(
     ({ path, name, specialUse }) =>
-      path.toLowerCase() === wanted ||
-      name.toLowerCase() === wanted ||
+      path.toLowerCase() === term ||
+      name.toLowerCase() === term ||
       (use !== undefined && specialUse?.toLowerCase() === use),
   );
 }
@@ -558,7 +558,7 @@ function expand(predicate: Predicate, holds: boolean): Conjunct[] {
     case 'and':
     case 'or': {
       const all = (predicate.op === 'and') === holds;
-      const parts = gathered(predicate.parts, predicate.op).map((part) => expand(part, holds));
+      const parts = gather(predicate.parts, predicate.op).map((part) => expand(part, holds));
       const found = all ? product(parts) : parts.flat();
       if (found.length > CONJUNCT_LIMIT)
         throw searchError('search-too-complex', { limit: CONJUNCT_LIMIT, of: 'alternatives' });
@@ -603,7 +603,7 @@ function expand(predicate: Predicate, holds: boolean): Conjunct[] {
 }
 
 /** Merges parts that one index evaluates alone, because they need no alternatives. */
-function gathered(parts: readonly Predicate[], op: 'and' | 'or'): readonly Predicate[] {
+function gather(parts: readonly Predicate[], op: 'and' | 'or'): readonly Predicate[] {
   const text = parts.filter((part) => ftsExpression(part) !== undefined);
   const found = parts.filter((part) => !text.includes(part));
   if (text.length > 0) found.unshift(text.length === 1 ? (text[0] ?? ALWAYS) : { op, parts: text });
@@ -625,14 +625,14 @@ const ALWAYS: Predicate = { op: 'always' };
 function product(factors: readonly Conjunct[][]): Conjunct[] {
   let found: Conjunct[] = [WHOLE];
   for (const factor of factors) {
-    found = found.flatMap((left) => factor.map((right) => both(left, right))).filter(isPossible);
+    found = found.flatMap((left) => factor.map((right) => combine(left, right))).filter(isPossible);
     if (found.length > CONJUNCT_LIMIT)
       throw searchError('search-too-complex', { limit: CONJUNCT_LIMIT, of: 'alternatives' });
   }
   return found;
 }
 
-function both(a: Conjunct, b: Conjunct): Conjunct {
+function combine(a: Conjunct, b: Conjunct): Conjunct {
   const contradiction = a.deleted !== null && b.deleted !== null && a.deleted !== b.deleted;
   return {
     has: [...a.has, ...b.has],

@@ -121,12 +121,12 @@ export function expandSaved(query: string, searches: () => readonly SavedSearch[
         ? piece
         : piece.replaceAll(USED, (used: string, name: string) => {
             known ??= searches();
-            const saved = known.find((search) => search.name === name);
-            if (saved === undefined) {
+            const match = known.find((search) => search.name === name);
+            if (match === undefined) {
               const names = known.map((search) => search.name);
               throw usageError('usage-unknown-search', { name, suggestion: nearest(name, names) });
             }
-            return used === whole ? saved.query : `(${saved.query})`;
+            return used === whole ? match.query : `(${match.query})`;
           }),
     )
     .join('');

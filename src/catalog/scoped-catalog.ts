@@ -23,12 +23,12 @@ const MAX_SCOPES = 64;
 const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
 
 function ownCommits(connection: Connection, scope: Scope): OwnCommits {
-  const known = KNOWN.get(connection) ?? new Map<string, OwnCommits>();
-  KNOWN.set(connection, known);
+  const cache = KNOWN.get(connection) ?? new Map<string, OwnCommits>();
+  KNOWN.set(connection, cache);
   const key = scope.mailboxes.join(' ');
-  const own = known.get(key) ?? new OwnCommits(connection, scope);
-  if (!known.has(key) && known.size >= MAX_SCOPES) known.clear();
-  known.set(key, own);
+  const own = cache.get(key) ?? new OwnCommits(connection, scope);
+  if (!cache.has(key) && cache.size >= MAX_SCOPES) cache.clear();
+  cache.set(key, own);
   return own;
 }
 
@@ -123,11 +123,11 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
  */
 export function scopedCatalog(
   connection: Connection,
-  whole: Catalog,
+  inner: Catalog,
   keys: readonly MailboxKey[],
 ): Catalog {
-  const scope = whole.scopeOf(keys);
-  const own = ownCommits(connection, scope);
+  const scope = inner.scopeOf(keys);
+  const commits = ownCommits(connection, scope);
   const isOurs = (docid: number | undefined): docid is number =>
     docid !== undefined && isInScope(connection, scope, docid);
   const count = (condition: string) => countWhere(connection, scope, condition);
@@ -137,25 +137,25 @@ export function scopedCatalog(
     ) =>
     (request: R, ...more: More): T =>
       ask({ ...request, scope }, ...more);
-  const { files, stats, changes } = whole;
-  const { highestUid } = whole.folders;
+  const { files, stats, changes } = inner;
+  const { highestUid } = inner.folders;
   return {
-    ...{ version: whole.version, snapshot: whole.snapshot },
+    ...{ version: inner.version, snapshot: inner.snapshot },
     // The number, time and hash of a commit reveal activity in other mailboxes.
     reached() {
-      const number = own.last();
-      return { number, hash: '', time: own.timeOf(number) ?? 0, orphans: 0 };
+      const number = commits.last();
+      return { number, hash: '', time: commits.timeOf(number) ?? 0, orphans: 0 };
     },
-    commitAt: (time) => own.at(time),
+    commitAt: (time) => commits.at(time),
     folders: {
       ...folderQueries(connection, scope),
-      ...withheld({ highestUid }),
+      ...withhold({ highestUid }),
     },
     messages: messageQueries(connection, scope),
-    index: { ...withheld(whole.index), pendingCount: () => count('m.extractor <= 0') },
+    index: { ...withhold(inner.index), pendingCount: () => count('m.extractor <= 0') },
     attachments: {
-      ...withheld(whole.attachments),
-      ofMessage: (docid) => (isOurs(docid) ? whole.attachments.ofMessage(docid) : []),
+      ...withhold(inner.attachments),
+      ofMessage: (docid) => (isOurs(docid) ? inner.attachments.ofMessage(docid) : []),
       counts: () => attachmentCounts(connection, scope),
     },
     totals: () => ({
@@ -164,32 +164,32 @@ export function scopedCatalog(
       unparsed: count('m.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)'),
     }),
     positions: scopedPositions(connection, scope),
-    list: limited(whole.list),
-    listPlaces: limited(whole.listPlaces),
+    list: limited(inner.list),
+    listPlaces: limited(inner.listPlaces),
     search(request) {
-      const { hits, ...rest } = whole.search({ ...request, scope });
+      const { hits, ...rest } = inner.search({ ...request, scope });
       return { ...rest, hits: hits.map(withoutRank) };
     },
-    countHits: limited(whole.countHits),
-    countHitsWhile: limited(whole.countHitsWhile),
+    countHits: limited(inner.countHits),
+    countHitsWhile: limited(inner.countHitsWhile),
     // The sums cover all mailboxes.
     sumUnread: () => false,
-    foundDocids: limited(whole.foundDocids),
-    foundIds: limited(whole.foundIds),
-    walkFound: limited(whole.walkFound),
-    sumsFilter: limited(whole.sumsFilter),
-    explainSearch: limited(whole.explainSearch),
+    foundDocids: limited(inner.foundDocids),
+    foundIds: limited(inner.foundIds),
+    walkFound: limited(inner.walkFound),
+    sumsFilter: limited(inner.sumsFilter),
+    explainSearch: limited(inner.explainSearch),
     changes: {
       span() {
-        const [first, last] = [own.timeOf(1), own.timeOf(own.last())];
+        const [first, last] = [commits.timeOf(1), commits.timeOf(commits.last())];
         return first === undefined || last === undefined ? undefined : { first, last };
       },
       columns: limited(changes.columns),
-      next: (time) => numbered(own, changes.next(time, scope)),
-      previous: (time) => numbered(own, changes.previous(time, scope)),
+      next: (time) => renumber(commits, changes.next(time, scope)),
+      previous: (time) => renumber(commits, changes.previous(time, scope)),
       since: (time) => changes.since(time, scope),
     },
-    timeline: limited(whole.timeline),
+    timeline: limited(inner.timeline),
     files: {
       page: limited(files.page),
       sums: limited(files.sums),
@@ -209,35 +209,35 @@ export function scopedCatalog(
       duplicates: limited(stats.duplicates),
     },
     charts: {
-      ...whole.charts,
+      ...inner.charts,
       // The filter carries the scope to all other chart queries.
-      filterOf: (node, accounts) => whole.charts.filterOf(node, accounts, scope),
-      firstCommitAt: () => own.timeOf(1),
+      filterOf: (node, accounts) => inner.charts.filterOf(node, accounts, scope),
+      firstCommitAt: () => commits.timeOf(1),
     },
-    threadOf: (id) => whole.threadOf(id, scope),
-    conversationSizes: (docids, request) => whole.conversationSizes(docids, { ...request, scope }),
-    changesSince: (docids, request) => whole.changesSince(docids, { ...request, scope }),
+    threadOf: (id) => inner.threadOf(id, scope),
+    conversationSizes: (docids, request) => inner.conversationSizes(docids, { ...request, scope }),
+    changesSince: (docids, request) => inner.changesSince(docids, { ...request, scope }),
     history: (id) =>
-      whole.history(id, scope).map((line) => ({ ...line, commit: own.numberOf(line.commit) })),
+      inner.history(id, scope).map((line) => ({ ...line, commit: commits.numberOf(line.commit) })),
     lastSeen: (id) =>
-      whole.lastSeen(id, scope).map((end) => ({ ...end, commit: own.numberOf(end.commit) })),
+      inner.lastSeen(id, scope).map((end) => ({ ...end, commit: commits.numberOf(end.commit) })),
     scopeOf: () => scope,
-    within: () => scopedCatalog(connection, whole, keys),
+    within: () => scopedCatalog(connection, inner, keys),
     quarantine: {
-      ...withheld(whole.quarantine),
-      open: () => whole.quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),
+      ...withhold(inner.quarantine),
+      open: () => inner.quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),
     },
-    places: withheld(whole.places),
-    origin: withheld(whole.origin),
-    ended: withheld(whole.ended),
-    relinking: withheld(whole.relinking),
-    locator: withheld(whole.locator),
-    ...withheld({ close: whole.close }),
+    places: withhold(inner.places),
+    origin: withhold(inner.origin),
+    ended: withhold(inner.ended),
+    relinking: withhold(inner.relinking),
+    locator: withhold(inner.locator),
+    ...withhold({ close: inner.close }),
   };
 }
 
 /** Replaces queries that cannot be limited with ones that throw. Readers of some mailboxes do not need them. */
-function withheld<Q extends object>(queries: Q): Q {
+function withhold<Q extends object>(queries: Q): Q {
   const refusals = Object.keys(queries).map((name) => [
     name,
     () => {
@@ -253,7 +253,7 @@ function withoutRank(hit: SearchHit): SearchHit {
   return { ...hit, docid: docidBaseOf(hit.docid) };
 }
 
-function numbered(own: OwnCommits, found: ChangedCommit | undefined): ChangedCommit | undefined {
+function renumber(own: OwnCommits, found: ChangedCommit | undefined): ChangedCommit | undefined {
   return found === undefined ? undefined : { ...found, commit: own.numberOf(found.commit) };
 }
 

@@ -88,8 +88,8 @@ export class SetSearch {
     for (let length = first; low < high; length = Math.min(longest, length * GROWTH)) {
       const order = direction === 'newest' ? 'DESC' : 'ASC';
       const messages = within('SELECT m.docid FROM messages m', 'm.docid', { low, high });
-      const { sql, params } = ordered(messages, order);
-      const docids = listed(this.connection, { sql: `${sql} LIMIT ${length}`, params });
+      const { sql, params } = sortBy(messages, order);
+      const docids = readDocids(this.connection, { sql: `${sql} LIMIT ${length}`, params });
       if (direction === 'newest') docids.reverse();
       const [oldest] = docids;
       const newest = docids.at(-1);
@@ -130,9 +130,9 @@ class StretchSets {
     for (const condition of conditionsOf(conjunct, this.view)) {
       const set = this.#known.get(condition.key) ?? this.#make(condition);
       this.#known.set(condition.key, set);
-      const wanted = condition.holds ? 1 : 0;
+      const expected = condition.holds ? 1 : 0;
       for (let position = 0; position < found.length; position += 1)
-        if (set[position] !== wanted) found[position] = 0;
+        if (set[position] !== expected) found[position] = 0;
       if (!found.includes(1)) break;
     }
     return found;
@@ -143,16 +143,16 @@ class StretchSets {
       case 'docids':
         return between(this.docids, condition.low, condition.high - 1);
       case 'sizes':
-        this.#sizes ??= listed(
+        this.#sizes ??= readDocids(
           this.connection,
-          ordered(within('SELECT m.size FROM messages m', 'm.docid', this.range), 'ASC'),
+          sortBy(within('SELECT m.size FROM messages m', 'm.docid', this.range), 'ASC'),
         );
         return between(this.#sizes, condition.low, condition.high);
       case 'list':
-        return this.#setOf(listed(this.connection, condition.list(this.range)));
+        return this.#setOf(readDocids(this.connection, condition.list(this.range)));
       case 'starred': {
         const { key } = condition;
-        const docids = this.starred.get(key) ?? listed(this.connection, condition.list(WHOLE));
+        const docids = this.starred.get(key) ?? readDocids(this.connection, condition.list(WHOLE));
         this.starred.set(key, docids);
         return this.#setOf(docids);
       }
@@ -195,7 +195,7 @@ type Condition = { readonly key: string; readonly holds: boolean } & (
  */
 function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
   const { low, high, sizeLow, sizeHigh, deleted, has, lacks } = conjunct;
-  const isNow = view.asOf === null && view.scope === null;
+  const isPresent = view.asOf === null && view.scope === null;
   const bounded = (of: 'docids' | 'sizes', from: number, to: number): Condition[] =>
     from > 0 || to < Number.MAX_SAFE_INTEGER
       ? [{ key: `${of} ${from} ${to}`, holds: true, of, low: from, high: to }]
@@ -207,47 +207,47 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     list,
   });
   const checking = (key: string, holds: boolean, condition: string): Condition =>
-    listing(key, holds, (range) => checked(condition, range));
-  const where = (holds: boolean) => (place: PlaceCondition) => {
+    listing(key, holds, (range) => checkQuery(condition, range));
+  const placement = (holds: boolean) => (place: PlaceCondition) => {
     const key = `place ${place.folders?.join() ?? 'any'} ${place.flagSets?.join() ?? 'any'}`;
-    return isNow
+    return isPresent
       ? listing(key, holds, (range) => listPlace(place, range))
       : checking(key, holds, placeCondition(place, view));
   };
-  const who = (holds: boolean) => (members: MemberSet) => {
+  const membership = (holds: boolean) => (members: MemberSet) => {
     const condition = `t.${members.column} IN (${members.values.join(', ')})`;
     return listing(condition, holds, (range) =>
       within('SELECT t.docid FROM thread_members t', 't.docid', range, [condition]),
     );
   };
-  const changed = (holds: boolean) => (change: ObservedChange) => {
+  const observation = (holds: boolean) => (change: ObservedChange) => {
     const condition = observedCondition(change, view);
     return checking(condition, holds, condition);
   };
-  const says = (holds: boolean) => (expression: string) => ({
+  const text = (holds: boolean) => (expression: string) => ({
     key: `text ${expression}`,
     holds,
     of: hasPrefixStar(expression) ? ('starred' as const) : ('list' as const),
     list: (range: Range) =>
       within('SELECT rowid FROM msg_fts', 'rowid', range, ['msg_fts MATCH ?'], [expression]),
   });
-  const isDeleted = isNow ? 'm.open_places = 0' : `NOT ${isCurrent(view)}`;
-  const inView = seen(view);
+  const isDeleted = isPresent ? 'm.open_places = 0' : `NOT ${isCurrent(view)}`;
+  const visible = seen(view);
   return [
     ...bounded('docids', low, high),
-    ...conjunct.members.map(who(true)),
-    ...mergePlaceConditions(conjunct.places).map(where(true)),
+    ...conjunct.members.map(membership(true)),
+    ...mergePlaceConditions(conjunct.places).map(placement(true)),
     ...(deleted === null ? [] : [checking('deleted', deleted, isDeleted)]),
-    ...conjunct.observed.map(changed(true)),
-    ...has.map(says(true)),
+    ...conjunct.observed.map(observation(true)),
+    ...has.map(text(true)),
     // An unindexed message matches neither a text nor its absence.
-    ...(has.length === 0 && lacks.length > 0 ? [says(true)(EVERYTHING)] : []),
-    ...lacks.map(says(false)),
-    ...conjunct.noPlaces.map(where(false)),
-    ...conjunct.noMembers.map(who(false)),
-    ...conjunct.noObserved.map(changed(false)),
+    ...(has.length === 0 && lacks.length > 0 ? [text(true)(EVERYTHING)] : []),
+    ...lacks.map(text(false)),
+    ...conjunct.noPlaces.map(placement(false)),
+    ...conjunct.noMembers.map(membership(false)),
+    ...conjunct.noObserved.map(observation(false)),
     ...bounded('sizes', sizeLow, sizeHigh),
-    ...(inView.length === 0 ? [] : [checking('seen', true, inView.join(' AND '))]),
+    ...(visible.length === 0 ? [] : [checking('seen', true, visible.join(' AND '))]),
   ];
 }
 
@@ -261,19 +261,19 @@ function listPlace(place: PlaceCondition, range: Range): Sql {
   // A message without a current place is counted under its last one.
   return unionOf([
     current,
-    checked(`m.open_places = 0 AND ${lastPlaceCondition(place, null)}`, range),
+    checkQuery(`m.open_places = 0 AND ${lastPlaceCondition(place, null)}`, range),
   ]);
 }
 
-function checked(condition: string, range: Range): Sql {
+function checkQuery(condition: string, range: Range): Sql {
   return within('SELECT m.docid FROM messages m', 'm.docid', range, [condition]);
 }
 
-function ordered({ sql, params }: Sql, direction: 'ASC' | 'DESC'): Sql {
+function sortBy({ sql, params }: Sql, direction: 'ASC' | 'DESC'): Sql {
   return { sql: `${sql} ORDER BY m.docid ${direction}`, params };
 }
 
-function listed(connection: Connection, { sql, params }: Sql): number[] {
+function readDocids(connection: Connection, { sql, params }: Sql): number[] {
   return connection.column<number>(sql, params);
 }
 
@@ -313,7 +313,7 @@ export function sumsFilter(
     sizeHigh === Number.MAX_SAFE_INTEGER &&
     [...places, ...noPlaces].every(({ flagSets }) => flagSets === null);
   if (!isPlain || (has.length > 0 && !isIndexed())) return undefined;
-  const mailboxes = has.map(mailboxesMeant);
+  const mailboxes = has.map(parseMailboxes);
   if (mailboxes.some((ids) => ids === undefined)) return undefined;
   const isIn = (set: ChartedSet, folders: readonly number[] | null) =>
     [...set.current, ...set.last].some((folder) => folders?.includes(folder) ?? true);
@@ -331,7 +331,7 @@ export function sumsFilter(
 const MAILBOXES = /^\(meta : "zbox\d+"(?: OR meta : "zbox\d+")*\)$/;
 const IDS = /(?<="zbox)\d+/g;
 
-function mailboxesMeant(expression: string): ReadonlySet<number> | undefined {
+function parseMailboxes(expression: string): ReadonlySet<number> | undefined {
   return MAILBOXES.test(expression)
     ? new Set((expression.match(IDS) ?? []).map(Number))
     : undefined;
@@ -379,21 +379,21 @@ const WALKS = [
  */
 export function sumUnread(connection: Connection, mayContinue: () => boolean): boolean {
   const commit = reachedCommit(connection);
-  let kept = KEPT.get(connection);
-  if (kept?.commit !== commit) {
-    kept = { commit, groups: new Map(), reached: [0, 0], isComplete: false };
-    KEPT.set(connection, kept);
+  let cache = KEPT.get(connection);
+  if (cache?.commit !== commit) {
+    cache = { commit, groups: new Map(), reached: [0, 0], isComplete: false };
+    KEPT.set(connection, cache);
   }
-  const { groups, reached } = kept;
+  const { groups, reached } = cache;
   for (const [walk, sql] of WALKS.entries()) {
-    if (kept.isComplete) break;
+    if (cache.isComplete) break;
     for (;;) {
       const after = reached[walk] ?? 0;
       const rows = [...connection.text<GroupRow>(sql, [BigInt(after)])];
       if (rows.length === 0) break;
       for (const { folders, place_set: set, messages } of rows) {
-        const known = groups.get(`${set} ${folders}`);
-        if (known !== undefined) known.messages += messages;
+        const group = groups.get(`${set} ${folders}`);
+        if (group !== undefined) group.messages += messages;
         else
           groups.set(`${set} ${folders}`, {
             folders: numberList(folders, connection.file),
@@ -405,7 +405,7 @@ export function sumUnread(connection: Connection, mayContinue: () => boolean): b
       if (!mayContinue()) return false;
     }
   }
-  kept.isComplete = true;
+  cache.isComplete = true;
   return true;
 }
 
@@ -449,13 +449,13 @@ export function unreadCount(
     low + sizeLow === 0 &&
     Math.min(high, sizeHigh) === Number.MAX_SAFE_INTEGER;
   if (!isPlain || (has.length > 0 && !isIndexed())) return undefined;
-  const mailboxes = has.map(mailboxesMeant);
+  const mailboxes = has.map(parseMailboxes);
   if (mailboxes.some((ids) => ids === undefined)) return undefined;
-  const kept = KEPT.get(connection);
-  if (kept?.isComplete !== true || kept.commit !== reachedCommit(connection)) return undefined;
+  const cache = KEPT.get(connection);
+  if (cache?.isComplete !== true || cache.commit !== reachedCommit(connection)) return undefined;
   const folders = others[0]?.folders ?? null;
   let count = 0;
-  for (const group of kept.groups.values()) {
+  for (const group of cache.groups.values()) {
     const isThere = folders === null || group.folders.some((id) => folders.includes(id));
     const isTheirs = mailboxes.every((ids) => group.mailboxes.some((id) => ids?.has(id)));
     if (isThere && isTheirs) count += group.messages;

@@ -47,7 +47,7 @@ export function walkStatements(
 ): Sql[] {
   const order = direction === 'newest' ? 'DESC' : 'ASC';
   if (accessPath.by === 'match' || accessPath.by === 'both') {
-    const { from, where, params } = matched(conjunct, accessPath, view);
+    const { from, where, params } = matchSource(conjunct, accessPath, view);
     return [
       {
         sql: `SELECT msg_fts.rowid AS docid FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid ${order}`,
@@ -75,13 +75,13 @@ export function walkStatements(
 export function countStatement(conjunct: Conjunct, view: View): Sql | undefined {
   if (candidateConditions(conjunct, view).length > 0) return undefined;
   if (needsMatch(conjunct)) {
-    const { from, where, params } = matched(conjunct, { by: 'match' }, view);
+    const { from, where, params } = matchSource(conjunct, { by: 'match' }, view);
     return { sql: `SELECT count(*) AS n FROM ${from} WHERE ${where}`, params };
   }
   return within('SELECT count(*) AS n FROM messages m', 'm.docid', conjunct);
 }
 
-function matched(
+function matchSource(
   conjunct: Conjunct,
   accessPath: AccessPath,
   view: View,
@@ -159,7 +159,7 @@ export function rankNewest(
     accessPath.by === 'match' || accessPath.by === 'both' || accessPath.by === 'all'
       ? accessPath
       : { by: 'both', rare: accessPath };
-  const { from, where, params } = matched(conjunct, listed, view);
+  const { from, where, params } = matchSource(conjunct, listed, view);
   return {
     sql: `SELECT docid, best AS rank FROM (SELECT msg_fts.rowid AS docid, rank AS best FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid DESC LIMIT ${among}) ORDER BY best LIMIT ${limit}`,
     params,
@@ -169,7 +169,7 @@ export function rankNewest(
 /** Returns the best `limit` of some docids (newest first) that match an expression. */
 export function rankDocids(expression: string, docids: readonly number[], limit: number): Sql {
   return {
-    // See `matched` for the plus. Without the inner limit, FTS5 would rank and sort all its hits.
+    // See `matchSource` for the plus. Without the inner limit, FTS5 would rank and sort all its hits.
     sql: `SELECT docid, best AS rank FROM (SELECT rowid AS docid, rank AS best FROM msg_fts WHERE msg_fts MATCH ? AND rowid >= ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid DESC LIMIT ${docids.length}) ORDER BY best LIMIT ${limit}`,
     params: [expression, BigInt(docids.at(-1) ?? 0), JSON.stringify(docids)],
   };
@@ -303,7 +303,7 @@ interface Density<D> {
 /**
  * Chooses the index that drives a walk. The denser the hits, the sooner a page is full, so the choice compares the
  * first candidates of each side. Its cost does not depend on the size of the archive. Older mail may differ, so the
- * choice applies to one range, `grown` times as long as the first. Flags and folders are indexed only for the present:
+ * choice applies to one range, `growth` times as long as the first. Flags and folders are indexed only for the present:
  * for a past commit, the walk is driven by text, a thread or everything.
  */
 export function chooseAccessPath(
@@ -311,7 +311,7 @@ export function chooseAccessPath(
   conjunct: Conjunct,
   view: View,
   direction: Direction,
-  grown = 1,
+  growth = 1,
 ): PlannedWalk {
   const match = needsMatch(conjunct);
   const fallback = match ? ({ by: 'match' } as const) : ({ by: 'all' } as const);
@@ -320,7 +320,8 @@ export function chooseAccessPath(
   if (only === undefined) return { conjunct, accessPath: fallback, stretch: conjunct };
   if (rivals.length === 1 && !match) return { conjunct, accessPath: only, stretch: conjunct };
   const range = rangeOf(connection, conjunct);
-  if (match && hasPrefix(conjunct)) return inOneGo(connection, conjunct, rivals, direction, range);
+  if (match && hasPrefix(conjunct))
+    return planWholeWalk(connection, conjunct, rivals, direction, range);
   const measure = <D extends { readonly by: 'match' } | Side>(accessPath: D) =>
     density(connection, conjunct, accessPath, direction, range);
   const best = rivals.map(measure).reduce((a, b) => (b.rate < a.rate ? b : a));
@@ -329,7 +330,7 @@ export function chooseAccessPath(
     return { conjunct: nothing, accessPath: best.accessPath, stretch: nothing };
   let first = best.first;
   let accessPath: AccessPath = best.accessPath;
-  let span = (STRETCH.side * grown) / best.rate;
+  let span = (STRETCH.side * growth) / best.rate;
   if (match) {
     const text = measure({ by: 'match' });
     if (text.first === undefined)
@@ -337,10 +338,10 @@ export function chooseAccessPath(
     first = direction === 'newest' ? Math.min(first, text.first) : Math.max(first, text.first);
     if (best.rate > text.rate * TEXT_ALONE) {
       accessPath = text.accessPath;
-      span = (STRETCH.match * grown) / text.rate;
+      span = (STRETCH.match * growth) / text.rate;
     } else if (text.rate <= best.rate * SIDE_ALONE) {
       accessPath = { by: 'both', rare: best.accessPath };
-      span = (STRETCH.both * grown) / Math.max(best.rate, text.rate / 4);
+      span = (STRETCH.both * growth) / Math.max(best.rate, text.rate / 4);
     }
   }
   const within = Math.ceil(span);
@@ -386,8 +387,8 @@ function rateOf(
   return density(connection, conjunct, side, direction, rangeOf(connection, conjunct)).rate;
 }
 
-/** Reports whether a search must not be split into ranges. FTS5 merges all words with a prefix before its first hit. */
-function inOneGo(
+/** Plans one walk over a whole range, because FTS5 merges all words with a prefix before it returns the first hit. */
+function planWholeWalk(
   connection: Connection,
   conjunct: Conjunct,
   rivals: readonly Side[],
@@ -397,8 +398,8 @@ function inOneGo(
   const [rare] = rivals
     .map((side) => density(connection, conjunct, side, direction, range))
     .toSorted((a, b) => a.rate - b.rate);
-  const listed = rare !== undefined && rare.rate * (range.high - range.low) < LISTED;
-  const accessPath: AccessPath = listed ? { by: 'both', rare: rare.accessPath } : { by: 'match' };
+  const isListed = rare !== undefined && rare.rate * (range.high - range.low) < LISTED;
+  const accessPath: AccessPath = isListed ? { by: 'both', rare: rare.accessPath } : { by: 'match' };
   return { conjunct, accessPath, stretch: conjunct };
 }
 
@@ -519,16 +520,16 @@ function* stretches(
   watch: TimeLimit,
 ): Generator<number, void, undefined> {
   let drive = start;
-  for (let grown = 1; ; grown = Math.min(LONGEST, grown * GROWTH)) {
+  for (let growth = 1; ; growth = Math.min(LONGEST, growth * GROWTH)) {
     const { conjunct, accessPath, stretch } = drive;
     const isLast = stretch.low <= conjunct.low && stretch.high >= conjunct.high;
     const whole = { low: stretch.low, high: stretch.high };
     const parts =
       isLast && watch.isSet && isCuttable(drive, view)
-        ? cut(connection, whole, direction)
+        ? splitWalk(connection, whole, direction)
         : [whole];
     for (const part of parts) {
-      yield* merged(
+      yield* mergeStatements(
         connection,
         walkStatements({ ...conjunct, ...part }, accessPath, direction, view),
         direction,
@@ -542,7 +543,7 @@ function* stretches(
         ? { ...conjunct, high: stretch.low }
         : { ...conjunct, low: stretch.high };
     if (isLast || rest.low >= rest.high) return;
-    drive = chooseAccessPath(connection, rest, view, direction, grown * GROWTH);
+    drive = chooseAccessPath(connection, rest, view, direction, growth * GROWTH);
     if (drive.conjunct.low >= drive.conjunct.high) return;
   }
 }
@@ -556,7 +557,7 @@ function isCuttable({ conjunct }: PlannedWalk, view: View): boolean {
   return candidateConditions(conjunct, view).length > 0 && ![...has, ...lacks].some(hasPrefixStar);
 }
 
-function* cut(
+function* splitWalk(
   connection: Connection,
   { low, high }: Range,
   direction: Direction,
@@ -579,7 +580,7 @@ function* cut(
   }
 }
 
-function merged(
+function mergeStatements(
   connection: Connection,
   statements: readonly Sql[],
   direction: Direction,

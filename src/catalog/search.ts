@@ -248,12 +248,12 @@ function hitReader(
 const UNPACKED_TEXTS = new WeakMap<Connection, UnpackedTexts>();
 
 function unpackedTexts(connection: Connection): UnpackedTexts {
-  let known = UNPACKED_TEXTS.get(connection);
-  if (known === undefined) {
-    known = new UnpackedTexts(connection.file);
-    UNPACKED_TEXTS.set(connection, known);
+  let cache = UNPACKED_TEXTS.get(connection);
+  if (cache === undefined) {
+    cache = new UnpackedTexts(connection.file);
+    UNPACKED_TEXTS.set(connection, cache);
   }
-  return known;
+  return cache;
 }
 
 /** Maximum words to rank by. Each one requires visiting all its occurrences in every hit. */
@@ -269,10 +269,10 @@ function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
     .filter((string) => !string.startsWith('meta')).length;
 }
 
-function rankedHits(has: readonly string[], most: number): number {
+function rankedHits(has: readonly string[], limit: number): number {
   const stars = has.reduce((sum, expression) => sum + countPrefixes(expression), 0);
   const words = rankedWords({ has }) + STAR_WEIGHT * stars;
-  return Math.ceil(most / Math.max(1, words / FEW_WORDS));
+  return Math.ceil(limit / Math.max(1, words / FEW_WORDS));
 }
 
 /** Ranking has a fixed cost per hit, so up to this many words make little difference. */
@@ -411,7 +411,7 @@ export function searchQueries(
   const isIndexed = (): boolean => indexQueries(connection).pendingCount() === 0;
   const countHitsWhile = (request: PartRequest, mayContinue: () => boolean): HitCount =>
     connection.snapshot(() => {
-      const { drives, view, bounded } = prepared(connection, ids, request);
+      const { drives, view, bounded } = prepare(connection, ids, request);
       const [only] = drives;
       if (only === undefined) return { count: 0, complete: true };
       const unread = unreadCount(connection, bounded, view, isIndexed);
@@ -436,13 +436,13 @@ export function searchQueries(
   return {
     search: (request: SearchRequest): SearchResult =>
       connection.snapshot(() => {
-        const { drives, unknown, view, names } = prepared(connection, ids, request);
-        const read = hitReader(connection, places, names, request.node, view);
+        const { drives, unknown, view, names } = prepare(connection, ids, request);
+        const readHit = hitReader(connection, places, names, request.node, view);
         const hits: SearchHit[] = [];
         const watch = new TimeLimit(request.mayContinue);
         for (const docid of docids(connection, drives, request, view, watch)) {
           if (hits.length >= request.limit) break;
-          const hit = read(docid);
+          const hit = readHit(docid);
           if (hit !== undefined) hits.push(hit);
         }
         return { hits, unknown, stoppedAt: hits.length >= request.limit ? null : watch.stoppedAt };
@@ -457,7 +457,7 @@ export function searchQueries(
     sumUnread: (mayContinue: () => boolean) => sumUnread(connection, mayContinue),
     /** Yields the docids of all matches, newest first by default. Reads lazily. */
     *foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number> {
-      const { drives, view } = prepared(connection, ids, request);
+      const { drives, view } = prepare(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       yield* walkPaths(connection, drives, direction, view, new TimeLimit(mayContinue));
     },
@@ -469,14 +469,14 @@ export function searchQueries(
       request: Omit<WalkRequest, 'sort'>,
       mayContinue?: () => boolean,
     ): Generator<number, number | null, undefined> {
-      const { drives, view } = prepared(connection, ids, request);
+      const { drives, view } = prepare(connection, ids, request);
       const watch = new TimeLimit(mayContinue);
       yield* inOrder(connection, drives, 'newest', view, watch);
       return watch.stoppedAt;
     },
     /** Returns the place sets that match the query; undefined if each message must be checked. */
     sumsFilter(request: CountRequest) {
-      const { drives, view } = prepared(connection, ids, request);
+      const { drives, view } = prepare(connection, ids, request);
       return sumsFilter(
         drives.map(({ conjunct }) => conjunct),
         view,
@@ -485,28 +485,28 @@ export function searchQueries(
     },
     /** Yields the IDs of the hits that `search` would return. Reads lazily. */
     *foundIds(request: SearchRequest): IterableIterator<MessageId> {
-      const { drives, view } = prepared(connection, ids, request);
-      let left = request.limit;
+      const { drives, view } = prepare(connection, ids, request);
+      let remaining = request.limit;
       for (const docid of docids(connection, drives, request, view, new TimeLimit())) {
-        if (left <= 0) return;
+        if (remaining <= 0) return;
         const row = connection.get(ID, { docid });
         if (row === undefined) continue;
-        left -= 1;
+        remaining -= 1;
         yield row.id.toString('hex');
       }
     },
     explainSearch(request: SearchRequest): SearchPlan {
-      const { drives, unknown, view } = prepared(connection, ids, request);
+      const { drives, unknown, view } = prepare(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       if (!isWalked(connection, drives, direction)) {
-        const sql = setsOf(connection, drives, view).lists().map(shown);
+        const sql = setsOf(connection, drives, view).lists().map(toSql);
         return { unknown, drives: [{ driver: 'sets', sql }] };
       }
       return {
         unknown,
         drives: drives.map(({ conjunct, accessPath, stretch }) => ({
           driver: accessPath.by === 'both' ? `match and ${accessPath.rare.by}` : accessPath.by,
-          sql: walkStatements({ ...conjunct, ...stretch }, accessPath, direction, view).map(shown),
+          sql: walkStatements({ ...conjunct, ...stretch }, accessPath, direction, view).map(toSql),
         })),
       };
     },
@@ -516,7 +516,7 @@ export function searchQueries(
 /** Any search can throw `search-too-complex`. */
 export type SearchQueries = ReturnType<typeof searchQueries>;
 
-function shown({ sql, params }: Sql): string {
+function toSql({ sql, params }: Sql): string {
   return params.reduce<string>(
     (text, param) =>
       text.replace('?', () => (typeof param === 'bigint' ? `${param}` : `'${param}'`)),
@@ -524,7 +524,7 @@ function shown({ sql, params }: Sql): string {
   );
 }
 
-function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
+function prepare(connection: Connection, ids: IdLookup, request: WalkRequest) {
   const view = createView(connection, request);
   const { scope } = view;
   const known = archiveNames(connection, view.asOf);

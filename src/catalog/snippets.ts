@@ -293,12 +293,12 @@ export function snippet(text: string, words: readonly SoughtPhrase[]): Snippet |
   if (first === undefined) return undefined;
   const start = wordStart(text, Math.max(0, first.start - LEAD));
   const end = wordEnd(text, Math.min(text.length, Math.max(start + LENGTH, first.end)));
-  return folded(text, start, end, [first, ...matchesBetween(text, words, first.end, end)]);
+  return collapse(text, start, end, [first, ...matchesBetween(text, words, first.end, end)]);
 }
 
 /** Returns the start of a text without matches, on one line. */
 export function openingText(text: string): string {
-  return folded(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
+  return collapse(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
 }
 
 /** Returns the start of the word at a position, if it is near. */
@@ -321,7 +321,7 @@ function whole(text: string, at: number): number {
 }
 
 /** Collapses white space into single spaces, and adjusts the ranges. */
-function folded(text: string, begin: number, end: number, found: readonly Range[]): Snippet {
+function collapse(text: string, begin: number, end: number, found: readonly Range[]): Snippet {
   let start = begin;
   while (start < end && SPACE.test(text[start] ?? '')) start += 1;
   let out = begin > 0 ? '… ' : '';
@@ -338,7 +338,7 @@ function folded(text: string, begin: number, end: number, found: readonly Range[
   }
   out = `${out}${piece.slice(at)}`.trimEnd();
   const matches = found.flatMap((range) => {
-    const [from, to] = [moved(range.start - start, shifts), moved(range.end - start, shifts)];
+    const [from, to] = [move(range.start - start, shifts), move(range.end - start, shifts)];
     return from === undefined || to === undefined || to > out.length
       ? []
       : [{ start: from, end: to }];
@@ -350,7 +350,7 @@ const SPACE = /\s/;
 /** White space other than a single space. */
 const GAPS = /[^\S ]\s*| \s+/g;
 
-function moved(at: number, shifts: readonly { from: number; by: number }[]): number | undefined {
+function move(at: number, shifts: readonly { from: number; by: number }[]): number | undefined {
   const shift = shifts.findLast(({ from }) => from <= at);
   return shift === undefined ? undefined : at + shift.by;
 }

@@ -150,27 +150,27 @@ export type StoredFlagSet = Pick<FlagSetRow, 'id' | 'marks'>;
 
 /** Numbers flag sets in log order, so that a rebuild yields the same numbers. */
 export class FlagSets {
-  readonly #known = new Map<string, StoredFlagSet>();
+  readonly #sets = new Map<string, StoredFlagSet>();
 
   constructor(private readonly connection: Connection) {}
 
   of(flags: FlagSet): StoredFlagSet {
     const text = JSON.stringify(flags);
-    let stored = this.#known.get(text);
+    let stored = this.#sets.get(text);
     if (stored === undefined) {
       stored = this.connection.get(FIND, { flags: text });
       if (stored === undefined) {
         const marks = flagMarks(flags);
         stored = { id: this.connection.run(ADD, { flags: text, marks }).lastInsertRowid, marks };
       }
-      this.#known.set(text, stored);
+      this.#sets.set(text, stored);
     }
     return stored;
   }
 
   /** Clears the cache after a rollback, which invalidates its numbers. */
   forget(): void {
-    this.#known.clear();
+    this.#sets.clear();
   }
 }
 

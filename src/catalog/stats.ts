@@ -143,13 +143,13 @@ export class StatsQuery {
   }
 
   #mailboxes(): StatsRow[] {
-    const kept = this.found === undefined ? this.#received([]) : undefined;
+    const sums = this.found === undefined ? this.#received([]) : undefined;
     const byAddress = new Map<string, Set<number>>();
     for (const { address, mailboxId } of this.#names().values())
       byAddress.set(address, (byAddress.get(address) ?? new Set()).add(mailboxId));
     return [...byAddress].map(([address, ids]) => ({
       key: address,
-      ...(kept?.all(({ mailboxes }) => mailboxes.some((id) => ids.has(id))) ??
+      ...(sums?.all(({ mailboxes }) => mailboxes.some((id) => ids.has(id))) ??
         this.#all.sums(named('mailbox', address))),
       query: quotedTerm('mailbox', address),
     }));
@@ -157,7 +157,7 @@ export class StatsQuery {
 
   #folders(): StatsRow[] {
     // If a message has left the scope, its set does not record its last place there.
-    const kept = this.found === undefined && this.scope === null ? this.#received([]) : undefined;
+    const sums = this.found === undefined && this.scope === null ? this.#received([]) : undefined;
     const byPath = new Map<string, Set<number>>();
     for (const { path, id } of this.#names().values())
       byPath.set(path, (byPath.get(path) ?? new Set()).add(id));
@@ -165,7 +165,7 @@ export class StatsQuery {
       .filter(([path]) => path.toLowerCase() !== 'anywhere')
       .map(([path, ids]) => ({
         key: path,
-        ...(kept?.all(({ current, last }) => [...current, ...last].some((id) => ids.has(id))) ??
+        ...(sums?.all(({ current, last }) => [...current, ...last].some((id) => ids.has(id))) ??
           this.#all.sums(named('folder', path))),
         query: quotedTerm('in', path),
       }));
@@ -197,7 +197,7 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
       limit: number = Number.MAX_SAFE_INTEGER,
     ): StatsRow[] =>
       within(() =>
-        inOrder(
+        sortRows(
           by,
           asked(request)
             .rows(by, limit)
@@ -225,7 +225,7 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
   };
 }
 
-function inOrder(by: Dimension, rows: readonly StatsRow[]): StatsRow[] {
+function sortRows(by: Dimension, rows: readonly StatsRow[]): StatsRow[] {
   if (by === 'year' || by === 'month') return [...rows];
   return rows.toSorted((a, b) => b.messages - a.messages || (a.key < b.key ? -1 : 1));
 }

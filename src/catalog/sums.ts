@@ -226,8 +226,8 @@ const MAX_KEPT = 200_000;
 function receivedDays(connection: Connection): SetDays[] {
   return connection.snapshot(() => {
     const commit = reachedCommit(connection);
-    const kept = DAYS.get(connection);
-    if (kept?.commit === commit) return kept.received;
+    const cached = DAYS.get(connection);
+    if (cached?.commit === commit) return cached.received;
     // A single JSON text per column: separate rows take twice as long and create garbage.
     const rows = connection.text<{ id: number } & Record<'days' | 'messages' | 'bytes', string>>(
       `SELECT place_set AS id, json_group_array(day) AS days,
@@ -348,8 +348,8 @@ export class ReceivedCounts {
   }
 
   #countsOf(set: number) {
-    const known = this.#counts.get(set);
-    if (known !== undefined) return known;
+    const previous = this.#counts.get(set);
+    if (previous !== undefined) return previous;
     const counts = {
       messages: new Float64Array(this.#periods),
       bytes: new Float64Array(this.#periods),
@@ -391,8 +391,8 @@ const WHOLE = new WeakMap<
 /** Returns the sums of the whole archive, cached until the next commit. */
 export function totalReceived(connection: Connection): ReceivedCounts {
   const commit = reachedCommit(connection);
-  const kept = WHOLE.get(connection);
-  if (kept?.commit === commit) return kept.received;
+  const cached = WHOLE.get(connection);
+  if (cached?.commit === commit) return cached.received;
   const received = new ReceivedCounts(connection, EVERYWHERE, []);
   received.bySet();
   WHOLE.set(connection, { commit, received });

@@ -63,19 +63,19 @@ const DROP_NODE = deleteBy('thread_nodes', 'node');
 /** Adds an indexed message to its thread, or updates it. Merges the threads that it connects. */
 export function joinThread(connection: Connection, message: ThreadedMessage): void {
   const member = memberOf(message);
-  const known = message.fresh ? undefined : connection.get(MEMBER, { docid: member.docid });
-  if (known !== undefined) {
-    if (isSame(known, member)) return;
+  const previous = message.fresh ? undefined : connection.get(MEMBER, { docid: member.docid });
+  if (previous !== undefined) {
+    if (isSame(previous, member)) return;
     leaveThreads(connection, [member.docid]);
   }
-  const joined = new Set(nodesOf(member));
+  const nodes = new Set(nodesOf(member));
   const behind = neighbour(connection, member, BEHIND);
   // The preceding message matters only if this one or the next joins by subject.
   const before =
     member.joins === 1 || behind?.joins === 1 ? neighbour(connection, member, BEFORE) : undefined;
-  if (before !== undefined && member.joins === 1) joined.add(before.node);
-  if (behind !== undefined && behind.joins === 1) joined.add(behind.node);
-  const thread = merge(connection, joined);
+  if (before !== undefined && member.joins === 1) nodes.add(before.node);
+  if (behind !== undefined && behind.joins === 1) nodes.add(behind.node);
+  const thread = merge(connection, nodes);
   connection.run(ADD, { ...member, thread });
   // The next message was joined to the preceding one by subject, and now joins this one.
   const parted = behind?.joins === 1 && member.joins === 0 && before !== undefined;
@@ -264,27 +264,27 @@ function settle(connection: Connection, threads: ReadonlySet<number>): void {
 
 /** Connected components of a graph, each named by its smallest node (union-find with path halving). */
 class Parts {
-  readonly #up = new Map<number, number>();
+  readonly #parents = new Map<number, number>();
 
   join(a: number, b: number): void {
     const [rootA, rootB] = [this.least(a), this.least(b)];
-    this.#up.set(Math.max(rootA, rootB), Math.min(rootA, rootB));
+    this.#parents.set(Math.max(rootA, rootB), Math.min(rootA, rootB));
   }
 
   least(node: number): number {
     let at = node;
     for (;;) {
-      const up = this.#up.get(at);
-      if (up === undefined) this.#up.set(at, at);
-      if (up === undefined || up === at) return at;
-      const further = this.#up.get(up) ?? up;
-      this.#up.set(at, further);
-      at = further;
+      const parent = this.#parents.get(at);
+      if (parent === undefined) this.#parents.set(at, at);
+      if (parent === undefined || parent === at) return at;
+      const grandparent = this.#parents.get(parent) ?? parent;
+      this.#parents.set(at, grandparent);
+      at = grandparent;
     }
   }
 
   nodes(): Iterable<number> {
-    return [...this.#up.keys()];
+    return [...this.#parents.keys()];
   }
 }
 

@@ -280,15 +280,15 @@ export function changesSince(
   const found = new Map<number, LaterChange>();
   if (asOf === null || docids.length === 0) return found;
   const list = JSON.stringify(docids);
-  const chosen = `docid IN (SELECT value FROM json_each(?))${
+  const condition = `docid IN (SELECT value FROM json_each(?))${
     scope === null ? '' : ` AND folder_id IN ${scopedFolders(scope)}`
   }`;
   const then = Map.groupBy(
     connection.text<Interval>(
       `SELECT docid, folder_id AS folder FROM places
-       WHERE ${chosen} AND from_commit <= ${asOf} AND (to_commit IS NULL OR to_commit > ${asOf})
+       WHERE ${condition} AND from_commit <= ${asOf} AND (to_commit IS NULL OR to_commit > ${asOf})
        UNION SELECT docid, folder_id FROM spans
-       WHERE ${chosen} AND from_commit <= ${asOf} AND to_commit > ${asOf}`,
+       WHERE ${condition} AND from_commit <= ${asOf} AND to_commit > ${asOf}`,
       [list, list],
     ),
     ({ docid }) => docid,
@@ -296,7 +296,7 @@ export function changesSince(
   const now = Map.groupBy(
     connection.text<LastPlace>(
       `SELECT p.docid, p.folder_id AS folder, c.time AS ended
-       FROM (SELECT * FROM places WHERE ${chosen}) p LEFT JOIN commits c ON c.number = p.to_commit
+       FROM (SELECT * FROM places WHERE ${condition}) p LEFT JOIN commits c ON c.number = p.to_commit
        ORDER BY p.docid, p.id`,
       [list],
     ),
@@ -304,13 +304,13 @@ export function changesSince(
   );
   const names = archiveNames(connection, null).folders;
   for (const [docid, intervals] of then) {
-    const became = becameOf(intervals, now.get(docid) ?? [], names);
-    if (became !== undefined) found.set(docid, became);
+    const change = laterChange(intervals, now.get(docid) ?? [], names);
+    if (change !== undefined) found.set(docid, change);
   }
   return found;
 }
 
-function becameOf(
+function laterChange(
   then: readonly Interval[],
   places: readonly LastPlace[],
   names: ReadonlyMap<number, FolderName>,
@@ -356,14 +356,14 @@ export function changeQueries(connection: Connection) {
     one(
       `SELECT c.commit_number AS "commit", t.time, sum(c.came) AS came, sum(c.ended) AS ended
        FROM commit_changes c CROSS JOIN commits t ON t.number = c.commit_number
-       WHERE c.commit_number ${condition} ?${within(scope)}
+       WHERE c.commit_number ${condition} ?${scopeCondition(scope)}
        GROUP BY c.commit_number ORDER BY c.commit_number ${order} LIMIT 1`,
       [BigInt(commit)],
     );
   const between = (after: number, upTo: number, scope: Scope | undefined): ChangeSums => {
     const [sums] = connection.text<ChangeSums>(
       `SELECT coalesce(sum(c.came), 0) AS came, coalesce(sum(c.ended), 0) AS ended
-       FROM commit_changes c WHERE c.commit_number > ? AND c.commit_number <= ?${within(scope)}`,
+       FROM commit_changes c WHERE c.commit_number > ? AND c.commit_number <= ?${scopeCondition(scope)}`,
       [BigInt(after), BigInt(upTo)],
     );
     return sums ?? { came: 0, ended: 0 };
@@ -409,6 +409,6 @@ export function changeQueries(connection: Connection) {
   };
 }
 
-function within(scope: Scope | undefined): string {
+function scopeCondition(scope: Scope | undefined): string {
   return scope === undefined ? '' : ` AND c.folder_id IN ${scopedFolders(scope)}`;
 }
