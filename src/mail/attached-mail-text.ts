@@ -50,15 +50,15 @@ export async function attachmentsIn(
   maxBytes: number,
   only: number | null = null,
 ) {
-  const found: { readonly info: LeafInfo; readonly chunks: Buffer[]; size: number }[] = [];
-  let listed = 0;
+  const leaves: { readonly info: LeafInfo; readonly chunks: Buffer[]; size: number }[] = [];
+  let count = 0;
   const take: LeafHandler<null> = (info) => {
-    if (isListed(info)) listed++;
-    if (!isListed(info) || (only !== null && listed !== only)) {
+    if (isListed(info)) count++;
+    if (!isListed(info) || (only !== null && count !== only)) {
       return { content: null, sink: () => undefined };
     }
     const leaf = { info, chunks: [] as Buffer[], size: 0 };
-    found.push(leaf);
+    leaves.push(leaf);
     return {
       content: null,
       sink: (chunk) => {
@@ -69,7 +69,7 @@ export async function attachmentsIn(
       },
     };
   };
-  const isDone = () => only !== null && (listed > only || (found[0]?.size ?? 0) > maxBytes);
+  const isDone = () => only !== null && (count > only || (leaves[0]?.size ?? 0) > maxBytes);
   const pieces = async function* () {
     for await (const piece of source) {
       yield piece;
@@ -77,8 +77,8 @@ export async function attachmentsIn(
     }
   };
   await parseTree(pieces(), take, DEFAULT_LIMITS);
-  if (only !== null && listed < only) throw new Unreadable('malformed');
-  const whole = found.filter(({ size }) => size <= maxBytes);
+  if (only !== null && count < only) throw new Unreadable('malformed');
+  const whole = leaves.filter(({ size }) => size <= maxBytes);
   if (only !== null && whole.length === 0) throw new Unreadable('too-large');
   return whole.map(({ info, chunks }) => ({ info, bytes: Buffer.concat(chunks) }));
 }

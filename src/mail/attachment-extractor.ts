@@ -52,9 +52,9 @@ export function openAttachmentExtractor(
       return outcome;
     },
     rest() {
-      const ended = previous.then(() => thread?.end());
-      previous = ended.catch(() => undefined);
-      return ended;
+      const exit = previous.then(() => thread?.end());
+      previous = exit.catch(() => undefined);
+      return exit;
     },
     async close() {
       closed = true;
@@ -142,15 +142,15 @@ class AttachmentThread {
   }
 
   #settle(act: (running: Running) => void): void {
-    const running = this.#running;
-    if (running === null) return;
+    const current = this.#running;
+    if (current === null) return;
     this.#running = null;
-    const worked = this.#unguard();
-    running.worked?.(worked);
+    const busyMs = this.#unguard();
+    current.worked?.(busyMs);
     // Lets the process exit while the thread is idle.
     this.#thread.unref();
-    void running.feed.close().catch(() => undefined);
-    act(running);
+    void current.feed.close().catch(() => undefined);
+    act(current);
   }
 
   #ended(end: ThreadEnded): void {

@@ -19,7 +19,7 @@ const intake = new PieceIntake(() => port.send({ kind: 'next' }));
 const port = openThreadPort<ToWorker, FromWorker>((message) => {
   if (message.kind !== 'job') intake.take(message);
   else
-    void read(message, intake.pieces())
+    void readJob(message, intake.pieces())
       .catch((): AttachmentOutcome => ({ status: 'failed', reason: 'malformed' }))
       .then((outcome) => port.send({ kind: 'outcome', outcome, worn: isSpent(outcome) }));
 });
@@ -32,14 +32,14 @@ function isSpent(outcome: AttachmentOutcome): boolean {
 
 type Job = Extract<ToWorker, { kind: 'job' }>;
 
-async function read(
+async function readJob(
   { form, number }: Job,
   source: AsyncIterable<Buffer>,
 ): Promise<AttachmentOutcome> {
   if (form === 'pdf') await loadPdfReader();
   let bytes: Buffer;
   try {
-    bytes = number === null ? await whole(source) : await attachment(source, number);
+    bytes = number === null ? await readAll(source) : await readOne(source, number);
   } catch (error) {
     if (error instanceof Unreadable) return { status: 'failed', reason: error.reason };
     throw error;
@@ -47,12 +47,12 @@ async function read(
   return await withStrayErrors(() => documentText(bytes, form, limits));
 }
 
-async function attachment(source: AsyncIterable<Buffer>, number: number): Promise<Buffer> {
-  const [found] = await attachmentsIn(source, limits.bytes, number);
-  return found?.bytes ?? Buffer.alloc(0);
+async function readOne(source: AsyncIterable<Buffer>, number: number): Promise<Buffer> {
+  const [entry] = await attachmentsIn(source, limits.bytes, number);
+  return entry?.bytes ?? Buffer.alloc(0);
 }
 
-async function whole(source: AsyncIterable<Buffer>): Promise<Buffer> {
+async function readAll(source: AsyncIterable<Buffer>): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   for await (const piece of source) {

@@ -19,15 +19,15 @@ const SIGNS_INSIDE = 3;
  * if they make up more than half of the text. Ignores case, spacing and line breaks. Runs in linear time.
  */
 function newWords(text: string, others: readonly string[]) {
-  const known = new Set<number>();
+  const hashes = new Set<number>();
   for (const other of others) {
     const lower = truncateText(other, COMPARED_CHARS).toLowerCase();
-    scan(lower, true, (hash) => known.add(hash));
+    scan(lower, true, (hash) => hashes.add(hash));
   }
-  const compared = truncateText(text, COMPARED_CHARS);
-  const lower = compared.toLowerCase();
+  const sample = truncateText(text, COMPARED_CHARS);
+  const lower = sample.toLowerCase();
   // Some capitals become several characters in lower case.
-  const shown = lower.length === compared.length ? compared : lower;
+  const original = lower.length === sample.length ? sample : lower;
   const starts: number[] = [];
   const ends: number[] = [];
   const isNew: boolean[] = [];
@@ -35,8 +35,8 @@ function newWords(text: string, others: readonly string[]) {
   scan(lower, false, (hash, start, end) => {
     starts.push(start);
     ends.push(end);
-    isNew.push(!known.has(hash));
-    if (!known.has(hash)) count++;
+    isNew.push(!hashes.has(hash));
+    if (!hashes.has(hash)) count++;
   });
   const pieces: string[] = [];
   let from = -1;
@@ -44,7 +44,7 @@ function newWords(text: string, others: readonly string[]) {
     const isNear = i < isNew.length && (isNew[i] || isNew[i - 1] || isNew[i + 1]);
     if (isNear && from < 0) from = starts[i] ?? 0;
     if (isNear || from < 0) continue;
-    pieces.push(shown.slice(from, ends[i - 1]));
+    pieces.push(original.slice(from, ends[i - 1]));
     from = -1;
   }
   return { isMost: 2 * count > isNew.length, text: pieces.join('\n') };
@@ -148,9 +148,9 @@ export function bodyText(
     if (text.trim() === '') return;
     if (text.length > room) cut = true;
     if (room <= 0) return;
-    const kept = truncateText(text, room);
-    texts.push(kept);
-    room -= kept.length;
+    const part = truncateText(text, room);
+    texts.push(part);
+    room -= part.length;
   };
   const textOf = ({ kind, leaf }: Piece): string => {
     if (leaf.content.cut) cut = true;
@@ -159,11 +159,11 @@ export function bodyText(
     const raw = leafText(leaf.info, leaf.content, (isMarkup ? RAW_HTML : 1) * limits.bodyChars + 1);
     if (!isMarkup)
       return kind === 'plain' ? raw : (formattedText(raw, leaf.info.contentType) ?? raw);
-    const left = limits.htmlTags - tags;
-    const converted = htmlText(raw, links, { chars: limits.htmlChars, tags: left });
-    tags += converted.tags;
-    if (converted.cut) cut = true;
-    return converted.text;
+    const budget = limits.htmlTags - tags;
+    const result = htmlText(raw, links, { chars: limits.htmlChars, tags: budget });
+    tags += result.tags;
+    if (result.cut) cut = true;
+    return result.text;
   };
   const visit = (part: Part<LeafContent>): void => {
     if (part.kind === 'leaf') {

@@ -12,15 +12,15 @@ const DECODERS: Readonly<Record<string, Decode>> = {
   macintosh: (bytes) => new TextDecoder('macintosh').decode(bytes),
   macukraine: (bytes) => new TextDecoder('x-mac-cyrillic').decode(bytes),
 };
-const made = new Map<string, Decode>();
+const cache = new Map<string, Decode>();
 
 function rareDecoder(key: string): Decode | null {
   if (Object.hasOwn(DECODERS, key)) return DECODERS[key] ?? null;
   if (!Object.hasOwn(TABLES, key)) return null;
-  const known = made.get(key);
-  if (known !== undefined) return known;
+  const entry = cache.get(key);
+  if (entry !== undefined) return entry;
   const decode = decodeTable(expandTable(TABLES[key] ?? ''));
-  made.set(key, decode);
+  cache.set(key, decode);
   return decode;
 }
 
@@ -72,14 +72,14 @@ function decodeIso2022(bytes: Buffer): string {
   let single: CodedSet | null = null;
   let isShifted = false;
   let text = '';
-  let done = 0;
+  let next = 0;
   const add = (end: number) => {
-    if (end > done) text += decodeCodes(source.slice(done, end), isShifted ? shifted : plain);
+    if (end > next) text += decodeCodes(source.slice(next, end), isShifted ? shifted : plain);
   };
   for (const match of source.matchAll(SHIFTS)) {
     add(match.index);
     const [shift] = match;
-    done = match.index + shift.length;
+    next = match.index + shift.length;
     if (shift === '\n') {
       isShifted = false;
       text += shift;
@@ -230,10 +230,10 @@ export function decodeText(bytes: Buffer, charset: string | null): string {
 export function decodeMarkup(bytes: Buffer, charset: string | null): string {
   const key = charsetKey(charset);
   if (key !== UNTOLD) return decodeText(bytes, charset);
-  const own = charsetKey(documentCharset(bytes));
-  const isUsable = own !== UNTOLD && !own.startsWith('utf');
+  const declared = charsetKey(documentCharset(bytes));
+  const isUsable = declared !== UNTOLD && !declared.startsWith('utf');
   return isUsable && !isUtf8(bytes)
-    ? withoutNul(decodeNamed(bytes, key, own))
+    ? withoutNul(decodeNamed(bytes, key, declared))
     : decodeText(bytes, charset);
 }
 
@@ -242,10 +242,10 @@ const HEAD_BYTES = 4096;
 
 function documentCharset(bytes: Buffer): string | null {
   const head = bytes.toString('latin1', 0, HEAD_BYTES).replace(/<!--[\s\S]*?-->/g, '');
-  const named =
+  const match =
     /^\s*<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([^"']{1,40})/i.exec(head) ??
     /<meta\s[^>]{0,400}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})/i.exec(head);
-  return named?.[1] ?? null;
+  return match?.[1] ?? null;
 }
 
 /** Key for labels that identify no charset. The bytes are UTF-8 or, in old mail, the Western charset. */
@@ -254,54 +254,54 @@ const UNTOLD_KEYS =
   /^(?:|utf8.*|cp65001|unicode[12]\d*utf8|xunicode20utf8|utf|u8|(?:us)?ascii.*|cp367|ibm367|csascii|iso646.*|646|isoir6|ansix34.*|ansi|us|unknown.*|xunknown|[78]bit|x?binary|default|none|null|text|autodetect|xautodetect|auto|xuserdefined|charset|base64|quotedprintable|hex)$/;
 
 const ALIASES: ReadonlyMap<string, string> = new Map([
-  ...each('iso88591', 'iso8859 latin 8859 latin1 l1 isolatin1 csisolatin1 isoir100 cp819 ibm819'),
-  ...each('iso885913', 'latin7 l7'),
-  ...each('iso885914', 'latin8 l8 isoceltic'),
-  ...each('iso885915', 'latin9 latin0 l9 l0 isolatin9'),
-  ...each('iso885916', 'latin10 l10'),
-  ...each('windows1254', 'iso88599 latin5 l5 isoir148 isolatin5 csisolatin5'),
-  ...each('windows874', 'iso885911 tis620 tis6200 tis62025290 tis62025291 isoir166 dos874 thai'),
-  ...each('iso88598', 'visual isolatinhebrew hebrew'),
-  ...each('iso88598i', 'logical'),
-  ...each('iso88597', 'suneugreek'),
-  ...each('koi8r', 'koi koi8'),
-  ...each('cp1125', 'cp866u ruscii'),
-  ...each('cp861', 'cpis'),
-  ...each('hproman8', 'cp1051 ibm1051 roman8 r8'),
-  ...each('rk1048', 'kz1048 strk10482002'),
-  ...each('pt154', 'cp154 ptcp154 cyrillicasian'),
-  ...each('windows1252', 'palmos'),
-  ...each('macintosh', 'macroman mac'),
-  ...each('macukraine', 'maccyrillic macukrainian'),
-  ...each('maccenteuro', 'maclatin2 macce maccentraleurope maccentraleurroman'),
-  ...each('macromania', 'macromanian'),
-  ...each('shiftjis', 'macjapanese shiftjis2004 sjis2004 shiftjisx0213 sjisx0213 pck cp943'),
-  ...each('eucjp', 'ujis eucpkdfmtjapanese eucjis2004 eucjisx0213 jisx0213 cp51932 cp20932'),
-  ...each(
+  ...pair('iso88591', 'iso8859 latin 8859 latin1 l1 isolatin1 csisolatin1 isoir100 cp819 ibm819'),
+  ...pair('iso885913', 'latin7 l7'),
+  ...pair('iso885914', 'latin8 l8 isoceltic'),
+  ...pair('iso885915', 'latin9 latin0 l9 l0 isolatin9'),
+  ...pair('iso885916', 'latin10 l10'),
+  ...pair('windows1254', 'iso88599 latin5 l5 isoir148 isolatin5 csisolatin5'),
+  ...pair('windows874', 'iso885911 tis620 tis6200 tis62025290 tis62025291 isoir166 dos874 thai'),
+  ...pair('iso88598', 'visual isolatinhebrew hebrew'),
+  ...pair('iso88598i', 'logical'),
+  ...pair('iso88597', 'suneugreek'),
+  ...pair('koi8r', 'koi koi8'),
+  ...pair('cp1125', 'cp866u ruscii'),
+  ...pair('cp861', 'cpis'),
+  ...pair('hproman8', 'cp1051 ibm1051 roman8 r8'),
+  ...pair('rk1048', 'kz1048 strk10482002'),
+  ...pair('pt154', 'cp154 ptcp154 cyrillicasian'),
+  ...pair('windows1252', 'palmos'),
+  ...pair('macintosh', 'macroman mac'),
+  ...pair('macukraine', 'maccyrillic macukrainian'),
+  ...pair('maccenteuro', 'maclatin2 macce maccentraleurope maccentraleurroman'),
+  ...pair('macromania', 'macromanian'),
+  ...pair('shiftjis', 'macjapanese shiftjis2004 sjis2004 shiftjisx0213 sjisx0213 pck cp943'),
+  ...pair('eucjp', 'ujis eucpkdfmtjapanese eucjis2004 eucjisx0213 jisx0213 cp51932 cp20932'),
+  ...pair(
     'iso2022',
     'jis cp50220 cp50221 cp50222 cp50225 cp50227 iso2022jp iso2022kr iso2022cn iso2022cnext',
   ),
-  ...each('iso2022', 'iso2022jp1 iso2022jp2 iso2022jp3 iso2022jp2004 iso2022jpext iso2022jpms'),
-  ...each('hz', 'hzgb hzgb2312 cp52936'),
-  ...each('johab', 'cp1361 ms1361'),
-  ...each('euckr', 'mackorean ksx1001 cp51949 uhc ksc5601 ksc56011987 ksc56011989 ksc56011992'),
-  ...each('gbk', 'macsimpchinese macchinesesimp gb2312 eucgb2312cn cp51936 cngb gb231280 cp1386'),
-  ...each('gb18030', 'gb180302000 gb180302005 cp54936'),
-  ...each('big5hkscs', 'big5 big5tw mactradchinese macchinesetrad hkscs cnbig5 xbig5 cp1370'),
-  ...each('utf16', 'unicode utf16 u16 ucs2 iso10646ucs2 cp1200'),
-  ...each('utf16be', 'unicodefffe unicodebigunmarked cp1201'),
-  ...each('utf16le', 'unicodefeff unicodelittleunmarked'),
-  ...each('utf32', 'u32 ucs4 iso10646ucs4 cp12000'),
-  ...each('utf7', 'u7 unicode11utf7 unicode20utf7 cp65000'),
-  ...each('cp037', 'ebcdiccpca ebcdiccpnl ebcdiccpus ebcdiccpwt cp039 037 039'),
-  ...each('cp273', '273'),
-  ...each('cp424', 'ebcdiccphe 424'),
-  ...each('cp500', 'ebcdiccpbe ebcdiccpch 500'),
-  ...each('cp1026', '1026'),
-  ...each('cp1140', '1140'),
+  ...pair('iso2022', 'iso2022jp1 iso2022jp2 iso2022jp3 iso2022jp2004 iso2022jpext iso2022jpms'),
+  ...pair('hz', 'hzgb hzgb2312 cp52936'),
+  ...pair('johab', 'cp1361 ms1361'),
+  ...pair('euckr', 'mackorean ksx1001 cp51949 uhc ksc5601 ksc56011987 ksc56011989 ksc56011992'),
+  ...pair('gbk', 'macsimpchinese macchinesesimp gb2312 eucgb2312cn cp51936 cngb gb231280 cp1386'),
+  ...pair('gb18030', 'gb180302000 gb180302005 cp54936'),
+  ...pair('big5hkscs', 'big5 big5tw mactradchinese macchinesetrad hkscs cnbig5 xbig5 cp1370'),
+  ...pair('utf16', 'unicode utf16 u16 ucs2 iso10646ucs2 cp1200'),
+  ...pair('utf16be', 'unicodefffe unicodebigunmarked cp1201'),
+  ...pair('utf16le', 'unicodefeff unicodelittleunmarked'),
+  ...pair('utf32', 'u32 ucs4 iso10646ucs4 cp12000'),
+  ...pair('utf7', 'u7 unicode11utf7 unicode20utf7 cp65000'),
+  ...pair('cp037', 'ebcdiccpca ebcdiccpnl ebcdiccpus ebcdiccpwt cp039 037 039'),
+  ...pair('cp273', '273'),
+  ...pair('cp424', 'ebcdiccphe 424'),
+  ...pair('cp500', 'ebcdiccpbe ebcdiccpch 500'),
+  ...pair('cp1026', '1026'),
+  ...pair('cp1140', '1140'),
 ]);
 
-function each(name: string, aliases: string): [string, string][] {
+function pair(name: string, aliases: string): [string, string][] {
   return aliases.split(' ').map((alias) => [alias, name]);
 }
 
@@ -311,29 +311,29 @@ const RECENT_LABELS = 500;
 
 function charsetKey(label: string | null): string {
   if (label === null) return UNTOLD;
-  const cut = label.slice(0, MAX_LABEL);
-  const known = recent.get(cut);
-  if (known !== undefined) return known;
+  const name = label.slice(0, MAX_LABEL);
+  const cached = recent.get(name);
+  if (cached !== undefined) return cached;
   if (recent.size >= RECENT_LABELS) recent.clear();
-  const key = parseLabel(cut);
-  recent.set(cut, key);
+  const key = parseLabel(name);
+  recent.set(name, key);
   return key;
 }
 
 /** Parses a label despite comments, quotes, odd spelling, the parameter's name or extra names. */
 function parseLabel(label: string): string {
-  const named = label
+  const plain = label
     .replace(/\([^()]*\)?/g, ' ')
     .replace(/["'<>\s]{0,9}charset["'\s]{0,9}[=:]/gi, ' ');
-  const first = /[^\s"'<>;,=]+/.exec(named)?.[0] ?? '';
-  for (const text of [named, first]) {
+  const first = /[^\s"'<>;,=]+/.exec(plain)?.[0] ?? '';
+  for (const text of [plain, first]) {
     // Drop the language of an encoded word, then the year of a standard.
-    const spelled = (text.split('*', 1)[0] ?? '').trim();
-    for (const name of [spelled, spelled.replace(/[:_-](?:19|20)\d\d$/, '')]) {
+    const base = (text.split('*', 1)[0] ?? '').trim();
+    for (const name of [base, base.replace(/[:_-](?:19|20)\d\d$/, '')]) {
       const key = name.toLowerCase().replace(/[^a-z0-9]/g, '');
       const spellings = [key, key.replace(/^x{0,2}(?:cs)?(?=[a-z0-9])/, ''), ...numericKeys(key)];
-      const found = spellings.map(canonicalKey).find((one) => one !== null);
-      if (found !== undefined) return found;
+      const match = spellings.map(canonicalKey).find((value) => value !== null);
+      if (match !== undefined) return match;
     }
   }
   return UNTOLD;
@@ -358,8 +358,8 @@ function canonicalKey(key: string): string | null {
 
 /** @param fallback charset for unlabelled bytes that are not UTF-8 */
 function decodeNamed(bytes: Buffer, key: string, fallback: string): string {
-  const marked = bomCharset(bytes);
-  if (marked !== null) return iconv.decode(bytes, marked);
+  const mark = bomCharset(bytes);
+  if (mark !== null) return iconv.decode(bytes, mark);
   if (key.startsWith('utf')) return iconv.decode(bytes, key);
   if (announcesIso2022(bytes, key)) return decodeAs(bytes, 'iso2022');
   // 8-bit text cannot be in the 7-bit charset that its label declares.

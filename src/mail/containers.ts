@@ -224,7 +224,7 @@ function* readAttributes(
 }
 
 function readProperties(bytes: Buffer): ReadonlyMap<number, Property> {
-  const found = new Map<number, Property>();
+  const result = new Map<number, Property>();
   try {
     let at = 4;
     for (let left = bytes.readUInt32LE(0); left > 0 && at + 4 <= bytes.length; left--) {
@@ -237,18 +237,18 @@ function readProperties(bytes: Buffer): ReadonlyMap<number, Property> {
         const isText = bytes.readUInt32LE(at + 16) === 1;
         at += 24 + (isText ? padToFour(bytes.readUInt32LE(at + 20)) : 0);
       }
-      const fixed = FIXED[type];
-      if (fixed === undefined && ![STRING8, UNICODE, OBJECT, BINARY].includes(type)) break;
+      const length = FIXED[type];
+      if (length === undefined && ![STRING8, UNICODE, OBJECT, BINARY].includes(type)) break;
       let values = 1;
-      if (isMultiple || fixed === undefined) {
+      if (isMultiple || length === undefined) {
         values = bytes.readUInt32LE(at);
         at += 4;
       }
       for (; values > 0 && at <= bytes.length; values--) {
-        const size = fixed ?? bytes.readUInt32LE(at);
-        if (fixed === undefined) at += 4;
-        if (at + size > bytes.length) return found;
-        found.set(id, { type, value: bytes.subarray(at, at + size) });
+        const size = length ?? bytes.readUInt32LE(at);
+        if (length === undefined) at += 4;
+        if (at + size > bytes.length) return result;
+        result.set(id, { type, value: bytes.subarray(at, at + size) });
         at += padToFour(size);
       }
     }
@@ -256,7 +256,7 @@ function readProperties(bytes: Buffer): ReadonlyMap<number, Property> {
     // The properties are truncated.
     if (!(error instanceof RangeError)) throw error;
   }
-  return found;
+  return result;
 }
 
 function padToFour(size: number): number {
@@ -478,10 +478,10 @@ function* elementsIn(bytes: Buffer, outer: Element): Generator<Element> {
 /** Reads a ContentInfo or EncapsulatedContentInfo: a type followed by explicitly tagged content. */
 function readTyped(bytes: Buffer, outer: Element | undefined) {
   if (outer?.tag !== SEQUENCE) return null;
-  const [name, tagged] = [...takeFirst(elementsIn(bytes, outer), 2)];
+  const [name, wrapper] = [...takeFirst(elementsIn(bytes, outer), 2)];
   if (name?.tag !== OBJECT_IDENTIFIER || name.to === null) return null;
   const type = bytes.toString('hex', name.from, name.to);
-  const [content] = tagged?.tag === EXPLICIT ? takeFirst(elementsIn(bytes, tagged), 1) : [];
+  const [content] = wrapper?.tag === EXPLICIT ? takeFirst(elementsIn(bytes, wrapper), 1) : [];
   return { type, content };
 }
 

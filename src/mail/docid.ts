@@ -17,10 +17,10 @@ const FUTURE_SLACK_SECONDS = 86_400;
  */
 export function docidBase(received: string, firstSeenMs: number): number {
   const firstSeen = Math.floor(firstSeenMs / 1000);
-  const parsed = Math.floor(Date.parse(received) / 1000);
-  if (Number.isNaN(parsed)) return DOCIDS_PER_SECOND;
-  const odd = parsed < EARLIEST_SECOND || parsed > firstSeen + FUTURE_SLACK_SECONDS;
-  return (odd ? firstSeen : parsed) * DOCIDS_PER_SECOND;
+  const second = Math.floor(Date.parse(received) / 1000);
+  if (Number.isNaN(second)) return DOCIDS_PER_SECOND;
+  const isWrong = second < EARLIEST_SECOND || second > firstSeen + FUTURE_SLACK_SECONDS;
+  return (isWrong ? firstSeen : second) * DOCIDS_PER_SECOND;
 }
 
 export function docidBaseOf(docid: number): number {

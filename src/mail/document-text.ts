@@ -32,10 +32,10 @@ export class TextSink {
     if (text === '') return;
     if (text.length > this.room) this.#overflowed = true;
     if (this.full) return;
-    const kept = truncateText(text, this.room);
-    this.#pieces.push(kept);
+    const part = truncateText(text, this.room);
+    this.#pieces.push(part);
     // If a surrogate pair did not fit, the sink is full with one unit to spare.
-    this.#length = kept.length < text.length ? this.max : this.#length + kept.length;
+    this.#length = part.length < text.length ? this.max : this.#length + part.length;
   }
 
   cut(): void {
@@ -120,9 +120,9 @@ async function readInto(
   if (looksBinary(bytes)) throw new Unreadable('unsupported');
   if (kind === 'html') {
     const most = { chars: limits.chars * 2, tags: DEFAULT_LIMITS.htmlTags };
-    const converted = htmlText(text, 'short', most);
-    sink.add(converted.text);
-    if (converted.cut) sink.cut();
+    const result = htmlText(text, 'short', most);
+    sink.add(result.text);
+    if (result.cut) sink.cut();
   } else sink.add(formattedText(text) ?? text.replace(/\r\n?/g, '\n'));
 }
 

@@ -27,16 +27,16 @@ import {
 
 const MAX_FILENAME_CHARS = 1000;
 
-function* leavesOf<T>(
+function* walkLeaves<T>(
   part: Part<T>,
   depth: number,
 ): Iterable<{ readonly leaf: Leaf<T>; readonly depth: number }> {
   if (part.kind === 'leaf') yield { leaf: part, depth };
-  else for (const child of part.children) yield* leavesOf(child, depth + 1);
+  else for (const child of part.children) yield* walkLeaves(child, depth + 1);
 }
 
 export function leavesIn<T>(root: Part<T> | null): Leaf<T>[] {
-  return root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
+  return root === null ? [] : [...walkLeaves(root, 1)].map(({ leaf }) => leaf);
 }
 
 export function attachmentOf(
@@ -80,15 +80,15 @@ const HTML = /^(?:text\/html|application\/xhtml\+xml)$/;
 
 const BY_ENDING: Readonly<Record<string, string>> = {
   pdf: 'pdf',
-  ...each(
+  ...assign(
     'office',
     'docx docm dotx dotm xlsx xlsm xltx xltm pptx pptm ppsx ppsm potx odt ott ods ots odp otp odg',
   ),
-  ...each('old-office', 'doc dot xls xlt ppt pps pot rtf'),
+  ...assign('old-office', 'doc dot xls xlt ppt pps pot rtf'),
   eml: 'mail',
   ics: 'calendar',
-  ...each('html', 'html htm xhtml'),
-  ...each('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
+  ...assign('html', 'html htm xhtml'),
+  ...assign('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
 };
 
 /** Bytes needed to recognise a file's format. */
@@ -105,11 +105,11 @@ export function attachmentForm(
   head: Buffer,
 ): AttachmentForm | null {
   const type = contentType.toLowerCase();
-  const ending = byEnding(filename);
+  const ending = formByEnding(filename);
   const form =
     formByType(type) ??
     (MEDIA.test(type) && ending !== 'pdf' && ending !== 'office' ? null : ending) ??
-    (OLD_OFFICE.test(type) ? 'old-office' : byMagic(head));
+    (OLD_OFFICE.test(type) ? 'old-office' : formByMagic(head));
   if (form !== 'text' && form !== 'html' && form !== 'calendar') return form;
   return `${form}:${(charset ?? '').trim().toLowerCase().slice(0, 40)}`;
 }
@@ -123,7 +123,7 @@ function formByType(type: string): string | null {
   return type.startsWith('text/') || TEXT.test(type) ? 'text' : null;
 }
 
-function byEnding(filename: string | null): string | null {
+function formByEnding(filename: string | null): string | null {
   const ending = /\.([a-z]{2,5})[\s.]*$/i.exec(filename ?? '')?.[1]?.toLowerCase();
   return ending === undefined ? null : (BY_ENDING[ending] ?? null);
 }
@@ -132,14 +132,14 @@ function byEnding(filename: string | null): string | null {
 const PACKAGE =
   /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
 
-function byMagic(head: Buffer): string | null {
+function formByMagic(head: Buffer): string | null {
   if (isEncrypted(head)) return 'encrypted';
   const text = head.subarray(0, MAGIC_BYTES).toString('latin1');
   if (text.includes('%PDF-')) return 'pdf';
   return text.startsWith('PK\x03\x04') && PACKAGE.test(text.slice(30)) ? 'office' : null;
 }
 
-function each(form: string, endings: string): Record<string, string> {
+function assign(form: string, endings: string): Record<string, string> {
   return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
 }
 
@@ -216,7 +216,7 @@ export async function extractMessage(
     charsLeft: limits.bodyChars,
     tagsLeft: limits.htmlTags,
   };
-  await look(source, 0, 0, found, limits);
+  await readTree(source, 0, 0, found, limits);
   return toExtraction(facts, found.breach, found);
 }
 
@@ -261,7 +261,7 @@ function toExtraction(
 }
 
 /** Reads a message, then the messages attached to it. `level` counts messages and `depth` counts parts. */
-async function look(
+async function readTree(
   source: Buffer,
   level: number,
   depth: number,
@@ -272,8 +272,8 @@ async function look(
   // Attachments of attached messages are searchable by name, but never listed.
   const hashes = level === 0 ? new AttachmentHashes() : null;
   const take = hashes?.passing(collect) ?? collect;
-  const left = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };
-  const tree = await parseTree(source, take, left);
+  const budget = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };
+  const tree = await parseTree(source, take, budget);
   found.partsLeft -= tree.parts;
   found.breach ??= tree.breach;
   if (tree.root === null) return;
@@ -288,7 +288,7 @@ async function look(
   if (body.cut) found.truncated = true;
   if (hashes !== null)
     found.attachments.push(...hashes.attachments(leavesIn(tree.root), found.cut));
-  for (const { leaf, depth: below } of leavesOf(tree.root, depth + 1)) {
+  for (const { leaf, depth: below } of walkLeaves(tree.root, depth + 1)) {
     if (level > 0 && leaf.info.filename !== null) found.bodies.push(cutFilename(leaf.info) ?? '');
     if (EMBEDDED.test(leaf.info.contentType))
       await collectEmbedded(leaf, level, below, found, limits);
@@ -317,6 +317,6 @@ async function collectEmbedded(
     const text = truncateText(head.join('\n'), found.charsLeft);
     if (text !== '') found.bodies.push(text);
     found.charsLeft -= text.length;
-    await look(source, level + 1, depth, found, limits);
+    await readTree(source, level + 1, depth, found, limits);
   }
 }

@@ -91,10 +91,10 @@ export function indexEntry(extraction: Extraction) {
 }
 
 function metaTokens({ attachments, listId, senders, recipients }: Extraction): string[] {
-  const attached = attachments.filter((attachment) => !attachment.inline);
+  const files = attachments.filter((attachment) => !attachment.inline);
   const tokens = [
-    ...(attached.length > 0 ? [TOKEN_ATTACHMENT] : []),
-    ...(attached.length < attachments.length ? [TOKEN_INLINE] : []),
+    ...(files.length > 0 ? [TOKEN_ATTACHMENT] : []),
+    ...(files.length < attachments.length ? [TOKEN_INLINE] : []),
     ...attachments.flatMap((attachment) => mimeTokens(attachment.contentType)),
     ...withDomains(senders).map(senderToken),
     ...recipients.map(recipientToken),

@@ -12,7 +12,7 @@ const NAME_LENGTH = 1_024;
  * Returns an empty string if nothing remains.
  */
 export function portableName(text: string): string {
-  const line = withoutBareEnd(
+  const line = trimEnd(
     terminalLine(
       text
         .slice(0, NAME_LENGTH)
@@ -30,18 +30,18 @@ export function portableName(text: string): string {
 /** Truncates a name to `bytes` bytes of UTF-8 without splitting a character or leaving a trailing blank or dot. */
 export function truncateName(name: string, bytes: number): string {
   if (Buffer.byteLength(name) <= bytes) return name;
-  let used = 0;
-  let kept = '';
+  let size = 0;
+  let result = '';
   for (const char of name) {
-    used += Buffer.byteLength(char);
-    if (used > bytes) break;
-    kept += char;
+    size += Buffer.byteLength(char);
+    if (size > bytes) break;
+    result += char;
   }
-  return withoutBareEnd(kept);
+  return trimEnd(result);
 }
 
 /** Avoids a regular expression, which would take quadratic time. */
-function withoutBareEnd(name: string): string {
+function trimEnd(name: string): string {
   let end = name.length;
   while (end > 0 && /[.\s]/.test(name.charAt(end - 1))) end -= 1;
   return name.slice(0, end);
@@ -66,14 +66,14 @@ export function safeFileName(
   name: string | null,
   options: { readonly fallback: string; readonly taken: Set<string> },
 ): string {
-  const safe = harmlessFileName(name ?? '') || harmlessFileName(options.fallback) || 'attachment';
-  const [stem, extension] = splitExtension(safe);
+  const base = harmlessFileName(name ?? '') || harmlessFileName(options.fallback) || 'attachment';
+  const [stem, extension] = splitExtension(base);
   for (let number = 1; ; number++) {
     const candidate =
       number === 1 ? shorten(stem, extension, '') : shorten(stem, extension, ` (${number})`);
-    const folded = foldedName(candidate);
-    if (options.taken.has(folded)) continue;
-    options.taken.add(folded);
+    const key = foldedName(candidate);
+    if (options.taken.has(key)) continue;
+    options.taken.add(key);
     return candidate;
   }
 }
@@ -101,5 +101,5 @@ function splitExtension(name: string): [string, string] {
 function shorten(stem: string, extension: string, number: string): string {
   const room = MAX_NAME_BYTES - Buffer.byteLength(extension) - Buffer.byteLength(number);
   // Without its extension, the name may end in a blank or a dot.
-  return `${withoutBareEnd(truncateName(stem, room))}${number}${extension}`;
+  return `${trimEnd(truncateName(stem, room))}${number}${extension}`;
 }

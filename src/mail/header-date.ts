@@ -74,13 +74,13 @@ export function parseHeaderDate(text: string): number | null {
   }
   // Remove a numeric date before looking for the time, which can also contain dots.
   const numeric = ISO.exec(plain) ?? NUMERIC.exec(plain);
-  const rest =
+  const timeText =
     numeric === null
       ? plain
       : `${plain.slice(0, numeric.index)} ${plain.slice(numeric.index + numeric[0].length).replace(/^t/, '')}`;
-  const time = TIME.exec(rest);
-  const before = time === null ? rest : rest.slice(0, time.index);
-  const after = time === null ? '' : rest.slice(time.index + time[0].length);
+  const time = TIME.exec(timeText);
+  const before = time === null ? timeText : timeText.slice(0, time.index);
+  const after = time === null ? '' : timeText.slice(time.index + time[0].length);
   const [, hour = '0', minute = '0', second = '0', half] = time ?? [];
   const day = numeric === null ? parseNamedDay(before, after) : parseNumericDay(numeric, half);
   if (day === null) return null;
@@ -91,14 +91,14 @@ export function parseHeaderDate(text: string): number | null {
 /** Removes comments, which can be nested (RFC 5322, 3.2.2). An unclosed comment extends to the end. */
 function removeComments(text: string): string {
   let depth = 0;
-  let kept = '';
+  let result = '';
   for (const char of text) {
     if (char === '(') depth += 1;
     else if (char === ')') depth = Math.max(0, depth - 1);
-    else if (depth === 0) kept += char;
-    if (char === '(') kept += ' ';
+    else if (depth === 0) result += char;
+    if (char === '(') result += ' ';
   }
-  return kept;
+  return result;
 }
 
 function to24Hours(hour: number, half: string): number {
@@ -117,25 +117,25 @@ function parseNamedDay(before: string, after: string): Day | null {
     return month < 0 ? [] : [{ word, at, month: month + 1 }];
   });
   // In `mar 3 mar 2020`, the first `mar` is Tuesday in Italian. The month is next to a number.
-  const found =
+  const match =
     names.length > 1
       ? (names.findLast(({ word }) => !WEEKDAY.test(word)) ?? names.at(-1))
       : names[0];
-  if (found === undefined) return null;
+  if (match === undefined) return null;
   const numbers = words.map((word, at) => ({ at, word })).filter(({ word }) => /^\d/.test(word));
-  const later = [...after.matchAll(/(?<![-+\d:])\d{4}(?!\d)/g)].map(([year]) => year);
+  const years = [...after.matchAll(/(?<![-+\d:])\d{4}(?!\d)/g)].map(([year]) => year);
   const [first, second] = numbers.slice(-2);
-  const lone = second === undefined;
+  const isLone = second === undefined;
   // The year comes first in `2020 march 3`, and after the time in ctime.
-  const isYearFirst = !lone && (first?.word.length ?? 0) >= 3;
+  const isYearFirst = !isLone && (first?.word.length ?? 0) >= 3;
   const dayText = isYearFirst ? second?.word : first?.word;
-  const yearText = lone ? later[0] : isYearFirst ? first?.word : second.word;
+  const yearText = isLone ? years[0] : isYearFirst ? first?.word : second.word;
   if (dayText === undefined || yearText === undefined || yearText.length < 2) return null;
-  return { year: expandYear(yearText), month: found.month, day: Number(dayText) };
+  return { year: expandYear(yearText), month: match.month, day: Number(dayText) };
 }
 
-function parseNumericDay(found: RegExpExecArray, half: string | undefined): Day | null {
-  const [whole, first = '', second = '', third = '', fourth = ''] = found;
+function parseNumericDay(match: RegExpExecArray, half: string | undefined): Day | null {
+  const [whole, first = '', second = '', third = '', fourth = ''] = match;
   if (/^\d{4}/.test(whole)) {
     return { year: Number(first), month: Number(second), day: Number(third) };
   }

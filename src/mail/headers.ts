@@ -461,11 +461,11 @@ function parseInReplyTo(value: string, isAddress: (id: string) => boolean): stri
   const ids = bracketedIds(value).filter((id) => normalizeMessageId(id) !== null);
   if (ids.length === 0) return [];
   if (!/[^\s,;]/.test(value.replace(BRACKETED, ' '))) return ids.filter((id) => !isAddress(id));
-  let done = 0;
+  let position = 0;
   for (const match of value.matchAll(BRACKETED)) {
     const id = removeSpaces(match[1] ?? '');
-    const before = value.slice(done, match.index);
-    done = match.index + match[0].length;
+    const before = value.slice(position, match.index);
+    position = match.index + match[0].length;
     if (/^[^@]+@[^@]+$/.test(id) && !SENDER.test(before) && !isAddress(id)) return [id];
   }
   return [];
@@ -485,6 +485,6 @@ function bracketedIds(value: string): string[] {
 /** Returns the message ids in a field. If none have angle brackets, accepts words without them. */
 function messageIds(value: string): string[] {
   const ids = bracketedIds(value);
-  const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));
-  return found.filter((id) => normalizeMessageId(id) !== null && id.length <= 998);
+  const words = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));
+  return words.filter((id) => normalizeMessageId(id) !== null && id.length <= 998);
 }

@@ -80,7 +80,7 @@ class TextLayout {
   closeBlock(trailing: number, change?: (text: string) => string): void {
     const block = this.#block;
     const text = change === undefined ? block.all() : change(block.all());
-    this.#leave(block).addBlock(text, block.leading, Math.max(block.breaks, trailing));
+    this.#closeBlock(block).addBlock(text, block.leading, Math.max(block.breaks, trailing));
   }
 
   openItem(): void {
@@ -89,7 +89,7 @@ class TextLayout {
 
   closeItem(prefix: string): ListItem {
     const block = this.#block;
-    this.#leave(block);
+    this.#closeBlock(block);
     const { leading, breaks } = block;
     return { prefix, text: block.all(), leading, trailing: Math.max(breaks, 1) };
   }
@@ -120,7 +120,7 @@ class TextLayout {
     return this.#block.all();
   }
 
-  #leave(block: Block): Block {
+  #closeBlock(block: Block): Block {
     this.#block = block.outer ?? new Block(null, 1, false);
     return this.#block;
   }
@@ -217,27 +217,27 @@ type Format =
 const INLINE: Format = { kind: 'inline' };
 
 const FORMATS = new Map<string, Format>([
-  ...each('article aside div footer form header main nav section', block(1, 1)),
-  ...each('tr caption dl dt dd center address option optgroup body figure figcaption', block(1, 1)),
-  ...each('details summary fieldset legend hgroup noframes', block(1, 1)),
+  ...pair('article aside div footer form header main nav section', block(1, 1)),
+  ...pair('tr caption dl dt dd center address option optgroup body figure figcaption', block(1, 1)),
+  ...pair('details summary fieldset legend hgroup noframes', block(1, 1)),
   // For items outside a list, which creates blocks for its items.
-  ...each('li', block(1, 1)),
-  ...each('p h4 h5 h6 table', block(2, 2)),
-  ...each('h1 h2 h3', block(3, 2)),
-  ...each('pre', { kind: 'pre', leading: 2, trailing: 2 }),
-  ...each('blockquote', { kind: 'quote', leading: 2, trailing: 2 }),
-  ...each('ul menu dir', { kind: 'list', isOrdered: false }),
-  ...each('ol', { kind: 'list', isOrdered: true }),
+  ...pair('li', block(1, 1)),
+  ...pair('p h4 h5 h6 table', block(2, 2)),
+  ...pair('h1 h2 h3', block(3, 2)),
+  ...pair('pre', { kind: 'pre', leading: 2, trailing: 2 }),
+  ...pair('blockquote', { kind: 'quote', leading: 2, trailing: 2 }),
+  ...pair('ul menu dir', { kind: 'list', isOrdered: false }),
+  ...pair('ol', { kind: 'list', isOrdered: true }),
   // Inline elements that separate words.
-  ...each('td th button label textarea select iframe text', { kind: 'apart' }),
-  ...each('title wbr script style', { kind: 'skip' }),
-  ...each('br', { kind: 'break' }),
-  ...each('hr', { kind: 'rule' }),
-  ...each('img', { kind: 'image' }),
-  ...each('a', { kind: 'link' }),
+  ...pair('td th button label textarea select iframe text', { kind: 'apart' }),
+  ...pair('title wbr script style', { kind: 'skip' }),
+  ...pair('br', { kind: 'break' }),
+  ...pair('hr', { kind: 'rule' }),
+  ...pair('img', { kind: 'image' }),
+  ...pair('a', { kind: 'link' }),
 ]);
 
-function formatOf(name: string): Format {
+function findFormat(name: string): Format {
   return FORMATS.get(name) ?? INLINE;
 }
 
@@ -245,7 +245,7 @@ function block(leading: number, trailing: number): Format {
   return { kind: 'block', leading, trailing };
 }
 
-function each(names: string, format: Format): [string, Format][] {
+function pair(names: string, format: Format): [string, Format][] {
   return names.split(' ').map((name) => [name, format]);
 }
 
@@ -347,7 +347,7 @@ class Walk {
     private readonly limits: WalkLimits,
     readonly layout: TextLayout,
   ) {
-    this.#top = new Frame(null, '', formatOf(''), limits.depth);
+    this.#top = new Frame(null, '', findFormat(''), limits.depth);
   }
 
   readTag(name: string): void {
@@ -448,7 +448,7 @@ class Walk {
 
   #begin(name: string): void {
     const outer = this.#top;
-    const format = formatOf(name);
+    const format = findFormat(name);
     const frame = new Frame(outer, name, format, outer.level - 1);
     this.#elements++;
     if (this.#elements > (this.limits.elements ?? Number.POSITIVE_INFINITY)) this.isOver = true;
@@ -718,7 +718,7 @@ function flattenTag(tag: string, name: string | undefined): string {
   if (name === undefined) return tag === '<' ? '&lt;' : tag;
   // HTML has no self-closing elements with these names, but the parser would nest them.
   if (RAW_TEXT.test(name)) return tag.replace(/\/>$/, '>');
-  const { kind } = formatOf(name.toLowerCase());
+  const { kind } = findFormat(name.toLowerCase());
   if (kind === 'apart') return ' ';
   return IN_LINE.test(kind) ? '' : '\n';
 }
@@ -768,7 +768,7 @@ function propertyText(source: string): string {
     .replace(/\r\n?/g, '\n')
     .replace(/\n[ \t]/g, '')
     .split('\n');
-  const read: string[] = [];
+  const output: string[] = [];
   let isZone = false;
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i] ?? '';
@@ -782,9 +782,9 @@ function propertyText(source: string): string {
     if (encoding === 'quoted-printable')
       while (values.at(-1)?.endsWith('=') && i + 1 < lines.length) values.push(lines[++i] ?? '');
     if (!READ.test(name) || encoding === 'base64' || encoding === 'b') continue;
-    read.push(valueText(name, parameters, decodeValue(values, parameters)));
+    output.push(valueText(name, parameters, decodeValue(values, parameters)));
   }
-  return read.length === 0 ? source : read.join('\n');
+  return output.length === 0 ? source : output.join('\n');
 }
 
 /** Decodes a value. Version 2.1 of both formats allows quoted-printable in a declared charset. */
@@ -803,8 +803,8 @@ function valueText(name: string, parameters: string, value: string): string {
     .replace(/\\(.)/gs, (_, sign: string) => (/n/i.test(sign) ? '\n' : sign))
     .replace(/^mailto:/i, '');
   const isHtml = /^x-alt-desc$/i.test(name) || /;fmttype="?text\/html/i.test(parameters);
-  const shown = isHtml ? htmlText(text, 'short', VALUE_LIMITS).text : text;
-  return `${person.replaceAll('"', '')} ${shown}`.trim();
+  const plain = isHtml ? htmlText(text, 'short', VALUE_LIMITS).text : text;
+  return `${person.replaceAll('"', '')} ${plain}`.trim();
 }
 
 /** Removes text/enriched commands (RFC 1896). Drops one line end from each run; a single one becomes a blank. */

@@ -28,9 +28,9 @@ export function baseSubject(subject: string) {
     const before = base;
     base = base.replace(TRAILER, '');
     if (base !== before) reply = true;
-    const led = base.replace(REPLY, '');
-    if (led !== base) reply = true;
-    base = led;
+    const tail = base.replace(REPLY, '');
+    if (tail !== base) reply = true;
+    base = tail;
     // Keep a blob if nothing follows it.
     const bare = base.replace(LEADING_BLOB, '');
     if (bare !== '') base = bare;
@@ -54,14 +54,14 @@ export function threadLinks(headers: {
   readonly subject: string;
 }) {
   const { messageId, references, subject } = headers;
-  const named =
+  const ids =
     references.length <= ANCESTORS
       ? references
       : [...references.slice(0, 1), ...references.slice(1 - ANCESTORS)];
   return {
     node: messageId === null ? null : threadNode(messageId),
     /** Oldest first; can include the message itself. */
-    ancestors: [...new Set(named.map(threadNode))],
+    ancestors: [...new Set(ids.map(threadNode))],
     subject: subjectLink(subject),
   };
 }
@@ -107,10 +107,10 @@ export function recipientToken(address: string): string {
 }
 
 export function withDomains(addresses: readonly string[]): string[] {
-  return [...new Set([...addresses, ...addresses.map(domainOf)])];
+  return [...new Set([...addresses, ...addresses.map(parseDomain)])];
 }
 
-function domainOf(address: string): string {
+function parseDomain(address: string): string {
   return address.slice(address.lastIndexOf('@'));
 }
 

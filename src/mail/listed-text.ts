@@ -9,12 +9,12 @@ const CLOSING = '?=';
  */
 export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
   if (!text.includes('=?')) return text;
-  let decoded = '';
-  let done = 0;
+  let output = '';
+  let position = 0;
   let open: { charset: string; bytes: Buffer[]; base64: string } | null = null;
   const close = () => {
     if (open === null) return;
-    decoded += decode(Buffer.concat([...open.bytes, decodeBEncoding(open.base64)]), open.charset);
+    output += decode(Buffer.concat([...open.bytes, decodeBEncoding(open.base64)]), open.charset);
     open = null;
   };
   for (let at = text.indexOf('=?'); at >= 0; ) {
@@ -28,11 +28,11 @@ export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
       continue;
     }
     const [, charset = '', encoding = ''] = opening;
-    const between = text.slice(done, at);
-    if (open?.charset !== charset.toLowerCase() || between.trim() !== '') {
-      const follows = open !== null && between.trim() === '';
+    const gap = text.slice(position, at);
+    if (open?.charset !== charset.toLowerCase() || gap.trim() !== '') {
+      const isAdjacent = open !== null && gap.trim() === '';
       close();
-      if (!follows) decoded += between;
+      if (!isAdjacent) output += gap;
       open = { charset: charset.toLowerCase(), bytes: [], base64: '' };
     }
     const content = text.slice(from, to);
@@ -41,26 +41,26 @@ export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
       open.bytes.push(decodeBEncoding(open.base64), decodeQEncoding(content));
       open.base64 = '';
     }
-    done = to + CLOSING.length;
-    at = text.indexOf('=?', done);
+    position = to + CLOSING.length;
+    at = text.indexOf('=?', position);
   }
   close();
-  return decoded + text.slice(done);
+  return output + text.slice(position);
 }
 
 /** Decodes the base64 of one or more words, with or without padding. */
 export function decodeBEncoding(text: string): Buffer {
   if (text === '') return NOTHING;
-  return Buffer.concat(text.split(/=+/).map((padded) => Buffer.from(padded, 'base64')));
+  return Buffer.concat(text.split(/=+/).map((part) => Buffer.from(part, 'base64')));
 }
 
 const NOTHING = Buffer.alloc(0);
 
 /** Decodes the Q encoding. Unencoded bytes are UTF-8. */
 export function decodeQEncoding(text: string): Buffer {
-  const spaced = text.replace(/=\s+(?=[\da-f])/gi, '=').replace(/[_\s]/g, ' ');
-  const bytes = Buffer.from(spaced);
-  if (!spaced.includes('=')) return bytes;
+  const plain = text.replace(/=\s+(?=[\da-f])/gi, '=').replace(/[_\s]/g, ' ');
+  const bytes = Buffer.from(plain);
+  if (!plain.includes('=')) return bytes;
   return Buffer.from(
     bytes
       .toString('latin1')

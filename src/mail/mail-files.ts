@@ -60,7 +60,7 @@ export function* mboxRanges(
 ): Generator<MboxRange, void, undefined> {
   const lines = new Lines(path);
   let open: Omit<MboxRange, 'end' | 'quotedLines'> | undefined;
-  let until: number | undefined;
+  let bodyEnd: number | undefined;
   let contentLength: number | undefined;
   let inHeader = false;
   let isQuoted = true;
@@ -71,20 +71,20 @@ export function* mboxRanges(
   let isStray = false;
   const closeMessage = (end: number): MboxRange[] => {
     if (open === undefined) return [];
-    const range = { ...open, end: until ?? Math.max(end, open.start) };
+    const range = { ...open, end: bodyEnd ?? Math.max(end, open.start) };
     return [{ ...range, quotedLines: isQuoted ? quotedLines : 0 }];
   };
   try {
     for (let line = lines.next(); line !== undefined; line = lines.next()) {
       const { bytes, offset } = line;
       size = offset + line.length;
-      const isWithin = until !== undefined && offset < until;
+      const isWithin = bodyEnd !== undefined && offset < bodyEnd;
       if (bytes[0] === FROM[0] && startsWith(bytes, FROM, 0)) {
         const text = delimiterText(bytes);
         const end = lines.delimiterEnd(line, text.length);
-        const isApart = afterEmpty || until !== undefined;
-        const where = open === undefined ? 'start' : isApart ? 'after-empty' : 'within';
-        const { is, isDoubtful, sender, date } = classify(text, where, lines.peek(end.offset));
+        const isApart = afterEmpty || bodyEnd !== undefined;
+        const context = open === undefined ? 'start' : isApart ? 'after-empty' : 'within';
+        const { is, isDoubtful, sender, date } = classify(text, context, lines.peek(end.offset));
         const isDelimiter = is === 'delimiter' && !isWithin;
         if (isWithin) isQuoted = false;
         if (isWithin ? is === 'delimiter' && !isDoubtful : isDoubtful) {
@@ -97,7 +97,7 @@ export function* mboxRanges(
           lines.continueAt(size, end.lineEnds);
           const hasSender = !/^-?\s*$/.test(sender);
           open = { start: size, date, hasSender, lineEnds: end.lineEnds };
-          [until, contentLength, inHeader, isQuoted, quotedLines] = [
+          [bodyEnd, contentLength, inHeader, isQuoted, quotedLines] = [
             undefined,
             undefined,
             true,
@@ -115,13 +115,13 @@ export function* mboxRanges(
         emptyAt = offset;
         if (inHeader && contentLengths && contentLength !== undefined) {
           const end = size + contentLength;
-          if (lines.isEndOfMessage(end)) until = end;
+          if (lines.isEndOfMessage(end)) bodyEnd = end;
         }
         inHeader = false;
       } else {
         isStray = true;
-        if (!isWithin) until = undefined;
-        if (inHeader) contentLength ??= lengthIn(bytes);
+        if (!isWithin) bodyEnd = undefined;
+        if (inHeader) contentLength ??= parseLength(bytes);
         if (bytes[0] === GREATER && isQuotedFrom(bytes)) quotedLines += 1;
       }
     }
@@ -139,7 +139,7 @@ export function startsLikeMbox(head: Buffer): boolean {
   const line = head.subarray(start, start + LINE_BYTES);
   if (!startsWith(line, FROM, 0)) return false;
   const text = delimiterText(line);
-  const next = withoutLineEnd(line.toString('latin1', text.length));
+  const next = trimLineEnd(line.toString('latin1', text.length));
   return classify(text, 'start', next).is === 'delimiter';
 }
 
@@ -171,14 +171,14 @@ interface Judgement {
 
 function classify(
   text: string,
-  where: 'start' | 'after-empty' | 'within',
+  context: 'start' | 'after-empty' | 'within',
   next: string,
 ): Judgement {
-  const found = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
-  const [, sender = '', date = ''] = found ?? [];
+  const match = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
+  const [, sender = '', date = ''] = match ?? [];
   // Addresses with blanks are in quotes or angle brackets. Other words make a sentence.
   const isSender = /^\S*\s*$|@|^"/.test(sender);
-  const isApart = where !== 'within';
+  const isApart = context !== 'within';
   const hasField = FIELD.test(next) || next.startsWith('>From ');
   const judgement = (isDelimiter: boolean, isDoubtful: boolean): Judgement => {
     return { is: isDelimiter ? 'delimiter' : 'text', isDoubtful, sender, date };
@@ -189,30 +189,30 @@ function classify(
     return judgement(isApart && (isSender || hasField), !(isApart && isSender && hasNothing));
   }
   const hasUsualField = USUAL_FIELD.test(next);
-  const rest = text.slice(FROM.length).trim();
+  const tail = text.slice(FROM.length).trim();
   // Newer versions of Thunderbird write neither sender nor date.
-  if (rest === '' || rest === '-') return judgement(isApart && hasUsualField, false);
-  const [word = ''] = rest.split(/[ \t]/, 1);
+  if (tail === '' || tail === '-') return judgement(isApart && hasUsualField, false);
+  const [word = ''] = tail.split(/[ \t]/, 1);
   const isAddress = /^[^@]+@[^@]+$/.test(word) || word.toUpperCase() === 'MAILER-DAEMON';
-  const isDelimiter = where === 'start' ? hasField : isApart && isAddress && hasUsualField;
+  const isDelimiter = context === 'start' ? hasField : isApart && isAddress && hasUsualField;
   return judgement(isDelimiter, isDelimiter || (isApart && hasUsualField));
 }
 
 /** Cuts a line at its first CR, since an old Mac's file can have further lines after it. */
 function delimiterText(bytes: Buffer): string {
-  const cut = bytes.findIndex((byte) => byte === CR || byte === LF);
-  return bytes.toString('latin1', 0, cut < 0 ? bytes.length : cut);
+  const end = bytes.findIndex((byte) => byte === CR || byte === LF);
+  return bytes.toString('latin1', 0, end < 0 ? bytes.length : end);
 }
 
 function isEmptyLine(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === CR);
 }
 
-function withoutLineEnd(text: string): string {
+function trimLineEnd(text: string): string {
   return text.replace(/^\r*\n|^\r/, '');
 }
 
-function lengthIn(bytes: Buffer): number | undefined {
+function parseLength(bytes: Buffer): number | undefined {
   const digits = /^content-length[ \t]*:[ \t]*(\d{1,15})[ \t\r]*$/i.exec(
     bytes.toString('latin1'),
   )?.[1];
@@ -253,14 +253,14 @@ class Lines {
       const filled = this.#chunk.subarray(0, this.#to - this.#from);
       const end = lineEndIn(filled, start, this.#ends);
       const piece = filled.subarray(start, end < 0 ? filled.length : end);
-      const cut = piece.subarray(0, LINE_BYTES - bytes.length);
+      const part = piece.subarray(0, LINE_BYTES - bytes.length);
       this.#at += piece.length;
       if (end < 0) {
-        bytes = Buffer.concat([bytes, cut]);
+        bytes = Buffer.concat([bytes, part]);
         continue;
       }
       this.#at += 1;
-      bytes = bytes.length === 0 ? cut : Buffer.concat([bytes, cut]);
+      bytes = bytes.length === 0 ? part : Buffer.concat([bytes, part]);
       if (filled[end] === CR) {
         const isLast = this.#at === this.#to;
         if (isLast) bytes = Buffer.from(bytes);
@@ -280,8 +280,8 @@ class Lines {
 
   /** Returns the end of a delimiter line from the length of its text, and which line ends the message uses. */
   delimiterEnd({ bytes, offset, length }: Line, text: number) {
-    const rest = bytes.subarray(text);
-    const isLone = rest.length > 0 && !isEmptyLine(rest);
+    const tail = bytes.subarray(text);
+    const isLone = tail.length > 0 && !isEmptyLine(tail);
     const mark = offset === 0 && this.peek(0, 3) === UTF8_MARK.toString('latin1') ? 3 : 0;
     if (isLone) return { offset: offset + mark + text + 1, lineEnds: 'cr' as const };
     const last = this.peek(offset + length - 1, 1);
@@ -291,10 +291,10 @@ class Lines {
   /** Reports whether a message ends here: at the end of the file, or at a delimiter after at most one line end. */
   isEndOfMessage(offset: number): boolean {
     if (offset >= this.#size) return offset === this.#size;
-    const rest = withoutLineEnd(this.peek(offset, LINE_BYTES));
-    if (rest === '' || !rest.startsWith('From ')) return rest === '';
-    const text = rest.split(/[\r\n]/, 1)[0] ?? '';
-    const next = withoutLineEnd(rest.slice(text.length));
+    const line = trimLineEnd(this.peek(offset, LINE_BYTES));
+    if (line === '' || !line.startsWith('From ')) return line === '';
+    const text = line.split(/[\r\n]/, 1)[0] ?? '';
+    const next = trimLineEnd(line.slice(text.length));
     return classify(text, 'after-empty', next).is === 'delimiter';
   }
 
@@ -339,7 +339,7 @@ export function unquoteFromLines(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buff
 /** Adds or removes a `>` on the "From " lines of a streamed message. */
 export class FromLineQuoter {
   /** End of the last piece if it may start a "From " line: at most a `>` and letters of "From ". */
-  #held = Buffer.alloc(0);
+  #pending = Buffer.alloc(0);
   #atLineStart = true;
 
   /** @param change 1 to quote, -1 to unquote */
@@ -351,11 +351,11 @@ export class FromLineQuoter {
   /** Yields the bytes that do not depend on later input. They may be views of `piece`. */
   *take(piece: Buffer): Generator<Buffer, void, undefined> {
     let bytes = piece;
-    if (this.#held.length > 0) {
-      bytes = Buffer.concat([this.#held, piece]);
-      this.#held = Buffer.alloc(0);
+    if (this.#pending.length > 0) {
+      bytes = Buffer.concat([this.#pending, piece]);
+      this.#pending = Buffer.alloc(0);
     }
-    let yielded = 0;
+    let start = 0;
     let at = 0;
     while (at < bytes.length) {
       if (this.#atLineStart) {
@@ -363,18 +363,18 @@ export class FromLineQuoter {
         if (kind === 'undecided') {
           // All `>` are equal, so hold back only the one to remove.
           const letters = afterQuotes(bytes, at);
-          const settled = this.change === 1 ? letters : Math.max(at, letters - 1);
-          if (settled > yielded) yield bytes.subarray(yielded, settled);
-          this.#held = Buffer.from(bytes.subarray(settled));
+          const safeEnd = this.change === 1 ? letters : Math.max(at, letters - 1);
+          if (safeEnd > start) yield bytes.subarray(start, safeEnd);
+          this.#pending = Buffer.from(bytes.subarray(safeEnd));
           return;
         }
         if (kind === 'from' && this.change === 1) {
-          yield bytes.subarray(yielded, at);
+          yield bytes.subarray(start, at);
           yield QUOTE;
-          yielded = at;
+          start = at;
         } else if (kind === 'from' && bytes[at] === GREATER) {
-          yield bytes.subarray(yielded, at);
-          yielded = at + 1;
+          yield bytes.subarray(start, at);
+          start = at + 1;
         }
         this.#atLineStart = false;
       }
@@ -383,12 +383,12 @@ export class FromLineQuoter {
       at = end + 1;
       this.#atLineStart = true;
     }
-    if (bytes.length > yielded) yield bytes.subarray(yielded);
+    if (bytes.length > start) yield bytes.subarray(start);
   }
 
   *end(): Generator<Buffer, void, undefined> {
-    if (this.#held.length > 0) yield this.#held;
-    this.#held = Buffer.alloc(0);
+    if (this.#pending.length > 0) yield this.#pending;
+    this.#pending = Buffer.alloc(0);
     this.#atLineStart = true;
   }
 }
@@ -470,10 +470,10 @@ export function receivedFromName(name: string): number {
 
 /** Decodes modified UTF-7 (RFC 3501, 5.1.3), used in Maildir++ folder names. Leaves invalid text unchanged. */
 export function decodeModifiedUtf7(name: string): string {
-  return name.replace(/&([A-Za-z0-9+,]*)-/g, (whole, encoded: string) => {
+  return name.replace(/&([A-Za-z0-9+,]*)-/g, (match, encoded: string) => {
     if (encoded === '') return '&';
     const bytes = Buffer.from(encoded.replaceAll(',', '/'), 'base64');
-    if (bytes.length === 0 || bytes.length % 2 !== 0) return whole;
+    if (bytes.length === 0 || bytes.length % 2 !== 0) return match;
     return bytes.swap16().toString('utf16le');
   });
 }

@@ -50,7 +50,7 @@ class ExtractorThread {
   readonly #outstanding = new Map<number, PendingJob>();
   #groups = 0;
   #bytes = 0;
-  #worn = false;
+  #isWorn = false;
   #ending = false;
 
   constructor(
@@ -59,8 +59,8 @@ class ExtractorThread {
     private readonly events: {
       done(job: PendingJob, entry: IndexEntry): void;
       ready(): void;
-      /** `culprit` crashed the thread; `left` contains the other unanswered jobs. */
-      ended(end: ThreadEnded, culprit: PendingJob | undefined, left: readonly PendingJob[]): void;
+      /** `culprit` crashed the thread; `others` contains the other unanswered jobs. */
+      ended(end: ThreadEnded, culprit: PendingJob | undefined, others: readonly PendingJob[]): void;
     },
   ) {
     const current = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
@@ -84,7 +84,7 @@ class ExtractorThread {
   }
 
   hasRoomFor(job: PendingJob): boolean {
-    if (this.#thread.ending || this.#worn) return false;
+    if (this.#thread.ending || this.#isWorn) return false;
     if (this.#groups === 0) return true;
     // Large messages wait for an idle thread, so that each thread holds at most one copied message.
     return (
@@ -110,7 +110,7 @@ class ExtractorThread {
 
   /** Terminates an idle thread, the only way to free its memory. The pool may start another. */
   async retire(): Promise<void> {
-    this.#worn = true;
+    this.#isWorn = true;
     await this.#thread.end();
   }
 
@@ -121,8 +121,8 @@ class ExtractorThread {
 
   #send(jobs: readonly PendingJob[], bytes: number): void {
     // Jobs keep their sources until their results arrive, because a terminated thread loses its copy.
-    const shared = bytes > GROUP_BYTES;
-    const buffer = shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
+    const isShared = bytes > GROUP_BYTES;
+    const buffer = isShared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
     const view = new Uint8Array(buffer);
     const grouped: GroupedJob[] = [];
     let offset = 0;
@@ -130,7 +130,7 @@ class ExtractorThread {
       const length = job.source.byteLength;
       view.set(job.source, offset);
       grouped.push({ seq: job.seq, offset, length, cut: job.cut, unparsed: job.unparsed });
-      this.#outstanding.set(job.seq, shared ? { ...job, source: view } : job);
+      this.#outstanding.set(job.seq, isShared ? { ...job, source: view } : job);
       offset += length;
     }
     if (this.#groups === 0) this.#thread.limitWork(this.limits.messageMs);
@@ -143,7 +143,7 @@ class ExtractorThread {
 
   #receive({ results, bytes, worn }: GroupResults): void {
     this.#groups--;
-    this.#worn ||= worn;
+    this.#isWorn ||= worn;
     for (const { seq, entry } of unpackEntries(results, bytes)) {
       const job = this.#outstanding.get(seq);
       if (job === undefined) continue;
@@ -156,7 +156,7 @@ class ExtractorThread {
       this.#thread.disarm();
       this.#thread.unref();
     }
-    if (this.#groups === 0 && this.#worn) void this.retire();
+    if (this.#groups === 0 && this.#isWorn) void this.retire();
     else this.events.ready();
   }
 
@@ -168,16 +168,16 @@ class ExtractorThread {
     // If the thread died between messages (results can exhaust memory), only a lone job is certainly to blame.
     const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.#outstanding.clear();
-    const known = culprit !== undefined && started;
-    if (known)
+    const isKnown = culprit !== undefined && started;
+    if (isKnown)
       this.events.ended(
         end,
         culprit,
         jobs.filter((job) => job !== culprit),
       );
     else {
-      const left = jobs.map((job) => ({ ...job, alone: job.alone || started }));
-      this.events.ended(end, undefined, left);
+      const others = jobs.map((job) => ({ ...job, alone: job.alone || started }));
+      this.events.ended(end, undefined, others);
     }
   }
 }
@@ -227,11 +227,11 @@ class ExtractorPool implements Extractor {
   extract(job: ExtractionJob): Promise<IndexEntry> {
     if (this.#closed) return Promise.reject(mailError('extractor-closed', {}));
     return new Promise<IndexEntry>((resolve, reject) => {
-      const long = job.source.byteLength > this.#limits.sourceBytes;
+      const isLong = job.source.byteLength > this.#limits.sourceBytes;
       this.#queue.push({
         seq: this.#nextSeq,
-        source: long ? job.source.subarray(0, this.#limits.sourceBytes) : job.source,
-        cut: job.cut || long,
+        source: isLong ? job.source.subarray(0, this.#limits.sourceBytes) : job.source,
+        cut: job.cut || isLong,
         unparsed: null,
         alone: false,
         resolve,
@@ -274,8 +274,8 @@ class ExtractorPool implements Extractor {
       const thread = this.#threadWithRoom();
       if (thread === null) break;
       const share = Math.ceil(this.#queue.length / this.#workers);
-      const taken = thread.take(this.#queue, share);
-      this.#queue.splice(0, taken);
+      const count = thread.take(this.#queue, share);
+      this.#queue.splice(0, count);
     }
   }
 
@@ -308,16 +308,16 @@ class ExtractorPool implements Extractor {
     thread: ExtractorThread,
     end: ThreadEnded,
     culprit: PendingJob | undefined,
-    left: readonly PendingJob[],
+    others: readonly PendingJob[],
   ): void {
     this.#threads.delete(thread);
-    this.#queue.unshift(...left);
+    this.#queue.unshift(...others);
     // Retry with the headers only. If they crash a worker too, nothing can be read.
     if (culprit?.unparsed === null) {
       this.#queue.unshift({ ...culprit, unparsed: threadEndReason(end), alone: true });
     } else if (culprit !== undefined) {
-      const nothing = indexEntry(emptyExtraction(culprit.unparsed));
-      this.#settle(() => culprit.resolve(nothing));
+      const entry = indexEntry(emptyExtraction(culprit.unparsed));
+      this.#settle(() => culprit.resolve(entry));
     }
     if (!end.facts.started) this.#failedStarts++;
     if (this.#failedStarts >= MAX_FAILED_STARTS) this.#giveUp(end.cause);
@@ -346,12 +346,12 @@ type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
  */
 export async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
-  want: ReadTask,
+  task: ReadTask,
   options: ReadingOptions,
 ): AsyncGenerator<ReaderAnswer, void, undefined> {
   const { spare, signal } = options;
   signal?.throwIfAborted();
-  const thread = spare?.take(want) ?? new ReadingThread(options, want);
+  const thread = spare?.take(task) ?? new ReadingThread(options, task);
   const leave = (): void => thread.leave(signal?.reason);
   signal?.addEventListener('abort', leave, { once: true });
   thread.begin(source);
@@ -364,7 +364,7 @@ export async function* readInWorker(
     }
   } finally {
     signal?.removeEventListener('abort', leave);
-    if (spare?.keeps(thread, want) === true) await thread.rest();
+    if (spare?.keeps(thread, task) === true) await thread.rest();
     else await thread.end();
     spare?.prepare();
   }
@@ -421,12 +421,12 @@ class ReadingThread {
     return isUsable && source && answers && this.#read < MAX_READ && this.#bytes <= MAX_BYTES;
   }
 
-  use(want: ReadTask): void {
+  use(task: ReadTask): void {
     this.#read += 1;
     this.#bytes = 0;
     this.#isThrough = { source: false, answers: false };
     this.#thread.ref();
-    this.#thread.post({ kind: 'want', want });
+    this.#thread.post({ kind: 'want', want: task });
   }
 
   begin(source: AsyncIterable<Uint8Array>): void {
@@ -525,15 +525,15 @@ export class SpareReader {
     this.#fresh = new ReadingThread(this.options, null);
   }
 
-  take(want: ReadTask): ReadingThread | undefined {
-    const thread = (isForPeople(want) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
-    thread?.use(want);
+  take(task: ReadTask): ReadingThread | undefined {
+    const thread = (isForPeople(task) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
+    thread?.use(task);
     return thread;
   }
 
-  keeps(thread: ReadingThread, want: ReadTask): boolean {
+  keeps(thread: ReadingThread, task: ReadTask): boolean {
     const isKept =
-      !this.#closed && this.#used === undefined && isForPeople(want) && thread.canReadAnother;
+      !this.#closed && this.#used === undefined && isForPeople(task) && thread.canReadAnother;
     if (isKept) this.#used = thread;
     return isKept;
   }

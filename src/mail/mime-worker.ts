@@ -54,8 +54,8 @@ function serveExtraction(data: ExtractWorkerData): void {
       }
       Atomics.store(current, 0, 0);
       const worn = needsReplacement(data.limits.wornBytes);
-      const sent = packEntries(results);
-      port.send({ ...sent, worn }, [sent.bytes]);
+      const answer = packEntries(results);
+      port.send({ ...answer, worn }, [answer.bytes]);
     });
   });
 }
@@ -96,23 +96,23 @@ class ReaderWire {
   readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
   readonly #port = openThreadPort<ToReader, FromReader>((message) => {
     if (message.kind === 'more') this.#awaitedMore?.();
-    else if (message.kind === 'want') this.#wanted(message.want);
+    else if (message.kind === 'want') this.#acceptTask(message.want);
     else this.#intake.take(message);
   });
-  #wanted: (want: ReadTask) => void = () => undefined;
-  #want = this.#awaitWant();
+  #acceptTask: (want: ReadTask) => void = () => undefined;
+  #nextTask = this.#awaitTask();
   #awaitedMore: (() => void) | null = null;
   #sending: Promise<void> = Promise.resolve();
 
-  async nextWant(): Promise<ReadTask> {
-    const want = await this.#want;
-    this.#want = this.#awaitWant();
-    return want;
+  async nextTask(): Promise<ReadTask> {
+    const task = await this.#nextTask;
+    this.#nextTask = this.#awaitTask();
+    return task;
   }
 
-  #awaitWant(): Promise<ReadTask> {
+  #awaitTask(): Promise<ReadTask> {
     return new Promise((resolve) => {
-      this.#wanted = resolve;
+      this.#acceptTask = resolve;
     });
   }
 
@@ -124,15 +124,15 @@ class ReaderWire {
   sendChunk(number: number, chunk: Buffer): Promise<void> {
     // Copy the chunk: it may be a view of a large buffer, all of which would be transferred.
     const bytes = new Uint8Array(chunk);
-    const sent = this.#sending.then(
+    const sending = this.#sending.then(
       () =>
         new Promise<void>((resolve) => {
           this.#awaitedMore = resolve;
           this.send({ kind: 'chunk', number, bytes });
         }),
     );
-    this.#sending = sent;
-    return sent;
+    this.#sending = sending;
+    return sending;
   }
 
   pieces(): AsyncIterable<Uint8Array> {
@@ -152,29 +152,29 @@ async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
     wire.close();
     return;
   }
-  for (;;) await serve(wire, await wire.nextWant(), limits);
+  for (;;) await serve(wire, await wire.nextTask(), limits);
 }
 
-async function serve(wire: ReaderWire, want: ReadTask, limits: MimeLimits): Promise<void> {
-  if (want.kind === 'attachments') {
+async function serve(wire: ReaderWire, task: ReadTask, limits: MimeLimits): Promise<void> {
+  if (task.kind === 'attachments') {
     await sendAttachments(wire, limits);
-  } else if (want.kind === 'page') {
+  } else if (task.kind === 'page') {
     const { safePage } = await import('./safe-page.ts');
-    wire.send({ kind: 'page', ...(await safePage(wire.pieces(), limits, want.links)) });
+    wire.send({ kind: 'page', ...(await safePage(wire.pieces(), limits, task.links)) });
   } else {
     const head = new Head(limits.headerBytes);
     const source = head.passing(wire.pieces());
     let message: MessageReading;
-    if (want.kind === 'message') {
+    if (task.kind === 'message') {
       const tree = await parseTree(source, collectText(limits), limits);
       message = toReading(head.block(), tree, tree.breach, limits);
-      if (want.countsRemote && message.html !== null) {
+      if (task.countsRemote && message.html !== null) {
         const { countRemoteImages: remotePictures } = await import('./safe-page.ts');
         message = { ...message, remote: remotePictures(message.html) };
       }
     } else {
       for await (const _ of source) if (head.full) break;
-      message = toReading(head.block(), null, want.reason, limits);
+      message = toReading(head.block(), null, task.reason, limits);
     }
     wire.send({ kind: 'message', message });
   }
@@ -225,7 +225,7 @@ function detectEncryption(
 }
 
 async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {
-  let listed = 0;
+  let count = 0;
   /** Number of the last leaf if it is an attachment. A limit may have truncated it. */
   let last: number | null = null;
   const ended = new Set<number>();
@@ -240,7 +240,7 @@ async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<vo
     const content = { size: 0 };
     last = null;
     if (!isListed(info)) return { content, sink: () => undefined };
-    const number = ++listed;
+    const number = ++count;
     last = number;
     const attachment = attachmentOf({ kind: 'leaf', info, content }, number);
     wire.send({ kind: 'attachment', attachment });
@@ -260,7 +260,7 @@ async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<vo
 }
 
 class Head {
-  readonly #kept: Buffer[] = [];
+  readonly #pieces: Buffer[] = [];
   #bytes = 0;
 
   constructor(private readonly max: number) {}
@@ -272,7 +272,7 @@ class Head {
   async *passing(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
     for await (const piece of source) {
       if (!this.full) {
-        this.#kept.push(Buffer.from(piece));
+        this.#pieces.push(Buffer.from(piece));
         this.#bytes += piece.byteLength;
       }
       yield piece;
@@ -280,7 +280,7 @@ class Head {
   }
 
   block(): HeaderBlock {
-    return readHeaderBlock(Buffer.concat(this.#kept), this.max);
+    return readHeaderBlock(Buffer.concat(this.#pieces), this.max);
   }
 }
 

@@ -8,26 +8,26 @@ import { cutMarks } from '../core/types.ts';
  * without spaces, where the tokenizer would treat a sentence as one token.
  */
 export function indexText(text: string): string {
-  let written = '';
-  let done = 0;
+  let output = '';
+  let position = 0;
   for (;;) {
-    BEYOND_ASCII.lastIndex = done;
+    BEYOND_ASCII.lastIndex = position;
     if (!BEYOND_ASCII.test(text)) break;
     // Include the preceding letter, which may carry the marks. Other ASCII characters do not matter.
-    const start = Math.max(done, BEYOND_ASCII.lastIndex - 2);
+    const start = Math.max(position, BEYOND_ASCII.lastIndex - 2);
     ASCII_STRETCH.lastIndex = BEYOND_ASCII.lastIndex;
     const end = ASCII_STRETCH.test(text) ? ASCII_STRETCH.lastIndex - STRETCH : text.length;
-    written += text.slice(done, start) + rewriteScripts(text.slice(start, end));
-    done = end;
+    output += text.slice(position, start) + rewriteScripts(text.slice(start, end));
+    position = end;
   }
-  return done === 0 ? text : written + text.slice(done);
+  return position === 0 ? text : output + text.slice(position);
 }
 
 function rewriteScripts(text: string): string {
-  const folded = foldLetters(text);
-  return RUNS().test(folded)
-    ? folded.replaceAll(RUN(), (run) => ` ${bigrams(run).join(' ')} `)
-    : folded;
+  const letters = foldLetters(text);
+  return RUNS().test(letters)
+    ? letters.replaceAll(RUN(), (run) => ` ${bigrams(run).join(' ')} `)
+    : letters;
 }
 
 /**
@@ -37,11 +37,11 @@ function rewriteScripts(text: string): string {
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
   // Invisible characters between marks would hide long runs of marks.
-  const composed = cutMarks(text.replaceAll(INVISIBLE(), '').replaceAll(ISOLATED_MARKS, ''))
+  const letters = cutMarks(text.replaceAll(INVISIBLE(), '').replaceAll(ISOLATED_MARKS, ''))
     .normalize('NFKC')
     .replaceAll(OPTIONAL_MARKS, '')
     .replaceAll(APOSTROPHES, "'");
-  return removeGeresh(composed)
+  return removeGeresh(letters)
     .replaceAll(BETWEEN_WORDS(), ' ')
     .replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter)
     .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
@@ -113,10 +113,10 @@ export function isAscii(text: string): boolean {
 
 /** Creates a value on first use. A Unicode regex takes up to 3 ms to create, and ASCII searches need none. */
 export function lazy<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
+  let cache: { readonly value: T } | undefined;
   return () => {
-    made ??= { value: make() };
-    return made.value;
+    cache ??= { value: make() };
+    return cache.value;
   };
 }
 
@@ -198,7 +198,7 @@ function lettersAndDigits(text: string): string {
 const WORD = lazy(() => /[\p{L}\p{N}\p{M}\p{Co}]+/gu);
 const ASCII_WORD = /[0-9A-Za-z]+/g;
 
-function wordsIn(text: string): readonly string[] {
+function splitWords(text: string): readonly string[] {
   return text.match(isAscii(text) ? ASCII_WORD : WORD()) ?? [];
 }
 
@@ -209,10 +209,10 @@ function wordsIn(text: string): readonly string[] {
 export function ftsString(text: string, prefix: boolean): string | undefined {
   const words: string[] = [];
   let star = prefix;
-  const parts = splitRuns(foldLetters(text)).filter((part) => wordsIn(part.text).length > 0);
+  const parts = splitRuns(foldLetters(text)).filter((part) => splitWords(part.text).length > 0);
   for (const [index, part] of parts.entries()) {
     const last = index === parts.length - 1;
-    if (!part.unspaced) words.push(...wordsIn(part.text));
+    if (!part.unspaced) words.push(...splitWords(part.text));
     else if (!last) words.push(...bigrams(part.text));
     else {
       // The run may continue in the message. Pairs match inside it; a single character matches the start of any pair.
@@ -317,19 +317,19 @@ const KEPT_TEXTS = 256;
  * 12 µs per text to create a zstd context. Compares packed bytes, so a replaced or forgotten text is never returned.
  */
 export class UnpackedTexts {
-  readonly #kept = new Map<number, { readonly packed: Buffer; readonly text: string }>();
+  readonly #cache = new Map<number, { readonly packed: Buffer; readonly text: string }>();
 
   constructor(private readonly file: string) {}
 
   /** @throws the same errors as `unpackText` */
   of(docid: number, packed: Buffer | null): string {
     if (packed === null) return '';
-    const known = this.#kept.get(docid);
-    const text = known?.packed.equals(packed) ? known.text : unpackText(packed, this.file);
-    this.#kept.delete(docid);
-    this.#kept.set(docid, { packed, text });
-    const oldest = this.#kept.keys().next();
-    if (this.#kept.size > KEPT_TEXTS && oldest.done !== true) this.#kept.delete(oldest.value);
+    const cached = this.#cache.get(docid);
+    const text = cached?.packed.equals(packed) ? cached.text : unpackText(packed, this.file);
+    this.#cache.delete(docid);
+    this.#cache.set(docid, { packed, text });
+    const oldest = this.#cache.keys().next();
+    if (this.#cache.size > KEPT_TEXTS && oldest.done !== true) this.#cache.delete(oldest.value);
     return text;
   }
 }

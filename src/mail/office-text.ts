@@ -136,7 +136,7 @@ const PARTS: readonly PartKind[] = [
 ];
 
 /** Sorts slide 10 after slide 9. */
-const natural = new Intl.Collator('en', { numeric: true });
+const collator = new Intl.Collator('en', { numeric: true });
 
 /**
  * Adds an office document's text: OOXML (DOCX, XLSX, PPTX) or ODF. Writes no files, opens no nested zips, and resolves
@@ -156,7 +156,7 @@ export async function officeText(
       const kind = PARTS.findIndex(({ name }) => name.test(entry.name.toLowerCase()));
       return kind < 0 ? [] : [{ entry, kind }];
     })
-    .sort((a, b) => a.kind - b.kind || natural.compare(a.entry.name, b.entry.name));
+    .sort((a, b) => a.kind - b.kind || collator.compare(a.entry.name, b.entry.name));
   if (parts.length === 0) throw new Unreadable('unsupported');
   const manifest = zip.entries.find(({ name }) => name === 'META-INF/manifest.xml');
   if (manifest !== undefined && (await declaresEncryption(zip.read(manifest)))) {

@@ -52,13 +52,13 @@ interface PartInfo {
  * Reads a part's `Content-` fields. If there are several types, the first one wins. But if any has a boundary, the part
  * is a multipart with all their boundaries, so that no part is lost.
  *
- * @param around subtypes of the enclosing multiparts, innermost last
+ * @param parents subtypes of the enclosing multiparts, innermost last
  */
-function readPartInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
-  const info = parsePartInfo(fields, around);
-  const parted = fields.filter((lines) => PARTED.test(lines.toString('latin1')));
-  if (parted.length <= (info.boundaries.length > 0 ? 1 : 0)) return info;
-  const others = parted.slice(0, MAX_TYPES).map((lines) => parsePartInfo([lines], around));
+function readPartInfo(fields: readonly Buffer[], parents: readonly string[]): PartInfo {
+  const info = parsePartInfo(fields, parents);
+  const multiparts = fields.filter((lines) => PARTED.test(lines.toString('latin1')));
+  if (multiparts.length <= (info.boundaries.length > 0 ? 1 : 0)) return info;
+  const others = multiparts.slice(0, MAX_TYPES).map((lines) => parsePartInfo([lines], parents));
   const boundaries = [info, ...others].flatMap((one) => one.boundaries);
   const multipart = info.multipart ?? others[0]?.multipart ?? null;
   return { ...info, multipart, boundaries: [...new Set(boundaries)] };
@@ -67,17 +67,17 @@ function readPartInfo(fields: readonly Buffer[], around: readonly string[]): Par
 const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
 const MAX_TYPES = 8;
 
-function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
+function parsePartInfo(fields: readonly Buffer[], parents: readonly string[]): PartInfo {
   const values = contentFields(fields);
   const disposition = decodeUtf8OrLatin1(values.get('content-disposition') ?? '');
   const { value: disposed, params: named } = parseHeaderValue(disposition);
   const typeField = values.get('content-type');
   const type = typeField === undefined ? undefined : decodeUtf8OrLatin1(typeField);
   const { value, params } = parseHeaderValue(type ?? defaultType(disposed, named.filename));
-  const isUntoldInDigest = around.at(-1) === 'digest' && type === undefined;
+  const isUntoldInDigest = parents.at(-1) === 'digest' && type === undefined;
   const contentType = isUntoldInDigest ? 'message/rfc822' : normaliseType(value);
   // Raw 8-bit text is UTF-8 or, failing that, in the part's charset.
-  const readable = (name: string) => rawText(values.get(name) ?? '', params.charset || null);
+  const readField = (name: string) => rawText(values.get(name) ?? '', params.charset || null);
   const hasName = Boolean(named.filename || params.name);
   const isFlowed = params.format?.toLowerCase().trim() === 'flowed';
   const leaf: LeafInfo = {
@@ -85,13 +85,13 @@ function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): Pa
     charset: params.charset || contentTypeCharset(type ?? ''),
     disposition: decodeWords((disposed || '').toLowerCase().trim()) || null,
     filename: hasName
-      ? (headerParameter(readable('content-disposition'), 'filename') ??
-        headerParameter(readable('content-type'), 'name'))
+      ? (headerParameter(readField('content-disposition'), 'filename') ??
+        headerParameter(readField('content-type'), 'name'))
       : null,
-    contentId: readable('content-id').replace(/^<|>$/g, '') || null,
+    contentId: readField('content-id').replace(/^<|>$/g, '') || null,
     flowed: isFlowed,
     deleteSpace: isFlowed && params.delsp?.toLowerCase().trim() === 'yes',
-    related: around.includes('related'),
+    related: parents.includes('related'),
   };
   const isMultipart = contentType.startsWith('multipart/');
   const encoding = removeComments(values.get('content-transfer-encoding') ?? '');
@@ -144,9 +144,9 @@ function normaliseType(value: string | false): string {
 
 /** Returns the boundary with and without comments and quotes, and one that lacks only its semicolon. */
 function possibleBoundaries(text: string, type: string): string[] {
-  const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
+  const match = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
   const ways = [text, text.replace(/\s{0,9}\([^()]{0,200}\)$/, ''), text.replace(/^'(.*)'$/, '$1')];
-  const all = [...ways, named?.[1] ?? named?.[2] ?? ''].map((way) => way.trimEnd());
+  const all = [...ways, match?.[1] ?? match?.[2] ?? ''].map((way) => way.trimEnd());
   const bytes = all.flatMap((way) => [
     Buffer.from(way).toString('latin1'),
     Buffer.from(way, 'latin1').toString('latin1'),
@@ -265,8 +265,8 @@ class Splitter<T> {
   count = 0;
   root: Part<T> | null = null;
   /** Leaves found inside a root that is itself a leaf. */
-  readonly #alongside: Part<T>[] = [];
-  #lastAlongside: Body | null = null;
+  readonly #siblings: Part<T>[] = [];
+  #lastSibling: Body | null = null;
   readonly #open: Open<T>[] = [];
   /** Open multiparts by boundary. If two share a boundary, the inner one wins. */
   readonly #boundaries = new Map<string, Open<T>>();
@@ -298,18 +298,18 @@ class Splitter<T> {
     while (this.breach === null) if (!(this.#isHeader ? this.#header() : this.#body())) break;
     if (!final) return;
     this.#close(0);
-    if (this.root !== null && this.#alongside.length > 0)
+    if (this.root !== null && this.#siblings.length > 0)
       this.root = {
         kind: 'multipart',
         subtype: 'mixed',
-        children: [this.root, ...this.#alongside],
+        children: [this.root, ...this.#siblings],
       };
   }
 
   /** Resolves once all sinks can accept more. */
   async settle(): Promise<void> {
-    const busy = this.#busy.splice(0);
-    if (busy.length > 0) await Promise.all(busy);
+    const pending = this.#busy.splice(0);
+    if (pending.length > 0) await Promise.all(pending);
   }
 
   within(info: PartInfo): OpenMultipart<T> {
@@ -331,7 +331,7 @@ class Splitter<T> {
     if (delimiter?.of !== undefined) {
       // If either one is closing, a part may still follow.
       const closes = delimiter.closes && delimiter.of !== this.#open.at(-1);
-      return this.#meet(delimiter.of, { ...delimiter, closes });
+      return this.#closeAt(delimiter.of, { ...delimiter, closes });
     }
     const from = isRoot ? messageStart(bytes) : this.#at;
     const limit = from + this.limits.headerBytes + 1;
@@ -355,10 +355,10 @@ class Splitter<T> {
 
   #begin(fields: readonly Buffer[]): void {
     const parent = this.#open.at(-1);
-    const around = this.#open.map(({ part }) => (part.kind === 'leaf' ? '' : part.subtype));
+    const parents = this.#open.map(({ part }) => (part.kind === 'leaf' ? '' : part.subtype));
     const depth = (parent?.depth ?? 0) + 1;
-    if (!this.#counts(depth)) return;
-    const info = readPartInfo(fields, around);
+    if (!this.#countPart(depth)) return;
+    const info = readPartInfo(fields, parents);
     let open: Open<T>;
     if (info.multipart === null) {
       const taken = this.take(info.leaf);
@@ -377,7 +377,7 @@ class Splitter<T> {
   }
 
   /** Counts a part. Returns false if a limit is exceeded. */
-  #counts(depth: number): boolean {
+  #countPart(depth: number): boolean {
     this.count += 1;
     if (depth > this.limits.depth) this.breach = 'depth';
     else if (this.count > this.limits.parts) this.breach = 'parts';
@@ -403,9 +403,9 @@ class Splitter<T> {
       if (delimiter === undefined) return this.#pass(end);
       if (delimiter.of === undefined) continue;
       this.#pass(end);
-      return this.#meet(delimiter.of, delimiter);
+      return this.#closeAt(delimiter.of, delimiter);
     }
-    return this.#pass(this.#final || !mayEnd ? bytes.length : this.#undecided(from));
+    return this.#pass(this.#final || !mayEnd ? bytes.length : this.#lastLine(from));
   }
 
   #pass(end: number): false {
@@ -439,7 +439,7 @@ class Splitter<T> {
   }
 
   /** Returns the start of a last line that may be a delimiter, including the preceding line end. */
-  #undecided(from: number): number {
+  #lastLine(from: number): number {
     const bytes = this.#bytes;
     const body = bytes.subarray(from);
     const end = Math.max(body.lastIndexOf(LF), body.lastIndexOf(CR));
@@ -483,7 +483,7 @@ class Splitter<T> {
   }
 
   /** Closes everything open within a multipart at its delimiter. */
-  #meet(of: Open<T>, { closes, next }: Delimiter<T>): true {
+  #closeAt(of: Open<T>, { closes, next }: Delimiter<T>): true {
     this.#close(this.#open.indexOf(of) + 1);
     this.#isHeader = !closes;
     this.#isLineStart = true;
@@ -500,7 +500,7 @@ class Splitter<T> {
     if (this.#open.length <= depth) return;
     while (this.#open.length > depth) {
       this.#open.at(-1)?.end();
-      this.#endAlongside();
+      this.#endSibling();
       this.#open.pop();
     }
     this.#index();
@@ -524,20 +524,20 @@ class Splitter<T> {
       leaf.disposition !== 'attachment';
     if (UUENCODED.test(encoding)) return this.#uuencodedBody(to);
     const decoder = this.#decoderOf(encoding);
-    const decoded = isText ? this.#filesInText(to) : to;
-    if (decoder === null) return decoded;
+    const body = isText ? this.#filesInText(to) : to;
+    if (decoder === null) return body;
     return {
-      add: (bytes) => decoded.add(decoder.some(bytes)),
+      add: (bytes) => body.add(decoder.some(bytes)),
       end: () => {
-        decoded.add(decoder.rest());
-        decoded.end();
+        body.add(decoder.rest());
+        body.end();
       },
     };
   }
 
   #decoderOf(encoding: string): TransferDecoder | null {
     if (encoding === 'quoted-printable') return new QuotedPrintable();
-    return encoding === 'base64' ? new Base64(this.#textAlongside()) : null;
+    return encoding === 'base64' ? new Base64(this.#siblingText()) : null;
   }
 
   #bytesOf({ sink, ended }: Taken<T>): Body {
@@ -545,9 +545,9 @@ class Splitter<T> {
     return {
       add: (bytes) => {
         if (bytes.length === 0) return;
-        const taken = sink(bytes);
-        if (taken !== undefined) this.#busy.push(taken);
-        last = taken ?? last;
+        const pause = sink(bytes);
+        if (pause !== undefined) this.#busy.push(pause);
+        last = pause ?? last;
       },
       end: () => {
         if (last === undefined) ended?.();
@@ -563,7 +563,7 @@ class Splitter<T> {
       const ending = /\.(\w{1,10})$/.exec(filename)?.[1];
       const contentType =
         ending === undefined ? 'application/octet-stream' : libmime.detectMimeType(ending);
-      into = this.#leafAlongside({
+      into = this.#openSibling({
         ...PLAIN_TEXT,
         contentType,
         disposition: 'attachment',
@@ -584,19 +584,19 @@ class Splitter<T> {
   /** Decodes a uuencoded leaf. Leaves it unchanged if it is merely labelled as such. */
   #uuencodedBody(to: Body): Body {
     let state: 'before' | 'file' | 'raw' = 'before';
-    let held: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let heldBytes = 0;
     const out = (bytes: Buffer): void => to.add(bytes);
-    const alongside = this.#textAlongside();
+    const sibling = this.#siblingText();
     const release = (into: (bytes: Buffer) => void) => {
-      for (const bytes of held) into(bytes);
-      held = [];
+      for (const bytes of chunks) into(bytes);
+      chunks = [];
     };
     const text = (bytes: Buffer): void => {
       if (state === 'raw') out(bytes);
-      else if (state === 'file') alongside(bytes);
+      else if (state === 'file') sibling(bytes);
       else {
-        held.push(bytes);
+        chunks.push(bytes);
         heldBytes += bytes.length;
         if (heldBytes <= PIECE) return;
         state = 'raw';
@@ -605,7 +605,7 @@ class Splitter<T> {
     };
     const file = (): void => {
       if (state === 'before') state = 'file';
-      release(alongside);
+      release(sibling);
     };
     const files = new Uuencoded({ text, file, bytes: out });
     return {
@@ -618,67 +618,67 @@ class Splitter<T> {
     };
   }
 
-  #textAlongside(): (bytes: Buffer) => void {
+  #siblingText(): (bytes: Buffer) => void {
     let into: Body | null = null;
     return (bytes) => {
       if (into === null && bytes.every((byte) => byte <= SPACE)) return;
-      into ??= this.#leafAlongside(PLAIN_TEXT);
+      into ??= this.#openSibling(PLAIN_TEXT);
       into.add(bytes);
     };
   }
 
   /** Appends the parts found in a container once it ends. */
   #containerBody(info: LeafInfo, depth: number, to: Body): Body {
-    let kept: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let size = 0;
     return {
       add: (bytes) => {
         to.add(bytes);
         size += bytes.length;
-        if (size > MAX_CONTAINER_BYTES) kept = [];
-        else kept.push(Buffer.from(bytes));
+        if (size > MAX_CONTAINER_BYTES) chunks = [];
+        else chunks.push(Buffer.from(bytes));
       },
       end: () => {
         to.end();
-        for (const part of unpackContainer(info, Buffer.concat(kept))) {
+        for (const part of unpackContainer(info, Buffer.concat(chunks))) {
           if (this.breach !== null) return;
-          if (part.info === null) this.#messageAlongside(part.bytes, depth);
-          else this.#leafAlongside({ ...PLAIN_TEXT, ...part.info }).add(part.bytes);
+          if (part.info === null) this.#readSibling(part.bytes, depth);
+          else this.#openSibling({ ...PLAIN_TEXT, ...part.info }).add(part.bytes);
         }
       },
     };
   }
 
   /** Reads a part whose header is inside a container. */
-  #messageAlongside(source: Buffer, depth: number): void {
+  #readSibling(source: Buffer, depth: number): void {
     const { limits } = this;
-    const left = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
-    const inner = new Splitter(this.take, left);
+    const budget = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
+    const inner = new Splitter(this.take, budget);
     inner.read(source, true);
     this.count += inner.count;
     this.breach ??= inner.breach;
     this.#busy.push(...inner.#busy.splice(0));
-    if (inner.root !== null) this.#putAlongside(inner.root);
+    if (inner.root !== null) this.#addSibling(inner.root);
   }
 
-  #putAlongside(part: Part<T>): void {
-    const around = this.#open.findLast((open) => open.part.kind === 'multipart')?.part;
-    if (around?.kind === 'multipart') around.children.push(part);
-    else this.#alongside.push(part);
+  #addSibling(part: Part<T>): void {
+    const parent = this.#open.findLast((open) => open.part.kind === 'multipart')?.part;
+    if (parent?.kind === 'multipart') parent.children.push(part);
+    else this.#siblings.push(part);
   }
 
-  #leafAlongside(info: LeafInfo): Body {
-    this.#endAlongside();
-    if (!this.#counts(0)) return { add: () => {}, end: () => {} };
+  #openSibling(info: LeafInfo): Body {
+    this.#endSibling();
+    if (!this.#countPart(0)) return { add: () => {}, end: () => {} };
     const taken = this.take(info);
-    this.#putAlongside({ kind: 'leaf', info, content: taken.content });
-    this.#lastAlongside = this.#bytesOf(taken);
-    return this.#lastAlongside;
+    this.#addSibling({ kind: 'leaf', info, content: taken.content });
+    this.#lastSibling = this.#bytesOf(taken);
+    return this.#lastSibling;
   }
 
-  #endAlongside(): void {
-    this.#lastAlongside?.end();
-    this.#lastAlongside = null;
+  #endSibling(): void {
+    this.#lastSibling?.end();
+    this.#lastSibling = null;
   }
 
   /**
@@ -686,34 +686,34 @@ class Splitter<T> {
    * transfer encoding (forbidden by RFC 2045 section 6.4), it is also decoded and searched for parts.
    */
   #multipartBody(part: OpenMultipart<T>, info: PartInfo, depth: number): Body {
-    let kept: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let bytes = 0;
     const decoder = this.#decoderOf(info.encoding);
     const { limits } = this;
-    const left = { ...limits, depth: limits.depth - depth + 1, parts: limits.parts - this.count };
-    const inner = decoder === null ? null : new Splitter(this.take, left);
+    const budget = { ...limits, depth: limits.depth - depth + 1, parts: limits.parts - this.count };
+    const inner = decoder === null ? null : new Splitter(this.take, budget);
     const hidden = inner?.within(info);
-    const look = (some: Buffer, final: boolean): void => {
+    const scan = (chunk: Buffer, final: boolean): void => {
       if (inner === null) return;
       const before = inner.count;
-      inner.read(some, final);
+      inner.read(chunk, final);
       this.count += inner.count - before;
       this.breach ??= inner.breach;
       this.#busy.push(...inner.#busy.splice(0));
     };
     return {
-      add: (some) => {
-        if (part.children.length > 0) kept = [];
-        else if (decoder !== null) look(decoder.some(some), false);
+      add: (chunk) => {
+        if (part.children.length > 0) chunks = [];
+        else if (decoder !== null) scan(decoder.some(chunk), false);
         else if (bytes <= limits.textPartBytes) {
-          kept.push(some);
-          bytes += some.length;
+          chunks.push(chunk);
+          bytes += chunk.length;
         }
       },
       end: () => {
         const isEmpty = part.children.length === 0;
         if (decoder !== null && hidden !== undefined && (isEmpty || hidden.children.length > 0)) {
-          look(decoder.rest(), true);
+          scan(decoder.rest(), true);
           part.children.unshift(...hidden.children);
         } else if (isEmpty && this.breach === null) {
           const { filename, disposition } = info.leaf;
@@ -722,7 +722,7 @@ class Splitter<T> {
           const taken = this.take(leaf);
           part.children.push({ kind: 'leaf', info: leaf, content: taken.content });
           const text = this.#bytesOf(taken);
-          for (const some of kept) text.add(some);
+          for (const chunk of chunks) text.add(chunk);
           text.end();
         }
       },
@@ -735,7 +735,7 @@ const CONTENT = 'content-';
 
 /** Ignores case in boundaries. If a part's header follows, accepts any boundary. */
 function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
-  const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
+  const isNamed = boundaries.some((boundary) => boundary.toLowerCase() === name.toLowerCase());
   return isNamed || isContent(next);
 }
 
@@ -825,8 +825,8 @@ export function collectText(limits: {
 }
 
 export function leafBytes(content: LeafContent): Buffer {
-  const kept = content.kept ?? [];
-  return kept.length === 1 && kept[0] !== undefined ? kept[0] : Buffer.concat(kept);
+  const chunks = content.kept ?? [];
+  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
 }
 
 /** Returns up to `maxChars` of a leaf's text, decoded, with LF line ends and without soft line breaks. */

@@ -3,7 +3,7 @@ import type { AttachmentLimits } from './attachment-text.ts';
 import { type TextSink, Unreadable } from './document-text.ts';
 
 let current: Bound | null = null;
-let installed = false;
+let isInstalled = false;
 
 /**
  * Limits the work of pdf.js on the next document in this thread: unpacked bytes of a page's streams, size of each
@@ -105,8 +105,8 @@ class Bound {
 }
 
 function install(): void {
-  if (installed) return;
-  installed = true;
+  if (isInstalled) return;
+  isInstalled = true;
   // Content, fonts and character maps, which the platform inflates.
   globalThis.DecompressionStream = new Proxy(DecompressionStream, {
     construct(target, [format]: ConstructorParameters<typeof DecompressionStream>) {
@@ -116,14 +116,14 @@ function install(): void {
     },
   });
   // All other decoders double one buffer until their stream fits.
-  const bounded: Uint8ArrayConstructor = new Proxy(Uint8Array, {
+  const limitedArray: Uint8ArrayConstructor = new Proxy(Uint8Array, {
     construct(target, args: unknown[], newTarget) {
       const [length] = args;
       if (typeof length === 'number') current?.allocate(length);
-      return Reflect.construct(target, args, newTarget === bounded ? target : newTarget);
+      return Reflect.construct(target, args, newTarget === limitedArray ? target : newTarget);
     },
   });
-  globalThis.Uint8Array = bounded;
+  globalThis.Uint8Array = limitedArray;
   globalThis.Set = new Proxy(Set, {
     construct(target, args: ConstructorParameters<SetConstructor>, newTarget) {
       current?.draw();
@@ -202,7 +202,7 @@ async function addPages(
   bound: Bound,
 ): Promise<void> {
   let failed: unknown;
-  let read = 0;
+  let count = 0;
   for (let number = 1; number <= pdf.numPages && !into.full; number++) {
     if (number > pages) {
       into.cut();
@@ -214,13 +214,13 @@ async function addPages(
       for (const piece of await bound.within(pageText(page, into.room))) into.add(piece);
       into.add('\n\n');
       page.cleanup();
-      read++;
+      count++;
     } catch (error) {
       if (error instanceof Unreadable) throw error;
       failed ??= error;
     }
   }
-  if (read === 0 && failed !== undefined) throw new Unreadable('malformed');
+  if (count === 0 && failed !== undefined) throw new Unreadable('malformed');
 }
 
 /** Returns a page's text in pieces, stopping soon after `room` UTF-16 units. */

@@ -21,7 +21,7 @@ export async function readMessage(
 ): Promise<MessageReading> {
   const head: Uint8Array[] = [];
   try {
-    return await messageIn(keepHead(source, head, readingLimits(options).headerBytes), {
+    return await readAnswer(keepHead(source, head, readingLimits(options).headerBytes), {
       kind: 'message',
       countsRemote: options.countsRemote ?? false,
     });
@@ -31,7 +31,7 @@ export async function readMessage(
     return await headersOnly(UNPARSED_REASONS.find((known) => known === reason) ?? 'malformed');
   }
 
-  async function messageIn(from: AsyncIterable<Uint8Array>, want: ReadTask) {
+  async function readAnswer(from: AsyncIterable<Uint8Array>, want: ReadTask) {
     for await (const answer of readInWorker(from, want, options)) {
       if (answer.kind === 'message') return answer.message;
     }
@@ -40,7 +40,7 @@ export async function readMessage(
 
   async function headersOnly(reason: UnparsedReason): Promise<MessageReading> {
     try {
-      return await messageIn(toStream(head), { kind: 'headers', reason });
+      return await readAnswer(toStream(head), { kind: 'headers', reason });
     } catch (error) {
       if (hasCode(error, 'mail-unreadable')) return emptyReading(reason);
       throw error;

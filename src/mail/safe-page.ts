@@ -188,7 +188,7 @@ function remoteHosts({
 
 /** Returns the addresses in a `srcset`. Each ends at a blank or comma. A descriptor up to the next comma may follow. */
 function parseSrcset(srcset: string): string[] {
-  const found: string[] = [];
+  const urls: string[] = [];
   let isAddress = true;
   for (const word of srcset.split(/\s/)) {
     // The next address may directly follow the comma that ends a descriptor.
@@ -196,10 +196,10 @@ function parseSrcset(srcset: string): string[] {
     const isDescription = !isAddress && from === 0;
     if (word === '' || isDescription) continue;
     const address = trimCommas(word.slice(from));
-    if (address !== '') found.push(address);
+    if (address !== '') urls.push(address);
     isAddress = address === '' || word.endsWith(',');
   }
-  return found;
+  return urls;
 }
 
 function trimCommas(word: string): string {
@@ -290,8 +290,8 @@ export function safeHtml(
 
 function textPage(html: string): string {
   const { text } = htmlText(html, 'full', { chars: html.length, tags: 0 });
-  const escaped = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-  return `<pre style="white-space: pre-wrap">${escaped}</pre>`;
+  const body = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+  return `<pre style="white-space: pre-wrap">${body}</pre>`;
 }
 
 function sanitizeHtml(
@@ -302,10 +302,10 @@ function sanitizeHtml(
   let room = INSERTED_LENGTH;
   let pointsLeft = PAGE_POINTS;
   const points = new Map<string, number>();
-  const pointsOf = (uri: string): number => {
-    const known = points.get(uri) ?? countPoints(uri);
-    points.set(uri, known);
-    return known;
+  const getPoints = (uri: string): number => {
+    const count = points.get(uri) ?? countPoints(uri);
+    points.set(uri, count);
+    return count;
   };
   return sanitize(html, {
     allowedTags: TAGS,
@@ -325,16 +325,16 @@ function sanitizeHtml(
     transformTags: {
       img: (tagName, { src, srcset = '', ...attribs }) => {
         const uri = src?.trim() ?? '';
-        const own = embeddedPicture(uri, pictures);
-        const fits = own !== undefined && own.length <= room;
-        if (fits) room -= own.length;
+        const picture = embeddedPicture(uri, pictures);
+        const fits = picture !== undefined && picture.length <= room;
+        if (fits) room -= picture.length;
         for (const host of remoteHosts({ src: uri, srcset })) onRemote(host);
-        const inside = fits ? own : PICTURE_INSIDE.test(uri) ? uri : undefined;
-        const size = inside === undefined ? 0 : pointsOf(inside);
-        if (inside === undefined || size > MAX_POINTS || size > pointsLeft)
+        const image = fits ? picture : PICTURE_INSIDE.test(uri) ? uri : undefined;
+        const size = image === undefined ? 0 : getPoints(image);
+        if (image === undefined || size > MAX_POINTS || size > pointsLeft)
           return { tagName, attribs };
         pointsLeft -= size;
-        return { tagName, attribs: { ...attribs, src: inside } };
+        return { tagName, attribs: { ...attribs, src: image } };
       },
       // A `source` in a `picture` is removed, but its hosts are counted.
       source: (tagName, { srcset = '', ...attribs }) => {
@@ -343,10 +343,10 @@ function sanitizeHtml(
       },
       a: (tagName, { href, ...attribs }) => {
         const to = href === undefined ? undefined : linkTo(href.trim(), links);
-        const away = { rel: 'noopener noreferrer nofollow', target: '_blank' };
+        const rel = { rel: 'noopener noreferrer nofollow', target: '_blank' };
         return {
           tagName,
-          attribs: { ...attribs, ...(to === undefined ? {} : { href: to }), ...away },
+          attribs: { ...attribs, ...(to === undefined ? {} : { href: to }), ...rel },
         };
       },
     },

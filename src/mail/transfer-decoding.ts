@@ -19,14 +19,14 @@ export interface TransferDecoder {
  */
 export class QuotedPrintable implements TransferDecoder {
   /** An equals sign or blank, then blanks and carriage returns. Their meaning depends on the next byte. */
-  #held: Buffer[] = [];
+  #pending: Buffer[] = [];
   /** An unfinished escape. */
   #escape: Buffer = NOTHING;
 
   some(chunk: Buffer): Buffer {
-    if (this.#held.length === 0 || chunk.some((byte) => !isBlank(byte) && byte !== CR))
+    if (this.#pending.length === 0 || chunk.some((byte) => !isBlank(byte) && byte !== CR))
       return this.#decode(chunk, false);
-    this.#held.push(Buffer.from(chunk));
+    this.#pending.push(Buffer.from(chunk));
     return NOTHING;
   }
 
@@ -36,7 +36,7 @@ export class QuotedPrintable implements TransferDecoder {
 
   /** Drops blanks at line ends and soft line breaks, then decodes escapes, which may span a soft line break. */
   #decode(chunk: Buffer, final: boolean): Buffer {
-    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([...this.#held, chunk]);
+    const bytes = this.#pending.length === 0 ? chunk : Buffer.concat([...this.#pending, chunk]);
     const out = Buffer.allocUnsafe(this.#escape.length + bytes.length);
     let length = this.#escape.copy(out);
     let at = 0;
@@ -62,7 +62,7 @@ export class QuotedPrintable implements TransferDecoder {
         at++;
       } else while (at < next) out[length++] = bytes[at++] ?? 0;
     }
-    this.#held = final || at === bytes.length ? [] : [Buffer.from(bytes.subarray(at))];
+    this.#pending = final || at === bytes.length ? [] : [Buffer.from(bytes.subarray(at))];
     return this.#unescape(out.subarray(0, length), final);
   }
 
@@ -155,7 +155,7 @@ export class Base64 implements TransferDecoder {
     this.#judged = 0;
     for (let at = 0; at < bytes.length; ) {
       if (this.#state === 'digits') at = this.#digits(bytes, at);
-      else if (this.#state === 'start' || this.#state === 'padded') at = this.#judge(bytes, at);
+      else if (this.#state === 'start' || this.#state === 'padded') at = this.#classify(bytes, at);
       else if (this.#state === 'text') at = this.#text(bytes, at);
       else {
         this.#out.push(bytes.subarray(at));
@@ -167,7 +167,7 @@ export class Base64 implements TransferDecoder {
   }
 
   /** Classifies the text by its next non-empty line. Returns where to continue. */
-  #judge(bytes: Buffer, from: number): number {
+  #classify(bytes: Buffer, from: number): number {
     const isPadded = this.#state === 'padded';
     let at = from;
     while (BASE64[bytes[at] ?? 0] === BLANK || (isPadded && bytes[at] === EQUALS)) at++;
@@ -228,14 +228,14 @@ export class Base64 implements TransferDecoder {
         const text = lineAt(bytes, Math.max(line, from));
         this.#judged = Math.max(line, from) + Math.max(text.length, 1);
         if (line < from || !isProse(text)) continue;
-        this.#take(bytes.subarray(from, line), Number.NaN);
+        this.#decodeDigits(bytes.subarray(from, line), Number.NaN);
         from = line;
         if (this.#carry !== '') continue;
         this.#state = 'text';
         return from;
       }
     }
-    this.#take(bytes.subarray(from, at), digits);
+    this.#decodeDigits(bytes.subarray(from, at), digits);
     if (bytes[at] === EQUALS && this.#isPadding(bytes[at + 1])) {
       this.#out.push(Buffer.from(this.#carry, 'base64'));
       this.#carry = '';
@@ -246,12 +246,12 @@ export class Base64 implements TransferDecoder {
   }
 
   #isPadding(next: number | undefined): boolean {
-    const ends = next === undefined || next === EQUALS || BASE64[next] === BLANK;
-    return this.#carry.length === 3 || (this.#carry.length === 2 && ends);
+    const isEnd = next === undefined || next === EQUALS || BASE64[next] === BLANK;
+    return this.#carry.length === 3 || (this.#carry.length === 2 && isEnd);
   }
 
   /** @param digits number of base64 digits, or NaN if there are other bytes */
-  #take(bytes: Buffer, digits: number): void {
+  #decodeDigits(bytes: Buffer, digits: number): void {
     if (bytes.length === 0) return;
     const text = bytes.toString('latin1');
     if (this.#carry === '' && digits % 4 === 0) {
@@ -259,9 +259,9 @@ export class Base64 implements TransferDecoder {
       return;
     }
     const all = this.#carry + text.replace(/[^A-Za-z0-9+/]+/g, '');
-    const whole = all.length - (all.length % 4);
-    if (whole > 0) this.#out.push(Buffer.from(all.slice(0, whole), 'base64'));
-    this.#carry = all.slice(whole);
+    const end = all.length - (all.length % 4);
+    if (end > 0) this.#out.push(Buffer.from(all.slice(0, end), 'base64'));
+    this.#carry = all.slice(end);
   }
 }
 
@@ -383,8 +383,8 @@ function endOfLines(bytes: Buffer): number {
 /** Returns the start of the line containing a byte, or -1 if it is too far away. */
 function lineStart(bytes: Buffer, at: number): number {
   const before = Math.max(0, at - LINE_BYTES);
-  const near = bytes.subarray(before, at);
-  const start = Math.max(near.lastIndexOf(LF), near.lastIndexOf(CR)) + 1;
+  const window = bytes.subarray(before, at);
+  const start = Math.max(window.lastIndexOf(LF), window.lastIndexOf(CR)) + 1;
   return start === 0 && before > 0 ? -1 : before + start;
 }
 
