@@ -76,8 +76,8 @@ export async function checkSegments(
   const to = options.store.label;
   realFiles.makeFolder(logFolder(scratch));
   const all = copiedSegments(manifest);
-  const asked = chosen === undefined ? all : all.filter(({ segment }) => chosen.has(segment));
-  const { before, ...read } = await checkChain(options, to, asked, {
+  const picks = chosen === undefined ? all : all.filter(({ segment }) => chosen.has(segment));
+  const { before, ...read } = await checkChain(options, to, picks, {
     endsOf: (copied) => fetchedEnds(options, copied),
     finding: ({ pieces: [first] }, error) => findingOf(first?.name ?? '', error),
   });
@@ -99,7 +99,7 @@ interface Ends {
 async function checkChain<T extends { readonly segment: number }>(
   { signal, progress }: Checking,
   to: string,
-  asked: readonly T[],
+  parts: readonly T[],
   {
     endsOf,
     finding,
@@ -109,23 +109,23 @@ async function checkChain<T extends { readonly segment: number }>(
   },
 ) {
   const findings: CopyFinding[] = [];
-  let before: Ends | undefined;
+  let previous: Ends | undefined;
   let checked = 0;
-  for (const part of asked) {
+  for (const part of parts) {
     signal.throwIfAborted();
     const { segment } = part;
     try {
       const ends = await endsOf(part);
-      if (before?.segment === segment - 1 && !isSame(before.end, ends.begin))
+      if (previous?.segment === segment - 1 && !isSame(previous.end, ends.begin))
         throw copiesError('offsite-broken-chain', { to, segment });
-      before = ends;
+      previous = ends;
     } catch (error) {
       findings.push(finding(part, error));
     }
     checked += 1;
-    progress?.({ checked, of: asked.length });
+    progress?.({ checked, of: parts.length });
   }
-  return { checked, findings, before };
+  return { checked, findings, before: previous };
 }
 
 async function fetchedEnds(
@@ -156,8 +156,8 @@ function endsIn(
 function findingOf(name: string, error: unknown): CopyFinding {
   if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
   // The error's `name`, if any, identifies the damaged object of the segment.
-  const { name: named = name } = error.facts;
-  return { name: typeof named === 'string' ? named : name, error };
+  const { name: object = name } = error.facts;
+  return { name: typeof object === 'string' ? object : name, error };
 }
 
 interface CheckOrder {
@@ -228,12 +228,12 @@ function manifestToCheck(
   manifests: FoundManifests,
   findings: CopyFinding[],
 ): ClearManifest {
-  const kept = readLocalManifest(dataDir, key);
-  if (isOlderManifest(manifests, kept)) {
-    const { name } = kept.clear;
+  const local = readLocalManifest(dataDir, key);
+  if (isOlderManifest(manifests, local)) {
+    const { name } = local.clear;
     const error = objectError('object-missing', { store: store.label, name });
     findings.push(manifests.invalid.find((one) => one.name === name) ?? { name, error });
-    return kept.clear;
+    return local.clear;
   }
   refuseRolledBack(dataDir, store, key, manifests);
   const { newest } = manifests;
@@ -248,12 +248,12 @@ export function drawSample<T>(
   { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,
 ): readonly T[] {
   if (sample === undefined) return parts;
-  const wanted =
+  const count =
     'parts' in sample ? sample.parts : Math.max(1, Math.round(sample.share * parts.length));
   return parts
     .map((part, at) => ({ part, at, lot: random() }))
     .sort((a, b) => a.lot - b.lot)
-    .slice(0, wanted)
+    .slice(0, count)
     .sort((a, b) => a.at - b.at)
     .map(({ part }) => part);
 }
@@ -270,34 +270,34 @@ export async function checkFolder(
   const { signal, onProgress } = order;
   if (!existsSync(formatPath(to))) throw copiesError('offsite-no-copy', { to });
   const listing = listSegments(realFiles, to);
-  refuseOther(order.dataDir, to);
+  refuseOtherArchive(order.dataDir, to);
   const last = Math.max(0, ...listing.keys());
   const all = Array.from({ length: last }, (_, at) => at + 1);
-  const asked = drawSample(all, order).map((segment): SegmentFile & { readonly path: string } => {
+  const picks = drawSample(all, order).map((segment): SegmentFile & { readonly path: string } => {
     const name = { segment, generation: Math.max(1, ...(listing.get(segment) ?? [])) };
     return { ...name, path: segmentPath(to, name) };
   });
   const prover = threadedProver();
-  const { findings, checked } = await checkChain({ signal, progress: onProgress }, to, asked, {
+  const { findings, checked } = await checkChain({ signal, progress: onProgress }, to, picks, {
     async endsOf(file) {
       await prover.intact({ ...file, sealed: file.generation > 1 });
       return endsIn(to, file, listing);
     },
     finding: ({ path, segment }, error) => ({ name: path, error: damageOf(error, path, segment) }),
   }).finally(() => prover.close());
-  const reached = segmentState(realFiles, to, last, listing, NO_TORN_BATCH);
-  const number = reached?.end.number ?? 0;
-  const seen = copiedBefore(order.dataDir, to);
+  const state = segmentState(realFiles, to, last, listing, NO_TORN_BATCH);
+  const number = state?.end.number ?? 0;
+  const seen = lastCopied(order.dataDir, to);
   if (number < seen)
     findings.push({ name: to, error: copiesError('offsite-cut-off', { to, number, seen }) });
   return {
     ...{ checked, of: all.length, findings, opened: true, invalid: [] },
     number,
-    copiedAt: reached?.endedAt ?? statSync(formatPath(to)).mtimeMs,
+    copiedAt: state?.endedAt ?? statSync(formatPath(to)).mtimeMs,
   };
 }
 
-function copiedBefore(dataDir: string, to: string): number {
+function lastCopied(dataDir: string, to: string): number {
   const state = readState(dataDir);
   try {
     return state === undefined ? 0 : (recallCopy(state, to).made?.commit ?? 0);
@@ -306,7 +306,7 @@ function copiedBefore(dataDir: string, to: string): number {
   }
 }
 
-function refuseOther(dataDir: string, to: string): void {
+function refuseOtherArchive(dataDir: string, to: string): void {
   const [wanted, found] = [dataDir, to].map(archiveIdIn);
   if (wanted === undefined || found === undefined || wanted === found) return;
   throw copyError('copy-other-archive', { to, found, wanted });

@@ -93,12 +93,12 @@ function stateIn(
   if (opened === undefined) return undefined;
   try {
     const { header, name, sealed } = opened;
-    const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
+    const about = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
     const commit = sealed && sealedCommit(opened, sealed.index, sealed.offset);
     if (commit !== undefined) {
       const { number, hash, time } = commit;
       const purged = new Set(sealed?.index.purged());
-      return { ...known, end: { number, hash }, endedAt: time, purged, damaged: false };
+      return { ...about, end: { number, hash }, endedAt: time, purged, damaged: false };
     }
     let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
     let endedAt: number | null = null;
@@ -109,7 +109,7 @@ function stateIn(
       end = { number: item.commit.number, hash: item.commit.hash };
       endedAt = item.commit.time;
     }
-    return { ...known, end, endedAt, purged: new Set(), damaged };
+    return { ...about, end, endedAt, purged: new Set(), damaged };
   } finally {
     opened.file.close();
   }
@@ -153,7 +153,7 @@ export async function copyLog(options: CopyOptions) {
   const seenIn = (segment: number) => (segment === lastHere ? options.seen : NO_TORN_BATCH);
   for (const segment of ours.keys()) {
     const state = segmentState(files, from, segment, ours, seenIn(segment));
-    if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
+    if (state === undefined || state.damaged) throw localDamage(from, segment, state, ours);
     states.set(segment, state);
   }
   // Directories with many segments are slow to list, so they are listed again only after writes.
@@ -203,7 +203,7 @@ function refuseStrangers(
   states: ReadonlyMap<number, SegmentState>,
 ): void {
   const last = [...states.values()].at(-1);
-  let known = false;
+  let isOurs = false;
   let unreadable: number | undefined;
   for (const segment of theirs.keys()) {
     const there = segmentState(files, to, segment, theirs, NO_TORN_BATCH);
@@ -212,7 +212,7 @@ function refuseStrangers(
       unreadable ??= segment;
       continue;
     }
-    known = true;
+    isOurs = true;
     if (last !== undefined && there.archiveId !== last.archiveId) {
       throw copyError('copy-other-archive', { to, found: there.archiveId, wanted: last.archiveId });
     }
@@ -220,11 +220,11 @@ function refuseStrangers(
     if (here === undefined || there.end.number > here.end.number)
       throw copyError('copy-ahead', facts);
     const { number, hash } = there.end;
-    const own = here.end.number === number ? here.end : commitIn(files, from, segment, number);
-    if (own?.hash !== hash) throw copyError('copy-diverged', facts);
+    const commit = here.end.number === number ? here.end : commitIn(files, from, segment, number);
+    if (commit?.hash !== hash) throw copyError('copy-diverged', facts);
   }
   // Once one segment is known to belong to this archive, unreadable ones are taken to be damaged.
-  if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
+  if (unreadable !== undefined && !isOurs) throw copyError('copy-unreadable', { to });
   if (unreadable !== undefined && !states.has(unreadable))
     throw copyError('copy-unreadable', { to });
 }
@@ -280,8 +280,8 @@ async function transfer(
     const { generation } = source.name;
     const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
     // A segment that was mended in the destination already uses our file's generation number.
-    const taken = newest > generation || (newest === generation && generation > 1);
-    if (taken) {
+    const isTaken = newest > generation || (newest === generation && generation > 1);
+    if (isTaken) {
       const mended = await mendSegment({
         dir: to,
         segment,
@@ -290,7 +290,7 @@ async function transfer(
         find: () => undefined,
         reach: end,
       });
-      if (mended === undefined) throw unsound(source);
+      if (mended === undefined) throw damageAt(source);
       return source.file.size();
     }
     return await copyFile(files, source, segmentPath(to, source.name), seen);
@@ -312,14 +312,14 @@ async function copyFile(
       const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
       for (let at = 0; at < length; ) {
         const piece = chunk.subarray(0, Math.min(CHUNK_BYTES, length - at));
-        if (readFully(source.file, piece, at) < piece.length) throw unsound(source);
+        if (readFully(source.file, piece, at) < piece.length) throw damageAt(source);
         await writeAll(target, piece, at);
         at += piece.length;
       }
     },
     check: (temporary) =>
       verifyWrittenSegment(files, source.name, temporary, source.sealed !== undefined, () =>
-        unsound(source),
+        damageAt(source),
       ),
   });
   return length;
@@ -343,11 +343,11 @@ async function dropReplaced(files: FileLayer, to: string, segment: number): Prom
   return await removeGenerations(files, to, segment, name.generation);
 }
 
-function unsound(segment: OpenSegment) {
+function damageAt(segment: OpenSegment) {
   return segmentDamage(segment, 0, 'bytes');
 }
 
-function damagedHere(
+function localDamage(
   dir: string,
   segment: number,
   state: SegmentState | undefined,
@@ -391,7 +391,7 @@ export async function copyArchive(
   } catch (error) {
     throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
   }
-  refuseElsewhere(to);
+  refuseOtherFiles(to);
   const log = logFolder(to);
   if (lstatSync(log, { throwIfNoEntry: false })?.isSymbolicLink() === true) {
     throw copyError('copy-linked', { file: log });
@@ -409,7 +409,7 @@ export async function copyArchive(
         await removeSetAsideFiles(realFiles, to);
       },
     });
-    if (!order.rebuild) return { ...copied, catalog: await catalogThere(to, forgotten, signal) };
+    if (!order.rebuild) return { ...copied, catalog: await refreshCatalog(to, forgotten, signal) };
     await rebuildWithExtractors({ dir: to, signal, onFold, onIndex });
     return { ...copied, catalog: 'rebuilt' };
   });
@@ -427,13 +427,13 @@ const NO_STRANGERS = new Set([
 ]);
 
 /** Refuses a directory with other files, among which somebody could overlook the archive and delete it. */
-function refuseElsewhere(to: string): void {
+function refuseOtherFiles(to: string): void {
   if (!isUnused(realFiles, to)) return;
   const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));
   if (stranger !== undefined) throw copyError('copy-elsewhere', { to, stranger });
 }
 
-async function catalogThere(
+async function refreshCatalog(
   dir: string,
   forgotten: boolean,
   signal: AbortSignal,

@@ -84,7 +84,7 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
       return {
         ...copied,
         findings: [...findings, ...copied.mended.map((one) => ({ ...one, repaired: true }))],
-        locks: both(keys, copied.locks),
+        locks: sumLocks(keys, copied.locks),
       };
     } finally {
       await prover.close();
@@ -93,7 +93,7 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
   });
 }
 
-function both(one: Locks | null, other: Locks | null): Locks | null {
+function sumLocks(one: Locks | null, other: Locks | null): Locks | null {
   if (one === null || other === null) return other;
   return { extended: one.extended + other.extended, until: Math.min(one.until, other.until) };
 }

@@ -27,7 +27,7 @@ const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']
 type DiskCode = 'store-unreadable' | 'store-disk-full' | 'store-unwritable';
 
 /** Runs `act`. Converts system errors to the code returned by `codeOf`. */
-async function converting<T>(
+async function mapErrors<T>(
   file: string,
   act: () => T | Promise<T>,
   codeOf: (errno: string) => DiskCode,
@@ -42,13 +42,13 @@ async function converting<T>(
 }
 
 const reading = <T>(file: string, read: () => Promise<T>): Promise<T> =>
-  converting(file, read, () => 'store-unreadable');
+  mapErrors(file, read, () => 'store-unreadable');
 
 const writing = <T>(file: string, write: () => T | Promise<T>): Promise<T> =>
-  converting(file, write, (errno) => (NO_ROOM.has(errno) ? 'store-disk-full' : 'store-unwritable'));
+  mapErrors(file, write, (errno) => (NO_ROOM.has(errno) ? 'store-disk-full' : 'store-unwritable'));
 
 /** Runs `act`, and returns undefined if the path does not exist. */
-async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
+async function ifExists<T>(act: () => Promise<T>): Promise<T | undefined> {
   try {
     return await act();
   } catch (error) {
@@ -58,13 +58,13 @@ async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
 }
 
 function statsAt(file: string): Promise<Stats | undefined> {
-  return reading(file, () => ifThere(() => lstat(file)));
+  return reading(file, () => ifExists(() => lstat(file)));
 }
 
 /** Opens a regular file; returns undefined if it does not exist. @throws store-entry-foreign for other entries */
 async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   const handle = await reading(file, () =>
-    ifThere(() => open(file, constants.O_RDONLY | NOT_FOLLOWING)),
+    ifExists(() => open(file, constants.O_RDONLY | NOT_FOLLOWING)),
   ).catch((error: unknown) => {
     // ELOOP means a link; ENXIO a socket, or a device without hardware.
     const errno = error instanceof MailkeepError ? error.facts.errno : undefined;
@@ -143,12 +143,12 @@ class FolderStore implements ObjectStore {
       const facts = { store: this.label, name };
       await writeDurably(unfinished, requireLength(facts, length, bytes, signal));
       signal.throwIfAborted();
-      const there = await statsAt(file);
-      if (there !== undefined && !there.isFile())
+      const stats = await statsAt(file);
+      if (stats !== undefined && !stats.isFile())
         throw objectError('store-entry-foreign', { file });
       await writing(file, () => rename(unfinished, file));
     } catch (error) {
-      await ifThere(() => unlink(unfinished)).catch(() => {});
+      await ifExists(() => unlink(unfinished)).catch(() => {});
       throw error;
     }
     await writing(folder, () => syncFolder(folder));
@@ -204,7 +204,7 @@ class FolderStore implements ObjectStore {
     if ((await this.head(name, signal)) === undefined) return;
     const file = this.#fileOf(name);
     await writing(file, async () => {
-      await ifThere(() => unlink(file));
+      await ifExists(() => unlink(file));
       await syncFolder(path.dirname(file));
     });
   }
@@ -225,7 +225,7 @@ class FolderStore implements ObjectStore {
       const file = path.join(folder, name);
       const stats = await statsAt(file);
       if (stats?.isFile() !== true || this.now() - stats.mtimeMs < ABANDONED_MS) continue;
-      await writing(file, () => ifThere(() => unlink(file)));
+      await writing(file, () => ifExists(() => unlink(file)));
     }
   }
 
@@ -237,14 +237,14 @@ class FolderStore implements ObjectStore {
     signal.throwIfAborted();
     const folder = path.join(this.label, above);
     const entries = await reading(folder, () =>
-      ifThere(() => readdir(folder, { withFileTypes: true })),
+      ifExists(() => readdir(folder, { withFileTypes: true })),
     );
     // A directory sorts as its name plus a slash, and so after a hyphen.
-    const found = (entries ?? [])
+    const children = (entries ?? [])
       .filter((entry) => isPlainName(`${above}${entry.name}`))
       .map((entry) => ({ entry, key: `${above}${entry.name}${entry.isDirectory() ? '/' : ''}` }))
       .sort((one, other) => (one.key < other.key ? -1 : 1));
-    for (const { entry, key } of found) {
+    for (const { entry, key } of children) {
       const begins = key.startsWith(prefix);
       if (entry.isDirectory()) {
         if (begins || prefix.startsWith(key)) yield* this.#listFolder(key, prefix, signal);

@@ -50,7 +50,7 @@ export interface RepairedFinding extends CopyFinding {
 }
 
 /** Differences between the local copies and the target's objects that open and describe a copy. */
-interface Compared {
+interface Comparison {
   readonly findings: readonly CopyFinding[];
   readonly missing: readonly KeyObject[];
   /** Names of objects that contain another object's bytes and should be removed. */
@@ -66,7 +66,7 @@ interface Comparing {
 
 /** Compares the target's description, recipients and later signers with the local copies. */
 export async function checkKeptObjects(comparing: Comparing): Promise<readonly CopyFinding[]> {
-  return (await compared(comparing)).findings;
+  return (await compare(comparing)).findings;
 }
 
 interface Mending extends OptionalLock, Comparing {
@@ -84,17 +84,17 @@ export async function repairKeptObjects(
   mending: Mending,
 ): Promise<{ readonly key: LocalKey; readonly findings: readonly RepairedFinding[] }> {
   const { store, key, signal, file } = mending;
-  const found = await compared(mending, mending.signingKey);
-  const repaired = new Set<string>(found.displaced);
-  for (const object of found.missing) {
-    if (await storedAgain(mending, object)) repaired.add(object.name);
+  const comparison = await compare(mending, mending.signingKey);
+  const repaired = new Set<string>(comparison.displaced);
+  for (const object of comparison.missing) {
+    if (await storeAgain(mending, object)) repaired.add(object.name);
   }
-  for (const name of found.displaced) await store.delete(name, signal);
-  const mended = key.with({ kept: found.kept });
-  if (!isSame(key.kept, found.kept)) await mended.write(file);
+  for (const name of comparison.displaced) await store.delete(name, signal);
+  const mended = key.with({ kept: comparison.kept });
+  if (!isSame(key.kept, comparison.kept)) await mended.write(file);
   return {
     key: mended,
-    findings: found.findings.map((one) => ({ ...one, repaired: repaired.has(one.name) })),
+    findings: comparison.findings.map((one) => ({ ...one, repaired: repaired.has(one.name) })),
   };
 }
 
@@ -108,7 +108,7 @@ export async function refuseDamagedRecipients(
   comparing: Comparing,
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
-  const { findings } = await compared(comparing);
+  const { findings } = await compare(comparing);
   // Another machine may have removed a missing recipient, so nobody relies on it.
   const names = findings
     .filter(({ error }) => error.code !== 'object-missing')
@@ -120,11 +120,11 @@ export async function refuseDamagedRecipients(
 }
 
 /** Returns false if the store cannot replace the entry of that name, such as a directory. */
-async function storedAgain(mending: OptionalLock, { name, bytes }: KeyObject): Promise<boolean> {
+async function storeAgain(mending: OptionalLock, { name, bytes }: KeyObject): Promise<boolean> {
   try {
     await putWithLock(mending, name, bytes.length, bytesAsStream(bytes));
-    const there = await readSmallObject(mending.store, name, bytes.length, mending.signal);
-    return there.equals(bytes);
+    const stored = await readSmallObject(mending.store, name, bytes.length, mending.signal);
+    return stored.equals(bytes);
   } catch (error) {
     if (isWrong(error)) return false;
     throw error;
@@ -132,46 +132,46 @@ async function storedAgain(mending: OptionalLock, { name, bytes }: KeyObject): P
 }
 
 /** @param signingKey signs a new description if no local copy exists; otherwise, a damaged one cannot be mended */
-async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
+async function compare(comparing: Comparing, signingKey?: SigningKey): Promise<Comparison> {
   const { key } = comparing;
-  if (key.kept === undefined) return firstLook(comparing, signingKey);
+  if (key.kept === undefined) return adoptObjects(comparing, signingKey);
   const findings: CopyFinding[] = [];
   const missing: KeyObject[] = [];
   const kept: KeptObject[] = [];
   for (const one of key.kept) {
-    const there = await bytesAt(comparing, one.name);
-    const isThere = Buffer.isBuffer(there) && hash('sha256', there) === one.sha256;
-    kept.push(isThere ? { ...one, bytes: there } : one);
+    const bytes = await readBytes(comparing, one.name);
+    const isThere = Buffer.isBuffer(bytes) && hash('sha256', bytes) === one.sha256;
+    kept.push(isThere ? { ...one, bytes } : one);
     if (isThere) continue;
-    findings.push({ name: one.name, error: Buffer.isBuffer(there) ? replaced(one.name) : there });
+    findings.push({ name: one.name, error: Buffer.isBuffer(bytes) ? wrongBytes(one.name) : bytes });
     // The local key file may be damaged too.
     if (hash('sha256', one.bytes) === one.sha256) missing.push(one);
   }
-  const others = await strangers(comparing, key.kept);
-  findings.push(...others.findings, ...withoutRecipients(key, kept, comparing.store.label));
+  const others = await findOthers(comparing, key.kept);
+  findings.push(...others.findings, ...checkRecipients(key, kept, comparing.store.label));
   return { findings, missing, kept, displaced: others.displaced };
 }
 
 /** Finds invalid and displaced objects without a local copy. Valid recipients may come from another machine. */
-async function strangers(
+async function findOthers(
   comparing: Comparing,
   kept: readonly KeptObject[],
-): Promise<Pick<Compared, 'findings' | 'displaced'>> {
+): Promise<Pick<Comparison, 'findings' | 'displaced'>> {
   const { store, key, signal } = comparing;
   const findings: CopyFinding[] = [];
   const displaced: string[] = [];
-  const known = new Set(kept.map(({ name }) => name));
+  const names = new Set(kept.map(({ name }) => name));
   const hashes = new Set(kept.map(({ sha256 }) => sha256));
   for (const folder of ['keys', 'signers', 'settings'] as const) {
     for await (const { name } of listOwnNames(store, folder, signal)) {
-      if (known.has(name)) continue;
-      const there = await bytesAt(comparing, name);
-      if (hasCode(there, 'object-missing')) continue;
-      const isDisplaced = Buffer.isBuffer(there) && hashes.has(hash('sha256', there));
-      const error = folder === 'keys' || isDisplaced ? recipientError(key, name, there) : undefined;
+      if (names.has(name)) continue;
+      const bytes = await readBytes(comparing, name);
+      if (hasCode(bytes, 'object-missing')) continue;
+      const isDisplaced = Buffer.isBuffer(bytes) && hashes.has(hash('sha256', bytes));
+      const error = folder === 'keys' || isDisplaced ? recipientError(key, name, bytes) : undefined;
       if (isDisplaced) displaced.push(name);
       if (error !== undefined) findings.push({ name, error });
-      else if (isDisplaced) findings.push({ name, error: replaced(name) });
+      else if (isDisplaced) findings.push({ name, error: wrongBytes(name) });
     }
   }
   return { findings, displaced };
@@ -181,11 +181,11 @@ async function strangers(
 function recipientError(
   { copyId }: LocalKey,
   name: string,
-  there: Buffer | MailkeepError,
+  bytes: Buffer | MailkeepError,
 ): MailkeepError | undefined {
-  if (!Buffer.isBuffer(there)) return there;
+  if (!Buffer.isBuffer(bytes)) return bytes;
   try {
-    const { copyId: found } = readKeyObject({ name, bytes: there });
+    const { copyId: found } = readKeyObject({ name, bytes });
     if (found.toString('hex') === copyId) return undefined;
     return offsiteError('copy-object-damaged', { name, reason: 'other-copy' });
   } catch (error) {
@@ -195,43 +195,43 @@ function recipientError(
 }
 
 /** Accepts the target's objects, for a copy made by an earlier version or being adopted. */
-async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
+async function adoptObjects(comparing: Comparing, signingKey?: SigningKey): Promise<Comparison> {
   const { store, key, signal } = comparing;
   const findings: CopyFinding[] = [];
   const missing: KeyObject[] = [];
   const found: KeyObject[] = [];
-  const description = await descriptionAt(comparing);
+  const description = await readDescription(comparing);
   if (Buffer.isBuffer(description)) found.push({ name: COPY_NAME, bytes: description });
   else {
     findings.push({ name: COPY_NAME, error: description });
     if (signingKey !== undefined) missing.push(newDescription(key, signingKey));
   }
   for await (const { name } of listOwnNames(store, 'keys', signal)) {
-    const there = await bytesAt(comparing, name);
-    if (hasCode(there, 'object-missing')) continue;
-    const error = recipientError(key, name, there);
+    const bytes = await readBytes(comparing, name);
+    if (hasCode(bytes, 'object-missing')) continue;
+    const error = recipientError(key, name, bytes);
     if (error !== undefined) findings.push({ name, error });
-    else if (Buffer.isBuffer(there)) found.push({ name, bytes: there });
+    else if (Buffer.isBuffer(bytes)) found.push({ name, bytes });
   }
   const settings = await newestSettings(comparing);
   if (settings !== undefined) found.push(settings);
-  const signers = await signersAt(comparing);
+  const signers = await readSignerObjects(comparing);
   found.push(...signers.found);
   missing.push(...signers.missing);
   for (const { name } of signers.missing) {
     findings.push({ name, error: copiesError('offsite-signer-lost', { to: store.label }) });
   }
   const kept = [...found, ...missing].map(keptObject);
-  findings.push(...withoutRecipients(key, kept, store.label));
+  findings.push(...checkRecipients(key, kept, store.label));
   return { findings, missing, displaced: [], kept };
 }
 
-async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepError> {
-  const there = await bytesAt(comparing, COPY_NAME);
-  if (!Buffer.isBuffer(there)) return there;
+async function readDescription(comparing: Comparing): Promise<Buffer | MailkeepError> {
+  const bytes = await readBytes(comparing, COPY_NAME);
+  if (!Buffer.isBuffer(bytes)) return bytes;
   try {
-    const { copyId } = decodeCopyFile(there);
-    if (copyId.toString('hex') === comparing.key.copyId) return there;
+    const { copyId } = decodeCopyFile(bytes);
+    if (copyId.toString('hex') === comparing.key.copyId) return bytes;
     return offsiteError('copy-object-damaged', { name: COPY_NAME, reason: 'other-copy' });
   } catch (error) {
     if (error instanceof MailkeepError && error.facts.reason !== 'newer') return error;
@@ -246,7 +246,7 @@ export async function newestSettings(
   const { store, key, signal } = comparing;
   let newest: (KeyObject & { readonly clear: ClearSettings }) | undefined;
   for await (const { name } of listOwnNames(store, 'settings', signal)) {
-    const bytes = await bytesAt(comparing, name);
+    const bytes = await readBytes(comparing, name);
     if (!Buffer.isBuffer(bytes)) continue;
     try {
       const clear = decodeSettings({ name, bytes }, key);
@@ -292,13 +292,13 @@ export async function storeSettings(mending: Mending, text: Buffer): Promise<Loc
 }
 
 /** Returns the signers' objects. Only a machine that reads the copy can tell which are valid, and recreate them. */
-async function signersAt(comparing: Comparing) {
+async function readSignerObjects(comparing: Comparing) {
   const { store, key, signal } = comparing;
   const secrets = localSecrets(key);
   const found: KeyObject[] = [];
   const valid: Buffer[] = [];
   for await (const { name } of listOwnNames(store, 'signers', signal)) {
-    const bytes = await bytesAt(comparing, name);
+    const bytes = await readBytes(comparing, name);
     if (!Buffer.isBuffer(bytes)) continue;
     try {
       if (secrets !== undefined) valid.push(readSigner({ name, bytes }, secrets));
@@ -324,7 +324,7 @@ export function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject
 }
 
 /** Reports a copy without recipients, whose new content nobody could open. */
-function withoutRecipients(
+function checkRecipients(
   key: LocalKey,
   kept: readonly KeptObject[],
   to: string,
@@ -343,7 +343,7 @@ function withoutRecipients(
 }
 
 /** Returns an error for an object that is missing, damaged or foreign. */
-async function bytesAt(
+async function readBytes(
   { store, signal }: Pick<Comparing, 'store' | 'signal'>,
   name: string,
 ): Promise<Buffer | MailkeepError> {
@@ -361,7 +361,7 @@ function isWrong(error: unknown): error is MailkeepError {
   return error.family === 'damage' || error.code === 'store-entry-foreign';
 }
 
-function replaced(name: string): MailkeepError {
+function wrongBytes(name: string): MailkeepError {
   return offsiteError('copy-object-damaged', { name, reason: 'replaced' });
 }
 
@@ -431,14 +431,14 @@ export function settingsText(
   state: Pick<StateFile, 'get' | 'set' | 'entries'> | undefined,
   config: PortableConfig | undefined,
 ): Buffer | undefined {
-  const known = state?.get('copy-config', 'config');
-  if (config !== undefined && canonicalJson(config) !== canonicalJson(known ?? null)) {
+  const previous = state?.get('copy-config', 'config');
+  if (config !== undefined && canonicalJson(config) !== canonicalJson(previous ?? null)) {
     state?.set('copy-config', 'config', config);
   }
-  const carried = config ?? portable.safeParse(known).data ?? null;
-  const saved = state?.entries('saved-search') ?? [];
-  if (carried === null && saved.length === 0) return undefined;
-  const savedSearches = Object.fromEntries(saved.map(({ key, value }) => [key, value]));
+  const carried = config ?? portable.safeParse(previous).data ?? null;
+  const searches = state?.entries('saved-search') ?? [];
+  if (carried === null && searches.length === 0) return undefined;
+  const savedSearches = Object.fromEntries(searches.map(({ key, value }) => [key, value]));
   const text = canonicalJson({ mailkeep: MARK, config: carried, savedSearches });
   return Buffer.from(`${text}\n`, 'utf8');
 }

@@ -37,16 +37,16 @@ const key32 = bytes.refine(({ length }) => length === KEY_BYTES);
 const id = hexText(16);
 
 /** A small object of the copy, as this machine stored or first saw it. The hash reveals damage to the local file. */
-const kept = z.object({ name: z.string(), sha256: z.string(), bytes });
-export type KeptObject = Readonly<z.output<typeof kept>>;
+const keptSchema = z.object({ name: z.string(), sha256: z.string(), bytes });
+export type KeptObject = Readonly<z.output<typeof keptSchema>>;
 
 /** An age recipient (`age1…`), with the ID of its object below `keys/`. */
-const known = z.object({
+const recipientSchema = z.object({
   id,
   recipient: z.string(),
   label: z.string().optional().catch(undefined),
 });
-export type KnownRecipient = Readonly<z.output<typeof known>>;
+export type KnownRecipient = Readonly<z.output<typeof recipientSchema>>;
 
 /**
  * Key pair for the next rotation. Its private half is encrypted with the previous private key, which a write-only
@@ -77,7 +77,7 @@ const keyFields = z.object({
   /** Ed25519 keys whose manifests are trusted. The first one created the copy. */
   signers: z.array(key32).readonly(),
   /** Age recipients added on this machine. Rotations use only these, never those at the target. */
-  age: z.array(known).readonly().optional(),
+  age: z.array(recipientSchema).readonly().optional(),
   /** IDs of the recipients that the last rotation replaced. They may still be at the target. */
   replaced: z.array(id).readonly().optional(),
   /** Undefined unless a rotation is unfinished. */
@@ -86,7 +86,7 @@ const keyFields = z.object({
    * Objects that open and describe the copy, for comparison and repair. Earlier versions omitted them. If they are
    * damaged, the next copy fetches them again.
    */
-  kept: z.array(kept).readonly().optional().catch(undefined),
+  kept: z.array(keptSchema).readonly().optional().catch(undefined),
 });
 
 /** The parts of a `LocalKey`, including plain secrets. Pass them to the constructor and do not keep them. */

@@ -132,9 +132,9 @@ export type CopyMemory = ReturnType<typeof copyMemory>;
  * and unlisted uploads are repeated.
  */
 export function copyMemory(state: StateFile | undefined, copyId: string) {
-  const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
+  const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => isOurs(key));
   let isPurging = false;
-  const ours = (key: string) => key.startsWith(`${copyId} `);
+  const isOurs = (key: string) => key.startsWith(`${copyId} `);
   const locks = new Map<string, number>();
   const forgetUploaded = () => {
     for (const { key } of uploads()) state?.set('copy-upload', key, null);
@@ -169,7 +169,7 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
     forgetLocks: (now: number) =>
       state?.together(() => {
         for (const { key, value } of state.entries('copy-lock')) {
-          if (ours(key) && value <= now) state.set('copy-lock', key, null);
+          if (isOurs(key) && value <= now) state.set('copy-lock', key, null);
         }
       }),
   };

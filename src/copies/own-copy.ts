@@ -39,23 +39,23 @@ export async function findLocalKey(
   signal: AbortSignal,
 ): Promise<LocalKey> {
   const to = store.label;
-  const found = await copyAt(store, signal);
-  const described =
-    typeof found === 'string' && existsSync(keyFile(dataDir, found))
-      ? readLocalKey(keyFile(dataDir, found))
+  const copyId = await readCopyId(store, signal);
+  const local =
+    typeof copyId === 'string' && existsSync(keyFile(dataDir, copyId))
+      ? readLocalKey(keyFile(dataDir, copyId))
       : undefined;
-  if (described?.to === to) return described;
+  if (local?.to === to) return local;
   for (const key of keysFor(dataDir, to)) {
-    if (key.copyId !== described?.copyId && (await isThere(key, store, signal))) return key;
+    if (key.copyId !== local?.copyId && (await hasCopy(key, store, signal))) return key;
   }
-  if (described !== undefined) return described;
-  if (found === undefined) throw copiesError('offsite-no-copy', { to });
-  if (typeof found !== 'string') throw found;
-  throw copiesError('offsite-other-copy', { to, found, folder: keyFolder(dataDir) });
+  if (local !== undefined) return local;
+  if (copyId === undefined) throw copiesError('offsite-no-copy', { to });
+  if (typeof copyId !== 'string') throw copyId;
+  throw copiesError('offsite-other-copy', { to, found: copyId, folder: keyFolder(dataDir) });
 }
 
 /** Returns whether a target has one of the copy's trusted manifests, or a recipient that is also kept here. */
-async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): Promise<boolean> {
+async function hasCopy(key: LocalKey, store: ObjectStore, signal: AbortSignal): Promise<boolean> {
   if ((await findManifests(store, key, signal)).newest !== undefined) return true;
   for (const { name, bytes } of key.kept ?? []) {
     if (!name.startsWith(FOLDERS.keys)) continue;
@@ -90,7 +90,7 @@ function keysFor(dataDir: string, to: string): LocalKey[] {
  * Returns the ID in a copy's description, an error if it is damaged, or undefined if there is none.
  * @throws copy-file-damaged if a newer version wrote it; errors of the store
  */
-async function copyAt(
+async function readCopyId(
   store: ObjectStore,
   signal: AbortSignal,
 ): Promise<string | MailkeepError | undefined> {
@@ -107,7 +107,7 @@ async function copyAt(
 
 /** @throws copy-file-damaged if a newer version wrote the copy; errors of the store */
 export async function refuseNewerCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
-  await copyAt(store, signal);
+  await readCopyId(store, signal);
 }
 
 /** Runs `act` while holding a copy's write lock. @throws offsite-in-use if another process is writing to the copy */
@@ -218,8 +218,8 @@ export async function openOwnCopy(
   const { store, signal } = order;
   // Taking the lock detects a running copy before the user writes down a new recovery key.
   const key = await withOwnKey(order, async (own) => own);
-  const own = localSecrets(key);
-  if (own !== undefined) return own;
+  const secrets = localSecrets(key);
+  if (secrets !== undefined) return secrets;
   const { recipients } = await readRecipients(store, signal);
   return currentSecrets(key, await unlock(recipients, await way(), signal), store.label);
 }
@@ -267,7 +267,7 @@ export async function lockKeys(locking: LockOptions & { readonly key: LocalKey }
   for (const folder of ['keys', 'signers', 'settings'] as const) {
     for await (const { name } of listOwnNames(store, folder, signal)) {
       const isOld =
-        folder === 'keys' && isLockDue(locking, name) && (await opensOld(locking, name));
+        folder === 'keys' && isLockDue(locking, name) && (await isOldRecipient(locking, name));
       if (!isOld) names.push(name);
     }
   }
@@ -275,7 +275,7 @@ export async function lockKeys(locking: LockOptions & { readonly key: LocalKey }
 }
 
 /** Returns false for a damaged object, which may hide another version that has to be locked. */
-async function opensOld(
+async function isOldRecipient(
   { store, key, signal }: Pick<LockOptions, 'store' | 'signal'> & { readonly key: LocalKey },
   name: string,
 ): Promise<boolean> {

@@ -66,17 +66,17 @@ export async function wrapFor(
 
 /** Refuses more recipients of a type than readers would try. @throws offsite-too-many-recipients */
 export function refuseTooManyRecipients(
-  there: readonly Pick<WrappedKeys, 'type'>[],
+  existing: readonly Pick<WrappedKeys, 'type'>[],
   { recovery, passphrase, age = [] }: Additions,
   to: string,
 ): void {
-  const added: readonly (readonly [RecipientType, number])[] = [
+  const additions: readonly (readonly [RecipientType, number])[] = [
     ['recovery', recovery === undefined ? 0 : 1],
     ['passphrase', passphrase === undefined ? 0 : 1],
     ['age', age.length],
   ];
-  for (const [type, more] of added) {
-    const found = there.filter((one) => one.type === type).length + more;
+  for (const [type, more] of additions) {
+    const found = existing.filter((one) => one.type === type).length + more;
     if (more === 0 || found <= MAX_TRIED) continue;
     throw copiesError('offsite-too-many-recipients', { to, type, most: MAX_TRIED });
   }
@@ -116,21 +116,21 @@ export async function listKeys({ dataDir, store, signal }: KeyRequest) {
   const key = await findLocalKey(dataDir, store, signal);
   const { recipients, damaged: unreadable } = await readRecipients(store, signal);
   const differing = (await checkKeptObjects({ store, key, signal })).map(({ error }) => error);
-  const named = new Set(differing.map(({ facts }) => facts.name));
-  const damaged = [...differing, ...unreadable.filter(({ facts }) => !named.has(facts.name))];
-  const listed = recipients
+  const names = new Set(differing.map(({ facts }) => facts.name));
+  const damaged = [...differing, ...unreadable.filter(({ facts }) => !names.has(facts.name))];
+  const entries = recipients
     .map((keys) => ({ keys, opens: recipientAccess(keys, key) }))
     .sort((a, b) => a.keys.created - b.keys.created);
   const isRotating = key.next !== undefined || key.replaced.length > 0;
   const secrets = localSecrets(key);
   if (secrets === undefined) {
-    return { recipients: listed, signers: key.signers, damaged, isRotating };
+    return { recipients: entries, signers: key.signers, damaged, isRotating };
   }
   const found = await readSigners(store, secrets, signal);
   const invalid = found.damaged.filter(({ facts }) => facts.reason !== 'older-key');
   return {
-    ...{ recipients: listed, signers: found.signers, isRotating },
-    damaged: [...damaged, ...invalid.filter(({ facts }) => !named.has(facts.name))],
+    ...{ recipients: entries, signers: found.signers, isRotating },
+    damaged: [...damaged, ...invalid.filter(({ facts }) => !names.has(facts.name))],
   };
 }
 
@@ -177,32 +177,32 @@ export async function removeRecipients(
 ): Promise<readonly string[]> {
   const { store, signal } = order;
   return withOwnKey(order, async (key, file) => {
-    const there: string[] = [];
+    const ids: string[] = [];
     for await (const { name } of listOwnNames(store, 'keys', signal)) {
-      there.push(idOfName('keys', name) ?? '');
+      ids.push(idOfName('keys', name) ?? '');
     }
-    const chosen = [...new Set(order.ids.map((id) => oneOf(there, id, store.label)))];
+    const picks = [...new Set(order.ids.map((id) => oneOf(ids, id, store.label)))];
     const { recipients } = await readRecipients(store, signal);
     const isLeft = recipients.some(
-      (one) => recipientAccess(one, key) === 'new' && !chosen.includes(one.id),
+      (one) => recipientAccess(one, key) === 'new' && !picks.includes(one.id),
     );
     if (!isLeft) throw copiesError('offsite-last-recipient', { to: store.label });
-    const names = chosen.map((id) => `${FOLDERS.keys}${id}`);
+    const names = picks.map((id) => `${FOLDERS.keys}${id}`);
     await refuseDamagedRecipients({ store, key, signal }, new Set(names));
     // Otherwise, after an interruption, a copy would store them again.
-    const age = key.age.filter(({ id }) => !chosen.includes(id));
+    const age = key.age.filter(({ id }) => !picks.includes(id));
     const kept = key.kept?.filter(({ name }) => !names.includes(name));
     await key.with({ age, kept }).write(file);
     for (const name of names) await store.delete(name, signal);
-    return chosen;
+    return picks;
   });
 }
 
-function oneOf(ids: readonly string[], beginning: string, to: string): string {
-  const found = ids.filter((id) => id.startsWith(beginning));
-  const [id, ...others] = beginning === '' ? [] : found;
+function oneOf(ids: readonly string[], prefix: string, to: string): string {
+  const matches = ids.filter((id) => id.startsWith(prefix));
+  const [id, ...others] = prefix === '' ? [] : matches;
   if (id === undefined || others.length > 0) {
-    throw copiesError('offsite-no-recipient', { to, id: beginning, found: found.length });
+    throw copiesError('offsite-no-recipient', { to, id: prefix, found: matches.length });
   }
   return id;
 }
@@ -344,8 +344,8 @@ async function renewSigners(
   { signers: [, ...later] }: LocalKey,
   rotated: CopySecrets,
 ): Promise<readonly KeyObject[]> {
-  const there = (await readSigners(store, rotated, signal)).signers;
-  const missing = later.filter((signer) => !there.some((one) => one.equals(signer)));
+  const valid = (await readSigners(store, rotated, signal)).signers;
+  const missing = later.filter((signer) => !valid.some((one) => one.equals(signer)));
   const objects = missing.map((signer) => encodeSigner(rotated, signer));
   await putObjects(store, objects, signal);
   await readBack(store, objects, signal);

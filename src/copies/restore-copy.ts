@@ -56,8 +56,8 @@ import { type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
 /** Tracks which version of each object to read: the newest, unless it is damaged or missing. */
 class ChosenVersions {
-  readonly #chosen = new Map<string, string>();
-  readonly #left = new Map<string, string[]>();
+  readonly #versions = new Map<string, string>();
+  readonly #remaining = new Map<string, string[]>();
 
   constructor(
     private readonly store: ObjectStore,
@@ -66,18 +66,18 @@ class ChosenVersions {
 
   /** Returns undefined for the newest version. */
   of(name: string): string | undefined {
-    return this.#chosen.get(name);
+    return this.#versions.get(name);
   }
 
   /** Selects a damaged object's next version. Returns false if there is none, or the error reports no damage. */
   async another(error: unknown): Promise<boolean> {
     const name = damagedObject(error);
     if (name === undefined) return false;
-    const left = this.#left.get(name) ?? [...(await this.store.versions(name, this.signal))];
+    const left = this.#remaining.get(name) ?? [...(await this.store.versions(name, this.signal))];
     const next = left.shift();
-    this.#left.set(name, left);
+    this.#remaining.set(name, left);
     if (next === undefined) return false;
-    this.#chosen.set(name, next);
+    this.#versions.set(name, next);
     return true;
   }
 }
@@ -155,16 +155,16 @@ async function fetchWith(
   copied: CopiedSegment,
   versions: ChosenVersions,
 ) {
-  const bytes = joined(source, copied, versions)[Symbol.asyncIterator]();
+  const bytes = joinPieces(source, copied, versions)[Symbol.asyncIterator]();
   try {
     const beginning = await atLeast(bytes, SEGMENT_HEADER_BYTES);
     const name = nameIn(beginning, source.manifest, copied);
-    if (name === undefined) throw notTheSegment(to, copied);
+    if (name === undefined) throw headerError(to, copied);
     const path = segmentPath(to, name);
     const length = await publishFile(realFiles, path, beginning.length, {
       write: async (target) => {
         let at = 0;
-        for await (const piece of rest(beginning, bytes)) {
+        for await (const piece of withRest(beginning, bytes)) {
           await writeAll(target, piece, at);
           at += piece.length;
         }
@@ -178,7 +178,7 @@ async function fetchWith(
   }
 }
 
-async function* joined(
+async function* joinPieces(
   { store, key, objects, signal }: SegmentSource,
   copied: CopiedSegment,
   versions: ChosenVersions,
@@ -210,7 +210,7 @@ async function atLeast(bytes: AsyncIterator<Buffer>, length: number): Promise<Bu
   return Buffer.concat(pieces);
 }
 
-async function* rest(beginning: Buffer, bytes: AsyncIterator<Buffer>): AsyncIterable<Buffer> {
+async function* withRest(beginning: Buffer, bytes: AsyncIterator<Buffer>): AsyncIterable<Buffer> {
   yield beginning;
   for (let next = await bytes.next(); next.done !== true; next = await bytes.next()) {
     yield next.value;
@@ -231,7 +231,7 @@ function nameIn(
   return { segment, generation: header.generation };
 }
 
-function notTheSegment(to: string, { segment }: CopiedSegment) {
+function headerError(to: string, { segment }: CopiedSegment) {
   const file = segmentPath(to, { segment, generation: 1 });
   return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-header' });
 }
@@ -249,7 +249,7 @@ async function fetchForRepair(source: SegmentSource, dir: string, into: string) 
   realFiles.makeFolder(logFolder(into));
   await replaceFile(realFiles, formatPath(into), Buffer.from(`${manifest.format}\n`, 'latin1'));
   const all = copiedSegments(manifest);
-  const end = endHere(dir);
+  const end = localEnd(dir);
   const fetched: number[] = [];
   const lost: { name: string; error: MailkeepError }[] = [];
   await forEachConcurrent(all, AT_ONCE, async (copied) => {
@@ -295,7 +295,7 @@ async function isIntact(
 }
 
 /** Returns the number of the local log's last readable commit, or 0. */
-function endHere(dir: string): number {
+function localEnd(dir: string): number {
   const listing = listSegments(realFiles, dir);
   const last = [...listing.keys()].at(-1);
   if (last === undefined) return 0;
@@ -322,15 +322,15 @@ const RESTORED_AT_ONCE = 4;
 export async function restoreLog(options: BringBackOptions) {
   const { to, manifest, signal, progress } = options;
   refuseUnknownFormat(to, manifest.format);
-  await begin(to, manifest);
+  await prepareTarget(to, manifest);
   const jobs = copiedSegments(manifest);
-  const there = listSegments(realFiles, to);
+  const present = listSegments(realFiles, to);
   const lost: { segment: number; error: MailkeepError }[] = [];
   let [done, bytes] = [0, 0];
   await forEachConcurrent(jobs, RESTORED_AT_ONCE, async (job) => {
     signal.throwIfAborted();
     try {
-      if (!there.has(job.segment)) {
+      if (!present.has(job.segment)) {
         const fetched = await fetchSegment(options, to, job);
         bytes += fetched.bytes;
       }
@@ -347,7 +347,7 @@ export async function restoreLog(options: BringBackOptions) {
 }
 
 /** Prepares an empty directory, or resumes an earlier run. */
-async function begin(to: string, manifest: SecretManifest): Promise<void> {
+async function prepareTarget(to: string, manifest: SecretManifest): Promise<void> {
   realFiles.makeFolder(to);
   const names = readdirSync(to).filter((name) => !MEANINGLESS.has(name));
   const mark = `${JSON.stringify({ archiveId: manifest.archiveId, commit: manifest.commit })}\n`;
@@ -415,8 +415,8 @@ export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) 
 /** Returns the keys of this archive and of the copy's creator. An adoption takes later signers from the target. */
 function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Buffer[] {
   const file = path.join(dataDir, 'checkpoint.key');
-  const own = existsSync(file) ? [rawPublicKey(readSigningKey(file))] : [];
-  return first === undefined ? own : [first, ...own];
+  const local = existsSync(file) ? [rawPublicKey(readSigningKey(file))] : [];
+  return first === undefined ? local : [first, ...local];
 }
 
 interface BringBackOrder extends OpenedWith {
@@ -446,7 +446,7 @@ export async function restoreArchive(order: BringBackOrder) {
   refuseOtherSigner(secrets, order, store.label);
   const copyKey = { copyId: secrets.copyId.toString('hex') };
   const { signers } = await readSigners(store, secrets, signal);
-  const { found, invalid } = await chosenManifest(order, { ...copyKey, signers });
+  const { found, invalid } = await selectManifest(order, { ...copyKey, signers });
   const carried = await newestSettings({ store, key: { ...copyKey, signers }, signal });
   const { copyId, privateKeys } = secrets;
   const key = { copyId, privateKeys };
@@ -459,12 +459,12 @@ export async function restoreArchive(order: BringBackOrder) {
   }
   return withLock(to, async () => {
     const prover = threadedProver(1);
-    const started = performance.now();
+    const startedAt = performance.now();
     const brought = await restoreLog({
       ...{ ...opened, to, prover, signal, takesVersions: true },
       progress: order.onSegments,
     }).finally(() => prover.close());
-    const fetchMs = Math.round(performance.now() - started);
+    const fetchMs = Math.round(performance.now() - startedAt);
     const { messages } = await rebuildWithExtractors({
       dir: path.resolve(to),
       signal,
@@ -490,7 +490,7 @@ export async function restoreArchive(order: BringBackOrder) {
   });
 }
 
-async function chosenManifest(
+async function selectManifest(
   { store, atCommit, atLeast, signal }: BringBackOrder,
   trust: Trusted,
 ): Promise<{ readonly found: FoundManifest; readonly invalid: readonly MailkeepError[] }> {
@@ -537,7 +537,7 @@ export async function adoptCopy(order: AdoptOrder) {
   const copyId = secrets.copyId.toString('hex');
   return withCopyLock(dataDir, { copyId }, store.label, async () => {
     const file = keyFile(dataDir, copyId);
-    const before = keysHere(file);
+    const before = readOldKey(file);
     refuseOtherKeys(before, secrets, store.label);
     const { signers } = await readSigners(store, secrets, signal);
     const newer = await refuseOlderKeys(order, secrets, signers);
@@ -552,7 +552,7 @@ export async function adoptCopy(order: AdoptOrder) {
     const publicKey = publicKeyOf(newest);
     const key = new LocalKey({
       ...{ copyId, to: store.label, publicKey, nameKey, privateKeys, signers },
-      ...known(before, publicKey),
+      ...localParts(before, publicKey),
     });
     await key.write(file);
     // Checks for damage now, because no local copy will reveal it later.
@@ -574,23 +574,23 @@ async function refuseOlderKeys(
   signers: readonly Buffer[],
 ): Promise<readonly string[]> {
   const to = store.label;
-  const ours = new Set(privateKeys.map((one) => keyIdOf(publicKeyOf(one)).toString('hex')));
+  const keyIds = new Set(privateKeys.map((one) => keyIdOf(publicKeyOf(one)).toString('hex')));
   const trust = { copyId: copyId.toString('hex'), signers };
   const { newest } = await findManifests(store, trust, signal);
-  if (newest !== undefined && !ours.has(keyIdIn(newest.clear.sealed))) {
+  if (newest !== undefined && !keyIds.has(keyIdIn(newest.clear.sealed))) {
     throw copiesError('offsite-key-older', { to, ids: [] });
   }
   // A rotation may have finished after the keys were opened, so recipients are read again under the lock.
   const { recipients } = await readRecipients(store, signal);
   const ids = recipients
-    .filter((one) => one.copyId.equals(copyId) && one.key !== null && !ours.has(one.key))
+    .filter((one) => one.copyId.equals(copyId) && one.key !== null && !keyIds.has(one.key))
     .map(({ id }) => id);
   if (ids.length > 0 && !allowOlder) throw copiesError('offsite-key-older', { to, ids });
   return ids;
 }
 
 /** Returns undefined if the keys are missing or damaged. The caller then writes them again. */
-function keysHere(file: string): LocalKey | undefined {
+function readOldKey(file: string): LocalKey | undefined {
   try {
     return readLocalKey(file);
   } catch (error) {
@@ -608,7 +608,7 @@ function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to:
 }
 
 /** Returns data that only the previous local keys contain. */
-function known(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
+function localParts(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
   if (before === undefined) return {};
   const { age, replaced, next } = before;
   return before.publicKey.equals(publicKey) ? { age, replaced, next } : { age };

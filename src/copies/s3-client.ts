@@ -93,8 +93,8 @@ export function isTransient({ status, code }: Pick<S3Reply, 'status' | 'code'>):
 
 /** Returns the wait requested by the server, in milliseconds, up to a limit. */
 export function retryAfterMs(headers: IncomingHttpHeaders, now: number): number {
-  const asked = headers['retry-after'] ?? '';
-  const ms = /^\d{1,9}$/.test(asked) ? Number(asked) * 1000 : Date.parse(asked) - now;
+  const header = headers['retry-after'] ?? '';
+  const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now;
   return Number.isFinite(ms) ? Math.max(0, Math.min(MAX_ASKED_MS, ms)) : 0;
 }
 
@@ -115,9 +115,9 @@ function refusalError(store: string, operation: string, refusal: Response): Erro
 
 function regionOf({ headers, xml }: Response): string | null {
   const header = headers['x-amz-bucket-region'];
-  const named =
+  const region =
     typeof header === 'string' ? header : xml === undefined ? '' : textOf(xml, 'Region');
-  return REGION.test(named) ? named : null;
+  return REGION.test(region) ? region : null;
 }
 
 interface RetryPolicy {
@@ -327,7 +327,7 @@ export class S3Client {
   async open(request: S3Request, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
     const { operation, method, body = Buffer.alloc(0) } = request;
-    const { url, headers } = await this.#signed(request, body);
+    const { url, headers } = await this.#sign(request, body);
     signal.throwIfAborted();
     const secure = url.protocol === 'https:';
     const sent = (secure ? https : http).request(url, {
@@ -336,33 +336,33 @@ export class S3Client {
       agent: this.#agents[secure ? 'https:' : 'http:'],
       maxHeaderSize: MAX_HEADER_BYTES,
     });
-    const fail = (code: 'ETIMEDOUT' | 'ECONNRESET') => sent.destroy(failed(code));
-    const unwatch = onAbort(signal, () => fail('ECONNRESET'));
+    const fail = (code: 'ETIMEDOUT' | 'ECONNRESET') => sent.destroy(ioError(code));
+    const stopWatching = onAbort(signal, () => fail('ECONNRESET'));
     const bodyMs = body.length / MIN_BYTES_PER_MS + 2 * this.#sending.msFor(body.length);
-    const expired = this.clock.after(this.#timeouts.answer + bodyMs, () => fail('ETIMEDOUT'));
-    let unconnected = () => {};
+    const cancelTimeout = this.clock.after(this.#timeouts.answer + bodyMs, () => fail('ETIMEDOUT'));
+    let cancelConnect = () => {};
     sent.once('socket', (socket) => {
       if (!socket.connecting) return;
-      unconnected = this.clock.after(this.#timeouts.connect, () => fail('ETIMEDOUT'));
-      socket.once('connect', () => unconnected());
+      cancelConnect = this.clock.after(this.#timeouts.connect, () => fail('ETIMEDOUT'));
+      socket.once('connect', () => cancelConnect());
     });
     try {
       const arrived = new Promise<http.IncomingMessage>((resolve, reject) => {
         sent.once('response', resolve);
         sent.on('error', reject);
-        sent.once('close', () => reject(failed('ECONNRESET')));
+        sent.once('close', () => reject(ioError('ECONNRESET')));
       });
       // Awaited only after the body is written, so an earlier failure must not count as unhandled.
       arrived.catch(() => {});
       await this.#write(sent, body, arrived, signal);
-      return this.#answer(operation, await arrived, signal, unwatch);
+      return this.#answer(operation, await arrived, signal, stopWatching);
     } catch (error) {
-      unwatch();
+      stopWatching();
       sent.destroy();
       throw this.#failure(operation, error, signal);
     } finally {
-      expired();
-      unconnected();
+      cancelTimeout();
+      cancelConnect();
     }
   }
 
@@ -377,8 +377,8 @@ export class S3Client {
     const { status, headers } = answer;
     const xml = length === 0 ? undefined : parseXml(Buffer.concat(chunks));
     // A slow server can send status 200 and fail later.
-    const found = xml?.name === 'Error' ? textOf(xml, 'Code') : '';
-    return { status, headers, xml, code: ERROR_CODE.test(found) ? found : '' };
+    const code = xml?.name === 'Error' ? textOf(xml, 'Code') : '';
+    return { status, headers, xml, code: ERROR_CODE.test(code) ? code : '' };
   }
 
   refused(operation: string, response: Response): Error {
@@ -396,7 +396,7 @@ export class S3Client {
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }
 
-  async #signed({ method, name, query = {}, headers = {} }: S3Request, body: Buffer) {
+  async #sign({ method, name, query = {}, headers = {} }: S3Request, body: Buffer) {
     const { target, clock } = this;
     const url = objectUrl(target, name === undefined ? '' : objectKey(target, name));
     for (const [parameter, value] of Object.entries(query)) {
@@ -474,14 +474,14 @@ export class S3Client {
     try {
       for (;;) {
         const silent = this.clock.after(this.#timeouts.idle, () =>
-          message.destroy(failed('ETIMEDOUT')),
+          message.destroy(ioError('ETIMEDOUT')),
         );
         const next = await chunks.next().finally(silent);
         if (next.done === true) break;
         await this.#receiving.take(next.value.length, signal);
         yield next.value;
       }
-      if (!message.complete) throw failed('ECONNRESET');
+      if (!message.complete) throw ioError('ECONNRESET');
     } catch (error) {
       throw this.#failure(operation, error, signal);
     } finally {
@@ -505,6 +505,6 @@ function reasonOf(error: unknown): string {
   return errnoName(error);
 }
 
-function failed(code: 'ETIMEDOUT' | 'ECONNRESET'): Error {
+function ioError(code: 'ETIMEDOUT' | 'ECONNRESET'): Error {
   return Object.assign(new Error(code), { code });
 }

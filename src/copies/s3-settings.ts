@@ -11,7 +11,7 @@ type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
 function parseProfiles(text: string): Profiles {
   const profiles = new Map<string, Map<string, string>>();
   let settings: Map<string, string> | undefined;
-  let above = '';
+  let section = '';
   for (const raw of text.split('\n')) {
     const line = raw.trim();
     if (line === '' || line.startsWith('#') || line.startsWith(';')) continue;
@@ -19,15 +19,15 @@ function parseProfiles(text: string): Profiles {
       const name = line.slice(1, line.indexOf(']')).trim();
       settings = line.includes(']') ? (profiles.get(name) ?? new Map()) : undefined;
       if (settings !== undefined) profiles.set(name, settings);
-      above = '';
+      section = '';
       continue;
     }
     const equals = line.indexOf('=');
     if (equals < 0) continue;
     const name = line.slice(0, equals).trim().toLowerCase();
-    const isBelow = /^[ \t]/.test(raw) && above !== '';
-    if (!isBelow) above = name;
-    settings?.set(isBelow ? `${above}.${name}` : name, line.slice(equals + 1).trim());
+    const isBelow = /^[ \t]/.test(raw) && section !== '';
+    if (!isBelow) section = name;
+    settings?.set(isBelow ? `${section}.${name}` : name, line.slice(equals + 1).trim());
   }
   return profiles;
 }
@@ -111,7 +111,7 @@ function credentialsOf(settings: S3Settings): S3Credentials {
   const { env } = settings;
   const profile = profileName(settings);
   if (settings.profile === undefined && (env.AWS_ACCESS_KEY_ID ?? '') !== '') {
-    return checked('the environment', {
+    return check('the environment', {
       accessKeyId: env.AWS_ACCESS_KEY_ID,
       secretAccessKey: env.AWS_SECRET_ACCESS_KEY,
       sessionToken: env.AWS_SESSION_TOKEN,
@@ -120,22 +120,22 @@ function credentialsOf(settings: S3Settings): S3Credentials {
   const found = profileSettings(settings);
   const source = `the profile "${profile}"`;
   if ((found.get('aws_access_key_id') ?? '') !== '') {
-    return checked(source, {
+    return check(source, {
       accessKeyId: found.get('aws_access_key_id'),
       secretAccessKey: found.get('aws_secret_access_key'),
       sessionToken: found.get('aws_session_token'),
     });
   }
-  const other = OTHER_WAYS.find((name) => found.has(name));
-  if (other !== undefined) {
-    throw settingInvalid(source, `it uses ${other}, which mailkeep does not support`);
+  const method = OTHER_WAYS.find((name) => found.has(name));
+  if (method !== undefined) {
+    throw settingInvalid(source, `it uses ${method}, which mailkeep does not support`);
   }
   const files = filesOf(settings).map((file) => `${source} in ${file}`);
   throw objectError('store-no-credentials', { searched: ['AWS_ACCESS_KEY_ID', ...files] });
 }
 
 /** Keeps values out of errors. */
-function checked(
+function check(
   source: string,
   found: { readonly [Name in keyof S3Credentials]-?: string | undefined },
 ): S3Credentials {
@@ -160,11 +160,9 @@ function profileName({ env, profile }: S3Settings): string {
 function profileSettings(settings: S3Settings): ReadonlyMap<string, string> {
   const name = profileName(settings);
   const [credentials = '', configuration = ''] = filesOf(settings);
-  const configured = readProfiles(configuration);
+  const profiles = readProfiles(configuration);
   return new Map([
-    ...(configured.get(`profile ${name}`) ??
-      (name === 'default' ? configured.get(name) : []) ??
-      []),
+    ...(profiles.get(`profile ${name}`) ?? (name === 'default' ? profiles.get(name) : []) ?? []),
     ...(readProfiles(credentials).get(name) ?? []),
   ]);
 }

@@ -46,7 +46,7 @@ const READING = 'GetObject';
 const XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 
 /** Decodes a key of the bucket. Returns an undecodable key unchanged, which is not a valid name. */
-function decodedKey(key: string, isEncoded: boolean): string {
+function decodeKey(key: string, isEncoded: boolean): string {
   if (!isEncoded) return key;
   try {
     return decodeURIComponent(key.replaceAll('+', ' '));
@@ -58,12 +58,12 @@ function decodedKey(key: string, isEncoded: boolean): string {
 /** Range and total length of a partial response. */
 const CONTENT_RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 
-interface Whole {
+interface ObjectState {
   readonly length: number;
   readonly etag: string;
 }
 
-function continuing(position: number, { etag }: Whole): Readonly<Record<string, string>> {
+function rangeHeaders(position: number, { etag }: ObjectState): Readonly<Record<string, string>> {
   if (position === 0) return etag === '' ? {} : { 'if-match': etag };
   return { range: `bytes=${position}-`, 'if-match': etag };
 }
@@ -88,7 +88,7 @@ function md5(bytes: Buffer): string {
 }
 
 /** Yields buffers of equal length, except a shorter last one. Each is valid until the next one is requested. */
-async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
+async function* split(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
   const part = Buffer.allocUnsafeSlow(length);
   let filled = 0;
   for await (const chunk of bytes) {
@@ -118,7 +118,7 @@ function versionOf({ headers }: S3Reply): string | undefined {
   return typeof version === 'string' && version !== '' ? version : undefined;
 }
 
-async function* nothing(): AsyncGenerator<Uint8Array> {}
+async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
 export function s3Store(target: S3Target, options: S3Options = {}): UploadingStore {
   return new S3Store(target, options);
@@ -179,8 +179,8 @@ export class S3Store extends S3Client implements UploadingStore {
     signal: AbortSignal,
   ): Promise<Upload> {
     checkObjectName(name, isObjectName);
-    const kept = Object.entries(metadata).map(([key, value]) => [`x-amz-meta-${key}`, value]);
-    const headers = { 'content-type': 'application/octet-stream', ...Object.fromEntries(kept) };
+    const entries = Object.entries(metadata).map(([key, value]) => [`x-amz-meta-${key}`, value]);
+    const headers = { 'content-type': 'application/octet-stream', ...Object.fromEntries(entries) };
     return await this.#beginParts(name, headers, signal);
   }
 
@@ -209,25 +209,25 @@ export class S3Store extends S3Client implements UploadingStore {
 
   /** @throws store-answer-invalid if the listing is unsorted, endless or outside the prefix */
   async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ObjectFact> {
-    const above = objectKey(this.target, '');
-    const wanted = `${above}${prefix}`;
+    const base = objectKey(this.target, '');
+    const root = `${base}${prefix}`;
     let token: string | undefined;
     let last: Buffer | undefined;
     let emptyPages = 0;
     do {
-      const page = await this.#listPage(wanted, token, signal);
+      const page = await this.#listPage(root, token, signal);
       const objects = childrenOf(page, 'Contents');
       const isEncoded = textOf(page, 'EncodingType') === 'url';
       for (const object of objects) {
-        const key = decodedKey(textOf(object, 'Key'), isEncoded);
+        const key = decodeKey(textOf(object, 'Key'), isEncoded);
         // Servers sort by bytes, JavaScript by UTF-16 code units.
         const bytes = Buffer.from(key);
         if (last !== undefined && Buffer.compare(last, bytes) >= 0) {
           throw this.invalid(LISTING, 'keys out of order');
         }
         last = bytes;
-        if (!key.startsWith(wanted)) throw this.invalid(LISTING, 'keys that were not asked for');
-        const name = key.slice(above.length);
+        if (!key.startsWith(root)) throw this.invalid(LISTING, 'keys that were not asked for');
+        const name = key.slice(base.length);
         if (isPlainName(name))
           yield this.#factOf(LISTING, name, textOf(object, 'Size'), textOf(object, 'LastModified'));
       }
@@ -319,7 +319,7 @@ export class S3Store extends S3Client implements UploadingStore {
       if (xml?.name !== 'ListVersionsResult') throw this.invalid(operation, 'no listing');
       const isEncoded = textOf(xml, 'EncodingType') === 'url';
       const keyIn = (element: XmlElement, field: string) =>
-        decodedKey(textOf(element, field), isEncoded);
+        decodeKey(textOf(element, field), isEncoded);
       for (const element of xml.children) {
         if (element.name !== 'Version' && element.name !== 'DeleteMarker') continue;
         const version = textOf(element, 'VersionId');
@@ -378,13 +378,13 @@ export class S3Store extends S3Client implements UploadingStore {
     checkObjectName(name, isObjectName);
     const query = version === undefined ? {} : { versionId: version };
     const patience = this.patience(signal);
-    let whole: Whole | undefined;
+    let whole: ObjectState | undefined;
     let position = 0;
     for (;;) {
       let askedMs = 0;
       let answer: Answer | undefined;
       try {
-        const headers = whole === undefined ? {} : continuing(position, whole);
+        const headers = whole === undefined ? {} : rangeHeaders(position, whole);
         const request = { operation: READING, method: 'GET', name, query, headers } as const;
         answer = await this.open(request, signal);
         if (answer.status !== 200 && answer.status !== 206) {
@@ -426,7 +426,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return this.refused(READING, reply);
   }
 
-  #wholeOf({ status, headers }: Answer, position: number): Whole {
+  #wholeOf({ status, headers }: Answer, position: number): ObjectState {
     const etag = headers.etag ?? '';
     if (status === 200) {
       // The server ignored the range and would repeat bytes.
@@ -516,11 +516,11 @@ export class S3Store extends S3Client implements UploadingStore {
    * uploads is forbidden or unsupported.
    */
   async unfinishedUploads(prefix: string, signal: AbortSignal) {
-    const above = objectKey(this.target, '');
+    const base = objectKey(this.target, '');
     const query = {
       uploads: '',
       'encoding-type': 'url',
-      ...(above === '' && prefix === '' ? {} : { prefix: `${above}${prefix}` }),
+      ...(base === '' && prefix === '' ? {} : { prefix: `${base}${prefix}` }),
     };
     const request = { operation: 'ListMultipartUploads', method: 'GET', query } as const;
     const { status, headers, xml } = await this.request(request, signal);
@@ -528,12 +528,12 @@ export class S3Store extends S3Client implements UploadingStore {
     const isEncoded = textOf(xml, 'EncodingType') === 'url';
     const now = Date.parse(headers.date ?? '');
     return childrenOf(xml, 'Upload').flatMap((upload) => {
-      const key = decodedKey(textOf(upload, 'Key'), isEncoded);
-      const name = key.slice(above.length);
+      const key = decodeKey(textOf(upload, 'Key'), isEncoded);
+      const name = key.slice(base.length);
       const uploadId = textOf(upload, 'UploadId');
       // The header is in whole seconds.
       const age = Math.max(0, now - Date.parse(textOf(upload, 'Initiated')));
-      const isOurs = key.startsWith(above) && name.startsWith(prefix) && isObjectName(name);
+      const isOurs = key.startsWith(base) && name.startsWith(prefix) && isObjectName(name);
       return isOurs && uploadId !== '' && !Number.isNaN(age) ? [{ name, uploadId, age }] : [];
     });
   }
@@ -578,7 +578,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const partBytes = Math.max(this.partBytes, Math.ceil(length / MAX_PARTS / MIB) * MIB);
     const etags: string[] = [];
     const counted = requireLength({ store: this.label, name: upload.name }, length, bytes, signal);
-    for await (const body of inParts(counted, Math.min(partBytes, length))) {
+    for await (const body of split(counted, Math.min(partBytes, length))) {
       etags.push(await this.#sendPart(upload, etags.length + 1, body, signal));
     }
     return etags;
@@ -669,9 +669,9 @@ export class S3Store extends S3Client implements UploadingStore {
     try {
       const etags = await this.sendParts(upload, length, bytes, signal);
       const { reply, isAcknowledged } = await this.#completeParts(upload, etags, signal);
-      const own = isAcknowledged ? reply : await this.#ownObject(write);
-      if (own === undefined) throw this.refused('CompleteMultipartUpload', reply);
-      return versionOf(own);
+      const result = isAcknowledged ? reply : await this.#ownObject(write);
+      if (result === undefined) throw this.refused('CompleteMultipartUpload', reply);
+      return versionOf(result);
     } catch (error) {
       // The caller's signal may already have aborted.
       await this.giveUpUpload(upload, AbortSignal.timeout(GIVING_UP_MS)).catch(() => {});
@@ -702,7 +702,7 @@ export class S3Store extends S3Client implements UploadingStore {
         locks: await this.#tryToLock(signal),
       };
     } finally {
-      await this.#deleteTried(name, signal);
+      await this.#deleteTest(name, signal);
     }
   }
 
@@ -717,19 +717,19 @@ export class S3Store extends S3Client implements UploadingStore {
     const lockUntil = this.clock.now() + TRIED_LOCK_MS;
     try {
       const options = { signal, lockUntil, lockMode: 'governance' } as const;
-      await this.writeObject(name, 0, nothing(), options);
+      await this.writeObject(name, 0, noBytes(), options);
       return true;
     } catch (error) {
       if (hasCode(error, 'object-lock-dropped') || hasCode(error, 'store-access-denied'))
         return false;
       throw error;
     } finally {
-      await this.#deleteTried(name, signal);
+      await this.#deleteTest(name, signal);
     }
   }
 
   /** Deletes a test object, if allowed. It is empty, so it does no harm if it remains. */
-  async #deleteTried(name: string, signal: AbortSignal): Promise<void> {
+  async #deleteTest(name: string, signal: AbortSignal): Promise<void> {
     try {
       await this.#deleteVersions(name, signal, true);
     } catch (error) {

@@ -42,14 +42,14 @@ export function scanArchive(files: FileLayer, dir: string, seen: number): CopySc
   checkFormat(files, dir);
   const listing = listSegments(files, dir);
   const last = [...listing.keys()].at(-1);
-  if (last === undefined) throw missing(dir, 1);
+  if (last === undefined) throw missingError(dir, 1);
   const closed: ClosedSegment[] = [];
   let open: CopyScan['open'];
   let archiveId: string | undefined;
   let end: ChainState | undefined;
   let time = 0;
   for (const [at, segment] of [...listing.keys()].entries()) {
-    if (segment !== at + 1) throw missing(dir, at + 1);
+    if (segment !== at + 1) throw missingError(dir, at + 1);
     const state = segmentState(
       files,
       dir,
@@ -73,7 +73,7 @@ export function scanArchive(files: FileLayer, dir: string, seen: number): CopySc
       closed.push({ segment, end, purged: digestOf(state.purged) });
     }
   }
-  if (archiveId === undefined || end === undefined) throw missing(dir, 1);
+  if (archiveId === undefined || end === undefined) throw missingError(dir, 1);
   const format = readSmallFile(files, formatPath(dir)).toString('latin1').trimEnd();
   const commit = { number: end.number, hash: end.hash, time };
   return { archiveId, format, commit, closed, open };
@@ -108,10 +108,10 @@ export function commitAt(
   { commit, open, closed }: CopyScan,
   number: number,
 ): ChainState | undefined {
-  const known = [commit, ...(open?.boundaries ?? []), ...closed.map(({ end }) => end)];
+  const commits = [commit, ...(open?.boundaries ?? []), ...closed.map(({ end }) => end)];
   const within = closed.find(({ end }) => end.number > number);
   return (
-    known.find((one) => one.number === number) ??
+    commits.find((one) => one.number === number) ??
     (within && commitIn(files, dir, within.segment, number))
   );
 }
@@ -122,7 +122,7 @@ function digestOf(ordinals: ReadonlySet<number>): string {
   return createHash('sha256').update(sorted.join(',')).digest('hex');
 }
 
-function missing(dir: string, segment: number) {
+function missingError(dir: string, segment: number) {
   const file = segmentPath(dir, { segment, generation: 1 });
   return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });
 }

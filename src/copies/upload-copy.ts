@@ -134,22 +134,22 @@ function planTail(
 }
 
 /** Returns the objects with the right length. The bucket's owner or a lifecycle rule may have removed some. */
-async function stillThere(
+async function findPresent(
   store: ObjectStore,
-  listed: readonly ObjectEntry[],
+  entries: readonly ObjectEntry[],
   signal: AbortSignal,
 ): Promise<readonly ObjectEntry[]> {
-  if (listed.length === 0) return [];
-  const wanted = new Map(listed.map((entry) => [entry.name, entry]));
+  if (entries.length === 0) return [];
+  const byName = new Map(entries.map((entry) => [entry.name, entry]));
   const found: ObjectEntry[] = [];
   for await (const { name, length } of store.list(FOLDERS.data, signal)) {
-    const entry = wanted.get(name);
+    const entry = byName.get(name);
     if (entry?.length === length) found.push(entry);
   }
   return found;
 }
 
-interface Tidied {
+interface Cleanup {
   readonly manifests: number;
   readonly objects: number;
   /** Objects that could not be removed, with the expiry of their locks, ISO 8601; null if unknown. */
@@ -158,7 +158,7 @@ interface Tidied {
   readonly lockedUntil: string | null;
 }
 
-interface TidyOptions
+interface CleanupOptions
   extends Pick<UploadOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   /** Sequence of the last manifest written. Some stores list it only after a while. */
   readonly sequence: number;
@@ -166,7 +166,7 @@ interface TidyOptions
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
 }
 
-export const NO_CLEANUP: Tidied = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
+export const NO_CLEANUP: Cleanup = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
 
 /** Time for readers of a copy to finish, after their manifest has been replaced. */
 const GRACE_MS = 24 * 3_600_000;
@@ -180,9 +180,9 @@ const GRACE_MS = 24 * 3_600_000;
  * @returns undefined if the store does not list the last manifest yet; nothing has been removed
  */
 export async function cleanUpCopy(
-  options: TidyOptions,
+  options: CleanupOptions,
   atOnce: boolean,
-): Promise<Tidied | undefined> {
+): Promise<Cleanup | undefined> {
   const { store, key, signal, memory, now } = options;
   const { newest, listed } = await findManifests(store, key, signal);
   if (newest === undefined || newest.clear.sequence < options.sequence) return undefined;
@@ -201,14 +201,14 @@ export async function cleanUpCopy(
       return false;
     }
   };
-  const done = (manifests: number, objects: number): Tidied => {
-    const ends = locked.map(({ until }) => until).sort();
-    const lockedUntil = ends.includes(null) ? null : (ends.at(-1) ?? null);
+  const done = (manifests: number, objects: number): Cleanup => {
+    const times = locked.map(({ until }) => until).sort();
+    const lockedUntil = times.includes(null) ? null : (times.at(-1) ?? null);
     return { manifests, objects, locked, lockedUntil };
   };
   const old = atOnce
     ? listed.filter(({ name }) => name !== newest.name)
-    : outdated(listed, newest, options.keep);
+    : findOutdated(listed, newest, options.keep);
   let manifests = 0;
   for (const { name } of old) {
     if (await remove(name)) manifests += 1;
@@ -225,7 +225,7 @@ export async function cleanUpCopy(
   return done(manifests, objects);
 }
 
-function outdated(
+function findOutdated(
   listed: readonly ListedManifest[],
   newest: FoundManifest,
   keep: number,
@@ -241,7 +241,7 @@ function outdated(
 
 /** Returns the objects in the remaining manifests, or undefined if a manifest is invalid. */
 async function neededObjects(
-  { store, key, signal }: TidyOptions,
+  { store, key, signal }: CleanupOptions,
   listed: readonly ListedManifest[],
   old: ReadonlySet<string>,
   newest: FoundManifest,
@@ -249,16 +249,16 @@ async function neededObjects(
   const needed = new Set(newest.clear.objects.map(({ name }) => name));
   for (const fact of listed) {
     if (old.has(fact.name) || fact.name === newest.name) continue;
-    const found = await readManifest(store, fact, key, signal);
-    if (found instanceof MailkeepError) return undefined;
-    for (const { name } of found.clear.objects) needed.add(name);
+    const manifest = await readManifest(store, fact, key, signal);
+    if (manifest instanceof MailkeepError) return undefined;
+    for (const { name } of manifest.clear.objects) needed.add(name);
   }
   return needed;
 }
 
 /** Returns whether a copy may have set a lock. If its memory was lost, only the expiry can suggest that. */
 function isOwnLock(
-  { lockDays, now }: Pick<TidyOptions, 'lockDays' | 'now'>,
+  { lockDays, now }: Pick<CleanupOptions, 'lockDays' | 'now'>,
   until: string | null,
 ): until is string {
   if (until === null || lockDays === undefined) return false;
@@ -344,7 +344,7 @@ export async function uploadCopy(options: UploadOptions) {
   const before = manifests.newest;
   const damaged = options.damaged ?? new Set();
   const wanted = before?.clear.objects ?? [];
-  const listedThere = await stillThere(
+  const listedThere = await findPresent(
     store,
     wanted.filter(({ name }) => !damaged.has(name)),
     signal,
@@ -352,7 +352,7 @@ export async function uploadCopy(options: UploadOptions) {
   refuseOlderManifest(store, manifests, memory);
   const present = new Set(listedThere.map(({ name }) => name));
   const lost = wanted.filter(({ name }) => !present.has(name) && !damaged.has(name));
-  const counted: Uploaded = { names: new Set(), bytes: 0 };
+  const counted: UploadCount = { names: new Set(), bytes: 0 };
   for (;;) {
     const startedAt = now();
     const archiveScan = scanArchive(realFiles, dir, options.seen);
@@ -366,7 +366,7 @@ export async function uploadCopy(options: UploadOptions) {
     if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
     if (listed === undefined || now() - startedAt > MAX_MS) continue;
-    const isNew = before === undefined || !isThere(before, archiveScan, listed);
+    const isNew = before === undefined || !isCurrent(before, archiveScan, listed);
     const { name, commit, sequence } = isNew
       ? await writeManifest(options, archiveScan, listed, before)
       : { ...before.clear, name: before.name };
@@ -376,7 +376,7 @@ export async function uploadCopy(options: UploadOptions) {
     const locks =
       lockDays === undefined ? null : await extendLocks({ ...options, lockDays }, names);
     const removed =
-      isNew || memory.purging() ? await tidied(options, listed, sequence) : NO_CLEANUP;
+      isNew || memory.purging() ? await cleanUp(options, listed, sequence) : NO_CLEANUP;
     return {
       copyId: key.copyId,
       ...archiveScan.commit,
@@ -403,11 +403,11 @@ export async function uploadCopy(options: UploadOptions) {
   }
 }
 
-async function tidied(
+async function cleanUp(
   { store, key, keep, lockDays, memory, signal, now }: UploadOptions,
-  listed: readonly Listed[],
+  listed: readonly ListedPiece[],
   sequence: number,
-): Promise<Tidied> {
+): Promise<Cleanup> {
   const uploading = new Set(listed.map(({ entry }) => entry.name));
   const removed = await cleanUpCopy(
     { store, key, keep, lockDays, sequence, uploading, memory, signal, now },
@@ -447,18 +447,18 @@ function refuseOlderManifest(
   { newest, listed }: FoundManifests,
   memory: CopyMemory,
 ): void {
-  const seen = memory.seen();
+  const last = memory.seen();
   if (newest === undefined && listed.length > 0) {
     throw copiesError('offsite-no-manifest', { to: store.label, invalid: listed.length });
   }
-  if (seen === undefined) return;
+  if (last === undefined) return;
   const isOlder =
     newest === undefined ||
-    newest.clear.commit < seen.commit ||
-    newest.clear.sequence < seen.sequence;
+    newest.clear.commit < last.commit ||
+    newest.clear.sequence < last.sequence;
   if (!isOlder) return;
   const number = newest?.clear.commit ?? 0;
-  throw copiesError('offsite-rolled-back', { to: store.label, number, seen: seen.commit });
+  throw copiesError('offsite-rolled-back', { to: store.label, number, seen: last.commit });
 }
 
 function refuseStrangers(
@@ -469,22 +469,22 @@ function refuseStrangers(
   { nameKey }: LocalKey,
 ): void {
   const number = clear.commit;
-  const here = archiveScan.commit.number;
+  const end = archiveScan.commit.number;
   const to = store.label;
-  if (number > here) throw copiesError('offsite-ahead', { to, number, here });
-  const own = commitAt(realFiles, dir, archiveScan, number);
-  if (own === undefined || commitMark(nameKey, own) !== clear.chain) {
+  if (number > end) throw copiesError('offsite-ahead', { to, number, here: end });
+  const commit = commitAt(realFiles, dir, archiveScan, number);
+  if (commit === undefined || commitMark(nameKey, commit) !== clear.chain) {
     throw copiesError('offsite-diverged', { to, number });
   }
 }
 
 /** Returns whether objects at the target may contain purged mail, because they hold earlier states of segments. */
 function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
-  const reached = before?.clear.commit ?? 0;
+  const last = before?.clear.commit ?? 0;
   const marks = new Set(before?.clear.objects.map(({ name }) => markOfName(name)));
   return segments.some(({ there, what, mark }, at) => {
     const begin = segments[at - 1]?.what.end.number ?? 0;
-    return there === undefined && !marks.has(mark) && what.purged !== '' && begin < reached;
+    return there === undefined && !marks.has(mark) && what.purged !== '' && begin < last;
   });
 }
 
@@ -505,27 +505,27 @@ async function knownObjects(
 ): Promise<Map<string, ObjectEntry>> {
   const known = new Map<string, ObjectEntry>();
   if (!refresh) {
-    for (const entry of listed) add(known, entry);
+    for (const entry of listed) addByMark(known, entry);
   }
   for (const entry of memory.uploaded()) {
     if (refresh && !uploaded.has(entry.name)) continue;
     const there = await store.head(entry.name, signal);
-    if (there?.length === entry.length) add(known, entry);
+    if (there?.length === entry.length) addByMark(known, entry);
   }
   return known;
 }
 
-function add(known: Map<string, ObjectEntry>, entry: ObjectEntry): void {
+function addByMark(byMark: Map<string, ObjectEntry>, entry: ObjectEntry): void {
   const mark = markOfName(entry.name);
-  if (mark !== undefined) known.set(mark, entry);
+  if (mark !== undefined) byMark.set(mark, entry);
 }
 
-interface Uploaded {
+interface UploadCount {
   readonly names: Set<string>;
   bytes: number;
 }
 
-interface Listed {
+interface ListedPiece {
   readonly piece: PlannedObject<ClosedSegment | TailRange>;
   readonly entry: ObjectEntry;
 }
@@ -534,12 +534,12 @@ interface Listed {
 async function upload(
   options: UploadOptions,
   plan: CopyPlan,
-  counted: Uploaded,
-): Promise<readonly Listed[] | undefined> {
+  counted: UploadCount,
+): Promise<readonly ListedPiece[] | undefined> {
   const { memory, progress } = options;
   const pieces: PlannedObject<ClosedSegment | TailRange>[] = [...plan.segments, ...plan.tail];
   const of = pieces.filter(({ there }) => there === undefined).length + counted.names.size;
-  const listed: Listed[] = [];
+  const listed: ListedPiece[] = [];
   try {
     await forEachConcurrent(pieces, AT_ONCE, async (piece) => {
       options.signal.throwIfAborted();
@@ -613,10 +613,10 @@ async function put(
 }
 
 /** Returns whether a manifest already contains everything that a new one would. */
-function isThere(
+function isCurrent(
   { clear }: FoundManifest,
   { commit }: CopyScan,
-  listed: readonly Listed[],
+  listed: readonly ListedPiece[],
 ): boolean {
   const names = new Set(clear.objects.map(({ name }) => name));
   return (
@@ -629,7 +629,7 @@ function isThere(
 async function writeManifest(
   options: UploadOptions,
   archiveScan: CopyScan,
-  listed: readonly Listed[],
+  listed: readonly ListedPiece[],
   before: FoundManifest | undefined,
 ): Promise<{ name: string; commit: number; sequence: number }> {
   const { key, signingKey, now } = options;

@@ -101,8 +101,8 @@ const SMALLEST_N = 2 ** 10;
 const derive = promisify<Buffer, Buffer, number, object, Buffer>(scrypt);
 
 function isAffordable(cost: Readonly<Record<keyof ScryptCost, unknown>>): cost is ScryptCost {
-  const isWithin = (value: unknown, least: number, most: number): value is number =>
-    isCount(value) && value >= least && value <= most;
+  const isWithin = (value: unknown, min: number, max: number): value is number =>
+    isCount(value) && value >= min && value <= max;
   const { N, r, p } = cost;
   const isPower = isWithin(N, SMALLEST_N, LARGEST.N) && Math.log2(N) % 1 === 0;
   return isPower && isWithin(r, 1, LARGEST.r) && isWithin(p, 1, LARGEST.p);
@@ -245,7 +245,7 @@ export async function unwrapWithPassphrase(
 ): Promise<CopySecrets | undefined> {
   if (keys.cost === null) return undefined;
   const key = await passphraseKey(passphrase, keys.salt, keys.cost);
-  return unwrapped(keys, decryptOnce(key, keys.wrapped, NOTHING));
+  return unwrap(keys, decryptOnce(key, keys.wrapped, NOTHING));
 }
 
 /** Returns undefined for a wrong recovery key. @throws `copy-key-damaged` */
@@ -255,7 +255,7 @@ export async function unwrapWithRecovery(
 ): Promise<CopySecrets | undefined> {
   if (keys.type !== 'recovery') return undefined;
   const key = recoveryWrappingKey(recovery, keys.salt);
-  return unwrapped(keys, decryptOnce(key, keys.wrapped, NOTHING));
+  return unwrap(keys, decryptOnce(key, keys.wrapped, NOTHING));
 }
 
 /**
@@ -268,7 +268,7 @@ async function unwrapWithAge(
   identities: readonly string[],
 ): Promise<CopySecrets | undefined> {
   if (keys.type !== 'age') return undefined;
-  return unwrapped(keys, await decryptWithAge(identities, keys.wrapped));
+  return unwrap(keys, await decryptWithAge(identities, keys.wrapped));
 }
 
 async function keyObject(
@@ -281,16 +281,16 @@ async function keyObject(
   const { copyId, ...rest } = secrets;
   const [newest = NOTHING] = secrets.privateKeys;
   const key = keyIdOf(publicKeyOf(newest)).toString('hex');
-  const named = label === undefined ? {} : { label: label.slice(0, MAX_LABEL).toWellFormed() };
+  const note = label === undefined ? {} : { label: label.slice(0, MAX_LABEL).toWellFormed() };
   const fields = { mailkeep: MARK, copy: copyId.toString('hex'), id, key, created };
-  const clear = { ...fields, ...named, ...more };
+  const clear = { ...fields, ...note, ...more };
   const { privateKeys, ...keys } = rest;
   const bound = { ...keys, privateKeys: [...privateKeys], copy: copyId, clear: clearHash(clear) };
   const wrapped = await encrypt(encodeCanonical(secretFields, bound));
   return { name, bytes: canonicalBytes({ ...clear, wrapped: wrapped.toString('base64') }) };
 }
 
-function unwrapped(keys: WrappedKeys, text: Buffer | undefined): CopySecrets | undefined {
+function unwrap(keys: WrappedKeys, text: Buffer | undefined): CopySecrets | undefined {
   if (text === undefined) return undefined;
   const damaged = (reason: KeyDamage) =>
     offsiteError('copy-key-damaged', { name: keys.name, reason });
@@ -422,13 +422,13 @@ export async function unlock(
   way: UnlockMethod,
   signal?: AbortSignal,
 ): Promise<CopySecrets> {
-  const fitting = recipients.filter(({ type }) => type === way.type);
-  if (fitting.length > MAX_TRIED) {
-    throw offsiteError('copy-keys-too-many', { type: way.type, found: fitting.length });
+  const matches = recipients.filter(({ type }) => type === way.type);
+  if (matches.length > MAX_TRIED) {
+    throw offsiteError('copy-keys-too-many', { type: way.type, found: matches.length });
   }
   let damage: unknown;
   let newest: { readonly name: string; readonly secrets: CopySecrets } | undefined;
-  for (const keys of fitting) {
+  for (const keys of matches) {
     signal?.throwIfAborted();
     let secrets: CopySecrets | undefined;
     try {
@@ -447,7 +447,7 @@ export async function unlock(
   }
   if (newest !== undefined) return newest.secrets;
   if (damage !== undefined) throw damage;
-  throw offsiteError('copy-key-refused', { type: way.type, tried: fitting.length });
+  throw offsiteError('copy-key-refused', { type: way.type, tried: matches.length });
 }
 
 function unwrapWith(keys: WrappedKeys, way: UnlockMethod): Promise<CopySecrets | undefined> {

@@ -147,12 +147,12 @@ function agrees(
   { commit, segments, tail }: SecretManifest,
   clear: { readonly commit: number; readonly objects: readonly { readonly name: string }[] },
 ): boolean {
-  const named = new Set([...segments, ...tail].map(({ name }) => name));
+  const names = new Set([...segments, ...tail].map(({ name }) => name));
   return (
     commit.number === clear.commit &&
-    named.size === segments.length + tail.length &&
-    named.size === clear.objects.length &&
-    clear.objects.every(({ name }) => named.has(name))
+    names.size === segments.length + tail.length &&
+    names.size === clear.objects.length &&
+    clear.objects.every(({ name }) => names.has(name))
   );
 }
 

@@ -198,21 +198,21 @@ function readObjectKey(opening: OpeningKey, about: ObjectIdentity, header: Buffe
   if (!isOurs) throw damaged('header');
   if (!copyId.equals(opening.copyId)) throw damaged('other-copy');
   if (header[AT.kind] !== KINDS[about.kind]) throw damaged('other-kind');
-  let known = false;
+  let isKnown = false;
   for (const privateKey of opening.privateKeys) {
     const recipient = publicKeyOf(privateKey);
     const isNamed = keyIdOf(recipient).equals(keyId);
-    const key = unwrapped(privateKey, recipient, about, header);
+    const key = unwrap(privateKey, recipient, about, header);
     // It opens although the header names another key, so the header must have been changed.
     if (key !== undefined && !isNamed) throw damaged('header');
     if (key !== undefined) return { header, key, bound: boundTo(header) };
-    known ||= isNamed;
+    isKnown ||= isNamed;
   }
-  if (known) throw damaged('key');
+  if (isKnown) throw damaged('key');
   throw offsiteError('copy-key-unknown', { name, keyId: keyId.toString('hex') });
 }
 
-function unwrapped(
+function unwrap(
   privateKey: Buffer,
   recipient: Buffer,
   about: ObjectIdentity,
@@ -289,7 +289,7 @@ export function seal(
   const digest = createHash('sha256');
   let hex: string | undefined;
   async function* bytes(): AsyncGenerator<Buffer> {
-    for await (const piece of encrypted(sealing, about, length, plain)) {
+    for await (const piece of encrypt(sealing, about, length, plain)) {
       digest.update(piece);
       yield piece;
     }
@@ -302,7 +302,7 @@ export function seal(
   return { length: sealedLength(length), bytes: bytes(), sha256 };
 }
 
-async function* encrypted(
+async function* encrypt(
   sealing: SealingKey,
   about: ObjectIdentity,
   length: number,
@@ -317,7 +317,7 @@ async function* encrypted(
   };
   let index = 0;
   let chunk = chunkAt(index);
-  for await (const piece of framed(about.name, length, plain)) {
+  for await (const piece of frame(about.name, length, plain)) {
     for (let at = 0; at < piece.length; ) {
       const part = piece.subarray(at, at + chunk.left);
       yield chunk.cipher.update(part);
@@ -333,22 +333,22 @@ async function* encrypted(
   }
 }
 
-async function* framed(
+async function* frame(
   name: string,
   length: number,
   plain: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {
-  const before = Buffer.alloc(LENGTH_BYTES);
-  before.writeBigUInt64LE(BigInt(length));
-  yield before;
-  let found = 0;
+  const header = Buffer.alloc(LENGTH_BYTES);
+  header.writeBigUInt64LE(BigInt(length));
+  yield header;
+  let total = 0;
   for await (const piece of plain) {
-    found += piece.length;
-    if (found > length) break;
+    total += piece.length;
+    if (total > length) break;
     yield piece;
   }
-  if (found !== length)
-    throw offsiteError('copy-source-changed', { name, announced: length, found });
+  if (total !== length)
+    throw offsiteError('copy-source-changed', { name, announced: length, found: total });
   yield ZEROS.subarray(0, framedLength(length) - LENGTH_BYTES - length);
 }
 
@@ -559,9 +559,9 @@ export function decodeCopyFile(bytes: Buffer): CopyFile {
 
 function isSigned({ signature = '', ...signed }: z.output<typeof anyCopyFile>): boolean {
   const signer = fromBase64(signed.signer ?? '', KEY_BYTES);
-  const made = fromBase64(signature, 64);
-  if (signer === undefined || made === undefined) return false;
-  return isSignedBy(signer, signedBytes(canonicalBytes(signed)), made);
+  const bytes = fromBase64(signature, 64);
+  if (signer === undefined || bytes === undefined) return false;
+  return isSignedBy(signer, signedBytes(canonicalBytes(signed)), bytes);
 }
 
 function signedBytes(text: Buffer): Buffer {
