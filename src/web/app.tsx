@@ -43,14 +43,14 @@ export function webApp(
     if (isMailboxApiPath(pathname))
       return withSecurityHeaders(await mirror.fetch(request, reached.origin));
     if (!METHODS.has(request.method))
-      return withSecurityHeaders(plain(405, { allow: 'GET, HEAD, POST' }));
+      return withSecurityHeaders(reply(405, { allow: 'GET, HEAD, POST' }));
     return withSecurityHeaders(await app.fetch(request, { reached, breakOff }));
   };
 }
 
 /** Refuses a request for an unknown host name (DNS rebinding), without revealing what this server is. */
 export function refuseUnknownHost(status: number): Response {
-  return withSecurityHeaders(plain(status));
+  return withSecurityHeaders(reply(status));
 }
 
 /** The Mailbox API authenticates requests by token rather than cookie, and does not require `Origin`. */
@@ -62,7 +62,7 @@ function isApiPath(path: string): boolean {
   return path === '/api' || path.startsWith('/api/');
 }
 
-function plain(status: number, headers: Record<string, string> = {}): Response {
+function reply(status: number, headers: Record<string, string> = {}): Response {
   return new Response('', { status, headers: { 'content-type': 'text/plain', ...headers } });
 }
 
@@ -77,7 +77,7 @@ function appOf(parts: SignInParts): WebApp {
     const isApi = isApiPath(path);
     if (isApi && !isOwnApiRequest(raw, reached)) return apiRefusal('foreign-request', 403);
     // Other sites must not load anything from here: even a successful load would reveal that the server exists.
-    if (!isApi && raw.method !== 'POST' && requestSource(raw) === 'foreign') return plain(403);
+    if (!isApi && raw.method !== 'POST' && requestSource(raw) === 'foreign') return reply(403);
     if (!isApi && raw.method === 'POST' && !mayBeOwnFormPost(raw, reached))
       return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
     await next();

@@ -53,7 +53,7 @@ export class Completion {
   #of(reader: ServedReader, word: TypedWord, request: CompletionRequest): Row[] {
     const { operator, typed } = word;
     if (operator === null)
-      return typed.startsWith('@') ? saved(reader, typed) : operatorRows(typed);
+      return typed.startsWith('@') ? searchRows(reader, typed) : operatorRows(typed);
     if (PEOPLE.has(operator)) return people(reader, operator, typed, request.now);
     if (DATES.has(operator)) return this.#dates(reader, operator, typed.toLowerCase(), request.now);
     switch (operator) {
@@ -76,18 +76,18 @@ export class Completion {
     }
   }
 
-  #dates({ catalog }: ServedReader, operator: string, wanted: string, now: number): Row[] {
+  #dates({ catalog }: ServedReader, operator: string, prefix: string, now: number): Row[] {
     if (operator === AS_OF)
-      return MOMENTS.filter(([text]) => text.startsWith(wanted)).map(([text, detail]) =>
+      return MOMENTS.filter(([text]) => text.startsWith(prefix)).map(([text, detail]) =>
         row('date', text, { detail }),
       );
     const isDate = operator === 'date' || operator === 'on';
     const known = (unit: 'year' | 'month') =>
       this.#periods.find(catalog.version(), unit) ??
       this.#periods.keep(unit, catalog.stats.rows(unit, {}));
-    const [year] = MONTHS_OF.exec(wanted)?.slice(1) ?? [];
+    const [year] = MONTHS_OF.exec(prefix)?.slice(1) ?? [];
     const periods = known(year === undefined ? 'year' : 'month')
-      .filter(({ key, messages }) => key.startsWith(wanted) && messages > 0)
+      .filter(({ key, messages }) => key.startsWith(prefix) && messages > 0)
       .toReversed()
       .map(({ key, messages }) => row('date', key, { count: isDate ? messages : null }));
     if (year !== undefined) return periods;
@@ -99,7 +99,7 @@ export class Completion {
     };
     const near = [row('date', 'today'), month('this month', 0), month('last month', 1)];
     return [
-      ...near.filter(({ label, insert }) => label.startsWith(wanted) || insert.startsWith(wanted)),
+      ...near.filter(({ label, insert }) => label.startsWith(prefix) || insert.startsWith(prefix)),
       ...periods,
     ];
   }
@@ -121,12 +121,12 @@ function folders(
   { typed, excluded }: TypedWord,
   request: CompletionRequest,
 ): Row[] {
-  const wanted = typed.toLowerCase();
+  const prefix = typed.toLowerCase();
   const all = catalog.folders.all({ gone: true });
   const boxes = catalog.folders.mailboxes();
   const byPath = Map.groupBy(all, ({ folder }) => folder);
   const ranked = all
-    .map((folder) => ({ folder, rank: rankOf(folder, wanted) }))
+    .map((folder) => ({ folder, rank: rankOf(folder, prefix) }))
     .filter(({ folder, rank }) => rank < NO_MATCH && isWritable(folder.folder))
     .toSorted((a, b) => a.rank - b.rank || (a.folder.folder < b.folder.folder ? -1 : 1));
   const rows = new Map<string, Row>();
@@ -160,7 +160,7 @@ function accounts(reader: ServedReader, typed: string, request: CompletionReques
     .map(([name, detail]) => row('account', writtenFor('account', name), { label: name, detail }));
 }
 
-function saved(reader: ServedReader, typed: string): Row[] {
+function searchRows(reader: ServedReader, typed: string): Row[] {
   return searchesFor(reader)
     .filter(({ name }) => name.toLowerCase().startsWith(typed.slice(1).toLowerCase()))
     .map(({ name, query }) => row('search', `@${name}`, { detail: query }));
@@ -170,9 +170,9 @@ const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;
 
 function people({ catalog }: ServedReader, operator: string, typed: string, now: number): Row[] {
   const me = row('value', 'me', { detail: 'any address of the archive’s mailboxes' });
-  const wanted = typed.replace(/^</, '');
+  const prefix = typed.replace(/^</, '');
   const found = catalog.stats
-    .people(wanted, MAX_ROWS, undefined, deadline(PEOPLE_MS))
+    .people(prefix, MAX_ROWS, undefined, deadline(PEOPLE_MS))
     .filter(({ address }) => EXACT.test(address));
   const hasTime = deadline(COUNTING_MS);
   const rows = found.map(({ address, name, received, sent }): Row => {
@@ -203,10 +203,10 @@ function countOf(
 }
 
 function mailboxes({ catalog }: ServedReader, typed: string): Row[] {
-  const wanted = typed.toLowerCase();
+  const prefix = typed.toLowerCase();
   return catalog.folders
     .mailboxes()
-    .filter(({ address }) => address.toLowerCase().startsWith(wanted) && isWritable(address))
+    .filter(({ address }) => address.toLowerCase().startsWith(prefix) && isWritable(address))
     .map(({ address, host }) =>
       row('mailbox', writtenFor('mailbox', address), { label: address, detail: host }),
     );
@@ -225,15 +225,15 @@ function types({ catalog }: ServedReader, typed: string): Row[] {
 const NO_MATCH = 8;
 
 /** Ranks by the last part of the path, then by the whole path. Deleted folders come last. */
-function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
+function rankOf({ folder, name, gone }: KnownFolder, prefix: string): number {
   const [last, path] = [name.toLowerCase(), folder.toLowerCase()];
-  const likeness = [
-    last.startsWith(wanted),
-    path.startsWith(wanted),
-    last.includes(wanted),
-    path.includes(wanted),
+  const level = [
+    last.startsWith(prefix),
+    path.startsWith(prefix),
+    last.includes(prefix),
+    path.includes(prefix),
   ].indexOf(true);
-  return (likeness < 0 ? NO_MATCH : likeness) + (gone ? 4 : 0);
+  return (level < 0 ? NO_MATCH : level) + (gone ? 4 : 0);
 }
 
 function isWritable(name: string): boolean {

@@ -103,10 +103,10 @@ export class TokenQueue {
         );
       await new Promise<void>((resolve) => line.waiting.push(resolve));
     }
-    let left = false;
+    let isDone = false;
     return () => {
-      if (!left) this.#leave(token, line);
-      left = true;
+      if (!isDone) this.#leave(token, line);
+      isDone = true;
     };
   }
 

@@ -145,7 +145,7 @@ function receivedMail(
         narrow(...shown.map(({ term }) => `-${term}`), '-is:deleted'),
       ),
     );
-  const counted = series.reduce((sum, one) => sum + one.count, 0);
+  const total = series.reduce((sum, one) => sum + one.count, 0);
   let bytes = received.before(() => true).bytes;
   const mail = received
     .of(() => true)
@@ -165,7 +165,7 @@ function receivedMail(
       mailboxes: series,
       ended: oneSeries(received, 'deleted', ({ deleted }) => deleted, narrow('is:deleted')),
       total: oneSeries(received, 'all', () => true, narrow()),
-      shared: Math.max(0, counted - (all.messages - all.deleted)),
+      shared: Math.max(0, total - (all.messages - all.deleted)),
     },
     gigabytes: { periods: periods.list, mail, mailNow: all.bytes },
     storage: {
@@ -247,14 +247,14 @@ function hoursOfWeek(
  * are looked up at both ends of a UTC day, and within the day only if they differ.
  */
 function offsets(zone: string | undefined): (time: number) => number {
-  const known = new Map<number, number>();
+  const cache = new Map<number, number>();
   const ask = (time: number): number => {
-    const found = known.get(time);
-    if (found !== undefined) return found;
+    const cached = cache.get(time);
+    if (cached !== undefined) return cached;
     const { year, month, day, hour, minute, second } = wallTime(time, zone);
-    const shown = Date.UTC(2000, month - 1, day, hour, minute, second);
-    const offset = new Date(shown).setUTCFullYear(year, month - 1, day) - time;
-    known.set(time, offset);
+    const localTime = Date.UTC(2000, month - 1, day, hour, minute, second);
+    const offset = new Date(localTime).setUTCFullYear(year, month - 1, day) - time;
+    cache.set(time, offset);
     return offset;
   };
   return (time) => {
@@ -482,8 +482,8 @@ function changes(
   const counted = catalog.charts.changes(filter, boundsOf(periods));
   const isCounted = (at: number): boolean =>
     at >= counted.since && (list[at]?.to ?? 0) > first && !isEmpty;
-  const known = (what: 'stored' | 'ended') =>
-    counted.periods.map((period, at) => (isCounted(at) ? period[what] : null));
+  const countsOf = (kind: 'stored' | 'ended') =>
+    counted.periods.map((period, at) => (isCounted(at) ? period[kind] : null));
   const changed = (period: Pick<Period, 'from' | 'to'>) => ({
     stored: narrow(observedTerm('added', period)),
     ended: narrow(observedTerm('deleted', period)),
@@ -493,8 +493,8 @@ function changes(
     unit,
     periods: list,
     // Null if not counted: before the first commit, or past the limit for a single chart.
-    stored: known('stored'),
-    ended: known('ended'),
+    stored: countsOf('stored'),
+    ended: countsOf('ended'),
     found: list.map(changed),
     all: changed({ from: firstCounted?.from ?? 0, to: list.at(-1)?.to ?? now }),
     asOf: list.map(({ to }) => narrow(to > now ? '' : asOfTerm(to))),
@@ -561,12 +561,12 @@ function rhythm(
   const { list } = periodsOf(range ?? '1y', now, oldest, zone);
   const [from, to] = [list[0]?.from ?? now, list.at(-1)?.to ?? now];
   const quarters = catalog.charts.quarters(filter, docidAt(from), docidAt(to));
-  const cut = quarters.since !== null;
+  const isPartial = quarters.since !== null;
   return {
     counts: hoursOfWeek(quarters, zone),
     from: Math.max(quarters.since ?? 0, list[0]?.from ?? 0),
-    cut,
-    query: cut ? null : narrow(dateTerm({ from, to })),
+    cut: isPartial,
+    query: isPartial ? null : narrow(dateTerm({ from, to })),
   };
 }
 

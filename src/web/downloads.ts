@@ -14,8 +14,8 @@ export function exportName(
   { now, commit, format }: { now: number; commit: number; format: string },
 ): string {
   const isAll = ['', '*'].includes(query.trim());
-  const what = isAll ? 'all mail' : readable(query) || 'search';
-  return `mailkeep ${what} ${dayName(now)} commit ${commit}.${format}`;
+  const scope = isAll ? 'all mail' : readable(query) || 'search';
+  return `mailkeep ${scope} ${dayName(now)} commit ${commit}.${format}`;
 }
 
 export function attachmentsName(query: string, now: number): string {
@@ -75,9 +75,9 @@ export async function attachmentDownload(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   number: number,
-  how: ReadingFor,
+  options: ReadingFor,
 ): Promise<Download | undefined> {
-  const pieces = openAttachments(reader.sources().streamMessage(id), how);
+  const pieces = openAttachments(reader.sources().streamMessage(id), options);
   for (;;) {
     const next = await pieces.next();
     if (next.done === true) return undefined;
@@ -87,14 +87,14 @@ export async function attachmentDownload(
       name: filename,
       fallback: `attachment-${number}`,
       size: null,
-      bytes: only(pieces, number),
+      bytes: attachmentBytes(pieces, number),
       stop: () => pieces.return(),
     };
   }
 }
 
 /** Yields the bytes of one attachment, and reads the message to the end to check its hash. */
-async function* only(
+async function* attachmentBytes(
   pieces: ReturnType<typeof openAttachments>,
   number: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {

@@ -53,17 +53,17 @@ export class EventStreams {
     const ofSession = [...this.#streams].filter(({ listener: { key } }) => key === listener.key);
     if (this.#isClosed || this.#streams.size >= MAX_STREAMS || ofSession.length >= MAX_OF_SESSION)
       return null;
-    const sent = this.#reached(listener);
+    const sent = this.#stateOf(listener);
     const sentAt = this.options.now();
-    let opened: Stream | undefined;
+    let stream: Stream | undefined;
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
-        opened = { listener, controller, sent, sentAt };
-        this.#streams.add(opened);
+        stream = { listener, controller, sent, sentAt };
+        this.#streams.add(stream);
         controller.enqueue(encoder.encode(`retry: ${RETRY_MS}\n\n${eventOf(sent)}`));
       },
       cancel: () => {
-        if (opened !== undefined) this.#forget(opened);
+        if (stream !== undefined) this.#forget(stream);
       },
     });
     this.#timer ??= setInterval(() => this.tick(), POLL_MS).unref();
@@ -74,12 +74,12 @@ export class EventStreams {
     if (this.#streams.size === 0) return;
     try {
       // Streams with the same limit share one lookup.
-      const known = new Map<string, Reached>();
+      const states = new Map<string, Reached>();
       for (const stream of this.#streams) {
         const limit = JSON.stringify(stream.listener.mailboxes);
-        const reached = known.get(limit) ?? this.#reached(stream.listener, stream.sent);
-        known.set(limit, reached);
-        this.#inform(stream, reached);
+        const state = states.get(limit) ?? this.#stateOf(stream.listener, stream.sent);
+        states.set(limit, state);
+        this.#inform(stream, state);
       }
     } catch (error) {
       // Browsers reconnect, and are served once the archive can be read again.
@@ -94,7 +94,7 @@ export class EventStreams {
     this.#endAll();
   }
 
-  #inform(stream: Stream, reached: Reached): void {
+  #inform(stream: Stream, state: Reached): void {
     const { sessions, now } = this.options;
     const at = now();
     const isGone = (stream.controller.desiredSize ?? 0) < -MAX_UNREAD;
@@ -103,16 +103,16 @@ export class EventStreams {
       return;
     }
     const { sent } = stream;
-    stream.sent = reached;
+    stream.sent = state;
     // Messages are indexed after the commit that stored them.
-    const isNew = reached.commit !== sent.commit || (reached.isIndexed && !sent.isIndexed);
+    const isNew = state.commit !== sent.commit || (state.isIndexed && !sent.isIndexed);
     if (!isNew && at - stream.sentAt < HEARTBEAT_MS) return;
-    stream.controller.enqueue(encoder.encode(isNew ? eventOf(reached) : ':\n\n'));
+    stream.controller.enqueue(encoder.encode(isNew ? eventOf(state) : ':\n\n'));
     stream.sentAt = at;
   }
 
   /** @param before the previous result, whose messages are still indexed */
-  #reached({ mailboxes }: Listener, before?: Reached): Reached {
+  #stateOf({ mailboxes }: Listener, before?: Reached): Reached {
     const { reader, release } = this.options.archive.hold(mailboxes);
     try {
       const { catalog } = reader;

@@ -126,23 +126,23 @@ type Chosen =
     };
 
 export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
-  const enter = admitAtMost(MAX_RUNNING);
+  const admit = admitAtMost(MAX_RUNNING);
   const run = async (
     context: RequestContext,
-    chosen: Extract<Chosen, { format: 'zip' | 'mbox' }>,
+    query: Extract<Chosen, { format: 'zip' | 'mbox' }>,
     signal: AbortSignal,
   ): Promise<Response> => {
-    const leave = enter();
-    if (leave === null) return refused(context, 'busy');
+    const leave = admit();
+    if (leave === null) return refuse(context, 'busy');
     try {
       const { dataDir } = parts.archive;
       await parts.archive.bringAll();
       const { mailboxes } = context.get('session');
-      const { commit, ...begun } = await beginExport({ dataDir, mailboxes, ...chosen }, signal);
-      const { text, format } = chosen;
+      const { commit, ...stream } = await beginExport({ dataDir, mailboxes, ...query }, signal);
+      const { text, format } = query;
       const name = exportName(text, { now: parts.now(), commit, format });
       const fallback = `mailkeep-commit-${commit}.${format}`;
-      return downloadResponse(context, parts, { name, fallback, size: null, ...begun }, leave);
+      return downloadResponse(context, parts, { name, fallback, size: null, ...stream }, leave);
     } catch (error) {
       leave();
       throw error;
@@ -150,18 +150,18 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
   };
   app.get('/api/export', (context) =>
     takeTurn(context, async (signal) => {
-      const chosen = await withReader(parts, context, (reader) => chosenIn(context, reader, parts));
-      if ('refused' in chosen) return refused(context, chosen.refused);
+      const query = await withReader(parts, context, (reader) => readQuery(context, reader, parts));
+      if ('refused' in query) return refuse(context, query.refused);
       // A HEAD request must not build the export.
       if (context.req.method === 'HEAD') return context.body(null, 200);
-      return chosen.format === 'eml'
-        ? sendDownload(context, parts, (reader) => sourceDownload(reader, chosen.id))
-        : await run(context, chosen, signal);
+      return query.format === 'eml'
+        ? sendDownload(context, parts, (reader) => sourceDownload(reader, query.id))
+        : await run(context, query, signal);
     }),
   );
 }
 
-function chosenIn(
+function readQuery(
   context: RequestContext,
   reader: ServedReader,
   { now, accounts }: Pick<ArchiveParts, 'now' | 'accounts'>,
@@ -180,7 +180,7 @@ function chosenIn(
 }
 
 /** Answers scripts with the code, and users who followed a link or sent a form with a page that explains it. */
-function refused(context: RequestContext, code: Refusal): Response {
+function refuse(context: RequestContext, code: Refusal): Response {
   if (context.req.header('sec-fetch-mode') === 'navigate') {
     const { q, format } = context.req.query();
     return seeOther(context, pageAddress('/export', { q, format, refused: code }));

@@ -51,10 +51,10 @@ export function zipAttachments(
   reader: Pick<Reader, 'sources'>,
   files: readonly SavedFile[],
   called: string,
-  how: ReadingFor,
+  options: ReadingFor,
 ): Download | undefined {
   if (files.length === 0 || exceedsDownloadLimit(files)) return undefined;
-  const bytes = zipOfFiles(zipped(reader, files, how));
+  const bytes = zipOfFiles(zipEntries(reader, files, options));
   return {
     // A slash must not create a path.
     name: called.trim() === '' ? null : `${called.replaceAll(/[/\\]/g, ' ')}.zip`,
@@ -65,57 +65,57 @@ export function zipAttachments(
   };
 }
 
-async function* zipped(
+async function* zipEntries(
   reader: Pick<Reader, 'sources'>,
   files: readonly SavedFile[],
-  how: ReadingFor,
+  options: ReadingFor,
 ): AsyncGenerator<ZippedFile, void, undefined> {
   const taken = new Set<string>();
-  const missing: string[] = [];
-  for (const [id, own] of Map.groupBy(files, (file) => file.id)) {
+  const lines: string[] = [];
+  for (const [id, group] of Map.groupBy(files, (file) => file.id)) {
     const fileOf = ({ filename, number, date }: SavedFile, bytes: ZippedFile['bytes']) => ({
       name: safeFileName(filename, { fallback: `attachment-${number}`, taken }),
       date: date === null ? null : Date.parse(date),
       bytes,
     });
-    if (totalBytes(own) > MAX_HELD) {
-      for (const file of own) {
-        const download = await attachmentDownload(reader, id, file.number, how);
-        if (download === undefined) missing.push(notSaved(file, NOT_THERE));
+    if (totalBytes(group) > MAX_HELD) {
+      for (const file of group) {
+        const download = await attachmentDownload(reader, id, file.number, options);
+        if (download === undefined) lines.push(notSaved(file, NOT_THERE));
         else yield fileOf(file, piecesOf(download));
       }
       continue;
     }
-    const { pieces, problem } = await readTogether(reader, id, how);
-    for (const file of own) {
-      const its = pieces.get(file.number);
-      if (problem !== null || its === undefined) missing.push(notSaved(file, problem ?? NOT_THERE));
-      else yield fileOf(file, its);
+    const { pieces, problem } = await readTogether(reader, id, options);
+    for (const file of group) {
+      const data = pieces.get(file.number);
+      if (problem !== null || data === undefined) lines.push(notSaved(file, problem ?? NOT_THERE));
+      else yield fileOf(file, data);
     }
   }
-  if (missing.length > 0)
+  if (lines.length > 0)
     yield {
       name: safeFileName(NOT_SAVED, { fallback: NOT_SAVED, taken }),
       date: null,
-      bytes: [Buffer.from(`${missing.join('\n')}\n`)],
+      bytes: [Buffer.from(`${lines.join('\n')}\n`)],
     };
 }
 
 const NOT_THERE = 'the message does not have it as it was indexed';
 const TOO_LARGE = 'the message has more than it was indexed with';
 
-function notSaved({ filename, number, id }: SavedFile, why: string): string {
+function notSaved({ filename, number, id }: SavedFile, reason: string): string {
   const name = safeFileName(filename, { fallback: `attachment-${number}`, taken: new Set() });
-  return `${name} (number ${number} of message ${id}): ${why}`;
+  return `${name} (number ${number} of message ${id}): ${reason}`;
 }
 
 /** Reads a message's attachments. The pieces are unusable if the message is damaged or cannot be parsed. */
-async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how: ReadingFor) {
+async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, options: ReadingFor) {
   const pieces = new Map<number, Uint8Array[]>();
   let held = 0;
   try {
-    await readWhole(reader, id, how.signal, async (source) => {
-      for await (const piece of openAttachments(source, how)) {
+    await readWhole(reader, id, options.signal, async (source) => {
+      for await (const piece of openAttachments(source, options)) {
         if ('attachment' in piece) pieces.set(piece.attachment.number, []);
         if (!('bytes' in piece)) continue;
         held += piece.bytes.byteLength;
@@ -171,13 +171,13 @@ async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   request: FilesRequest,
   hash: BlobHash,
-  how: ReadingFor,
+  options: ReadingFor,
 ) {
   const { catalog } = reader;
   const found = catalog.files.content(request, hash, MAX_HOLDERS, deadline(WALKING_MS));
   if (found === undefined) return null;
   const { message, number, isCutOff, first, newest, isFound } = found;
-  const read = await readContent(reader, { ...found, message: message.id }, how);
+  const read = await readContent(reader, { ...found, message: message.id }, options);
   return {
     ...factsOf(found),
     message: message.id,
@@ -284,10 +284,10 @@ export class FilesMessagesCounts {
   of(
     { catalog }: Pick<Reader, 'catalog'>,
     query: string,
-    listed: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
+    filter: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
     understand: (text: string) => CountRequest | null,
   ) {
-    const { text, isOfGroup } = queryFor(query, listed);
+    const { text, isOfGroup } = queryFor(query, filter);
     const request = understand(text);
     if (request === null) return null;
     // Keyed by the parsed query, because words such as `yesterday` mean a different day tomorrow.
@@ -329,11 +329,11 @@ function listedFiles(
 ): SavedFile[] | undefined {
   const wanted = { ...request, limit: MAX_FILES + 1 };
   const { files, next } = catalog.files.page(wanted, deadline(LISTING_MS));
-  const listed = files.map(({ message: { id, date }, number, filename, size }) => ({
+  const rows = files.map(({ message: { id, date }, number, filename, size }) => ({
     ...{ id, number, filename, size },
     date: date === null ? null : new Date(date).toISOString(),
   }));
-  return next !== null || exceedsDownloadLimit(listed) ? undefined : listed;
+  return next !== null || exceedsDownloadLimit(rows) ? undefined : rows;
 }
 
 /** Maximum attachments read concurrently, each on its own thread. Opened messages have a separate limit. */
@@ -351,11 +351,11 @@ export class FilesPages {
   ) {}
 
   async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
-    const { asked, request, group, inlinePictures } = this.#asked(reader, parameter);
+    const { asked, request, group, inlinePictures } = this.#readRequest(reader, parameter);
     const position = decodePosition(reader.catalog, parameter('after') ?? '');
     const typed = parameter('a') ?? '';
     const chosen = /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
-    const how = { spare: this.parts.archive.spare, signal };
+    const options = { spare: this.parts.archive.spare, signal };
     const page: Page = {
       kind: 'files',
       frame: this.pages.frame(reader, asked),
@@ -375,16 +375,16 @@ export class FilesPages {
       detail:
         request === null || chosen === null
           ? null
-          : await readings.run(() => fileDetail(reader, request, chosen, how), signal),
+          : await readings.run(() => fileDetail(reader, request, chosen, options), signal),
       pending: reader.catalog.index.pendingCount(),
     };
     return { page, status: asked.problem === null ? 200 : 400 };
   }
 
-  together(reader: ServedReader, parameter: Parameter, how: ReadingFor): Download | undefined {
-    const { asked, request } = this.#asked(reader, parameter);
+  together(reader: ServedReader, parameter: Parameter, options: ReadingFor): Download | undefined {
+    const { asked, request } = this.#readRequest(reader, parameter);
     const files = request === null ? [] : (listedFiles(reader, request) ?? []);
-    return zipAttachments(reader, files, attachmentsName(asked.query, this.parts.now()), how);
+    return zipAttachments(reader, files, attachmentsName(asked.query, this.parts.now()), options);
   }
 
   /** Reads a picture and checks its hash. Returns undefined if no page shows it. */
@@ -401,15 +401,15 @@ export class FilesPages {
         : reader.catalog.files.content(request, hash, 1, deadline(FINDING_MS));
     if (found === undefined || found.group !== 'pictures' || found.size > MAX_IMAGE_BYTES)
       return undefined;
-    const wanted = { ...found, message: found.message.id };
-    const how = { spare: this.parts.archive.spare, signal };
-    const read = await readings.run(() => readContent(reader, wanted, how), signal);
+    const target = { ...found, message: found.message.id };
+    const options = { spare: this.parts.archive.spare, signal };
+    const read = await readings.run(() => readContent(reader, target, options), signal);
     if (read.state !== 'whole') return undefined;
     const type = displayableImageType(read.bytes);
     return type === undefined ? undefined : { type, bytes: read.bytes };
   }
 
-  #asked(reader: ServedReader, parameter: Parameter) {
+  #readRequest(reader: ServedReader, parameter: Parameter) {
     const asked = this.pages.asked(reader, parameter);
     const group = FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
     const inlinePictures = parameter('inline') === '1';

@@ -118,9 +118,9 @@ function retentionOf(
   const holds = retention.hold.slice(0, MAX_HOLDS).map((hold) => {
     const isMailbox = 'mailbox' in hold;
     const text = isMailbox ? hold.mailbox : hold.query;
-    const found = linked(isMailbox ? filterText('mailbox', text) : text);
+    const result = linked(isMailbox ? filterText('mailbox', text) : text);
     // Null if it could not be counted.
-    return { text, isMailbox, kept: found.linked, problem: found.problem };
+    return { text, isMailbox, kept: result.linked, problem: result.problem };
   });
   const isTooMany = deleted.query === null || deleted.count > MAX_JUDGED;
   const preview = isTooMany
@@ -306,7 +306,7 @@ interface Known {
 }
 
 export function frameState(reader: ServedReader, now: number) {
-  return withKnown(reader, now, (known) => frameStateOf(reader, now, known));
+  return withState(reader, now, (known) => frameStateOf(reader, now, known));
 }
 
 function frameStateOf(
@@ -331,7 +331,7 @@ export function healthTab(
   parameter: Parameter,
 ) {
   const now = parts.now();
-  return withKnown(reader, now, (known) => {
+  return withState(reader, now, (known) => {
     const { status, lastRuns } = known;
     const sum = (of: 'quarantined' | 'held'): number =>
       status.mailboxes.reduce((total, mailbox) => total + mailbox[of], 0);
@@ -381,7 +381,7 @@ function tabContent(
   }
 }
 
-function withKnown<T>(reader: ServedReader, now: number, act: (known: Known) => T): T {
+function withState<T>(reader: ServedReader, now: number, act: (known: Known) => T): T {
   const { dataDir, catalog } = reader;
   const state = readState(dataDir);
   try {

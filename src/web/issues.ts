@@ -295,30 +295,30 @@ export function sumAtService(
   };
   for (const folder of folders.all({ gone: true })) {
     if (!counts(folder)) continue;
-    const own = folders.counts(folder.id);
-    sum.ended += own.ended;
+    const folderCounts = folders.counts(folder.id);
+    sum.ended += folderCounts.ended;
     if (isImported(folder)) {
-      sum.imported += own.open;
+      sum.imported += folderCounts.open;
       continue;
     }
-    sum.open += own.open;
-    sum.stored += own.open - own.assumed - own.held;
-    sum.assumed += own.assumed;
-    sum.held += own.held;
-    sum.quarantined += own.quarantined;
-    sum.forgotten += own.forgotten;
+    sum.open += folderCounts.open;
+    sum.stored += folderCounts.open - folderCounts.assumed - folderCounts.held;
+    sum.assumed += folderCounts.assumed;
+    sum.held += folderCounts.held;
+    sum.quarantined += folderCounts.quarantined;
+    sum.forgotten += folderCounts.forgotten;
   }
   return sum;
 }
 
 /** Caches sums until the next commit. */
 export class ServiceSums {
-  #known: { readonly version: number; readonly sum: ServiceSum } | undefined;
+  #current: { readonly version: number; readonly sum: ServiceSum } | undefined;
   #past: { readonly version: number; readonly sum: PastSum } | undefined;
 
   of({ catalog }: Pick<Reader, 'catalog'>): ServiceSum {
     const version = catalog.version();
-    if (this.#known?.version === version) return this.#known.sum;
+    if (this.#current?.version === version) return this.#current.sum;
     const sums = sumAtService(catalog, () => true);
     const sum = {
       commit: catalog.reached().number,
@@ -326,7 +326,7 @@ export class ServiceSums {
       ...sums,
       equation: consistencyEquation(sums),
     };
-    this.#known = { version, sum };
+    this.#current = { version, sum };
     return sum;
   }
 
@@ -342,7 +342,7 @@ export class ServiceSums {
     };
     const sum = {
       ...{ asOf, messages: count('*'), ended: count('is:deleted') },
-      later: counted(catalog, storedAfterText(asOf), now),
+      later: countCurrent(catalog, storedAfterText(asOf), now),
       day: countDay(catalog, asOf, now),
     };
     const { messages, ended, later, day } = sum;
@@ -357,7 +357,7 @@ export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;
   readonly ended: number | null;
-  readonly later: ReturnType<typeof counted>;
+  readonly later: ReturnType<typeof countCurrent>;
   readonly day: ReturnType<typeof countDay>;
 }
 
@@ -368,14 +368,14 @@ function countDay(catalog: Reader['catalog'], asOf: number, now: number) {
     from: localMoment({ year, month, day }),
     to: localMoment({ year, month, day: day + 1 }),
   };
-  const stored = counted(catalog, observedTerm('added', period), now);
-  const deleted = counted(catalog, observedTerm('deleted', period), now);
+  const stored = countCurrent(catalog, observedTerm('added', period), now);
+  const deleted = countCurrent(catalog, observedTerm('deleted', period), now);
   if (stored === null || deleted === null) return null;
   return { name: dayText(asOf, undefined), stored, deleted };
 }
 
 /** Counts the query's current results, whatever moment is shown. */
-function counted(catalog: Reader['catalog'], query: string, now: number) {
+function countCurrent(catalog: Reader['catalog'], query: string, now: number) {
   const { node } = parseQuery(query, { now });
   const { count, complete } = catalog.countHitsWhile({ node }, deadline(PAST_MS));
   return complete ? { count, query } : null;

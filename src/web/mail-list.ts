@@ -35,8 +35,8 @@ export function listPlace(
       const docid = second * DOCIDS_PER_SECOND;
       return { side, docid: sort === 'newest' ? docid + DOCIDS_PER_SECOND - 1 : docid };
     }
-    const named = namedMessage({ catalog }, typed);
-    const docid = named.kind === 'one' ? catalog.messages.docidOf(named.id) : undefined;
+    const match = namedMessage({ catalog }, typed);
+    const docid = match.kind === 'one' ? catalog.messages.docidOf(match.id) : undefined;
     if (docid !== undefined) return { side, docid };
   }
   return undefined;
@@ -143,20 +143,20 @@ export function mailRows(
     ...{ ...request, limit: limit + 1, sort: direction, after: startOf(place, sort) },
     mayContinue: deadline(LISTING_MS),
   });
-  const hits = described(catalog, found.slice(0, limit), request);
+  const hits = describe(catalog, found.slice(0, limit), request);
   if (isBefore) hits.reverse();
   const [first, last] = [hits[0]?.line.id ?? null, hits.at(-1)?.line.id ?? null];
-  const beyond = stoppedAt === null ? null : positionOf(reader, stoppedAt, direction);
+  const position = stoppedAt === null ? null : positionOf(reader, stoppedAt, direction);
   const hasMore = found.length > limit;
   /** `previous`: the `before=` value of the previous page; null if this page is known to be the first. */
   return isBefore
-    ? { hits, next: last, previous: hasMore ? first : beyond }
-    : { hits, next: hasMore ? last : beyond, previous: place === undefined ? null : first };
+    ? { hits, next: last, previous: hasMore ? first : position }
+    : { hits, next: hasMore ? last : position, previous: place === undefined ? null : first };
 }
 
 export type MailRows = ReturnType<typeof mailRows>;
 
-function described(
+function describe(
   catalog: Reader['catalog'],
   hits: readonly SearchHit[],
   request: CountRequest,
@@ -251,22 +251,22 @@ export function listTimeline(
   const { asOf, node, ...rest } = request;
   if (asOf === undefined) return catalog.timeline({ ...request, timeZone }, mayContinue);
   return catalog.snapshot(() => {
-    const since: SearchNode = { kind: 'and', nodes: [node, receivedAfter(asOf)], span: node.span };
-    const today = { ...rest, node: since, timeZone };
-    const later = catalog.timeline(today, mayContinue);
-    const until = later.bars.at(-1)?.to;
-    const then = catalog.timeline({ ...request, timeZone, until }, mayContinue);
-    if (until === undefined) return then;
-    const unit = then.bars.length === 0 ? later.unit : then.unit;
+    const filter: SearchNode = { kind: 'and', nodes: [node, receivedAfter(asOf)], span: node.span };
+    const today = { ...rest, node: filter, timeZone };
+    const recent = catalog.timeline(today, mayContinue);
+    const until = recent.bars.at(-1)?.to;
+    const past = catalog.timeline({ ...request, timeZone, until }, mayContinue);
+    if (until === undefined) return past;
+    const unit = past.bars.length === 0 ? recent.unit : past.unit;
     const { bars } =
-      unit === later.unit ? later : catalog.timeline({ ...today, unit }, mayContinue);
-    return { ...then, unit, bars: joined(then.bars, bars) };
+      unit === recent.unit ? recent : catalog.timeline({ ...today, unit }, mayContinue);
+    return { ...past, unit, bars: joinBars(past.bars, bars) };
   });
 }
 
-function joined(then: readonly TimelineBar[], later: readonly TimelineBar[]): ListBar[] {
-  const bars = new Map<string, ListBar>(then.map((bar) => [bar.key, bar]));
-  for (const { messages, ...bar } of later) {
+function joinBars(past: readonly TimelineBar[], recent: readonly TimelineBar[]): ListBar[] {
+  const bars = new Map<string, ListBar>(past.map((bar) => [bar.key, bar]));
+  for (const { messages, ...bar } of recent) {
     const known = bars.get(bar.key) ?? { ...bar, messages: 0, ended: 0 };
     bars.set(bar.key, { ...known, later: messages });
   }

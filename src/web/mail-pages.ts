@@ -109,7 +109,7 @@ const NEAR_COUNTING_MS = 25;
 /** Maximum length of an address, in characters (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
 const MAX_ADDRESS = 320;
 
-function nearTo(
+function findRelated(
   reader: Pick<Reader, 'catalog'>,
   { line }: SearchHit,
   moment: number | null,
@@ -117,19 +117,19 @@ function nearTo(
 ): readonly Near[] {
   const { from, date } = line;
   const [place] = line.places;
-  const around: Omit<Near, 'found'>[] = [];
+  const queries: Omit<Near, 'found'>[] = [];
   if (from !== null && from.address.length <= MAX_ADDRESS)
-    around.push({
+    queries.push({
       label: `All mail with ${from.name === '' ? from.address : from.name}`,
       query: `contact:<${from.address}>`,
     });
-  if (date !== null) around.push({ label: 'That day', query: `on:${dayName(Date.parse(date))}` });
+  if (date !== null) queries.push({ label: 'That day', query: `on:${dayName(Date.parse(date))}` });
   if (place !== undefined)
-    around.push({
+    queries.push({
       label: place.folder,
       query: `${filterText('mailbox', place.mailbox)} ${filterText('in', place.folder)}`,
     });
-  return around.flatMap(({ label, query }) => {
+  return queries.flatMap(({ label, query }) => {
     const parsed = plainRequest(query, now);
     if (parsed === null) return [];
     const request = { node: parsed.node, asOf: moment ?? undefined };
@@ -163,20 +163,20 @@ function nothingFound(
   const notes = unknown.map((name) => `${capitalise(unknownText(name, name.found))}.`);
   const { terms, isEither } = termsOf(query);
   if (isEither) return { notes, without: null, beginning: null };
-  const left = terms.filter(({ operator }) => operator !== 'asof').slice(0, MAX_TERMS);
+  const candidates = terms.filter(({ operator }) => operator !== 'asof').slice(0, MAX_TERMS);
   const mayContinue = deadline(TRYING_MS);
   const attempt: Attempt = (other) => {
-    const asked = mayContinue() ? understand(other).request : null;
-    return asked === null ? null : catalog.countHitsWhile(asked, mayContinue);
+    const parsed = mayContinue() ? understand(other).request : null;
+    return parsed === null ? null : catalog.countHitsWhile(parsed, mayContinue);
   };
   return {
     notes,
-    beginning: otherEnding(query, left, attempt),
-    without: left.length < 2 ? null : oneLess(query, left, attempt),
+    beginning: tryPrefixes(query, candidates, attempt),
+    without: candidates.length < 2 ? null : removeOneTerm(query, candidates, attempt),
   };
 }
 
-function oneLess(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
+function removeOneTerm(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   let best: OtherQuery | null = null;
   for (const term of terms) {
     const shorter = removeTerm(query, term);
@@ -190,10 +190,10 @@ function oneLess(query: string, terms: readonly Term[], attempt: Attempt): Other
 }
 
 /** Searches for each word as a prefix, then for shorter and shorter ones. The longest prefix with results wins. */
-function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
+function tryPrefixes(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   for (let cut = 0; cut <= MAX_ENDING; cut += 1)
     for (const term of terms) {
-      const beginning = beginningOf(term, cut);
+      const beginning = prefixTerm(term, cut);
       if (beginning === null) continue;
       const other = replaceTerm(query, term, beginning);
       const found = attempt(other);
@@ -203,7 +203,7 @@ function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): O
 }
 
 /** Returns a term with its word shortened by `cut` letters and made a prefix; null if that is impossible. */
-function beginningOf({ negated, operator, value, text }: Term, cut: number): string | null {
+function prefixTerm({ negated, operator, value, text }: Term, cut: number): string | null {
   if (negated || value === null || !TEXTS.has(operator) || !text.endsWith(value)) return null;
   const letters = [...value];
   if (letters.length - cut < MIN_BEGINNING || !/^\p{L}+$/u.test(value)) return null;
@@ -264,19 +264,19 @@ const readings = new Semaphore(READINGS);
 const AWAY = '/away?to=';
 /** Reads messages for a page, each to the end to check its hash. */
 export class MessageReading {
-  readonly #sought: readonly SoughtPhrase[];
+  readonly #phrases: readonly SoughtPhrase[];
 
   constructor(
     private readonly reader: ServedReader,
     private readonly how: ReadingFor,
     private readonly request: CountRequest | null,
   ) {
-    this.#sought = request === null ? [] : soughtPhrases(request.node);
+    this.#phrases = request === null ? [] : soughtPhrases(request.node);
   }
 
   /** The query; null if it has no words, because a term such as a folder would unfold a whole conversation. */
   get asked(): CountRequest | null {
-    return this.#sought.length === 0 ? null : this.request;
+    return this.#phrases.length === 0 ? null : this.request;
   }
 
   /** Reads a message for the requested view. A script sets `part` to load the conversation's other messages. */
@@ -286,14 +286,14 @@ export class MessageReading {
     asOf: number | null,
     parameter: Parameter,
   ): Promise<OpenMessage & { readonly content: ViewContent }> {
-    const asked = parameter('view');
-    const view = VIEWS.find((known) => known === asked) ?? 'thread';
-    const own = this.#read(id, view === 'html');
+    const name = parameter('view');
+    const view = VIEWS.find((known) => known === name) ?? 'thread';
+    const main = this.#read(id, view === 'html');
     const isWhole = view === 'thread' && parameter('part') === undefined;
     const others = isWhole
       ? found.slice(0, MAX_UNFOLDED).map((other) => this.#read(other, false))
       : [];
-    const [read, ...unfolded] = await Promise.all([own, ...others]);
+    const [read, ...unfolded] = await Promise.all([main, ...others]);
     const content =
       view === 'thread'
         ? { view, others: unfolded.map(({ open }) => open) }
@@ -306,14 +306,14 @@ export class MessageReading {
     countsRemote: boolean,
   ): Promise<VerifiedRead & { readonly open: OpenMessage }> {
     const { reader } = this;
-    const how = { ...this.how, countsRemote };
-    const read = await readings.run(() => readVerified(reader, id, how), how.signal);
+    const options = { ...this.how, countsRemote };
+    const read = await readings.run(() => readVerified(reader, id, options), options.signal);
     const docid = reader.catalog.messages.docidOf(id);
     const open = {
       id,
       facts: read.reading === null ? null : factsOf(read.reading),
       damage: read.damage,
-      text: read.reading === null ? [] : textPieces(read.reading.text.trim(), this.#sought),
+      text: read.reading === null ? [] : textPieces(read.reading.text.trim(), this.#phrases),
       texts: docid === undefined ? [] : reader.catalog.attachments.ofMessage(docid),
       notes: docid === undefined ? [] : attachmentNotes(reader, docid, this.request),
       commit: reader.catalog.history(id)[0]?.commit ?? null,
@@ -340,9 +340,9 @@ export class MessageReading {
       case 'source': {
         const from = wholeNumber(parameter('from')) ?? 0;
         const hit = wholeNumber(parameter('hit')) ?? 0;
-        const asked = { from, find: parameter('find') ?? '', hit };
+        const range = { from, find: parameter('find') ?? '', hit };
         if (damage !== null) return { view, window: null };
-        const read = () => sourceWindow(reader, id, asked, how.signal);
+        const read = () => sourceWindow(reader, id, range, how.signal);
         return { view, window: await readings.run(read, how.signal) };
       }
       case 'html': {
@@ -366,11 +366,11 @@ function factsOf(reading: NonNullable<VerifiedRead['reading']>) {
 export type MessageFacts = ReturnType<typeof factsOf>;
 
 /** Returns a message's HTML as a page for a frame; null if it has no HTML or exceeds the limits. */
-export async function framedOrNull(reader: ServedReader, id: MessageId, how: ReadingFor) {
+export async function framedOrNull(reader: ServedReader, id: MessageId, options: ReadingFor) {
   try {
     return await readings.run(
-      () => readFramedPage(reader.sources().streamMessage(id), AWAY, how),
-      how.signal,
+      () => readFramedPage(reader.sources().streamMessage(id), AWAY, options),
+      options.signal,
     );
   } catch (error) {
     if (hasCode(error, 'mail-unreadable')) return null;
@@ -388,7 +388,7 @@ export interface Answered {
 export class MailPages {
   readonly #trees = new FolderTrees();
   readonly #sums = new ServiceSums();
-  #known: { readonly version: number; readonly of: FrameState } | undefined;
+  #cached: { readonly version: number; readonly of: FrameState } | undefined;
 
   constructor(
     private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'policy' | 'now'>,
@@ -402,7 +402,7 @@ export class MailPages {
     const place = listPlace(reader, parameter, sort);
     const found = asked.request && mailList(reader, asked.request, sort, place);
     const list =
-      found?.all?.count === 0 ? { ...found, nothing: this.#nothing(reader, asked.query) } : found;
+      found?.all?.count === 0 ? { ...found, nothing: this.#suggest(reader, asked.query) } : found;
     const around = {
       kind: 'mail',
       frame: this.frame(reader, asked),
@@ -438,7 +438,7 @@ export class MailPages {
     return reader.catalog.snapshot(() => {
       const counts = countRows(reader, request);
       const isNothing = counts.all?.count === 0 && counts.all.complete;
-      return isNothing ? { ...counts, nothing: this.#nothing(reader, query) } : counts;
+      return isNothing ? { ...counts, nothing: this.#suggest(reader, query) } : counts;
     });
   }
 
@@ -518,17 +518,17 @@ export class MailPages {
     signal: AbortSignal,
     { query, asOf, request } = this.asked(reader, parameter),
   ): Promise<MessageContent | NoMessage> {
-    const named = namedMessage(reader, parameter('m') ?? '');
-    if (named.kind === 'several') {
+    const match = namedMessage(reader, parameter('m') ?? '');
+    if (match.kind === 'several') {
       const subjectOf = (id: MessageId) =>
         reader.catalog.messages.summary(id)?.subject ?? '(no subject)';
-      return { kind: 'several', links: named.ids.map((id) => ({ id, subject: subjectOf(id) })) };
+      return { kind: 'several', links: match.ids.map((id) => ({ id, subject: subjectOf(id) })) };
     }
-    if (named.kind !== 'one') return named;
-    const { id } = named;
+    if (match.kind !== 'one') return match;
+    const { id } = match;
     const { now, archive } = this.parts;
-    const opening = new MessageReading(reader, { spare: archive.spare, signal }, request);
-    const conversation = readConversation(reader, id, asOf, now(), opening.asked, MAX_OF_THREAD);
+    const reading = new MessageReading(reader, { spare: archive.spare, signal }, request);
+    const conversation = readConversation(reader, id, asOf, now(), reading.asked, MAX_OF_THREAD);
     if (conversation === null) return { kind: 'not-then' };
     return {
       kind: 'message',
@@ -542,13 +542,13 @@ export class MailPages {
             : undefined,
       },
       conversation,
-      ...(await opening.message(id, conversation, asOf, parameter)),
-      near: page === 'message' ? nearTo(reader, openedHit(conversation), asOf, now()) : [],
+      ...(await reading.message(id, conversation, asOf, parameter)),
+      near: page === 'message' ? findRelated(reader, openedHit(conversation), asOf, now()) : [],
       dataDir: reader.dataDir,
     };
   }
 
-  #nothing(reader: ServedReader, query: string): NoResults {
+  #suggest(reader: ServedReader, query: string): NoResults {
     return nothingFound(reader, query, (text) => this.#understand(reader, text));
   }
 
@@ -565,10 +565,10 @@ export class MailPages {
   #stateOf(reader: ServedReader): FrameState {
     const version = reader.catalog.version();
     const at = this.parts.now();
-    const known = this.#known;
-    if (known?.version === version && at - known.of.state.now < STATE_MS) return known.of;
+    const cached = this.#cached;
+    if (cached?.version === version && at - cached.of.state.now < STATE_MS) return cached.of;
     const of = frameState(reader, at);
-    this.#known = { version, of };
+    this.#cached = { version, of };
     return of;
   }
 }

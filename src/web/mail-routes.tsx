@@ -90,11 +90,11 @@ export function mailRoutes(
   app.get('/m/:id/html', (context) =>
     answered(parts, context, async ({ reader, signal }) => {
       const id = idIn(context, reader);
-      const how = { spare: archive.spare, signal };
-      const framed = id === null ? null : await framedOrNull(reader, id, how);
-      if (framed === null) return context.notFound();
+      const options = { spare: archive.spare, signal };
+      const frame = id === null ? null : await framedOrNull(reader, id, options);
+      if (frame === null) return context.notFound();
       // Confined by its own headers even when it is opened directly.
-      return context.html(framed.page, 200, { 'content-security-policy': MAIL_POLICY });
+      return context.html(frame.page, 200, { 'content-security-policy': MAIL_POLICY });
     }),
   );
   app.get('/m/:id/source', (context) =>
@@ -110,12 +110,12 @@ export function mailRoutes(
       sendDownload(context, parts, (reader) => {
         const id = idIn(context, reader);
         const number = Number(context.req.param('number'));
-        const how = { spare: archive.spare, signal };
-        return id === null ? undefined : attachmentDownload(reader, id, number, how);
+        const options = { spare: archive.spare, signal };
+        return id === null ? undefined : attachmentDownload(reader, id, number, options);
       }),
     ),
   );
-  const enter = admitAtMost(MAX_SAVING);
+  const admit = admitAtMost(MAX_SAVING);
   const sendTogether = (
     context: RequestContext,
     find: (reader: ServedReader, how: ReadingFor) => Download | undefined,
@@ -123,7 +123,7 @@ export function mailRoutes(
   ) =>
     takeTurn(context, (signal) => {
       // Not earlier, because a request aborted while waiting never gets here.
-      const leave = enter();
+      const leave = admit();
       if (leave === null) return context.text(BUSY, 503);
       const how = { spare: archive.spare, signal };
       return sendDownload(context, parts, (reader) => find(reader, how), { ended: leave, missing });
@@ -152,19 +152,19 @@ function pageRoute(
   app: WebApp,
   parts: ArchiveParts,
   path: string,
-  make: (asked: Asked) => Answered | Promise<Answered>,
+  make: (request: Asked) => Answered | Promise<Answered>,
 ): void {
   app.get(path, (context) =>
-    answered(parts, context, async (asked) => {
-      const made = await make(asked);
-      return page(context, <ArchiveDocument assets={parts.assets} page={made.page} />, made.status);
+    answered(parts, context, async (request) => {
+      const view = await make(request);
+      return page(context, <ArchiveDocument assets={parts.assets} page={view.page} />, view.status);
     }),
   );
   // Missing data is a 200 with null.
   app.get(`/api/page${path}`, (context) =>
-    answered(parts, context, async (asked) => {
-      const made = await make({ ...asked, parameter: asPart(asked.parameter) });
-      return context.json({ data: made.page });
+    answered(parts, context, async (request) => {
+      const view = await make({ ...request, parameter: asPart(request.parameter) });
+      return context.json({ data: view.page });
     }),
   );
 }
@@ -175,8 +175,8 @@ function asPart(parameter: Parameter): Parameter {
 }
 
 function idIn(context: RequestContext, reader: ServedReader): MessageId | null {
-  const named = namedMessage(reader, context.req.param('id') ?? '');
-  return named.kind === 'one' ? named.id : null;
+  const match = namedMessage(reader, context.req.param('id') ?? '');
+  return match.kind === 'one' ? match.id : null;
 }
 
 const MAX_COLUMNS = 1_000;

@@ -112,7 +112,7 @@ export class ToolRefusal extends Error {
   }
 }
 
-const fenced = () => z.string().describe('Written by a sender of mail, between marks.');
+const mailText = () => z.string().describe('Written by a sender of mail, between marks.');
 
 export const messageId = () =>
   z
@@ -124,22 +124,22 @@ const MAX_ATTACHMENTS = 20;
 
 const attachment = z.object({
   number: z.number().int().describe('Number for get_attachment_text.'),
-  filename: fenced().nullable(),
-  type: fenced(),
+  filename: mailText().nullable(),
+  type: mailText(),
   bytes: z.number().int(),
 });
 
 const messageLine = z.object({
   id: z.string(),
   received: z.string().nullable().describe('ISO 8601, UTC.'),
-  from: fenced().nullable(),
-  subject: fenced().nullable(),
+  from: mailText().nullable(),
+  subject: mailText().nullable(),
   mailbox: z.string(),
   folder: z.string().describe('Where it is, or was last.'),
   unread: z.boolean(),
   deleted_at: z.string().nullable().describe('When the service was found to have deleted it.'),
   bytes: z.number().int(),
-  snippet: fenced(),
+  snippet: mailText(),
   attachments: z.array(attachment),
 });
 
@@ -265,7 +265,7 @@ const aggregate = tool({
   },
   output: {
     groups: z.array(
-      z.object({ key: fenced(), messages: z.number().int(), bytes: z.number().int().nullable() }),
+      z.object({ key: mailText(), messages: z.number().int(), bytes: z.number().int().nullable() }),
     ),
   },
   answer({ query, by, limit, everywhere }, asking) {
@@ -349,7 +349,7 @@ const MAX_VALUES = 12;
 const MESSAGE_COUNTING_MS = 150;
 
 const values = () => z.array(z.object({ key: z.string(), messages: z.number().int() }));
-const writtenValues = () => z.array(z.object({ key: fenced(), messages: z.number().int() }));
+const writtenValues = () => z.array(z.object({ key: mailText(), messages: z.number().int() }));
 
 const facetsOf = z.object({
   counted: z
@@ -426,9 +426,9 @@ export const getMessage = tool({
   },
   output: {
     message: messageLine,
-    to: z.array(fenced()),
-    cc: z.array(fenced()),
-    sent: fenced().nullable().describe('The Date field as written.'),
+    to: z.array(mailText()),
+    cc: z.array(mailText()),
+    sent: mailText().nullable().describe('The Date field as written.'),
     places: z.array(
       z.object({
         mailbox: z.string(),
@@ -440,7 +440,7 @@ export const getMessage = tool({
     intact: z
       .boolean()
       .describe('Whether its bytes are those that were stored. Without it there is no text.'),
-    text: fenced(),
+    text: mailText(),
     total_chars: z.number().int(),
     next_offset: z.number().int().nullable(),
     text_is_complete: z
@@ -502,9 +502,9 @@ const getThread = tool({
 
 /** @throws ToolRefusal if the id or prefix matches no message or more than one */
 function idOf(typed: string, { reader }: ToolContext): string {
-  const named = namedMessage(reader, typed);
-  if (named.kind === 'one') return named.id;
-  if (named.kind === 'several')
+  const match = namedMessage(reader, typed);
+  if (match.kind === 'one') return match.id;
+  if (match.kind === 'several')
     throw new ToolRefusal(`Several messages have an id that begins with ${typed}.`);
   throw notFoundRefusal(typed);
 }
@@ -531,17 +531,17 @@ function shownText({ text }: MessageReading, quoted: boolean): string {
 function facetLines(found: Facets, fence: Fence): z.input<typeof facetsOf> {
   const lines = (
     rows: readonly { readonly key: string; readonly messages: number }[],
-    shown: (key: string) => string = visible,
-  ) => rows.map(({ key, messages }) => ({ key: shown(cut(key)), messages }));
-  const written = (key: string) => fence.around(key);
+    format: (key: string) => string = visible,
+  ) => rows.map(({ key, messages }) => ({ key: format(cut(key)), messages }));
+  const fencedKey = (key: string) => fence.around(key);
   return {
     ...found,
     mailbox: lines(found.mailbox),
     folder: lines(found.folder),
     year: lines(found.year),
     month: lines(found.month),
-    from: lines(found.from, written),
-    type: lines(found.type, written),
+    from: lines(found.from, fencedKey),
+    type: lines(found.type, fencedKey),
   };
 }
 
@@ -565,8 +565,8 @@ const listAttachments = tool({
       z.object({
         message: z.string().describe('Id of the newest message that has it.'),
         number: z.number().int(),
-        filename: fenced().nullable(),
-        type: fenced(),
+        filename: mailText().nullable(),
+        type: mailText(),
         bytes: z.number().int(),
         sha256: z.string(),
       }),
@@ -610,8 +610,8 @@ const getAttachmentText = tool({
     length: z.number().int().min(1).max(MAX_TEXT).default(8_000),
   },
   output: {
-    filename: fenced().nullable(),
-    text: fenced(),
+    filename: mailText().nullable(),
+    text: mailText(),
     total_chars: z.number().int(),
     next_offset: z.number().int().nullable(),
     text_is_complete: z.boolean(),

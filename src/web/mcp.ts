@@ -53,7 +53,7 @@ export function mcpServer(ask: Ask, onError: (error: unknown) => void): McpServe
       },
       async (args: Readonly<Record<string, unknown>>, context) => {
         try {
-          const data = await ask(context.mcpReq.signal, (asking) => answered(tool, args, asking));
+          const data = await ask(context.mcpReq.signal, (asking) => runTool(tool, args, asking));
           return { content: textContent(JSON.stringify(data)), structuredContent: { ...data } };
         } catch (error) {
           return { isError: true, content: textContent(sentenceFor(error, onError)) };
@@ -73,7 +73,7 @@ export function mcpServer(ask: Ask, onError: (error: unknown) => void): McpServe
       try {
         if (!messageId().safeParse(id).success) throw notFoundRefusal(String(id));
         const data = await ask(context.mcpReq.signal, (asking) =>
-          answered(getMessage, { id: String(id), length: 20_000 }, asking),
+          runTool(getMessage, { id: String(id), length: 20_000 }, asking),
         );
         const text = JSON.stringify(data);
         return { contents: [{ uri: uri.href, mimeType: 'application/json', text }] };
@@ -86,7 +86,7 @@ export function mcpServer(ask: Ask, onError: (error: unknown) => void): McpServe
   return server;
 }
 
-function answered(
+function runTool(
   tool: McpTool,
   args: unknown,
   asking: Omit<ToolContext, 'fence'>,

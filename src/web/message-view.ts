@@ -44,12 +44,12 @@ export function readConversation(
   const all = catalog.search({ ...request, node }).hits;
   const at = all.findIndex(({ line }) => line.id === id);
   if (at >= 0) {
-    const both: SearchNode | null =
+    const combined: SearchNode | null =
       asked === null ? null : { kind: 'and', nodes: [node, asked.node], span: node.span };
     const found =
-      asked === null || both === null
+      asked === null || combined === null
         ? []
-        : catalog.search({ ...request, ...asked, node: both }).hits;
+        : catalog.search({ ...request, ...asked, node: combined }).hits;
     // Hits with their matches, including those in attachments.
     const byId = new Map(found.map((hit) => [hit.line.id, hit]));
     return {
@@ -62,8 +62,8 @@ export function readConversation(
         .filter((one) => one !== id),
     };
   }
-  const own = singleMessage(catalog, id, asOf);
-  return own === undefined ? null : { all: [own], at: 0, found: [] };
+  const single = singleMessage(catalog, id, asOf);
+  return single === undefined ? null : { all: [single], at: 0, found: [] };
 }
 
 /** Returns a one-message conversation for a message not yet indexed, or beyond the shown part of its conversation. */
@@ -117,11 +117,11 @@ export async function readWhole<T>(
 export async function readVerified(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
-  how: ReadingFor & { readonly countsRemote: boolean },
+  options: ReadingFor & { readonly countsRemote: boolean },
 ): Promise<VerifiedRead> {
   try {
-    const read = (source: AsyncIterable<Buffer>) => readMessage(source, how);
-    return { reading: await readWhole(reader, id, how.signal, read), damage: null };
+    const read = (source: AsyncIterable<Buffer>) => readMessage(source, options);
+    return { reading: await readWhole(reader, id, options.signal, read), damage: null };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return { reading: null, damage: describeError(error) };
@@ -234,7 +234,7 @@ export async function readContent(
     hash,
     size,
   }: Pick<FileContent, 'number' | 'hash' | 'size'> & { message: MessageId },
-  how: ReadingFor,
+  options: ReadingFor,
 ): Promise<ContentRead> {
   if (size > MAX_BYTES) return { state: 'large' };
   const sources = reader.sources();
@@ -242,7 +242,7 @@ export async function readContent(
     const stored = storedBytes(sources, hash);
     if (stored !== undefined) return { state: 'whole', bytes: stored };
     if (sources.sizeOf(message) > MAX_SOURCE) return { state: 'large' };
-    const download = await attachmentDownload(reader, message, number, how);
+    const download = await attachmentDownload(reader, message, number, options);
     if (download === undefined) return { state: 'other' };
     const pieces: Uint8Array[] = [];
     let length = 0;
@@ -253,8 +253,8 @@ export async function readContent(
       pieces.push(piece);
     }
     const bytes = Buffer.concat(pieces, length);
-    const found = createHash('sha256').update(bytes).digest('hex');
-    return found === hash ? { state: 'whole', bytes } : { state: 'other' };
+    const digest = createHash('sha256').update(bytes).digest('hex');
+    return digest === hash ? { state: 'whole', bytes } : { state: 'other' };
   } catch (error) {
     if (hasCode(error, 'mail-unreadable')) return { state: 'unreadable' };
     if (hasCode(error, 'bytes-purged')) return { state: 'purged' };
@@ -342,7 +342,7 @@ export async function findInSource(
 }
 
 export class SourceFinder {
-  readonly #sought: Buffer;
+  readonly #needle: Buffer;
   /** End of the searched bytes, which may contain the start of a match. */
   #rest: Buffer = Buffer.alloc(0);
   #passed = 0;
@@ -361,26 +361,26 @@ export class SourceFinder {
     text: string,
     private readonly from: number,
   ) {
-    this.#sought = lower(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES));
+    this.#needle = lower(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES));
   }
 
   push(piece: Buffer): void {
-    const { length } = this.#sought;
+    const { length } = this.#needle;
     if (length === 0) return;
     const bytes = lower(Buffer.concat([this.#rest, piece]));
     let behind = Math.max(0, this.#free - this.#passed);
     for (
-      let found = bytes.indexOf(this.#sought, behind);
+      let found = bytes.indexOf(this.#needle, behind);
       found >= 0;
-      found = bytes.indexOf(this.#sought, behind)
+      found = bytes.indexOf(this.#needle, behind)
     ) {
       this.#note(this.#passed + found);
       behind = found + length;
     }
     this.#free = Math.max(this.#free, this.#passed + behind);
-    const kept = Math.min(bytes.length, length - 1);
-    this.#rest = Buffer.from(bytes.subarray(bytes.length - kept));
-    this.#passed += bytes.length - kept;
+    const overlap = Math.min(bytes.length, length - 1);
+    this.#rest = Buffer.from(bytes.subarray(bytes.length - overlap));
+    this.#passed += bytes.length - overlap;
   }
 
   /** Positions are bytes from the start of the source. */
@@ -389,15 +389,15 @@ export class SourceFinder {
     const wraps = this.#at === null;
     const at = this.#at ?? this.#first;
     const number = wraps ? Math.min(1, this.#count) : this.#number;
-    const only = this.#count < 2;
+    const isOnly = this.#count < 2;
     const next = wraps ? this.#second : (this.#next ?? this.#first);
     const previous = number <= 1 ? this.#last : this.#previous;
     return {
       count: this.#count,
       at,
       number,
-      next: only ? null : next,
-      previous: only ? null : previous,
+      next: isOnly ? null : next,
+      previous: isOnly ? null : previous,
     };
   }
 
@@ -430,13 +430,13 @@ function lower(bytes: Buffer): Buffer {
 const MAX_MARKED = 2_000;
 
 export function matchRanges(shown: string, text: string): readonly Range[] {
-  const plain = (some: string): string => some.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-  const sought = plain(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
-  if (sought === '') return [];
-  const whole = plain(shown);
+  const fold = (value: string): string => value.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+  const needle = fold(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
+  if (needle === '') return [];
+  const input = fold(shown);
   const ranges: Range[] = [];
-  for (let at = whole.indexOf(sought); at >= 0; at = whole.indexOf(sought, at + sought.length)) {
-    ranges.push({ start: at, end: at + sought.length });
+  for (let at = input.indexOf(needle); at >= 0; at = input.indexOf(needle, at + needle.length)) {
+    ranges.push({ start: at, end: at + needle.length });
     if (ranges.length >= MAX_MARKED) break;
   }
   return ranges;

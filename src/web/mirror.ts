@@ -176,14 +176,14 @@ export class MirrorView {
   /** Records by row, as JSON. A record never changes while its place exists. */
   readonly #records = new VersionCache<number, string>(MAX_CHARACTERS, ({ length }) => length);
   readonly #facts = new VersionCache<number, readonly Fact[]>(MAX_COMMITS);
-  #reached = -1;
+  #commit = -1;
 
   constructor(private readonly archive: OpenArchive) {}
 
   async folders(mailbox: MirroredMailbox, moment: Moment): Promise<readonly FolderRecord[]> {
-    const reached = this.#refresh();
+    const version = this.#refresh();
     const key = `${mailbox.id} ${moment ?? 'now'}`;
-    const known = this.#folders.find(reached, key);
+    const known = this.#folders.find(version, key);
     if (known !== undefined) return known;
     const records: FolderRecord[] = [];
     for (const folder of this.archive.catalog.origin.folders(mailbox, moment)) {
@@ -192,7 +192,7 @@ export class MirrorView {
       if (moment !== null) await nextTurn();
     }
     records.sort(byFolderPath);
-    return reached === this.#refresh() ? this.#folders.keep(key, records) : records;
+    return version === this.#refresh() ? this.#folders.keep(key, records) : records;
   }
 
   folder(mailbox: MirroredMailbox, path: string, moment: Moment): OriginFolder | undefined {
@@ -211,7 +211,7 @@ export class MirrorView {
   /** Returns undefined if the message has been removed since its uid was read. */
   json(mailbox: MirroredMailbox, folder: OriginFolder, entry: MirrorEntry): string | undefined {
     const { uid, row } = entry;
-    let record = this.#records.find(this.#reached, row);
+    let record = this.#records.find(this.#commit, row);
     if (record === undefined) {
       const place = this.place(folder, entry);
       if (place === undefined) return undefined;
@@ -222,8 +222,8 @@ export class MirrorView {
       record = this.#records.keep(row, fields.slice(1, -1));
     }
     const flags = this.flags(entry);
-    const unseen = !flags.includes('\\Seen');
-    return `{"uid":${uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(flags)},"unseen":${unseen},${record}}`;
+    const isUnseen = !flags.includes('\\Seen');
+    return `{"uid":${uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(flags)},"unseen":${isUnseen},${record}}`;
   }
 
   /** Returns undefined if the message has been removed since its uid was read. */
@@ -244,9 +244,9 @@ export class MirrorView {
         fact.uid === place.uid,
     );
     const path = this.archive.catalog.origin.pathAt(place.folder, place.commit);
-    const there = found.find((fact) => 'folder' in fact && fact.folder === path);
+    const samePath = found.find((fact) => 'folder' in fact && fact.folder === path);
     // If a folder was renamed in the same commit, its facts contain another path. Two folders may use the same uids.
-    const fact = there ?? (found.length === 1 ? found[0] : undefined);
+    const fact = samePath ?? (found.length === 1 ? found[0] : undefined);
     if (fact === undefined || !('listing' in fact)) return fromCatalog(place);
     const { uid: _uid, flags: _flags, ...listing } = fact.listing;
     return listing;
@@ -263,7 +263,7 @@ export class MirrorView {
   }
 
   #factsOf(commit: number): readonly Fact[] {
-    const known = this.#facts.find(this.#reached, commit);
+    const known = this.#facts.find(this.#commit, commit);
     if (known !== undefined) return known;
     try {
       return this.#facts.keep(commit, this.archive.sources().factsOf(commit));
@@ -276,8 +276,8 @@ export class MirrorView {
   }
 
   #refresh(): number {
-    this.#reached = this.archive.catalog.reached().number;
-    return this.#reached;
+    this.#commit = this.archive.catalog.reached().number;
+    return this.#commit;
   }
 }
 
@@ -344,7 +344,7 @@ function folderOf(call: MirrorCall) {
   const { folder: path = '' } = call.params;
   const folder = call.view.folder(mailbox, canonicalPath(path), call.moment);
   if (folder === undefined)
-    throw missing(call, 'ERR_FOLDER_NOT_FOUND', 'The folder does not exist', { folder: path });
+    throw notFound(call, 'ERR_FOLDER_NOT_FOUND', 'The folder does not exist', { folder: path });
   return { mailbox, folder, uids: call.view.uids(folder, call.moment) };
 }
 
@@ -374,10 +374,10 @@ function storedOf(call: MirrorCall) {
 }
 
 function messageMissing(call: MirrorCall, uid: number): Refusal {
-  return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
+  return notFound(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-function missing(
+function notFound(
   { operation }: MirrorCall,
   code: string,
   message: string,
@@ -413,22 +413,22 @@ async function pageOfMessages(call: MirrorCall): Promise<ReadyReply> {
   const facts = factsTest(criteria);
   const readsSources = sourceTest(criteria) !== null;
   if (facts === null && !readsSources && field === 'uid')
-    return listed(call, at, page, pageOfSpans(uids, spans, page, descending));
+    return listPage(call, at, page, pageOfSpans(uids, spans, page, descending));
   let found = allWithin(uids, spans);
   if (facts !== null) {
-    const fitting: MirrorEntry[] = [];
+    const matches: MirrorEntry[] = [];
     await inSlices(found, (entry) => {
       const received = () => uids.facts(entry).date;
       const size = () => uids.facts(entry).size;
-      if (facts({ flags: call.view.flags(entry), received, size })) fitting.push(entry);
+      if (facts({ flags: call.view.flags(entry), received, size })) matches.push(entry);
     });
-    found = fitting;
+    found = matches;
   }
   if (readsSources) found = await withMatchingSources(call, at, found, criteria, until);
-  if (field === 'uid') return listed(call, at, page, pageOfSorted(found, null, page, descending));
+  if (field === 'uid') return listPage(call, at, page, pageOfSorted(found, null, page, descending));
   await inSlices(found, (entry) => uids.facts(entry));
   const key = (entry: MirrorEntry): number => uids.facts(entry)[field];
-  return listed(call, at, page, pageOfSorted(found, key, page, descending));
+  return listPage(call, at, page, pageOfSorted(found, key, page, descending));
 }
 
 /** Incomplete messages have no source, so they never match. */
@@ -449,11 +449,11 @@ async function withMatchingSources(
   });
   const jobNow = () => {
     const withinMs = until - clock();
-    if (withinMs <= 0 || isGone()) throw tooLong();
+    if (withinMs <= 0 || isGone()) throw timeoutError();
     return { kind: 'match', criteria, ids, withinMs } as const;
   };
   const { positions, damaged, why } = await alone(() => searching.run(jobNow));
-  if (positions === null) throw tooLong();
+  if (positions === null) throw timeoutError();
   if (why !== null) {
     const uids = damaged.flatMap((at) => stored[at]?.uid ?? []);
     // The page would be incomplete, because the damaged messages may match.
@@ -469,12 +469,12 @@ async function withMatchingSources(
   return positions.flatMap((at) => stored[at] ?? []);
 }
 
-function tooLong(): Refusal {
+function timeoutError(): Refusal {
   return new Refusal(502, 'ERR_SEARCH_TOO_LONG', 'The search took longer than a minute');
 }
 
 /** Omits messages removed since the search, so a page can be short. `total` still counts them. */
-function listed(
+function listPage(
   { view }: MirrorCall,
   { mailbox, folder }: InFolder,
   page: Page,
@@ -529,12 +529,12 @@ const READING: Readonly<Record<string, Handler>> = {
     const { mailbox, id, place, entry } = storedOf(call);
     const attachmentId = call.params.attachmentId ?? '';
     const { attachments: listed } = call.view.listing(mailbox, place);
-    const known = listed.some((attachment) => attachment.id === attachmentId);
-    const bytes = known
+    const isKnown = listed.some((attachment) => attachment.id === attachmentId);
+    const bytes = isKnown
       ? await call.rendering.run(() => ({ kind: 'attachment', id, listed, attachmentId }))
       : null;
     if (bytes === null)
-      throw missing(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
+      throw notFound(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
         uid: entry.uid,
         attachmentId,
       });
@@ -549,7 +549,7 @@ const READING: Readonly<Record<string, Handler>> = {
   getWebhook(call) {
     mailboxOf(call);
     const { webhookId = '' } = call.params;
-    throw missing(call, 'ERR_WEBHOOK_NOT_FOUND', 'The webhook does not exist', { webhookId });
+    throw notFound(call, 'ERR_WEBHOOK_NOT_FOUND', 'The webhook does not exist', { webhookId });
   },
 };
 
@@ -570,14 +570,14 @@ interface StreamReply {
  *
  * @param check throws if no more of the reply may be sent
  */
-function sending(reply: MirrorReply, check: () => void, done: () => void): Response {
+function sendReply(reply: MirrorReply, check: () => void, finish: () => void): Response {
   const ready = reply.kind === 'stream' ? reply : inPieces(reply);
   if (ready.kind !== 'stream') {
-    done();
+    finish();
     return toResponse(ready);
   }
   const headers = { 'content-type': ready.type, 'content-length': String(ready.length) };
-  return new Response(streamOf(ready.pieces, check, done), { headers });
+  return new Response(streamOf(ready.pieces, check, finish), { headers });
 }
 
 export function toResponse(reply: ReadyReply): Response {
@@ -613,7 +613,7 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer, void, undefined>
 function streamOf(
   pieces: AsyncIterable<Buffer>,
   check: () => void,
-  done: () => void,
+  finish: () => void,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const iterator = pieces[Symbol.asyncIterator]();
   return new ReadableStream({
@@ -626,16 +626,16 @@ function streamOf(
           return;
         }
         controller.close();
-        done();
+        finish();
       } catch (error) {
-        done();
+        finish();
         await iterator.return?.();
         controller.error(error);
       }
     },
     async cancel() {
       await iterator.return?.();
-      done();
+      finish();
     },
   });
 }
@@ -736,7 +736,7 @@ export class MirrorSurface {
       );
     const leave = await this.#turns.enter(token.id);
     let release = () => {};
-    const done = () => {
+    const finish = () => {
       release();
       leave();
     };
@@ -747,7 +747,7 @@ export class MirrorSurface {
       const { catalog } = reader;
       const query = url.searchParams;
       const moment = momentOf(query.get('asOf'), (at) => catalog.commitAt(at)?.number);
-      const reached = catalog.folders
+      const mailboxes = catalog.folders
         .mailboxes()
         .filter((one) => token.mailboxes?.includes(mailboxKey(one)) ?? true);
       const view = this.#views.get(catalog) ?? new MirrorView(reader);
@@ -756,7 +756,7 @@ export class MirrorSurface {
         ...{ operation, query, moment, reader, view, clock },
         params: match.params,
         body: operation.body === null ? undefined : await jsonBody(request),
-        mailboxes: mirroredMailboxes(reached),
+        mailboxes: mirroredMailboxes(mailboxes),
         searching: this.#searching,
         rendering: this.#rendering,
         quotaOf: (mailbox) => quotaRecord(state?.get('quota', mailboxKey(mailbox))),
@@ -765,9 +765,9 @@ export class MirrorSurface {
       });
       // The request may have waited or searched for a while, during which the token may have been revoked.
       authorize();
-      return sending(reply, authorize, done);
+      return sendReply(reply, authorize, finish);
     } catch (error) {
-      done();
+      finish();
       throw error;
     }
   }

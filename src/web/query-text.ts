@@ -37,14 +37,14 @@ class Scan {
       } else terms.push(this.#term(token));
     }
     const last = this.tokens.at(-1);
-    const dangles =
+    const isDangling =
       isOr(last) || last?.type === 'AND' || last?.type === 'NOT' || last?.type === 'near';
     return {
       terms,
       /** True if the query has an OR at its top level, so that no term can be changed alone. */
       isEither,
       /** True if nothing is left open at the end of the query, so that appended text is a separate term. */
-      isComplete: isClosed && this.#isComplete && !dangles,
+      isComplete: isClosed && this.#isComplete && !isDangling,
     };
   }
 
@@ -72,9 +72,9 @@ class Scan {
     const token = this.tokens[first];
     const name = token?.type === 'operator' ? token.name.toLowerCase() : null;
     const operator = name && (ALIASES.get(name) ?? name);
-    const said = operator === null ? token : this.tokens[first + 1];
-    const isPlain = !isJoined && (said?.type === 'word' || said?.type === 'phrase');
-    return { operator, value: isPlain ? said.text + (said.prefix ? '*' : '') : null };
+    const valueToken = operator === null ? token : this.tokens[first + 1];
+    const isPlain = !isJoined && (valueToken?.type === 'word' || valueToken?.type === 'phrase');
+    return { operator, value: isPlain ? valueToken.text + (valueToken.prefix ? '*' : '') : null };
   }
 
   #primary(): void {
@@ -160,8 +160,8 @@ export function addTerm(query: string, text: string): string {
 export function removeTerm(query: string, { start, end }: Span): string {
   const { tokens } = tokenize(query);
   const before = tokens.findLast((token) => token.end <= start);
-  const behind = tokens.find((token) => token.start >= end);
-  const joins = before?.type === 'AND' ? before : behind?.type === 'AND' ? behind : undefined;
+  const following = tokens.find((token) => token.start >= end);
+  const joins = before?.type === 'AND' ? before : following?.type === 'AND' ? following : undefined;
   const left = query.slice(0, Math.min(start, joins?.start ?? start));
   const right = query.slice(Math.max(end, joins?.end ?? end));
   if (left.trim() === '') return right.replace(/^\s/, '');
@@ -211,12 +211,12 @@ export function asOfTermText(query: string): string {
 
 /** Changes a query's moment, and leaves the rest as typed. @param moment milliseconds since the epoch; null for now */
 export function withAsOf(query: string, moment: number | null): string {
-  const old = asOfTermText(query);
-  const without = old === '' ? query : toggleTerm(query, old);
-  if (moment === null) return without;
+  const current = asOfTermText(query);
+  const rest = current === '' ? query : toggleTerm(query, current);
+  if (moment === null) return rest;
   // Whole seconds in UTC, because queries cannot express finer moments, and their zone may not be the reader's.
   const word = `asof:${new Date(moment).toISOString().replace(/\.\d+Z$/, 'Z')}`;
-  return addTerm(without, word);
+  return addTerm(rest, word);
 }
 
 /** Returns the moment that a time denotes in a query: the end of its second. */
@@ -228,9 +228,9 @@ export function pageAddress(
   path: string,
   parameters: Readonly<Record<string, string | undefined>>,
 ): string {
-  const given = Object.entries(parameters).flatMap(([name, value]) =>
+  const pairs = Object.entries(parameters).flatMap(([name, value]) =>
     value === undefined || value === '' ? [] : [[name, value]],
   );
-  const search = new URLSearchParams(given).toString();
+  const search = new URLSearchParams(pairs).toString();
   return search === '' ? path : `${path}?${search}`;
 }

@@ -91,8 +91,8 @@ export function page(
     const { secure } = context.get('cookies');
     context.header('set-cookie', themeCookie(theme, secure), { append: true });
   }
-  const themed = h(ChosenTheme.Provider, { value: theme }, content);
-  return context.html(`<!doctype html>${renderToString(themed)}`, status);
+  const tree = h(ChosenTheme.Provider, { value: theme }, content);
+  return context.html(`<!doctype html>${renderToString(tree)}`, status);
 }
 
 export function seeOther(context: RequestContext, path: string): Response {
@@ -177,12 +177,12 @@ const MAX_LIMITS = 64;
 
 /** Caches one value per set of mailboxes, so that readers with different limits never share one. */
 export function byLimit<T>(make: (reader: ServedReader) => T): (reader: ServedReader) => T {
-  const known = new Map<string, T>();
+  const cache = new Map<string, T>();
   return (reader) => {
     const key = JSON.stringify(reader.mailboxes);
-    const kept = known.get(key) ?? make(reader);
-    if (known.size >= MAX_LIMITS) known.clear();
-    known.set(key, kept);
-    return kept;
+    const value = cache.get(key) ?? make(reader);
+    if (cache.size >= MAX_LIMITS) cache.clear();
+    cache.set(key, value);
+    return value;
   };
 }

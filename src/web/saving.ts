@@ -79,11 +79,11 @@ function changed(dataDir: string, change: (state: StateFile) => void): SaveResul
 
 function unwritable(dataDir: string): MailkeepError {
   const file = stateFile(dataDir);
-  for (const needed of [dataDir, file]) {
+  for (const target of [dataDir, file]) {
     try {
-      accessSync(needed, constants.W_OK);
+      accessSync(target, constants.W_OK);
     } catch (error) {
-      return archiveError('archive-unwritable', { file: needed, errno: errnoName(error) }, error);
+      return archiveError('archive-unwritable', { file: target, errno: errnoName(error) }, error);
     }
   }
   return catalogError('catalog-io', { file, reason: 'it is damaged or in use' });

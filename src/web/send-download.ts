@@ -8,11 +8,11 @@ type SendingParts = Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>;
 
 /** Limits concurrency to `most`. Each call returns a function that frees its slot, or null if all slots are taken. */
 export function admitAtMost(most: number): () => (() => void) | null {
-  const inside = new Set<() => void>();
+  const holders = new Set<() => void>();
   return () => {
-    if (inside.size >= most) return null;
-    const leave = (): void => void inside.delete(leave);
-    inside.add(leave);
+    if (holders.size >= most) return null;
+    const leave = (): void => void holders.delete(leave);
+    holders.add(leave);
     return leave;
   };
 }
@@ -39,9 +39,9 @@ export async function sendDownload(
       held.release();
       ended();
     };
-    const found = await find(held.reader);
-    if (found !== undefined) {
-      const answer = downloadResponse(context, parts, await withFirstBytes(found), release);
+    const download = await find(held.reader);
+    if (download !== undefined) {
+      const answer = downloadResponse(context, parts, await withFirstBytes(download), release);
       if (context.req.method !== 'HEAD') return answer;
       await answer.body?.cancel();
       return new Response(null, { headers: answer.headers });

@@ -70,7 +70,7 @@ export class ServedArchive {
     readonly reader: ServedReader;
     readonly release: () => void;
   } {
-    const opened = this.#opened();
+    const opened = this.#openCurrent();
     const logChangedAt = changedAt(logFolder(this.dataDir));
     // A purge replaces segments. Removed data remains on disk as long as the old ones are open.
     if (logChangedAt !== opened.logChangedAt) opened.reader.refresh();
@@ -100,7 +100,7 @@ export class ServedArchive {
     await this.spare.close();
   }
 
-  #opened(): Opened {
+  #openCurrent(): Opened {
     const file = identityOf(catalogFile(this.dataDir));
     if (this.#current?.file === file) return this.#current;
     this.#retire();
@@ -123,8 +123,8 @@ export class ServedArchive {
 export function limitReader(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
   if (mailboxes === null) return { ...reader, mailboxes };
   const known = reader.catalog.folders.mailboxes();
-  const ours = known.filter((mailbox) => mailboxes.includes(mailboxKey(mailbox)));
-  return { ...reader, catalog: reader.catalog.within(ours), mailboxes };
+  const allowed = known.filter((mailbox) => mailboxes.includes(mailboxKey(mailbox)));
+  return { ...reader, catalog: reader.catalog.within(allowed), mailboxes };
 }
 
 function changedAt(folder: string): bigint {

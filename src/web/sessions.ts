@@ -25,40 +25,40 @@ export interface Session extends WebSession {
  * until a later write succeeds, so ended sessions remain ended while the server runs.
  */
 export class SessionStore {
-  readonly #unwritten = new Map<string, WebSession | undefined>();
+  readonly #pending = new Map<string, WebSession | undefined>();
 
   /** @param state null keeps all sessions in memory, for an archive on a read-only medium */
   constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set'> | null) {}
 
   get(key: string): WebSession | undefined {
-    return this.#unwritten.has(key) ? this.#unwritten.get(key) : this.state?.get(SCOPE, key);
+    return this.#pending.has(key) ? this.#pending.get(key) : this.state?.get(SCOPE, key);
   }
 
   list(): readonly Session[] {
     const sessions = new Map<string, WebSession | undefined>(
       this.state?.entries(SCOPE).map(({ key, value }) => [key, value]),
     );
-    for (const [key, session] of this.#unwritten) sessions.set(key, session);
+    for (const [key, session] of this.#pending) sessions.set(key, session);
     return [...sessions].flatMap(([key, session]) => (session ? { key, ...session } : []));
   }
 
   /** Undefined removes the session. */
   set(key: string, session: WebSession | undefined): void {
-    this.#unwritten.set(key, session);
-    if (this.#write(key)) for (const waiting of this.#unwritten.keys()) this.#write(waiting);
+    this.#pending.set(key, session);
+    if (this.#write(key)) for (const waiting of this.#pending.keys()) this.#write(waiting);
     // Only its last use has changed. Keeping that in memory would hide that another process has ended the session.
-    else if (session && this.state?.get(SCOPE, key)) this.#unwritten.delete(key);
+    else if (session && this.state?.get(SCOPE, key)) this.#pending.delete(key);
   }
 
   #write(key: string): boolean {
     if (this.state === null) return false;
     try {
-      this.state.set(SCOPE, key, this.#unwritten.get(key));
+      this.state.set(SCOPE, key, this.#pending.get(key));
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       return false;
     }
-    return this.#unwritten.delete(key);
+    return this.#pending.delete(key);
   }
 }
 
@@ -150,27 +150,27 @@ export class SignInCodes {
   issue(now: number, mailboxes: readonly string[] | null): string {
     const letters = Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(32))).join('');
     const code = { hash: hashOf(letters), until: now + CODE_MS, mailboxes, wrong: 0 };
-    this.#open = [...this.#usable(now), code].slice(-MAX_OPEN);
+    this.#open = [...this.#validCodes(now), code].slice(-MAX_OPEN);
     return letters.replaceAll(/.{4}(?=.)/g, '$&-');
   }
 
   /** Returns null for a wrong, used or expired code. A code is valid once. */
   redeem(typed: string, now: number): Grant | null {
-    this.#open = this.#usable(now);
+    this.#open = this.#validCodes(now);
     const letters = typed.toUpperCase().replace(/[-\s]/g, '');
     // Malformed text is a typing mistake rather than an attempt, because it cannot be a code.
     if (!CODE.test(letters)) return null;
     const hash = hashOf(letters);
-    const found = this.#open.find((code) => timingSafeEqual(code.hash, hash));
-    if (found === undefined) {
+    const match = this.#open.find((code) => timingSafeEqual(code.hash, hash));
+    if (match === undefined) {
       for (const code of this.#open) code.wrong += 1;
       return null;
     }
-    this.#open = this.#open.filter((code) => code !== found);
-    return { mailboxes: found.mailboxes };
+    this.#open = this.#open.filter((code) => code !== match);
+    return { mailboxes: match.mailboxes };
   }
 
-  #usable(now: number): OpenCode[] {
+  #validCodes(now: number): OpenCode[] {
     return this.#open.filter(({ until, wrong }) => now < until && wrong < MAX_WRONG);
   }
 }

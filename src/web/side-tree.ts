@@ -121,9 +121,9 @@ export class FolderTrees {
           query: `@${name} ${asOfText}`.trim(),
         })),
         mailboxes: mailboxes.flatMap((mailbox): MailboxTree[] => {
-          const inBox = filterText('mailbox', mailbox.address);
+          const mailboxTerm = filterText('mailbox', mailbox.address);
           // Two hosts may have mailboxes with the same address; the count must match the link's results.
-          const prefix = mailboxes.length === 1 ? '' : `${inBox} `;
+          const prefix = mailboxes.length === 1 ? '' : `${mailboxTerm} `;
           const ofBox = known.get(mailboxKey(mailbox)) ?? [];
           const folders = ofBox.flatMap(({ id, delimiter }) => {
             const folder = then.get(id);
@@ -132,27 +132,27 @@ export class FolderTrees {
           if (asOf !== null && folders.length === 0) return [];
           const imported = isImported(mailbox);
           const labels = folderLabels(folders);
-          const listed = ({ path, specialUse }: FolderThen): FolderTreeEntry => {
+          const treeEntry = ({ path, specialUse }: FolderThen): FolderTreeEntry => {
             const tag = tagOf(folderKey({ ...mailbox, folder: path }));
             const filter = `${prefix}${filterText('in', path)}`;
             return entry(labels.get(path) ?? path, filter, { path, specialUse, tag });
           };
           const live = folders.filter(({ isGone }) => !isGone);
           const paths = new Set(live.map(({ path }) => path));
-          const gone = folders.filter(({ isGone, path }) => isGone && !paths.has(path));
+          const former = folders.filter(({ isGone, path }) => isGone && !paths.has(path));
           const tag = imported ? 'imported' : tagOf(mailboxKey(mailbox));
           return [
             {
-              ...entry(mailbox.address, inBox, { tag }),
+              ...entry(mailbox.address, mailboxTerm, { tag }),
               imported,
-              folders: live.sort(byUse).map(listed),
+              folders: live.sort(byUse).map(treeEntry),
               // Several folders may have had the same path, one after the other.
-              earlier: [...Map.groupBy(gone, ({ path }) => path).values()].flatMap((same) => {
-                const [first] = same;
+              earlier: [...Map.groupBy(former, ({ path }) => path).values()].flatMap((group) => {
+                const [first] = group;
                 if (first === undefined) return [];
-                const from = Math.min(...same.map((one) => one.from));
-                const to = Math.max(...same.map((one) => one.to));
-                return [{ ...listed(first), from, to }];
+                const from = Math.min(...group.map((one) => one.from));
+                const to = Math.max(...group.map((one) => one.to));
+                return [{ ...treeEntry(first), from, to }];
               }),
             },
           ];
@@ -161,7 +161,7 @@ export class FolderTrees {
       // Unread counts come last, as they matter least. There are no sums for single mailboxes or for the past.
       const isQuick = asOf === null && reader.mailboxes === null;
       if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
-      const withUnread = <T extends FolderTreeEntry>(one: T): T => {
+      const addUnread = <T extends FolderTreeEntry>(one: T): T => {
         if (one.count === 0 || one.query === null) return one;
         const query = addTerm(one.query, 'is:unread');
         const request = plainRequest(query, now);
@@ -171,8 +171,8 @@ export class FolderTrees {
       return {
         ...tree,
         mailboxes: tree.mailboxes.map((mailbox) => ({
-          ...withUnread(mailbox),
-          folders: mailbox.folders.map(withUnread),
+          ...addUnread(mailbox),
+          folders: mailbox.folders.map(addUnread),
         })),
       };
     });
@@ -190,8 +190,8 @@ export class FolderTrees {
     const { catalog, version, mayContinue } = counting;
     // A relative moment, such as asof:3d, means a different time on each page.
     const key = keyOf(query, request.asOf);
-    const known = this.#counts.find(version, key);
-    if (known !== undefined) return known;
+    const cached = this.#counts.find(version, key);
+    if (cached !== undefined) return cached;
     if (!mayContinue()) return null;
     const found = catalog.countHitsWhile(request, mayContinue);
     return found.complete ? this.#counts.keep(key, found.count) : null;

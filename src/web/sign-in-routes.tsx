@@ -106,8 +106,8 @@ export function signedInRoutes(app: WebApp, parts: SignInParts): void {
     const session = context.get('session');
     const names = await behind.names(session.mailboxes);
     // A limited session must not list other browsers or mailboxes.
-    const listed = session.mailboxes === null ? sessions.list(now()) : [session];
-    const browsers = listed.map(({ key, mailboxes, ...browser }) => ({
+    const visible = session.mailboxes === null ? sessions.list(now()) : [session];
+    const browsers = visible.map(({ key, mailboxes, ...browser }) => ({
       ...browser,
       id: key.slice(0, ID_LENGTH),
       isThis: key === session.key,

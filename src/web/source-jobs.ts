@@ -67,8 +67,8 @@ export function listedAttachment(
   listed: readonly ListedAttachment[],
   id: string,
 ): Buffer | null {
-  const wanted = listed.findIndex((attachment) => attachment.id === id);
-  const attachment = listed[wanted];
+  const index = listed.findIndex((attachment) => attachment.id === id);
+  const attachment = listed[index];
   if (attachment === undefined || listed.filter((other) => other.id === id).length > 1) return null;
   const parts = partsOf(source).filter(isAttachment);
   const sizes = new Map<Part, number>();
@@ -78,10 +78,10 @@ export function listedAttachment(
     sizes.set(part, size);
     return size === sizeBytes;
   };
-  const agree =
+  const isAligned =
     parts.length === listed.length && parts.every((part, i) => fits(part, listed[i] ?? attachment));
-  const candidates = agree ? parts : parts.filter((part) => fits(part, attachment));
-  const alike = agree
+  const candidates = isAligned ? parts : parts.filter((part) => fits(part, attachment));
+  const twins = isAligned
     ? listed
     : listed.filter(
         (other) =>
@@ -89,9 +89,9 @@ export function listedAttachment(
           other.sizeBytes === attachment.sizeBytes &&
           other.filename === attachment.filename,
       );
-  const found =
-    candidates.length === alike.length ? candidates[alike.indexOf(attachment)] : undefined;
-  return found === undefined ? null : decodedBody(source, found);
+  const match =
+    candidates.length === twins.length ? candidates[twins.indexOf(attachment)] : undefined;
+  return match === undefined ? null : decodedBody(source, match);
 }
 
 /**

@@ -72,9 +72,9 @@ const OPERATOR_LETTERS = 2;
 
 export function operatorRows(typed: string): SuggestedRow[] {
   if (typed.length < OPERATOR_LETTERS) return [];
-  const wanted = typed.toLowerCase();
+  const prefix = typed.toLowerCase();
   return Object.entries(OPERATOR_DETAILS)
-    .filter(([name]) => name.startsWith(wanted))
+    .filter(([name]) => name.startsWith(prefix))
     .map(([name, detail]) => ({
       ...{ insert: `${name}:`, label: `${name}:`, detail },
       ...{ count: null, kind: 'operator' },

@@ -30,9 +30,9 @@ export function parseQueryText(
   accounts: AccountsOf,
 ): ParsedQuery {
   try {
-    const whole = expandSaved(text, () => searchesFor(reader));
+    const expanded = expandSaved(text, () => searchesFor(reader));
     const query =
-      whole.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(whole, { now });
+      expanded.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(expanded, { now });
     const asOf = query.asOf ?? undefined;
     const request = { node: query.node, asOf, accounts: accountsFor(reader, accounts, query.node) };
     const plan = { ...request, limit: 1, sort: 'newest' as const };
@@ -62,25 +62,25 @@ function problemOf(text: string, error: MailkeepError): QueryProblem {
   const isListed = error.code === 'usage-unknown-name' && kind === 'folder' && suggestion === null;
   const hint = isListed ? 'Choose one from the list of folders.' : said;
   const stretch = stretchOf(text, found, position);
-  const meant = suggestion ?? instead;
-  if (stretch === null || typeof found !== 'string' || typeof meant !== 'string')
+  const value = suggestion ?? instead;
+  if (stretch === null || typeof found !== 'string' || typeof value !== 'string')
     return { message, hint, stretch, suggestion: null };
-  const isOperator = found.endsWith(':') && !meant.endsWith(':');
-  const written = isOperator ? `${meant}:` : quotedIfNeeded(meant, text[stretch.start - 1]);
+  const isOperator = found.endsWith(':') && !value.endsWith(':');
+  const written = isOperator ? `${value}:` : quotedIfNeeded(value, text[stretch.start - 1]);
   const shown = typeof operator === 'string' ? `${operator}:${written}` : written;
   const query = text.slice(0, stretch.start) + written + text.slice(stretch.end);
   return { message, hint, stretch, suggestion: { text: shown, query } };
 }
 
 /** Positions are valid only if no saved search is used. Otherwise, a name is located if it occurs exactly once. */
-function stretchOf(text: string, found: unknown, position: unknown): QueryProblem['stretch'] {
-  if (typeof found !== 'string' || found === '') return null;
+function stretchOf(text: string, name: unknown, position: unknown): QueryProblem['stretch'] {
+  if (typeof name !== 'string' || name === '') return null;
   if (typeof position === 'number')
-    return text.startsWith(found, position)
-      ? { start: position, end: position + found.length }
+    return text.startsWith(name, position)
+      ? { start: position, end: position + name.length }
       : null;
-  const start = text.indexOf(found);
-  return start < 0 || text.includes(found, start + 1) ? null : { start, end: start + found.length };
+  const start = text.indexOf(name);
+  return start < 0 || text.includes(name, start + 1) ? null : { start, end: start + name.length };
 }
 
 function quotedIfNeeded(name: string, before: string | undefined): string {

@@ -73,7 +73,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       archive.use(
         mailboxes,
         ({ catalog }) =>
-          new Map(catalog.folders.mailboxes().map((known) => [mailboxKey(known), known.address])),
+          new Map(catalog.folders.mailboxes().map((entry) => [mailboxKey(entry), entry.address])),
       ),
     beforeClosing: () => events.close(),
     async close() {

@@ -126,8 +126,8 @@ const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
 export function findChips(query: string) {
   const { terms, isEither } = termsOf(query);
   const either = isEither ? query.trim() : null;
-  const known = isEither ? [] : terms;
-  const slot = (name: Slot): Term | undefined => known.find((term) => fits(term, name));
+  const candidates = isEither ? [] : terms;
+  const slot = (name: Slot): Term | undefined => candidates.find((term) => fits(term, name));
   const slots = {
     in: slot('in'),
     mailbox: slot('mailbox'),
@@ -136,9 +136,9 @@ export function findChips(query: string) {
   };
   const attachment = findTerm(query, ATTACHMENT);
   const unread = findTerm(query, UNREAD);
-  const [deleted, ofDeleted]: readonly [Deleted, Term?] = deletedIn(query) ?? ['shown'];
-  const asOf = known.find(({ operator }) => operator === 'asof');
-  const own = new Set(
+  const [deleted, ofDeleted]: readonly [Deleted, Term?] = findDeleted(query) ?? ['shown'];
+  const asOf = candidates.find(({ operator }) => operator === 'asof');
+  const starts = new Set(
     [...Object.values(slots), attachment, unread, ofDeleted, asOf].map((term) => term?.start),
   );
   return {
@@ -147,7 +147,7 @@ export function findChips(query: string) {
     unread,
     deleted,
     asOf,
-    others: known.filter((term) => !own.has(term.start) && hasChip(term)),
+    others: candidates.filter((term) => !starts.has(term.start) && hasChip(term)),
     either,
   };
 }
@@ -177,13 +177,13 @@ export function withFolder(query: string, entry: string): string {
 }
 
 export function withDeleted(query: string, deleted: Deleted): string {
-  const wanted = deleted === 'shown' ? null : DELETED_TERMS[deleted];
-  const [, other] = deletedIn(query) ?? [];
-  if (other === undefined) return wanted === null ? query : addTerm(query, wanted);
-  return wanted === null ? removeTerm(query, other) : replaceTerm(query, other, wanted);
+  const next = deleted === 'shown' ? null : DELETED_TERMS[deleted];
+  const [, previous] = findDeleted(query) ?? [];
+  if (previous === undefined) return next === null ? query : addTerm(query, next);
+  return next === null ? removeTerm(query, previous) : replaceTerm(query, previous, next);
 }
 
-function deletedIn(query: string): readonly [Deleted, Term] | undefined {
+function findDeleted(query: string): readonly [Deleted, Term] | undefined {
   for (const deleted of DELETED) {
     const term = deleted === 'shown' ? undefined : findTerm(query, DELETED_TERMS[deleted]);
     if (term !== undefined) return [deleted, term];
@@ -351,11 +351,11 @@ function Strip({ children }: { children: ComponentChildren }) {
   const [on, off] = [chips.filter(isOn), chips.filter((chip) => !isOn(chip))];
   // Restores the focus to a chip that has moved, or passes it from a removed chip to the first one. A focused body is
   // skipped, since moving the focus would force a layout.
-  const { activeElement: held, body } = document;
+  const { activeElement: focused, body } = document;
   useLayoutEffect(() => {
-    if (held === body || document.activeElement !== body) return;
-    const isGone = held?.isConnected === false && held.matches('.chip, .off');
-    const next = isGone ? document.querySelector('.chips button') : held;
+    if (focused === body || document.activeElement !== body) return;
+    const isGone = focused?.isConnected === false && focused.matches('.chip, .off');
+    const next = isGone ? document.querySelector('.chips button') : focused;
     if (next instanceof HTMLElement) next.focus();
   });
   return <>{isNarrow ? [...on, ...off] : chips}</>;
@@ -418,11 +418,11 @@ function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
   useEffect(() => {
     const open = menu.current;
     if (!isOpen || open === null) return;
-    enter(open);
+    focusRow(open);
     // Some menus load their code, and so their rows, only when they are first opened.
-    const later = new MutationObserver(() => enter(open));
-    later.observe(open, { childList: true, subtree: true });
-    return () => later.disconnect();
+    const observer = new MutationObserver(() => focusRow(open));
+    observer.observe(open, { childList: true, subtree: true });
+    return () => observer.disconnect();
   }, [isOpen]);
   const place = (): void => {
     if (chip.current === null || menu.current === null) return;
@@ -460,7 +460,7 @@ function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
 }
 
 /** Focuses the selected or first row, so that arrow keys reach the menu. A field that has the focus keeps it. */
-function enter(menu: HTMLElement): void {
+function focusRow(menu: HTMLElement): void {
   if (menu.contains(document.activeElement)) return;
   const row =
     menu.querySelector<HTMLElement>('[aria-pressed=true]') ?? menu.querySelector('button');

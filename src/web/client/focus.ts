@@ -77,8 +77,8 @@ export function goToRegion(step: 1 | -1): boolean {
     return target instanceof HTMLElement ? [{ region, target }] : [];
   });
   // The last match is the innermost: the timeline is inside the list's column, and listed after it.
-  const here = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
-  const next = here < 0 ? (step > 0 ? 0 : -1) : (here + step) % shown.length;
+  const index = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
+  const next = index < 0 ? (step > 0 ? 0 : -1) : (index + step) % shown.length;
   const to = shown.at(next);
   to?.target.focus();
   return to !== undefined;
@@ -94,15 +94,15 @@ export function announcedResults(page: Page): string {
   const { frame, list } = page;
   if (frame.problem !== null) {
     const { message, suggestion, hint } = frame.problem;
-    const way = suggestion === null ? hint : `Did you mean ${suggestion.text}?`;
-    return way === null ? message : `${message} ${way}`;
+    const advice = suggestion === null ? hint : `Did you mean ${suggestion.text}?`;
+    return advice === null ? message : `${message} ${advice}`;
   }
   const all = list?.all ?? null;
   if (all === null) return '';
   if (all.count === 0) return 'Nothing found.';
-  const found = `${all.complete ? '' : 'more than '}${counted(all.count, 'message')}`;
+  const total = `${all.complete ? '' : 'more than '}${counted(all.count, 'message')}`;
   const ended = list?.ended ?? 0;
-  return ended > 0 ? `${found}, ${counted(ended, 'deleted message')}.` : `${found}.`;
+  return ended > 0 ? `${total}, ${counted(ended, 'deleted message')}.` : `${total}.`;
 }
 
 /** Up to this width, list and message share one column. Must match narrow.css. */

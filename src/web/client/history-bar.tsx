@@ -44,8 +44,8 @@ export function columnPath(
   return counts
     .map((count, column) => {
       if (count === 0) return '';
-      const tall = Math.max(1, Math.sqrt(count / most) * Math.abs(height)) * Math.sign(height);
-      return `M${column} ${base}h.8v${(-tall).toFixed(1)}h-.8z`;
+      const barHeight = Math.max(1, Math.sqrt(count / most) * Math.abs(height)) * Math.sign(height);
+      return `M${column} ${base}h.8v${(-barHeight).toFixed(1)}h-.8z`;
     })
     .join('');
 }
@@ -116,7 +116,7 @@ function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
       columns.map((column) => column[of]),
       { base: ABOVE, height },
     );
-  const [came, gone] = [path('came', ABOVE), path('ended', -BELOW)];
+  const [arrivals, deletions] = [path('came', ABOVE), path('ended', -BELOW)];
   const text = `${dayText(moment)} ${new Date(moment).toLocaleTimeString()}`;
   return (
     <div
@@ -140,11 +140,11 @@ function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
         preserveAspectRatio="none"
         aria-hidden="true"
       >
-        <path class="came later" d={came} />
-        <path class="gone later" d={gone} />
+        <path class="came later" d={arrivals} />
+        <path class="gone later" d={deletions} />
         <svg width={Math.ceil(share * columns.length)} aria-hidden="true">
-          <path class="came" d={came} />
-          <path class="gone" d={gone} />
+          <path class="came" d={arrivals} />
+          <path class="gone" d={deletions} />
         </svg>
         <path class="line" d={`M0 ${ABOVE}h${columns.length}`} vector-effect="non-scaling-stroke" />
         <path

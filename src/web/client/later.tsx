@@ -30,23 +30,23 @@ export { LiveHistoryBar as OpenBand } from './history-bar.tsx';
 export function LiveConversation({ message }: ConversationProps) {
   const viewer = useViewer();
   const [open, setOpen] = useState(() => initiallyOpen(message));
-  const asked = useRef(new Set<string>());
+  const requests = useRef(new Set<string>());
   const { place, conversation, id: own } = message;
   useLayoutEffect(() => {
-    const opened = document.getElementById(`m-${own.slice(0, 16)}`);
-    if (opened?.previousElementSibling != null) opened.scrollIntoView({ block: 'start' });
+    const element = document.getElementById(`m-${own.slice(0, 16)}`);
+    if (element?.previousElementSibling != null) element.scrollIntoView({ block: 'start' });
   }, [own]);
   const unfold = async (id: string): Promise<boolean> => {
-    if (asked.current.has(id)) return false;
-    asked.current.add(id);
+    if (requests.current.has(id)) return false;
+    requests.current.add(id);
     try {
       const parameters = new URLSearchParams({ m: id, q: place.query, page: place.page });
-      const found = await ask<MessageContent | NoMessage>(`/api/message?${parameters}`);
-      if (found.kind !== 'message') throw new RangeError('no such message');
-      setOpen((known) => new Map(known).set(id, found));
+      const content = await ask<MessageContent | NoMessage>(`/api/message?${parameters}`);
+      if (content.kind !== 'message') throw new RangeError('no such message');
+      setOpen((previous) => new Map(previous).set(id, content));
       return true;
     } finally {
-      asked.current.delete(id);
+      requests.current.delete(id);
     }
   };
   // Unfolds other matching messages one by one, so that they do not delay the opened message.
@@ -71,7 +71,7 @@ export function LiveConversation({ message }: ConversationProps) {
       );
       return;
     }
-    setOpen((known) => new Map([...known].filter(([one]) => one !== id)));
+    setOpen((previous) => new Map([...previous].filter(([one]) => one !== id)));
     focusSoon(() => document.querySelector<HTMLElement>(`[data-fold="${id}"]`));
   };
   return <Thread message={message} open={open} toggle={toggle} />;

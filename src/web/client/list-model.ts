@@ -46,8 +46,8 @@ export class RowSource {
   async position(id: string, signal: AbortSignal) {
     const { query: q, sort } = this.of;
     const parameters = new URLSearchParams({ q, sort, at: id });
-    const found = await this.ask<Position | null>(`/api/position?${parameters}`, signal);
-    return found ?? undefined;
+    const position = await this.ask<Position | null>(`/api/position?${parameters}`, signal);
+    return position ?? undefined;
   }
 
   /** @returns null if the list is empty; undefined if the request failed */
@@ -239,9 +239,9 @@ export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: n
   return { low: Math.max(first, middle - reach), high: Math.min(behind, middle + reach) };
 }
 
-export function shouldCentre(shown: RowRange, runway: RowRange, { start, end }: Edges): boolean {
-  const isNearTop = shown.low - runway.low < NEAR && runway.low !== start;
-  const isNearEnd = runway.high - shown.high < NEAR && runway.high !== end;
+export function shouldCentre(visible: RowRange, runway: RowRange, { start, end }: Edges): boolean {
+  const isNearTop = visible.low - runway.low < NEAR && runway.low !== start;
+  const isNearEnd = runway.high - visible.high < NEAR && runway.high !== end;
   // The ends of the list may have become known since the scroller was placed.
   const isBeyond =
     (start !== null && runway.low < start) ||
@@ -305,11 +305,11 @@ export class ListModel {
   #runway: RowRange;
   #epoch = 0;
   #top = 0;
-  #shown: RowRange = { low: 0, high: 0 };
+  #visible: RowRange = { low: 0, high: 0 };
   #all: HitCount | null = null;
   #asking = new AbortController();
   readonly #growing = new Set<'after' | 'before'>();
-  #wanted: Sought | undefined;
+  #target: Sought | undefined;
   #isSeeking = false;
   /** True while another seek is about to follow, so that rows around the view are not fetched. */
   #isGlance = false;
@@ -327,7 +327,7 @@ export class ListModel {
     if (restMs > 0)
       this.#rest = setTimeout(() => {
         this.#rest = undefined;
-        this.look(this.#shown);
+        this.look(this.#visible);
       }, restMs);
     this.#cache = new RowCache(seed);
     this.#runway = this.#around(0);
@@ -382,29 +382,29 @@ export class ListModel {
     if (all === null || all === this.#all) return;
     this.#all = all;
     this.#expectAll();
-    this.#runway = this.#around(this.#shown.low);
-    this.#changed();
+    this.#runway = this.#around(this.#visible.low);
+    this.#notify();
   }
 
   measure(rowHeight: number): void {
     if (rowHeight === this.rowHeight) return;
     this.rowHeight = rowHeight;
-    this.#runway = this.#around(this.#shown.low);
+    this.#runway = this.#around(this.#visible.low);
   }
 
-  look(shown: RowRange): void {
-    this.#shown = shown;
+  look(visible: RowRange): void {
+    this.#visible = visible;
     if (this.#isGlance) return;
-    const isKept = shown.low >= this.#cache.low && shown.high <= this.#cache.high;
+    const isKept = visible.low >= this.#cache.low && visible.high <= this.#cache.high;
     if (this.#rest !== undefined && isKept) return;
-    if (shown.high + AHEAD > this.#cache.high) void this.#grow('after');
-    if (shown.low - AHEAD < this.#cache.low) void this.#grow('before');
+    if (visible.high + AHEAD > this.#cache.high) void this.#grow('after');
+    if (visible.low - AHEAD < this.#cache.low) void this.#grow('before');
   }
 
   centre(): void {
-    if (!shouldCentre(this.#shown, this.#runway, this.edges)) return;
-    this.#runway = this.#around(this.#shown.low);
-    this.#changed();
+    if (!shouldCentre(this.#visible, this.#runway, this.edges)) return;
+    this.#runway = this.#around(this.#visible.low);
+    this.#notify();
   }
 
   /**
@@ -413,15 +413,15 @@ export class ListModel {
    * @param isGlance true if another seek is about to follow, for example while the timeline is dragged
    */
   async seek(place: Place, isGlance = false): Promise<void> {
-    this.#wanted = { place, isGlance };
+    this.#target = { place, isGlance };
     if (this.#isSeeking) return;
     this.#isSeeking = true;
     try {
-      while (this.#wanted !== undefined) {
-        const wanted: Sought = this.#wanted;
-        this.#wanted = undefined;
-        const page = await this.#page(wanted);
-        if (page !== undefined) this.#show(page, wanted);
+      while (this.#target !== undefined) {
+        const target: Sought = this.#target;
+        this.#target = undefined;
+        const page = await this.#page(target);
+        if (page !== undefined) this.#show(page, target);
       }
     } finally {
       this.#isSeeking = false;
@@ -432,13 +432,13 @@ export class ListModel {
     this.#epoch += 1;
     this.#top = row;
     this.#runway = this.#around(row);
-    this.#changed();
+    this.#notify();
   }
 
   close(): void {
     clearTimeout(this.#rest);
     this.#asking.abort();
-    this.#wanted = undefined;
+    this.#target = undefined;
   }
 
   async #page({ place, isGlance }: Sought): Promise<ListPage | undefined> {
@@ -460,7 +460,7 @@ export class ListModel {
     this.#epoch += 1;
     this.#top = place.kind === 'last' ? this.#cache.high : this.#cache.low;
     this.#runway = this.#around(this.#top);
-    this.#changed();
+    this.#notify();
     if (!isGlance) void this.#locate();
   }
 
@@ -470,13 +470,13 @@ export class ListModel {
     const id = cache.at(row)?.line.id;
     if (cache.edges.start !== null || id === undefined) return;
     const { signal } = this.#asking;
-    const found = await this.source.position(id, signal);
-    if (found === undefined || signal.aborted) return;
-    if (found.before.complete) cache.expectBefore(row, found.before.count);
-    if (found.all.complete) this.#all = found.all;
+    const position = await this.source.position(id, signal);
+    if (position === undefined || signal.aborted) return;
+    if (position.before.complete) cache.expectBefore(row, position.before.count);
+    if (position.all.complete) this.#all = position.all;
     this.#expectAll();
     this.#clip();
-    this.#changed();
+    this.#notify();
   }
 
   #expectAll(): void {
@@ -496,10 +496,10 @@ export class ListModel {
     if (side === 'after') cache.append(page);
     else cache.prepend(page);
     this.#expectAll();
-    cache.trim(this.#shown);
+    cache.trim(this.#visible);
     this.#clip();
-    this.#changed();
-    this.look(this.#shown);
+    this.#notify();
+    this.look(this.#visible);
   }
 
   #clip(): void {
@@ -513,8 +513,8 @@ export class ListModel {
     return runwayAround(row, this.edges, this.rowHeight);
   }
 
-  #changed(): void {
-    for (const changed of this.#listeners) changed();
+  #notify(): void {
+    for (const listener of this.#listeners) listener();
   }
 }
 

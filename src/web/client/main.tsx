@@ -225,7 +225,7 @@ class ArchiveEvents {
     clearTimeout(this.#retry);
     const source = new EventSource('/api/events');
     this.#source = source;
-    source.addEventListener('commit', ({ data }) => this.#heard(Number(data)));
+    source.addEventListener('commit', ({ data }) => this.#onCommit(Number(data)));
     source.addEventListener('error', () => {
       // The browser reopens a broken stream, but not a refused one.
       if (source.readyState !== EventSource.CLOSED || this.#source !== source) return;
@@ -240,7 +240,7 @@ class ArchiveEvents {
     this.#source = undefined;
   }
 
-  #heard(commit: number): void {
+  #onCommit(commit: number): void {
     if (this.#pause !== undefined) {
       this.#latest = commit;
       return;
@@ -250,7 +250,7 @@ class ArchiveEvents {
       this.#pause = undefined;
       const latest = this.#latest;
       this.#latest = undefined;
-      if (latest !== undefined) this.#heard(latest);
+      if (latest !== undefined) this.#onCommit(latest);
     }, PAUSE_MS);
   }
 }

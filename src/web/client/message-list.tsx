@@ -151,7 +151,7 @@ class RowsView extends Component<RowsViewProps> {
     if (top === this.#top) return;
     this.#top = top;
     this.#mustScroll = true;
-    this.#moved();
+    this.#reportVisible();
     this.forceUpdate();
   }
 
@@ -160,11 +160,11 @@ class RowsView extends Component<RowsViewProps> {
     this.#observer = new ResizeObserver((entries) => this.#resized(entries));
     for (const { current } of [this.#scroller, this.#probe])
       if (current !== null) this.#observer.observe(current);
-    this.#shown();
+    this.#onRendered();
   }
 
   override componentDidUpdate(): void {
-    this.#shown();
+    this.#onRendered();
   }
 
   override componentWillUnmount(): void {
@@ -252,7 +252,7 @@ class RowsView extends Component<RowsViewProps> {
     this.#rendered = renderedRows(this.#visible, runway);
   }
 
-  #shown(): void {
+  #onRendered(): void {
     const { current } = this.#scroller;
     // Setting it forces a layout.
     if (this.#mustScroll && current !== null && this.#top !== this.#scrolledTo) {
@@ -260,7 +260,7 @@ class RowsView extends Component<RowsViewProps> {
       this.#scrolledTo = this.#top;
     }
     this.#mustScroll = false;
-    if (this.#height > 0) this.#moved();
+    if (this.#height > 0) this.#reportVisible();
     this.#reportRest();
   }
 
@@ -273,7 +273,7 @@ class RowsView extends Component<RowsViewProps> {
     this.#findRows();
     if (before.low !== this.#rendered.low || before.high !== this.#rendered.high)
       this.forceUpdate();
-    else this.#moved();
+    else this.#reportVisible();
     this.#awaitRest();
   };
 
@@ -295,7 +295,7 @@ class RowsView extends Component<RowsViewProps> {
     onRest(this.#visible);
   }
 
-  #moved(): void {
+  #reportVisible(): void {
     const { model, onShown } = this.props;
     model.look(this.#visible);
     onShown(this.#visible);
@@ -339,20 +339,20 @@ const KEY_REST_MS = 120;
 
 /** Opens the messages of a list. The reading pane follows a selection made with the keyboard. */
 class FollowingPane {
-  #opened: string | undefined;
-  #moved = -Infinity;
+  #openId: string | undefined;
+  #lastMove = -Infinity;
   #timer: number | undefined;
 
   constructor(private readonly viewer: Viewer) {}
 
   /** Reports whether this pane opened the message, rather than a link or the browser's history. */
   hasOpened(id: string): boolean {
-    return this.#opened === id;
+    return this.#openId === id;
   }
 
   open(id: string, address: string, replaces: boolean): void {
     clearTimeout(this.#timer);
-    this.#opened = id;
+    this.#openId = id;
     this.viewer.go(address, { replace: replaces });
   }
 
@@ -361,17 +361,17 @@ class FollowingPane {
     // In one column, messages open only on an explicit key press.
     if (!isOpen && matchMedia(ONE_COLUMN).matches) return;
     const now = performance.now();
-    const isFast = now - this.#moved < KEY_REST_MS;
-    this.#moved = now;
+    const isFast = now - this.#lastMove < KEY_REST_MS;
+    this.#lastMove = now;
     clearTimeout(this.#timer);
     if (!isFast) {
       this.open(id, address, isOpen);
       return;
     }
-    const here = this.#place();
+    const place = this.#place();
     this.#timer = window.setTimeout(() => {
       // The user may have navigated elsewhere since.
-      if (this.#place() === here) this.open(id, address, isOpen);
+      if (this.#place() === place) this.open(id, address, isOpen);
     }, KEY_REST_MS);
   }
 
@@ -502,11 +502,11 @@ export function MessageList(props: ListProps) {
 
   const selectRow = (row: number): void => {
     const { start, end } = model.edges;
-    const wanted = Math.min(Math.max(row, start ?? row), (end ?? row + 1) - 1);
-    const hit = model.at(wanted);
+    const target = Math.min(Math.max(row, start ?? row), (end ?? row + 1) - 1);
+    const hit = model.at(target);
     if (hit === undefined) return;
     choose(hit.line.id);
-    view.current?.show(wanted);
+    view.current?.show(target);
     // Otherwise an opened message would take the focus from the body, and the next arrow key would scroll it.
     if (document.activeElement === document.body) view.current?.focus();
     pane.follow(hit.line.id, addressOf(hit.line.id), chosen !== undefined);

@@ -135,8 +135,8 @@ export function PageKeys({ page }: { page: Page }) {
   );
 }
 
-function press(does: 'save' | 'export'): boolean {
-  const button = document.querySelector<HTMLElement>(`[data-act=${does}]`);
+function press(action: 'save' | 'export'): boolean {
+  const button = document.querySelector<HTMLElement>(`[data-act=${action}]`);
   button?.click();
   return button !== null;
 }
@@ -233,11 +233,11 @@ function stepThrough(step: 1 | -1): boolean {
   if (stops.length === 0) return false;
   const isStop = (stop: HTMLElement): boolean =>
     stop.classList.contains('current') || stop === document.activeElement;
-  const here = stops.findIndex(isStop);
-  const to = stops.at(here < 0 ? (step > 0 ? 0 : -1) : (here + step) % stops.length);
+  const index = stops.findIndex(isStop);
+  const to = stops.at(index < 0 ? (step > 0 ? 0 : -1) : (index + step) % stops.length);
   for (const stop of stops) stop.classList.remove('current');
-  const folded = to?.closest('details:not([open])');
-  if (folded instanceof HTMLDetailsElement && marks.length > 0) folded.open = true;
+  const details = to?.closest('details:not([open])');
+  if (details instanceof HTMLDetailsElement && marks.length > 0) details.open = true;
   to?.classList.add('current');
   if (marks.length === 0) to?.focus({ preventScroll: true });
   to?.scrollIntoView({ block: marks.length > 0 ? 'center' : 'start' });

@@ -22,8 +22,8 @@ export const CHOICES: { readonly [N in keyof Choices]: readonly Choices[N][] } =
 
 export function readPreference<N extends keyof Choices>(name: N): Choices[N] {
   const stored = read(name);
-  const known: readonly Choices[N][] = CHOICES[name];
-  return known.find((value) => value === stored) ?? (known[0] as Choices[N]);
+  const options: readonly Choices[N][] = CHOICES[name];
+  return options.find((value) => value === stored) ?? (options[0] as Choices[N]);
 }
 
 export function writePreference<N extends keyof Choices>(name: N, value: Choices[N]): void {
@@ -57,7 +57,7 @@ export function storeFolding({ target }: Event): void {
 }
 
 /** Choices made while storage is disabled. They last as long as the page. */
-const kept = new Map<string, string | null>();
+const memory = new Map<string, string | null>();
 
 function read(name: string): string | null {
   if (name === 'theme') {
@@ -65,9 +65,9 @@ function read(name: string): string | null {
     return pair?.slice(THEME.length) ?? null;
   }
   try {
-    return kept.get(name) ?? localStorage.getItem(name);
+    return memory.get(name) ?? localStorage.getItem(name);
   } catch {
-    return kept.get(name) ?? null;
+    return memory.get(name) ?? null;
   }
 }
 
@@ -81,7 +81,7 @@ function write(name: string, value: string | null): void {
     if (value === null) localStorage.removeItem(name);
     else localStorage.setItem(name, value);
   } catch {
-    kept.set(name, value);
+    memory.set(name, value);
   }
 }
 

@@ -20,10 +20,10 @@ interface Typed {
 /** Inserts a completion, followed by a space if the term is complete. */
 export function insertCompletion({ text }: Typed, { from, to, insert }: CompletionRow): Typed {
   const before = text.slice(0, from) + insert;
-  const behind = text.slice(to);
-  if (insert.endsWith(':')) return { text: before + behind, caret: before.length };
-  const blank = /^\s/.test(behind) ? '' : ' ';
-  return { text: before + blank + behind, caret: before.length + 1 };
+  const after = text.slice(to);
+  if (insert.endsWith(':')) return { text: before + after, caret: before.length };
+  const blank = /^\s/.test(after) ? '' : ' ';
+  return { text: before + blank + after, caret: before.length + 1 };
 }
 
 /** Returns the part of a completion to show after the caret; empty if it does not continue the typed text. */
@@ -52,12 +52,12 @@ function useCompletions({ text, caret }: Typed) {
     active: isCurrent ? active : -1,
     choose: (row: number) => setActive(row >= rows.length ? -1 : row < -1 ? rows.length - 1 : row),
     isOpen: rows.length > 0,
-    open(asked: Typed) {
+    open(input: Typed) {
       asking.run(async (signal) => {
-        const found = asked.text.trim() === '' ? [] : await fetchCompletions(asked, signal);
+        const found = input.text.trim() === '' ? [] : await fetchCompletions(input, signal);
         if (signal.aborted) return;
         setActive(-1);
-        setAnswer({ asked, rows: found });
+        setAnswer({ asked: input, rows: found });
       });
     },
     close() {
@@ -229,7 +229,7 @@ export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here
 }
 
 /** Caret position in a query box that was replaced because another kind of page opened. */
-let left: number | null = null;
+let savedCaret: number | null = null;
 
 function Box({ frame, here }: { frame: Frame; here: Here }) {
   const viewer = useViewer();
@@ -247,13 +247,13 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
   // Restores the caret if the first key opened another kind of page.
   useLayoutEffect(() => {
     const input = field.current;
-    if (left !== null && input !== null) {
+    if (savedCaret !== null && input !== null) {
       input.focus();
-      input.setSelectionRange(left, left);
+      input.setSelectionRange(savedCaret, savedCaret);
     }
-    left = null;
+    savedCaret = null;
     return () => {
-      left = document.activeElement === input ? (input?.selectionStart ?? null) : null;
+      savedCaret = document.activeElement === input ? (input?.selectionStart ?? null) : null;
     };
   }, []);
   const write = (next: Typed): void => {

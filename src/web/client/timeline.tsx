@@ -78,8 +78,8 @@ export function messagesBefore(scale: TimelineScale, time: number): number {
 export function stepBars(scale: TimelineScale, time: number, bars: number): number | null {
   const filled = scale.slots.filter(({ bar }) => bar !== null);
   const isNewest = scale.sort === 'newest';
-  const reached = filled.findIndex(({ from, to }) => (isNewest ? from <= time : time < to));
-  const slot = filled[(reached < 0 ? filled.length : reached) + bars];
+  const index = filled.findIndex(({ from, to }) => (isNewest ? from <= time : time < to));
+  const slot = filled[(index < 0 ? filled.length : index) + bars];
   if (slot === undefined) return null;
   return isNewest ? slot.to - 1 : slot.from;
 }
@@ -95,13 +95,13 @@ export function timelineLabels({ slots, unit }: TimelineScale, room: number) {
     ...(unit === 'day' ? [(date: Date) => String(date.getDate())] : []),
   ];
   for (const [level, textOf] of levels.entries()) {
-    let above = '';
+    let previous = '';
     for (const [slot, { from, to, bar, later }] of slots.entries()) {
       if (bar === null && later === 0) continue;
       // The midpoint decides, since a week belongs to the month with most of its days.
       const text = textOf(new Date((from + to) / 2));
-      if (text !== above && isFree(slot)) labels.push({ text, slot, isYear: level === 0 });
-      above = text;
+      if (text !== previous && isFree(slot)) labels.push({ text, slot, isYear: level === 0 });
+      previous = text;
     }
   }
   return labels.toSorted((a, b) => a.slot - b.slot);

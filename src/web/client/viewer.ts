@@ -176,7 +176,7 @@ export class Viewer {
   #pause: number | undefined;
   #rest: number | undefined;
   /** Failed attempts since the server was last reached. */
-  #failed = 0;
+  #failures = 0;
   #retryTimer: number | undefined;
   #hasHeard = false;
 
@@ -192,7 +192,7 @@ export class Viewer {
       this.#endPause();
       const to = new URL(location.href);
       // The hash only opens the keyboard map over the page.
-      if (withoutHash(to) !== withoutHash(this.#address)) this.#show(to);
+      if (stripHash(to) !== stripHash(this.#address)) this.#show(to);
     });
   }
 
@@ -252,7 +252,7 @@ export class Viewer {
     const { signal: current } = this.#asking;
     const isList = this.#shown.page.kind === 'mail' && path === '/mail';
     this.#typing.run(async (signal) => {
-      if (!isList) return this.#whole(to, signal, { isTyped: true });
+      if (!isList) return this.#loadPage(to, signal, { isTyped: true });
       const isGood = await this.#rows(query, TYPED_ROWS, signal);
       if (!isGood || current.aborted) return;
       this.#rest = window.setTimeout(() => void this.#counts(query, current), REST_MS);
@@ -338,7 +338,7 @@ export class Viewer {
     this.#asking = new AbortController();
     const { signal } = this.#asking;
     if (step === 'page') {
-      void this.#whole(to, signal);
+      void this.#loadPage(to, signal);
       return;
     }
     if (!to.searchParams.has('m')) this.#message(null);
@@ -360,11 +360,11 @@ export class Viewer {
     this.#change({ busy: this.#waiting.list || this.#waiting.message });
   }
 
-  async #whole(to: URL, signal: AbortSignal, { isTyped = false } = {}): Promise<void> {
+  async #loadPage(to: URL, signal: AbortSignal, { isTyped = false } = {}): Promise<void> {
     this.#wait('list', true);
     const page = await this.asked<Page>(`/api/page${to.pathname}${to.search}`, signal);
     if (page === undefined) return;
-    if (!(await this.#has(to, signal, () => this.code.ofPage(page)))) return;
+    if (!(await this.#loadCode(to, signal, () => this.code.ofPage(page)))) return;
     const isOther = page.kind !== this.#shown.page.kind;
     this.#change({ page });
     this.#wait('list', false);
@@ -372,7 +372,7 @@ export class Viewer {
   }
 
   /** Loads code. @returns false if the address is no longer current or the page reloads */
-  async #has(to: URL, signal: AbortSignal, load: () => Promise<void>): Promise<boolean> {
+  async #loadCode(to: URL, signal: AbortSignal, load: () => Promise<void>): Promise<boolean> {
     try {
       await load();
     } catch {
@@ -387,14 +387,14 @@ export class Viewer {
     this.#wait('message', true);
     const parameters = new URLSearchParams(to.search);
     const code = this.code.ofMessage();
-    // `#has` checks the result.
+    // `#loadCode` checks the result.
     code.catch(() => undefined);
     const found = await this.asked<MessageContent | NoMessage>(
       `/api/message?${parameters}`,
       signal,
     );
     if (found === undefined) return;
-    if (found.kind === 'message' && !(await this.#has(to, signal, () => code))) return;
+    if (found.kind === 'message' && !(await this.#loadCode(to, signal, () => code))) return;
     this.#wait('message', false);
     if (found.kind === 'message') this.#message(found);
     else if (found.kind === 'not-then') {
@@ -460,7 +460,7 @@ export class Viewer {
   async asked<T>(address: string, signal?: AbortSignal): Promise<T | undefined> {
     try {
       const data = await ask<T>(address, signal);
-      this.#failed = 0;
+      this.#failures = 0;
       if (this.#shown.lost !== null || this.#shown.failed)
         this.#change({ lost: null, failed: false });
       return signal?.aborted === true ? undefined : data;
@@ -485,8 +485,8 @@ export class Viewer {
     let { lost } = this.#shown;
     // Failures before the next retry are counted as one.
     if (lost === null || now >= lost.retryAt) {
-      const wait = Math.min(MAX_WAIT_MS, 1_000 * 2 ** this.#failed);
-      this.#failed += 1;
+      const wait = Math.min(MAX_WAIT_MS, 1_000 * 2 ** this.#failures);
+      this.#failures += 1;
       lost = { since: lost?.since ?? now, retryAt: now + wait };
       clearTimeout(this.#retryTimer);
       this.#retryTimer = window.setTimeout(() => {
@@ -508,7 +508,7 @@ function isPast({ searchParams }: URL): boolean {
   return asOfTermText(searchParams.get('q') ?? '') !== '';
 }
 
-function withoutHash({ pathname, search }: URL): string {
+function stripHash({ pathname, search }: URL): string {
   return pathname + search;
 }
 
@@ -539,15 +539,15 @@ export function backStep(address: URL): string | null {
 }
 
 function mailAddress(address: URL, query: string): string {
-  const kept = new URLSearchParams();
-  if (query !== '') kept.set('q', query);
+  const parameters = new URLSearchParams();
+  if (query !== '') parameters.set('q', query);
   const sort = address.searchParams.get('sort');
-  if (sort !== null) kept.set('sort', sort);
+  if (sort !== null) parameters.set('sort', sort);
   const isSameList = query === (address.searchParams.get('q') ?? '');
   for (const name of ['after', 'at']) {
     const value = address.searchParams.get(name);
-    if (value !== null && isSameList) kept.set(name, value);
+    if (value !== null && isSameList) parameters.set(name, value);
   }
-  const search = kept.toString();
+  const search = parameters.toString();
   return search === '' ? '/mail' : `/mail?${search}`;
 }

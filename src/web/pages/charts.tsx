@@ -6,9 +6,9 @@ const STEPS = [1, 2, 2.5, 5, 10];
 /** Returns an axis from 0 to a round number that is at least `most`. @param parts maximum marks above 0 */
 export function createAxis(most: number, parts = 4, areWhole = true) {
   if (!(most > 0)) return { top: 1, marks: [0, 1] };
-  const rough = most / parts;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const fits = STEPS.map((step) => step * power).find((step) => step >= rough * (1 - 1e-9));
+  const estimate = most / parts;
+  const power = 10 ** Math.floor(Math.log10(estimate));
+  const fits = STEPS.map((step) => step * power).find((step) => step >= estimate * (1 - 1e-9));
   const least = fits ?? 10 * power;
   const step = areWhole ? Math.max(1, Math.ceil(least)) : least;
   const count = Math.ceil((most / step) * (1 - 1e-9));
@@ -393,7 +393,7 @@ export function Columns({ height, bars, limit, labels }: Columns) {
         </>
       )}
       {bars.map(({ title, value, marked }, at) => {
-        const tall = thick(((value ?? 0) / axis.top) * height);
+        const barHeight = thick(((value ?? 0) / axis.top) * height);
         const part = thick((marked / axis.top) * height);
         const whole = column(at, bars.length);
         const slim = column(at, bars.length, 0.12);
@@ -403,7 +403,7 @@ export function Columns({ height, bars, limit, labels }: Columns) {
             {value === null ? (
               <rect class="absent" {...whole} y={height - 2} height="2" />
             ) : (
-              <rect class="f-1" {...slim} y={height - tall} height={tall} />
+              <rect class="f-1" {...slim} y={height - barHeight} height={barHeight} />
             )}
             {part > 0 && <rect class="f-warn" {...slim} y={height - part} height={part} />}
           </BarLink>
@@ -609,16 +609,16 @@ export function Bars({ rows }: { rows: readonly BarRow[] }) {
   return (
     <ul class="bars">
       {rows.map(({ name, href, parts, text }) => {
-        const who = { class: 'who', title: name };
+        const nameCell = { class: 'who', title: name };
         let before = 0;
         return (
           <li key={name}>
             {href === null ? (
-              <span {...who}>
+              <span {...nameCell}>
                 <bdi>{name}</bdi>
               </span>
             ) : (
-              <a {...who} href={href}>
+              <a {...nameCell} href={href}>
                 <bdi>{name}</bdi>
               </a>
             )}

@@ -525,12 +525,12 @@ export function DeletedNote({ line, open }: { line: Line; open: OpenMessage }) {
   const { damage, lastSeen } = open;
   if (endedAt === null) return null;
   const at = Date.parse(endedAt);
-  const looks = lastSeen.flatMap(({ found, seen }) => (found === at ? seen : []));
+  const sightings = lastSeen.flatMap(({ found, seen }) => (found === at ? seen : []));
   const after = date === null ? null : at - Date.parse(date);
   return (
     <Strip kind="ended" icon="past">
       <strong>
-        <DeletedWhen found={at} seen={looks.length === 0 ? null : Math.max(...looks)} />
+        <DeletedWhen found={at} seen={sightings.length === 0 ? null : Math.max(...sightings)} />
       </strong>
       {after !== null && after >= 0 && `, found ${roughSpan(after)} after it came`}. Kept only here
       {damage === null && ', complete'}.

@@ -41,12 +41,12 @@ interface PanelProps<K extends keyof DashboardData> {
   readonly zone: string;
 }
 
-function found(query: string): string {
+function link(query: string): string {
   return pageAddress('/mail', { q: query });
 }
 
 function optionalResults(query: string | null): string | null {
-  return query === null ? null : found(query);
+  return query === null ? null : link(query);
 }
 
 function combineTerms(query: string, term: string): string {
@@ -94,13 +94,13 @@ function KeptPanel({ data, zone }: PanelProps<'kept'>) {
   const all = [...mailboxes, ...(ended.count > 0 ? [ended] : [])].map((series, at) => ({
     ...series,
     fill: series === ended ? 'f-ended' : (FILLS[at] ?? 'f-5'),
-    href: found(series.query),
+    href: link(series.query),
   }));
   const columns = [...all, total];
   // For an old archive, the table would consist mostly of empty periods.
   const rows = periods.flatMap(({ label, term }, at) => {
     const cells = columns.map(
-      ({ counts, query }) => [count(counts[at] ?? 0), found(combineTerms(query, term))] as const,
+      ({ counts, query }) => [count(counts[at] ?? 0), link(combineTerms(query, term))] as const,
     );
     return (total.counts[at] ?? 0) === 0 ? [] : [[label, ...cells]];
   });
@@ -111,7 +111,7 @@ function KeptPanel({ data, zone }: PanelProps<'kept'>) {
       keys={all}
       note={
         <>
-          <Link to={found(total.query)}>{counted(total.count, 'message')}</Link> by {unit} received
+          <Link to={link(total.query)}>{counted(total.count, 'message')}</Link> by {unit} received
         </>
       }
       remark={
@@ -123,10 +123,10 @@ function KeptPanel({ data, zone }: PanelProps<'kept'>) {
     >
       <StackedArea
         height={170}
-        layers={all.map((series) => ({ ...series, values: running(series) }))}
+        layers={all.map((series) => ({ ...series, values: runningTotals(series) }))}
         columns={periods.map(({ label, term }, at) => ({
           title: `${label}: ${all.map(({ name, counts }) => `${count(counts[at] ?? 0)} ${name}`).join(', ')}`,
-          href: found(combineTerms(total.query, term)),
+          href: link(combineTerms(total.query, term)),
         }))}
         labels={timeLabels(unit, periods, zone)}
       />
@@ -134,7 +134,7 @@ function KeptPanel({ data, zone }: PanelProps<'kept'>) {
   );
 }
 
-function running({ before, counts }: Series): number[] {
+function runningTotals({ before, counts }: Series): number[] {
   const sums = [before];
   for (const added of counts) sums.push((sums.at(-1) ?? 0) + added);
   return sums;
@@ -197,7 +197,7 @@ function ChangesPanel({ data, zone }: PanelProps<'changes'>) {
   const known = stored.findIndex((value) => value !== null);
   const text = (value: number | null): string => (value === null ? 'not known' : count(value));
   const linked = (value: number | null, query: string | undefined): string | null =>
-    value === null || value === 0 || query === undefined ? null : found(query);
+    value === null || value === 0 || query === undefined ? null : link(query);
   const pairs = periods.map(({ label }, at) => {
     const [up, down] = [stored[at] ?? null, ended[at] ?? null];
     return {
@@ -237,7 +237,7 @@ function ChangesPanel({ data, zone }: PanelProps<'changes'>) {
         head: [unit, 'new here', 'deleted at the service'],
         rows: pairs
           .map(({ label, up, down, upHref, downHref }, at) => [
-            [label, found(asOf[at] ?? '')] as const,
+            [label, link(asOf[at] ?? '')] as const,
             [text(up), upHref] as const,
             [text(down), downHref] as const,
           ])
@@ -294,7 +294,7 @@ function CorrespondentsPanel({
   const { years, people, term } = data;
   const rows = people.map(({ address, from, to, fromQuery, toQuery }) => {
     const linked = (query: string | null): string | null =>
-      query === null ? null : found(combineTerms(base, combineTerms(query, term)));
+      query === null ? null : link(combineTerms(base, combineTerms(query, term)));
     return { address, from, to, fromHref: linked(fromQuery), toHref: linked(toQuery) };
   });
   return (
@@ -320,8 +320,8 @@ function CorrespondentsPanel({
     >
       <Bars
         rows={rows.map(({ address, from, to, fromHref, toHref }) => {
-          const part = (value: number, way: string, fill: string, href: string | null) => {
-            const title = `${counted(value, 'message')} ${way} ${address}`;
+          const part = (value: number, direction: string, fill: string, href: string | null) => {
+            const title = `${counted(value, 'message')} ${direction} ${address}`;
             return { value, fill, href, title };
           };
           return {
@@ -348,7 +348,7 @@ function RhythmPanel({ data, zone }: PanelProps<'rhythm'>) {
       wide={6}
       note={
         <>
-          {query === null ? all : <Link to={found(query)}>{all}</Link>} since {dayText(from, zone)},
+          {query === null ? all : <Link to={link(query)}>{all}</Link>} since {dayText(from, zone)},
           time of {zone}
         </>
       }
@@ -426,19 +426,19 @@ function QuarantinePanel({ data, zone }: PanelProps<'quarantine'>) {
 function ProofsPanel({ data, now, zone }: PanelProps<'proofs'> & { now: number }) {
   const proofs = data.map(({ address, folder, query, at, complete }) => {
     const age = at === null ? null : Math.max(0, now - at);
-    const compared = age === null ? 'never compared' : `compared ${span(age)} ago`;
+    const comparison = age === null ? 'never compared' : `compared ${span(age)} ago`;
     return {
       at,
       age,
       complete,
       late: age === null || age > LATE_MS || !complete,
       name: `${address} / ${folder}`,
-      text: complete ? compared : `${compared}, not complete`,
+      text: complete ? comparison : `${comparison}, not complete`,
       href: optionalResults(query),
     };
   });
-  const late = proofs.filter((proof) => proof.late);
-  const [worst] = late;
+  const lateProofs = proofs.filter((proof) => proof.late);
+  const [worst] = lateProofs;
   const isNone = proofs.length === 0;
   return (
     <Figure
@@ -446,12 +446,12 @@ function ProofsPanel({ data, now, zone }: PanelProps<'proofs'> & { now: number }
       wide={6}
       keys={[
         { name: 'a folder', fill: 'f-1' },
-        ...(late.length > 0 ? [{ name: 'late or not complete', fill: 'f-warn' }] : []),
+        ...(lateProofs.length > 0 ? [{ name: 'late or not complete', fill: 'f-warn' }] : []),
       ]}
       note={
         isNone
           ? undefined
-          : `${count(proofs.length - late.length)} of ${count(proofs.length)} complete within 26 h`
+          : `${count(proofs.length - lateProofs.length)} of ${count(proofs.length)} complete within 26 h`
       }
       remark={
         isNone
@@ -643,9 +643,9 @@ function address(page: Dashboard, query: string, range: Range | null): string {
 
 function NotShown({ page }: { page: Dashboard }) {
   const { query, problem } = page.frame;
-  const all = (the: string) => (
+  const all = (article: string) => (
     <>
-      <Link to={address(page, '', page.range)}>{the} dashboard of all mailboxes</Link>.
+      <Link to={address(page, '', page.range)}>{article} dashboard of all mailboxes</Link>.
     </>
   );
   return (
@@ -659,7 +659,7 @@ function NotShown({ page }: { page: Dashboard }) {
           </strong>
           {problem === null ? (
             <p>
-              <Link to={found(query)}>
+              <Link to={link(query)}>
                 See what <bdi>{query}</bdi> finds
               </Link>
               , or {all('the')}
@@ -816,7 +816,7 @@ function Equation({ consistency }: { consistency: DashboardData['consistency'] }
       {imported > 0 && <p class="sum">{term(imported, 'imported from files')}</p>}
       {ended > 0 && (
         <p class="sum e">
-          {term(ended, 'deleted there, kept only here', undefined, found(endedQuery))}
+          {term(ended, 'deleted there, kept only here', undefined, link(endedQuery))}
         </p>
       )}
     </div>

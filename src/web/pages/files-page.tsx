@@ -338,7 +338,7 @@ function addressOf(
 }
 
 function Head({ list, group, chosen }: FilesPageData) {
-  const number = list === null ? 0 : listed(list, group);
+  const number = list === null ? 0 : countListed(list, group);
   const text =
     list === null ? (
       'Attachments'
@@ -351,7 +351,7 @@ function Head({ list, group, chosen }: FilesPageData) {
   return chosen === null ? <h1 class="number">{text}</h1> : <p class="number">{text}</p>;
 }
 
-function listed({ sums: { groups } }: FilesList, group: FileGroup | null): number {
+function countListed({ sums: { groups } }: FilesList, group: FileGroup | null): number {
   return group === null ? FILE_GROUPS.reduce((sum, one) => sum + groups[one], 0) : groups[group];
 }
 
@@ -359,7 +359,7 @@ function Filters({ page }: { page: FilesPageData }) {
   const { frame, list, group, inlinePictures, messages } = page;
   const { query } = frame;
   const more = list?.sums.complete === false ? 'more than ' : '';
-  const number = list === null ? 0 : listed(list, group);
+  const number = list === null ? 0 : countListed(list, group);
   const chip = (name: string, to: FileGroup | null, files: number) => (
     <a
       key={name}
@@ -379,9 +379,9 @@ function Filters({ page }: { page: FilesPageData }) {
       <BackToNow query={query} path="/files" />
       {list !== null && (
         <>
-          {chip('All', null, listed(list, null))}
-          {FILE_GROUPS.filter((one) => listed(list, one) > 0 || one === group).map((one) =>
-            chip(GROUP_NAMES[one], one, listed(list, one)),
+          {chip('All', null, countListed(list, null))}
+          {FILE_GROUPS.filter((one) => countListed(list, one) > 0 || one === group).map((one) =>
+            chip(GROUP_NAMES[one], one, countListed(list, one)),
           )}
           <span class="sep" />
         </>

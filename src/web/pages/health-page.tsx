@@ -213,7 +213,7 @@ function OverviewTab({ shown, page }: { shown: Overview; page: PageOf<'health'> 
           ['Folders', ({ folders }) => count(folders), 'r'],
           ['Messages', ({ kept }) => <Messages {...kept} />, 'r'],
           ['Deleted there', ({ deleted }) => <Messages {...deleted} />, 'r'],
-          ['Compared', (mailbox) => compared(mailbox, now)],
+          ['Compared', (mailbox) => comparisonText(mailbox, now)],
         ]}
       />
     </>
@@ -244,7 +244,7 @@ function IssueList({ issues }: { issues: readonly ShownIssue[] }) {
   );
 }
 
-function compared({ imported, unwatched, provenAt, complete }: MailboxRow, now: number) {
+function comparisonText({ imported, unwatched, provenAt, complete }: MailboxRow, now: number) {
   if (imported) return 'imported from files';
   return (
     <>
@@ -543,14 +543,14 @@ function Words({ settings, schedule }: Policy) {
           `Versions of drafts, which were never in another folder, may be removed after ${days(draftsAfterDays)}.`,
         ]),
     ...rules.map(({ mailbox, folder, endedAfterDays: after }) => {
-      const where = [
+      const place = [
         ...(folder === undefined ? [] : [`the folder ${folder}`]),
         ...(mailbox === undefined ? [] : [`the mailbox ${mailbox}`]),
       ].join(' of ');
-      const what = where === '' ? 'everything' : where;
+      const scope = place === '' ? 'everything' : place;
       return after === null
-        ? `Of ${what}, nothing is removed.`
-        : `Of ${what}, messages may be removed ${days(after)} after they were deleted.`;
+        ? `Of ${scope}, nothing is removed.`
+        : `Of ${scope}, messages may be removed ${days(after)} after they were deleted.`;
     }),
     ...(keepAtLeast === 0
       ? []
@@ -676,8 +676,8 @@ function WouldRemove({ preview }: { preview: Preview }) {
   );
 }
 
-function reasonText(why: Readonly<Record<string, string>>, reason: string): string {
-  return why[reason] ?? reason;
+function reasonText(reasons: Readonly<Record<string, string>>, reason: string): string {
+  return reasons[reason] ?? reason;
 }
 
 const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])[] = [

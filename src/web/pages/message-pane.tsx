@@ -345,12 +345,12 @@ export function historySteps(
     const change = event === 'flags' ? flagsText(before ?? [], now) : '';
     const isSame = (end: LastSeen): boolean =>
       end.commit === commit && end.generation === line.generation && end.uid === uid;
-    const movedAway = event === 'ended' && line.detail?.reason === 'moved';
-    const title = movedAway ? 'Moved away' : change || (EVENTS[event] ?? event);
+    const isMove = event === 'ended' && line.detail?.reason === 'moved';
+    const title = isMove ? 'Moved away' : change || (EVENTS[event] ?? event);
     steps.push(
       step(time === null ? null : Date.parse(time), {
         title: event === 'appeared' ? `${title}${stateText(now)}` : title,
-        kind: event === 'ended' && !movedAway ? 'ended' : 'fact',
+        kind: event === 'ended' && !isMove ? 'ended' : 'fact',
         details: [
           ...(line.flags !== undefined && now.length > 0 ? [`flags: ${now.join(' ')}`] : []),
           ...(event === 'appeared' && Object.keys(line.detail ?? {}).length === 0
@@ -365,17 +365,17 @@ export function historySteps(
   }
   if (asOf === null) return steps;
   const at = steps.findIndex(({ ms }) => ms !== null && ms > asOf);
-  const here = step(asOf, { title: 'You are looking at this moment', kind: 'here' });
-  if (at < 0) return [...steps, here];
+  const marker = step(asOf, { title: 'You are looking at this moment', kind: 'here' });
+  if (at < 0) return [...steps, marker];
   const later = steps.slice(at).map((one) => ({ ...one, isLater: true }));
-  return [...steps.slice(0, at), here, ...later];
+  return [...steps.slice(0, at), marker, ...later];
 }
 
 function step(
   ms: number | null,
-  known: Pick<HistoryStep, 'title' | 'kind'> & Partial<HistoryStep>,
+  facts: Pick<HistoryStep, 'title' | 'kind'> & Partial<HistoryStep>,
 ): HistoryStep {
-  return { ms, details: [], place: null, commit: null, seen: null, isLater: false, ...known };
+  return { ms, details: [], place: null, commit: null, seen: null, isLater: false, ...facts };
 }
 
 function stateText(flags: readonly string[]): string {
