@@ -13,7 +13,8 @@ import {
 import path from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { hasMailboxName } from '../catalog/folders.ts';
+import { hasMailboxName, matchingFolders } from '../catalog/folders.ts';
+import type { QuarantineEntry } from '../catalog/messages.ts';
 import {
   findPurgedMessage,
   openReader,
@@ -246,4 +247,37 @@ export function mailboxKeys(
       return mailboxes.filter((box) => hasMailboxName(box, mailbox)).map(mailboxKey);
     }),
   );
+}
+
+export interface IncompleteSelection {
+  /** Address or resource id. */
+  readonly mailbox?: string;
+  /** A path, a pattern or a special use, as for `list`. */
+  readonly folder?: string;
+  readonly uid?: number;
+}
+
+export function selectIncomplete(
+  { quarantine, folders }: Pick<Catalog, 'quarantine' | 'folders'>,
+  { mailbox, folder, uid }: IncompleteSelection,
+): QuarantineEntry[] {
+  const keyOf = (one: { host: string; mailbox: string }, path: string): string =>
+    JSON.stringify([one.host, one.mailbox, path]);
+  const paths =
+    folder === undefined
+      ? undefined
+      : new Set(
+          // The entry's folder may have been deleted.
+          matchingFolders(folders.everNamed().folders, { folder }).map((one) =>
+            keyOf(one, one.path),
+          ),
+        );
+  return quarantine
+    .open()
+    .filter(
+      (entry) =>
+        hasMailboxName(entry, mailbox) &&
+        (paths === undefined || paths.has(keyOf(entry, entry.folder))) &&
+        (uid === undefined || uid === entry.uid),
+    );
 }

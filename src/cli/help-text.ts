@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { OPERATORS } from '../catalog/query-ast.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { wrapLine } from './output.ts';
 
@@ -233,7 +232,11 @@ const EXAMPLES: Readonly<Record<string, string>> = {
 };
 
 /** Suggests a replacement for an unknown command or option. */
-export function unknownWordHint(typed: string, command: Command, program: Command): string | null {
+export async function unknownWordHint(
+  typed: string,
+  command: Command,
+  program: Command,
+): Promise<string | null> {
   if (!typed.startsWith('-')) {
     if (command !== program || !Object.hasOwn(COMMANDS, typed.toLowerCase())) return null;
     return COMMANDS[typed.toLowerCase()] ?? null;
@@ -242,6 +245,7 @@ export function unknownWordHint(typed: string, command: Command, program: Comman
   const isSearch = command.name() === 'search';
   const name = typed.replace(/^--/, '').replaceAll('-', '_').toLowerCase();
   if ((isSearch || takesQuery || command.name() === 'list') && typed.startsWith('--')) {
+    const { OPERATORS } = await import('../catalog/query-ast.ts');
     const example = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : undefined;
     const filter = example ?? (OPERATORS.has(name) ? `${name}:anna` : undefined);
     if (filter !== undefined && isSearch)

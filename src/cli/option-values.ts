@@ -1,7 +1,4 @@
 import { type Command, InvalidArgumentError, type Option } from 'commander';
-import type { Catalog } from '../catalog/catalog.ts';
-import { hasMailboxName, matchingFolders } from '../catalog/folders.ts';
-import type { QuarantineEntry } from '../catalog/messages.ts';
 import { readDate } from '../catalog/query-dates.ts';
 import { fromBase64, KEY_BYTES } from '../core/ed25519.ts';
 import { usageError } from '../core/error-tables.ts';
@@ -178,39 +175,6 @@ export function withoutAbsent<T extends object>(
 
 function isGiven<V>(value: V): value is Exclude<V, undefined> {
   return value !== undefined;
-}
-
-export interface IncompleteSelection {
-  /** Address or resource id. */
-  readonly mailbox?: string;
-  /** A path, a pattern or a special use, as for `list`. */
-  readonly folder?: string;
-  readonly uid?: number;
-}
-
-export function selectIncomplete(
-  { quarantine, folders }: Pick<Catalog, 'quarantine' | 'folders'>,
-  { mailbox, folder, uid }: IncompleteSelection,
-): QuarantineEntry[] {
-  const keyOf = (one: { host: string; mailbox: string }, path: string): string =>
-    JSON.stringify([one.host, one.mailbox, path]);
-  const paths =
-    folder === undefined
-      ? undefined
-      : new Set(
-          // The entry's folder may have been deleted.
-          matchingFolders(folders.everNamed().folders, { folder }).map((one) =>
-            keyOf(one, one.path),
-          ),
-        );
-  return quarantine
-    .open()
-    .filter(
-      (entry) =>
-        hasMailboxName(entry, mailbox) &&
-        (paths === undefined || paths.has(keyOf(entry, entry.folder))) &&
-        (uid === undefined || uid === entry.uid),
-    );
 }
 
 /** A command line to run on another node: options by long name, and positional words. */

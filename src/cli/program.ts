@@ -13,7 +13,7 @@ import {
   type RunCommand,
   type Values,
 } from './context.ts';
-import { exitStatusHelp, subcommandExamples } from './help-text.ts';
+import { exitStatusHelp, subcommandExamples, unknownWordHint } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
 
 /** The result of parsing a command line: a command to run, or text to print. */
@@ -216,8 +216,7 @@ async function problemText(
     case 'commander.unknownCommand':
       return unknownCommand(quoted, command, program);
     case 'commander.unknownOption': {
-      const { unknownWordHint } = await import('./help-text.ts');
-      const hint = unknownWordHint(quoted, command, program);
+      const hint = await unknownWordHint(quoted, command, program);
       if (hint !== null) return `${text} ${hint}`;
       const known = [command, ...command.commands, program].flatMap(({ options }) => options);
       const names = known.flatMap(({ long }) => long ?? []);
@@ -233,8 +232,7 @@ async function problemText(
 }
 
 async function unknownCommand(typed: string, command: Command, program: Command): Promise<string> {
-  const { unknownWordHint } = await import('./help-text.ts');
-  const hint = unknownWordHint(typed, command, program);
+  const hint = await unknownWordHint(typed, command, program);
   const text = `unknown command '${typed}'.`;
   const visible = command.createHelp().visibleCommands(command);
   const names = visible.map((sub) => sub.name());

@@ -1,7 +1,5 @@
-import './all-errors.ts';
 import { fstatSync, writeSync } from 'node:fs';
 import { type Readable, Writable } from 'node:stream';
-import { setProcessName } from '../archive/lock.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import {
   combineExitCodes,
@@ -53,6 +51,8 @@ export async function run(
       await output.written();
       return EXIT.done;
     }
+    await import('./all-errors.ts');
+    const { setProcessName } = await import('../archive/lock.ts');
     setProcessName(commandName(args) ?? '');
     verbose = request.verbose;
     const globals = withEnvironment(request.globals, env);

@@ -16,7 +16,7 @@ import {
   type MessageToForget,
   planForget,
 } from '../../verify/purge.ts';
-import { findMessage, withReader } from '../archive.ts';
+import { findMessage, type IncompleteSelection, selectIncomplete, withReader } from '../archive.ts';
 import { confirm } from '../ask.ts';
 import {
   type CommandContext,
@@ -26,7 +26,6 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
-import { type IncompleteSelection, selectIncomplete } from '../option-values.ts';
 import { type MailToRemove, removeMail } from '../remove-mail.ts';
 
 const HELP = `

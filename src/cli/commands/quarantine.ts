@@ -4,9 +4,8 @@ import { refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted } from '../../core/text.ts';
-import { withReader } from '../archive.ts';
+import { type IncompleteSelection, selectIncomplete, withReader } from '../archive.ts';
 import { type CommandContext, type Flags, invalidUsage, type Register } from '../context.ts';
-import { type IncompleteSelection, selectIncomplete } from '../option-values.ts';
 import { dateText, shownName } from '../output.ts';
 
 const HELP = `

@@ -30,6 +30,7 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
+import { unknownWordHint } from '../help-text.ts';
 import { minusWords, parseTime, wholeNumber, withoutAbsent } from '../option-values.ts';
 import {
   createCountTimer,
@@ -290,13 +291,12 @@ export const register: Register = (command, run) => {
 
 async function unknownOption(command: Command, option: string): Promise<Error> {
   const typed = option.replace(/=.*/s, '');
-  const { unknownWordHint } = await import('../help-text.ts');
   const meant = nearest(
     typed,
     command.options.flatMap((known) => known.long ?? []),
   );
   const hint =
-    unknownWordHint(typed, command, command.parent ?? command) ??
+    (await unknownWordHint(typed, command, command.parent ?? command)) ??
     (meant === null ? '' : `Did you mean ${meant}?`);
   return invalidUsage('search', `unknown option '${option}'. ${hint}`.trim());
 }
