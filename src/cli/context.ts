@@ -73,6 +73,14 @@ export function action<Args extends unknown[]>(
   return (...args) => run((context) => body(context, ...args));
 }
 
+/** Returns the action of a command whose code is loaded when it runs, so that its help starts quickly. */
+export function lazyAction<Args extends unknown[]>(
+  run: Parameters<Register>[1],
+  load: () => Promise<(context: CommandContext, ...args: Args) => Promise<CommandResult>>,
+): (...args: Args) => void {
+  return action(run, async (context, ...args: Args) => (await load())(context, ...args));
+}
+
 export function subCommand(command: Command, name: string, summary: string): Command {
   return command.command(name).summary(summary).description(summary);
 }

@@ -1,7 +1,6 @@
 import { lstatSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Command } from 'commander';
 import type { CopyFinding } from '../copies/check-copy.ts';
 import { copiesError } from '../copies/errors.ts';
 import { folderStore } from '../copies/folder-store.ts';
@@ -22,13 +21,7 @@ import { parseTarget } from '../core/s3-target.ts';
 import { recordCopyRepair } from '../verify/copy-facts.ts';
 import { writeStateOrWarn } from '../verify/verify.ts';
 import { terminalPrompter } from './ask.ts';
-import {
-  type CommandContext,
-  type Flags,
-  invalidUsage,
-  subCommand,
-  type Values,
-} from './context.ts';
+import { type CommandContext, type Flags, invalidUsage, type Values } from './context.ts';
 
 export type KeyOptions = {
   readonly [File in 'recoveryKeyFile' | 'passphraseFile' | 'identityFile']?: string | undefined;
@@ -200,16 +193,4 @@ function readKeyFile({ environment }: CommandContext, name: string): string {
   } catch (error) {
     throw copiesError('offsite-key-unreadable', { file, reason: errnoName(error) }, error);
   }
-}
-
-/**
- * Adds a subcommand. Its help lists the program's options as global, but not those of `copy`, some of which have other
- * meanings there.
- */
-export function copySubcommand(command: Command, name: string, summary: string): Command {
-  const sub = subCommand(command, name, summary);
-  let program = command;
-  while (program.parent !== null) program = program.parent;
-  const visibleGlobalOptions = () => program.options.filter(({ hidden }) => !hidden);
-  return sub.configureHelp({ ...sub.configureHelp(), visibleGlobalOptions });
 }

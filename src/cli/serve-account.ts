@@ -5,9 +5,9 @@ import { startFront } from '../web/elsewhere/front.ts';
 import { linkSockets } from '../web/link-channel.ts';
 import { openSessions } from '../web/sessions.ts';
 import type { WebServer } from '../web/web-server.ts';
-import { cannotListen, printLink, whileServed } from './commands/web.ts';
 import type { CommandContext } from './context.ts';
 import type { AccountOption } from './option-values.ts';
+import { cannotListen, printLink, whileServed } from './serve-web.ts';
 import {
   chosenMailboxes,
   mailboxKeysOf,

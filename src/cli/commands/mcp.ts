@@ -1,12 +1,6 @@
 import { Writable } from 'node:stream';
-import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
-import { requireArchive } from '../../catalog/open-reader.ts';
-import { accountHosts } from '../../catalog/saved-searches.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { describeError } from '../../core/errors.ts';
-import { mcpServer } from '../../web/mcp.ts';
-import { ServedArchive } from '../../web/served-archive.ts';
-import { mailboxKeys, withState } from '../archive.ts';
 import {
   action,
   type CommandContext,
@@ -39,6 +33,12 @@ async function serveMcp(
   context: CommandContext,
   { mailbox: addresses = [] }: Values<'mailbox', string[]>,
 ): Promise<void> {
+  const { StdioServerTransport } = await import('@modelcontextprotocol/server/stdio');
+  const { requireArchive } = await import('../../catalog/open-reader.ts');
+  const { accountHosts } = await import('../../catalog/saved-searches.ts');
+  const { mcpServer } = await import('../../web/mcp.ts');
+  const { ServedArchive } = await import('../../web/served-archive.ts');
+  const { mailboxKeys, withState } = await import('../archive.ts');
   const { globals, environment, only, notices, output, now, signal } = context;
   const dataDir = only?.dataDir ?? locateDataDir(globals, environment);
   requireArchive(dataDir);
