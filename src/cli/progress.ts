@@ -1,4 +1,4 @@
-import { MultiBar, type SingleBar } from 'cli-progress';
+import type { SingleBar } from 'cli-progress';
 import type { Settings } from '../core/config-schema.ts';
 import { displayWidth, fitColumns } from '../core/terminal-safe.ts';
 import { bytes, count, counted, localTime, span } from '../core/text.ts';
@@ -302,7 +302,8 @@ const MIN_BAR = 8;
 const WORDS = 96;
 
 /** Shows progress bars on a terminal: one per active mailbox, and an overall bar with the request budget. */
-export function liveProgress(notices: Notices, now: () => number): Progress {
+export async function liveProgress(notices: Notices, now: () => number): Promise<Progress> {
+  const { MultiBar } = await import('cli-progress');
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
@@ -392,7 +393,7 @@ export async function followSyncRun(
     return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
   }
   const show = notices.live ? liveProgress : plainProgress;
-  const { listen, stop } = show(notices, now);
+  const { listen, stop } = await show(notices, now);
   return { progress: listen, request: () => {}, result: () => {}, stop };
 }
 

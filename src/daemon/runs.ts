@@ -16,7 +16,7 @@ import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
 import { type AccountOrigin, AccountOrigins, RequestMeter } from '../sync/account-origins.ts';
 import { planSync } from '../sync/account-sync.ts';
-import { Committer } from '../sync/committer.ts';
+import { Committer, NO_WORK } from '../sync/committer.ts';
 import { syncError } from '../sync/errors.ts';
 import { catalogMirror, type Mirror } from '../sync/mirror.ts';
 import { concernsOneAccount } from '../sync/ports.ts';
@@ -24,7 +24,6 @@ import {
   accountFailureResult,
   emptyResult,
   type MailboxResult,
-  NO_WORK,
   type ProgressListener,
   type SyncFailure,
   type SyncPlan,

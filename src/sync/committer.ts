@@ -7,14 +7,13 @@ import type { BlobHash, Listing, MessageId, Place } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
 import type { Mirror } from './mirror.ts';
 import { type FetchedSource, isInvalidRequest } from './ports.ts';
-import {
-  type ExcludedFolder,
-  type FolderReconciliation,
-  type MailboxResult,
-  NO_WORK,
-  type ProgressListener,
-  type SyncFailure,
-  type SyncProgress,
+import type {
+  ExcludedFolder,
+  FolderReconciliation,
+  MailboxResult,
+  ProgressListener,
+  SyncFailure,
+  SyncProgress,
 } from './result.ts';
 
 /** The first limit reached closes a batch, usually `messages`. `bytes` bounds memory. */
@@ -229,6 +228,22 @@ export class Committer {
 }
 
 type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'comparison'>;
+
+export const NO_WORK: Omit<MailboxResult, 'address'> = {
+  folders: 0,
+  added: 0,
+  ended: 0,
+  flagsChanged: 0,
+  relinked: 0,
+  verified: 0,
+  corrected: 0,
+  quarantined: 0,
+  held: 0,
+  heldUntil: null,
+  bytes: 0,
+  compared: 0,
+  comparison: 'none',
+};
 
 const { heldUntil: _until, comparison: _comparison, ...NO_COUNTS } = NO_WORK;
 

@@ -85,22 +85,6 @@ export const syncResult = z.object({
 /** Result of one sync run, in the format of `sync --json`. */
 export type SyncResult = Readonly<z.output<typeof syncResult>>;
 
-export const NO_WORK: Omit<MailboxResult, 'address'> = {
-  folders: 0,
-  added: 0,
-  ended: 0,
-  flagsChanged: 0,
-  relinked: 0,
-  verified: 0,
-  corrected: 0,
-  quarantined: 0,
-  held: 0,
-  heldUntil: null,
-  bytes: 0,
-  compared: 0,
-  comparison: 'none',
-};
-
 export function emptyResult(durationMs: number): SyncResult {
   return {
     mailboxes: [],

@@ -12,15 +12,9 @@ import {
   realExportFiles,
   temporaryOwner,
 } from './export-files.ts';
-import {
-  type InMbox,
-  MANIFEST_NAME,
-  type ManifestEntry,
-  type ManifestFile,
-  type ManifestHead,
-  UNFINISHED_NAME,
-} from './export-manifest.ts';
+import { MANIFEST_NAME, UNFINISHED_NAME } from './export-manifest.ts';
 import { fileLines, linesOf, manifestEvents } from './export-target.ts';
+import type { InMbox, ManifestEntry, ManifestFile, ManifestHead } from './manifest-shapes.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 /**

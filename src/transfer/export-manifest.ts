@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { z } from 'zod';
-import { isObject, parseJson } from '../archive/format.ts';
+import type { z } from 'zod';
+import { parseJson } from '../archive/format.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { HistoryLine } from '../catalog/messages.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
@@ -8,6 +8,7 @@ import { scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
 import { hasDate, receivedAt } from '../mail/docid.ts';
 import type { NamedFolder } from './export-names.ts';
+import type { ManifestEntry, ManifestFile, ManifestHead, MissingPlace } from './manifest-shapes.ts';
 import type { ExportArchive, ExportSelection, SourceReader } from './plan-export.ts';
 
 export const EXPORT_FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
@@ -17,95 +18,6 @@ export const MANIFEST_NAME = 'mailkeep-export.json';
 export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
 
 export const MANIFEST_VERSION = 'export 1';
-
-/*
- * Anyone can compute a manifest's hash, so its lines may be forged. Fields that are displayed, stored or used for
- * reading are therefore type-checked.
- */
-
-const text = z.string();
-const count = z.int().nonnegative();
-const sha256 = text.regex(/^[0-9a-f]{64}$/);
-const moment = text.refine((time) => !Number.isNaN(Date.parse(time)));
-/** Rejects paths outside the export, which a forged manifest could contain. */
-const insidePath = text.refine((path) =>
-  path
-    .split('/')
-    .every((level) => !/^(?:\.{0,2}|.*[\\\0:].*)$/s.test(level.replace(/:2,[A-Za-z]*$/, ''))),
-);
-
-interface ManifestSelection {
-  readonly query: string | null;
-  /** Number of ids, if messages were selected by id. */
-  readonly ids?: number;
-  /** A string for one name, an array for several; null for all. */
-  readonly mailbox: string | readonly string[] | null;
-  readonly folder: string | readonly string[] | null;
-  readonly deleted: boolean;
-  /** Present if the export includes messages deleted from all folders. */
-  readonly withDeleted?: true;
-}
-
-const headShape = z.object({
-  mailkeep: z.literal(MANIFEST_VERSION),
-  format: z.enum(EXPORT_FORMATS),
-  /** Last commit in the archive. The hash is empty before the first commit. */
-  commit: z.object({ number: count, hash: sha256.or(z.literal('')) }).readonly(),
-  /** The exported state; null for the present. */
-  asOf: z.object({ number: count, time: moment }).readonly().nullable(),
-  selection: z.custom<ManifestSelection>(isObject),
-});
-
-/** Describes an export. Contains no times or machine data, so the same state always produces the same bytes. */
-export type ManifestHead = Readonly<z.infer<typeof headShape>>;
-
-const fileShape = z.object({ path: insidePath, sha256, size: count });
-
-export type ManifestFile = Readonly<z.infer<typeof fileShape>>;
-
-const placeShape = z.object({
-  mailbox: text,
-  folder: text,
-  /** Number of earlier folders with the same path. */
-  namesake: count.exactOptional(),
-  generation: count,
-  uid: count,
-});
-
-const inMboxShape = z.object({
-  offset: count,
-  /** Excludes the blank line after the message. */
-  length: count,
-  /** Length of header lines added before the source, such as Status. */
-  added: count,
-  /** True if a line end was added because the source lacks a final one. */
-  lineEndAdded: z.boolean(),
-});
-
-export type InMbox = Readonly<z.infer<typeof inMboxShape>>;
-
-const entryShape = fileShape.extend(placeShape.shape).extend({
-  host: text,
-  resourceId: text,
-  /** Hierarchy delimiter; absent in manifests from earlier versions. */
-  delimiter: text.exactOptional(),
-  specialUse: text.exactOptional(),
-  flags: z.array(text).readonly(),
-  date: moment.nullable(),
-  firstSeen: moment.nullable(),
-  endedAt: moment.nullable(),
-  inMbox: inMboxShape.readonly().exactOptional(),
-});
-
-export type ManifestEntry = Readonly<z.infer<typeof entryShape>>;
-
-const missingShape = placeShape.extend({
-  id: sha256.nullable(),
-  reason: z.enum(['quarantined', 'damaged', 'purged']),
-});
-
-/** A selected message missing from the export. */
-export type MissingPlace = Readonly<z.infer<typeof missingShape>>;
 
 /**
  * Yields a manifest as one JSON object with one item per line, which can be read line by line. The last field is the
@@ -164,6 +76,8 @@ export class ManifestDamaged extends Error {}
 export async function* readManifest(
   lines: AsyncIterable<string> | Iterable<string>,
 ): AsyncGenerator<ManifestEvent, void, undefined> {
+  // Loaded on use, because zod slows the start of exports and imports that read no manifest.
+  const shapes = await import('./manifest-shapes.ts');
   const digest = createHash('sha256');
   let list: 'entries' | 'files' | 'missing' | undefined;
   let headRead = false;
@@ -176,13 +90,13 @@ export async function* readManifest(
     digest.update(`${line}\n`);
     if (!headRead) {
       headRead = true;
-      yield { what: 'head', head: checked(headShape, `${line.replace(/,$/, '')}}`) };
+      yield { what: 'head', head: checked(shapes.headShape, `${line.replace(/,$/, '')}}`) };
       continue;
     }
     const opened = /^"(entries|files|missing)":\[$/.exec(line)?.[1];
     if (opened === 'entries' || opened === 'files' || opened === 'missing') list = opened;
     else if (line === '],') list = undefined;
-    else if (list !== undefined) yield itemOf(list, line);
+    else if (list !== undefined) yield itemOf(shapes, list, line);
     else throw new ManifestDamaged('a line that is none');
   }
   throw new ManifestDamaged('it ends early');
@@ -195,7 +109,11 @@ function checked<T>(shape: z.ZodType<T>, line: string): T {
   return item;
 }
 
-function itemOf(list: 'entries' | 'files' | 'missing', line: string): ManifestEvent {
+function itemOf(
+  { entryShape, fileShape, missingShape }: typeof import('./manifest-shapes.ts'),
+  list: 'entries' | 'files' | 'missing',
+  line: string,
+): ManifestEvent {
   const item = line.replace(/,$/, '');
   if (list === 'entries') return { what: 'entry', entry: checked(entryShape, item) };
   if (list === 'files') return { what: 'file', file: checked(fileShape, item) };

@@ -21,12 +21,9 @@ import {
 import {
   type ExportFormat,
   type ExportOrigin,
-  type InMbox,
   MANIFEST_NAME,
   ManifestDamaged,
-  type ManifestEntry,
   type ManifestEvent,
-  type ManifestHead,
   manifestText,
   readManifest,
   type Sidecar,
@@ -36,6 +33,7 @@ import {
   UNFINISHED_NAME,
 } from './export-manifest.ts';
 import type { NamedMessage } from './export-names.ts';
+import type { InMbox, ManifestEntry, ManifestHead } from './manifest-shapes.ts';
 import {
   type ExportPlan,
   type ExportTarget,

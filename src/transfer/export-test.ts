@@ -14,8 +14,9 @@ import type { MessageId } from '../core/types.ts';
 import { readHeaderBlock } from '../mail/headers.ts';
 import { checkExport } from './check-export.ts';
 import { isRunning, realExportFiles } from './export-files.ts';
-import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
+import { MANIFEST_NAME } from './export-manifest.ts';
 import { fileLines, manifestEvents } from './export-target.ts';
+import type { ManifestEntry } from './manifest-shapes.ts';
 import { runExport } from './run-export.ts';
 
 /** Errors of a read-only archive, for which the test uses the temporary folder instead. */

@@ -5,14 +5,10 @@ import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import { cutMarks } from '../core/types.ts';
 import { flagsFromName, uniquePart } from '../mail/mail-files.ts';
 import { importError } from './errors.ts';
-import {
-  MANIFEST_NAME,
-  ManifestDamaged,
-  type ManifestEntry,
-  readManifest,
-} from './export-manifest.ts';
+import { MANIFEST_NAME, ManifestDamaged, readManifest } from './export-manifest.ts';
 import { linesOf } from './export-target.ts';
 import { type ExportLocation, enclosingExport, isZip } from './find-mail.ts';
+import type { ManifestEntry } from './manifest-shapes.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 export interface TargetFolder {

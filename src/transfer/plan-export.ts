@@ -7,17 +7,15 @@ import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import { type ExportFiles, parentOf } from './export-files.ts';
+import type { ExportFormat, ExportOrigin, SelectedPlace } from './export-manifest.ts';
+import { FolderPaths, maildirFileName, messageName, type NamedMessage } from './export-names.ts';
 import type {
-  ExportFormat,
-  ExportOrigin,
   InMbox,
   ManifestEntry,
   ManifestFile,
   ManifestHead,
   MissingPlace,
-  SelectedPlace,
-} from './export-manifest.ts';
-import { FolderPaths, maildirFileName, messageName, type NamedMessage } from './export-names.ts';
+} from './manifest-shapes.ts';
 
 export interface PlannedPlace {
   readonly line: PlaceLine & { readonly id: string };

@@ -24,9 +24,9 @@ import {
 } from '../mail/mail-files.ts';
 import { computeFetchFacts } from '../sync/fetch-source.ts';
 import type { FetchedSource } from '../sync/ports.ts';
-import type { InMbox, ManifestEntry } from './export-manifest.ts';
 import type { MailFile } from './find-mail.ts';
 import { type ExportIndex, flagsOf } from './import-manifests.ts';
+import type { InMbox, ManifestEntry } from './manifest-shapes.ts';
 import { type ZipReader, ZipUnreadable } from './read-zip.ts';
 
 const HEAD_BYTES = 256 * 1024;

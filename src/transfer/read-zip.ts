@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Entry, ZipFile } from 'yauzl';
 import yauzl from 'yauzl';
-import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
+import { MANIFEST_NAME } from './export-manifest.ts';
+import type { ManifestEntry } from './manifest-shapes.ts';
 
 export class ZipUnreadable extends Error {}
 

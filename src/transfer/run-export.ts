@@ -5,7 +5,6 @@ import {
   type ExportOrigin,
   MANIFEST_NAME,
   MANIFEST_VERSION,
-  type ManifestHead,
 } from './export-manifest.ts';
 import {
   fromLine,
@@ -14,6 +13,7 @@ import {
   quotedPieces,
   ZipWriter,
 } from './export-target.ts';
+import type { ManifestHead } from './manifest-shapes.ts';
 import {
   type Expected,
   type ExportArchive,

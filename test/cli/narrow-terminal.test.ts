@@ -94,10 +94,10 @@ test('words are not broken at any width, JSON is left as it is, and so is what g
   expect(fitNarrow(long, undefined)).toBe(long);
 });
 
-test('bars are gone before a result, and a second stop clears nothing', () => {
+test('bars are gone before a result, and a second stop clears nothing', async () => {
   const { stream, text } = terminal();
   const notices = streamNotices(stream, { quiet: false, json: false, env: {} });
-  const progress = liveProgress(notices, () => 0);
+  const progress = await liveProgress(notices, () => 0);
   progress.listen({
     event: 'mailbox-started',
     account: 'main',

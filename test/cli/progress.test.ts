@@ -200,7 +200,7 @@ test('on a terminal there are bars for mailboxes at work and for all, and nothin
   const { stream, text } = remembered(true);
   const notices = streamNotices(stream, { quiet: false, json: false, env: { NO_COLOR: '1' } });
   let now = 0;
-  const { listen, stop } = liveProgress(notices, () => now);
+  const { listen, stop } = await liveProgress(notices, () => now);
   for (const event of started) {
     now += 500;
     listen(event);
@@ -219,7 +219,7 @@ test('a bar fits its terminal, and one of unknown size', async () => {
     const { stream, text } = remembered(true, columns);
     const notices = streamNotices(stream, { quiet: false, json: false, env: { NO_COLOR: '1' } });
     let now = 0;
-    const { listen, stop } = liveProgress(notices, () => now);
+    const { listen, stop } = await liveProgress(notices, () => now);
     for (const event of started) {
       now += 500;
       listen(event);

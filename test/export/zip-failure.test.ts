@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { ManifestEntry } from '../../src/transfer/export-manifest.ts';
 import { ZipWriter } from '../../src/transfer/export-target.ts';
+import type { ManifestEntry } from '../../src/transfer/manifest-shapes.ts';
 
 test('a failure reaches every message that waits to be written', async () => {
   const never = { pieces: () => neverEnding() };

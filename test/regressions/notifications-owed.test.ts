@@ -17,8 +17,9 @@ import type {
 } from '../../src/daemon/ports.ts';
 import { mergeResults, type SyncRunner, syncRunReport } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
+import { NO_WORK } from '../../src/sync/committer.ts';
 import { syncError } from '../../src/sync/errors.ts';
-import { accountFailureResult, NO_WORK, type SyncResult } from '../../src/sync/result.ts';
+import { accountFailureResult, type SyncResult } from '../../src/sync/result.ts';
 import { recordVerification } from '../../src/verify/verification.ts';
 import { FakeTime, settled } from '../daemon/fake-time.ts';
 import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';

@@ -10,7 +10,6 @@ import {
   type MailToImport,
   previewImport,
 } from '../../transfer/run-import.ts';
-import { findImportRun, listImportRemains, listImportRuns } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
 import { terminalPrompter } from '../ask.ts';
 import {
@@ -25,7 +24,6 @@ import {
 import { wholeNumber } from '../option-values.ts';
 import { joinReport, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
-import { removeMail } from '../remove-mail.ts';
 
 const HELP = `
 Imports old backups into the archive as a mailbox of their own. list, search and export treat it like any other
@@ -85,7 +83,7 @@ export const register: Register = (command, run) => {
     .action(action(run, runImport));
 };
 
-function runImport(
+async function runImport(
   context: CommandContext,
   paths: string[],
   options: ImportLine,
@@ -98,6 +96,8 @@ function runImport(
   }
   if (list) return listImports(context);
   if (undo === undefined) return importPaths(context, paths, options);
+  const { removeMail } = await import('../remove-mail.ts');
+  const { findImportRun, listImportRemains } = await import('../../verify/purge.ts');
   return removeMail(context, { yes, dryRun }, (catalog, state) => {
     const found = findImportRun(state, undo);
     const name = `import ${undo} into ${found.mailbox}`;
@@ -105,7 +105,8 @@ function runImport(
   });
 }
 
-function listImports({ output, ...context }: CommandContext): Promise<void> {
+async function listImports({ output, ...context }: CommandContext): Promise<void> {
+  const { listImportRemains, listImportRuns } = await import('../../verify/purge.ts');
   return withReader(context, ({ catalog, dataDir }) =>
     withState(dataDir, (state) => {
       const runs = listImportRuns(state).map((found) => ({
