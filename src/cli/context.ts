@@ -43,6 +43,14 @@ export interface CommandEntry {
   readonly load: () => Promise<CommandFile>;
 }
 
+/** Lists commands by their names, each with a summary and the file that defines it. */
+export function listCommands<Name extends string>(
+  files: Readonly<Record<Name, readonly [summary: string, load: CommandEntry['load']]>>,
+): CommandEntry[] {
+  const entries = Object.entries<(typeof files)[Name]>(files);
+  return entries.map(([name, [summary, load]]) => ({ name, summary, load }));
+}
+
 /** Switches of a command line, keyed by Commander's option names. */
 export type Flags<Name extends string> = { readonly [Option in Name]?: boolean };
 export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };

@@ -3,7 +3,7 @@ import { READ_ONLY_COMMANDS } from './reading-commands.ts';
 import { runProcess } from './run.ts';
 
 /** The program with reading commands only, which the launcher runs as a single script. */
-runProcess(Object.values(READ_ONLY_COMMANDS).map(atAnyNode)).catch((error: unknown) => {
+runProcess(READ_ONLY_COMMANDS.map(atAnyNode)).catch((error: unknown) => {
   // All other errors have been reported. This is a bug in the reporting, so it ends the process.
   setImmediate(() => {
     throw error;

@@ -1,37 +1,14 @@
 import type { ReadingCommand } from './command-name.ts';
-import type { CommandEntry } from './context.ts';
+import { listCommands } from './context.ts';
 
-export const READ_ONLY_COMMANDS: {
-  readonly [Name in ReadingCommand]: CommandEntry & { readonly name: Name };
-} = {
-  status: {
-    name: 'status',
-    summary: 'how fresh and how large the archive is',
-    load: () => import('./commands/status.ts'),
-  },
-  search: {
-    name: 'search',
-    summary: 'find messages by their text, offline',
-    load: () => import('./commands/search.ts'),
-  },
-  list: {
-    name: 'list',
-    summary: 'list the messages of mailboxes and folders',
-    load: () => import('./commands/list.ts'),
-  },
-  show: {
-    name: 'show',
-    summary: 'read a message, its headers or its exact source',
-    load: () => import('./commands/show.ts'),
-  },
-  attachments: {
-    name: 'attachments',
-    summary: 'list or save the attachments of a message',
-    load: () => import('./commands/attachments.ts'),
-  },
-  history: {
-    name: 'history',
-    summary: 'all that happened to a message',
-    load: () => import('./commands/history.ts'),
-  },
-};
+export const READ_ONLY_COMMANDS = listCommands<ReadingCommand>({
+  status: ['how fresh and how large the archive is', () => import('./commands/status.ts')],
+  search: ['find messages by their text, offline', () => import('./commands/search.ts')],
+  list: ['list the messages of mailboxes and folders', () => import('./commands/list.ts')],
+  show: ['read a message, its headers or its exact source', () => import('./commands/show.ts')],
+  attachments: [
+    'list or save the attachments of a message',
+    () => import('./commands/attachments.ts'),
+  ],
+  history: ['all that happened to a message', () => import('./commands/history.ts')],
+});
