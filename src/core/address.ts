@@ -39,7 +39,7 @@ export function withScheme(text: string): string | null {
   );
   if (match === null) return null;
   const [, host = '', port, path] = match;
-  const named = host.includes('.') || host.startsWith('[') || port !== undefined;
+  const hasDomain = host.includes('.') || host.startsWith('[') || port !== undefined;
   const url = `${isLoopback(host) ? 'http' : 'https'}://${text}`;
-  return (named || isLoopback(host)) && path !== '/' && URL.canParse(url) ? url : null;
+  return (hasDomain || isLoopback(host)) && path !== '/' && URL.canParse(url) ? url : null;
 }

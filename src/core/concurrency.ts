@@ -104,12 +104,12 @@ function listen(signal: AbortSignal) {
   const calls = new Set<() => void>();
   const listener = (): void => {
     waiting.delete(signal);
-    for (const each of [...calls]) each();
+    for (const call of [...calls]) call();
   };
-  const made = { calls, listener };
-  waiting.set(signal, made);
+  const entry = { calls, listener };
+  waiting.set(signal, entry);
   signal.addEventListener('abort', listener, { once: true });
-  return made;
+  return entry;
 }
 
 /**
@@ -154,8 +154,8 @@ export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
 
-  constructor(most: number) {
-    this.#free = most;
+  constructor(capacity: number) {
+    this.#free = capacity;
   }
 
   /**

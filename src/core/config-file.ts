@@ -71,9 +71,9 @@ export function isPiped(file: string): boolean {
  * @param most limit in bytes
  * @throws system errors; EFBIG if the text is longer than `most`
  */
-function pipedText(file: string, most: number): Buffer | undefined {
-  const known = pipes.get(file);
-  if (known !== null) return known;
+function readPiped(file: string, most: number): Buffer | undefined {
+  const cached = pipes.get(file);
+  if (cached !== null) return cached;
   const text = readPipe(file, most);
   pipes.set(file, text);
   return text;
@@ -124,13 +124,13 @@ export function jsonValue(text: string, file: string): unknown {
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     // Report only the position: the parser's message may quote the file, and a token in it.
-    throw configError('config-not-json', { file, ...positionOf(text) });
+    throw configError('config-not-json', { file, ...findPosition(text) });
   }
 }
 
 function fileText(file: string): string {
   try {
-    return (pipedText(file, MAX_CONFIG) ?? readRegularFile(file, MAX_CONFIG))
+    return (readPiped(file, MAX_CONFIG) ?? readRegularFile(file, MAX_CONFIG))
       .toString('utf8')
       .replace(/^\uFEFF/, '');
   } catch (error) {
@@ -140,7 +140,7 @@ function fileText(file: string): string {
   }
 }
 
-function positionOf(text: string): { line: number | null; column: number | null } {
+function findPosition(text: string): { line: number | null; column: number | null } {
   const offset = jsonErrorOffset(text);
   if (offset === undefined) return { line: null, column: null };
   const before = text.slice(0, offset).split('\n');

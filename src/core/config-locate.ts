@@ -30,12 +30,12 @@ export function configPaths({ cwd, env }: ProcessEnvironment): string[] {
  * @throws config-not-found if that file does not exist, config-unreadable if access is denied
  */
 export function locateConfig(
-  named: string | undefined,
+  flag: string | undefined,
   environment: ProcessEnvironment,
 ): string | undefined {
-  const asked = explicitConfig(named, environment);
-  if (asked !== undefined) {
-    const file = path.resolve(environment.cwd, asked);
+  const explicit = explicitConfig(flag, environment);
+  if (explicit !== undefined) {
+    const file = path.resolve(environment.cwd, explicit);
     if (!fileExists(file)) throw configError('config-not-found', { searched: [file] });
     return file;
   }
@@ -58,15 +58,12 @@ function fileExists(file: string): boolean {
 }
 
 /** Reports whether `--config` or `MAILKEEP_CONFIG` gives the file, which disables the search for one. */
-export function isConfigGiven(named: string | undefined, environment: ProcessEnvironment): boolean {
-  return explicitConfig(named, environment) !== undefined;
+export function isConfigGiven(flag: string | undefined, environment: ProcessEnvironment): boolean {
+  return explicitConfig(flag, environment) !== undefined;
 }
 
-function explicitConfig(
-  named: string | undefined,
-  { env }: ProcessEnvironment,
-): string | undefined {
-  return named ?? env.MAILKEEP_CONFIG;
+function explicitConfig(flag: string | undefined, { env }: ProcessEnvironment): string | undefined {
+  return flag ?? env.MAILKEEP_CONFIG;
 }
 
 /** The archive directory if neither the command line nor a config file sets one. */
@@ -118,7 +115,7 @@ export function locateCodec(
     if (!configuresArchive(file, locateDataDir(options, environment), environment))
       return undefined;
   }
-  return codecIn(file);
+  return readCodec(file);
 }
 
 /** Reports whether a config file found by searching configures the archive in `dataDir`. */
@@ -137,7 +134,7 @@ export function configuresArchive(
   }
 }
 
-function codecIn(file: string): Codec | undefined {
+function readCodec(file: string): Codec | undefined {
   const codec = fieldOf(fieldOf(readConfigFile(file), 'archive'), 'codec');
   if (codec === undefined || codec === 'zstd' || codec === 'zlib') return codec;
   throw configError('config-invalid', {

@@ -47,8 +47,8 @@ const cronField = (description: string) =>
 function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const names = Object.keys(shape);
   const last = names.pop() ?? '';
-  const listed = names.length > 0 ? `${names.join(', ')} and ${last}` : last;
-  return z.strictObject(shape).meta({ expected: `an object with ${listed}` });
+  const text = names.length > 0 ? `${names.join(', ')} and ${last}` : last;
+  return z.strictObject(shape).meta({ expected: `an object with ${text}` });
 }
 
 const wholeNumber = (from: number, to: number, description: string) =>
@@ -58,7 +58,7 @@ const wholeNumber = (from: number, to: number, description: string) =>
     .max(to)
     .meta({ description, expected: `a whole number from ${from} to ${to}` });
 
-const offUnlessSet = (description: string) =>
+const optIn = (description: string) =>
   z.boolean().default(false).meta({ description, expected: 'true or false' });
 
 const variableName = z
@@ -120,7 +120,7 @@ const copiesSchema = z
         isInterval,
       ).optional(),
       schedule: cronField('Copy at these times instead, in schedule.timezone').optional(),
-      encrypt: offUnlessSet('Make no readable copy: fail where a folder has no encrypted one'),
+      encrypt: optIn('Make no readable copy: fail where a folder has no encrypted one'),
       keep: wholeNumber(
         1,
         MAX_KEPT,
@@ -159,10 +159,10 @@ function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
     ...rest,
     /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, in the command line's spelling. */
     to: canonicalTarget(to, folder) ?? to,
-    rhythm: rhythmOf(schedule ?? every ?? ''),
+    rhythm: parseSchedule(schedule ?? every ?? ''),
     /** As accepted by `verify --sample`; null disables sampling. */
     sample: verify.sample === null ? null : String(verify.sample),
-    full: verify.full === null ? null : rhythmOf(verify.full),
+    full: verify.full === null ? null : parseSchedule(verify.full),
   }));
 }
 
@@ -184,7 +184,7 @@ function readTarget(text: string): ParsedTarget | undefined {
   }
 }
 
-function rhythmOf(text: string): Schedule {
+function parseSchedule(text: string): Schedule {
   const everyMs = parseDuration(text);
   return everyMs === undefined ? { cron: text } : { everyMs };
 }
@@ -264,7 +264,7 @@ export const fleetSchema = section({
   capacity: wholeNumber(1, MAX_ARCHIVES, 'How many accounts this node takes at most').default(
     1_000,
   ),
-  createWebhooks: offUnlessSet(
+  createWebhooks: optIn(
     'Lets workers register webhook.publicUrl at the service for each mailbox that they hold',
   ),
   cache: z.string().min(1).default('./cache').meta({
@@ -363,7 +363,7 @@ const tokenSchema = z.union([z.string().min(1), ...ELSEWHERE]).meta({
   expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
 });
 
-const insecure = offUnlessSet('Allow http to a host that is not this machine');
+const insecure = optIn('Allow http to a host that is not this machine');
 
 const days = (description: string) =>
   wholeNumber(1, 36_500, description)
@@ -423,7 +423,7 @@ export const configSchema = z
           'Compression of closed log segments; zlib keeps an archive readable for mailkeep versions without zstd',
         expected: '"zstd" or "zlib"',
       }),
-      compact: offUnlessSet(
+      compact: optIn(
         'Lets the daemon rewrite closed segments compressed with another codec, one at a time, while it is idle',
       ),
     }).prefault({}),
@@ -714,17 +714,17 @@ export function validationProblems(
       }));
     }
     const [node] = nodesAt(schema, issue.path);
-    const typed = valueAt(raw, issue.path);
+    const value = valueAt(raw, issue.path);
     const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
     // The nearest allowed value, or a base URL with the missing scheme added.
-    const meant = (text: string): string | null =>
+    const suggest = (text: string): string | null =>
       nearest(text, values) ?? (issue.path.at(-1) === 'baseUrl' ? withScheme(text) : null);
     return [
       {
         path: pathText(issue.path),
-        found: describe(typed, issue.path),
+        found: describe(value, issue.path),
         expected: node?.expected ?? issue.message,
-        suggestion: typeof typed === 'string' ? meant(typed) : null,
+        suggestion: typeof value === 'string' ? suggest(value) : null,
       },
     ];
   });
@@ -736,9 +736,9 @@ export function crossFieldProblems(raw: unknown): ConfigProblem[] {
 }
 
 function plainHttp(raw: unknown): ConfigProblem[] {
-  const everywhere = valueAt(raw, ['insecure']) === true;
-  return accountsOf(raw).flatMap((account, i) => {
-    if (everywhere || valueAt(account, ['insecure']) === true) return [];
+  const isInsecure = valueAt(raw, ['insecure']) === true;
+  return listAccounts(raw).flatMap((account, i) => {
+    if (isInsecure || valueAt(account, ['insecure']) === true) return [];
     return [['baseUrl'], ['platform', 'url']].flatMap((field) => {
       const text = valueAt(account, field);
       if (typeof text !== 'string' || !URL.canParse(text)) return [];
@@ -755,7 +755,7 @@ function plainHttp(raw: unknown): ConfigProblem[] {
 }
 
 function repeatedNames(raw: unknown): ConfigProblem[] {
-  const names = accountsOf(raw).map((account) => valueAt(account, ['name']));
+  const names = listAccounts(raw).map((account) => valueAt(account, ['name']));
   return names.flatMap((name, i) =>
     typeof name === 'string' && names.indexOf(name) < i
       ? {
@@ -773,7 +773,7 @@ const LISTENERS = [
   ['web', '127.0.0.1:8027'],
 ] as const;
 
-function listenAt(raw: unknown, [section, fallback]: (typeof LISTENERS)[number]) {
+function readAddress(raw: unknown, [section, fallback]: (typeof LISTENERS)[number]) {
   const settings = valueAt(raw, [section]);
   if (settings === undefined || settings === null) return undefined;
   const text = valueAt(settings, ['listen']) ?? fallback;
@@ -781,24 +781,24 @@ function listenAt(raw: unknown, [section, fallback]: (typeof LISTENERS)[number])
 }
 
 function sharedPorts(raw: unknown): ConfigProblem[] {
-  const ports = LISTENERS.map((listener) => listenAt(raw, listener)?.port);
+  const ports = LISTENERS.map((listener) => readAddress(raw, listener)?.port);
   return LISTENERS.flatMap(([section], i) => {
     const port = ports[i];
     const first = port === undefined || port === 0 ? -1 : ports.indexOf(port);
     const other = LISTENERS[first]?.[0];
     if (first < 0 || first === i || other === undefined) return [];
-    const why = other === 'webhook' ? ', which faces the internet' : '';
+    const reason = other === 'webhook' ? ', which faces the internet' : '';
     return {
       path: `${section}.listen`,
       found: `port ${port}`,
-      expected: `another port than ${other}.listen${why}`,
+      expected: `another port than ${other}.listen${reason}`,
     };
   });
 }
 
 /** Mail is never served to another machine without encryption. */
 function openWeb(raw: unknown): ConfigProblem[] {
-  const at = listenAt(raw, LISTENERS[2]);
+  const at = readAddress(raw, LISTENERS[2]);
   const publicUrl = valueAt(raw, ['web', 'publicUrl']) ?? null;
   if (at === undefined || isLoopback(at.host) || publicUrl !== null) return [];
   const expected = '127.0.0.1, or the https address of a reverse proxy in web.publicUrl';
@@ -813,7 +813,7 @@ function noUrl(raw: unknown): ConfigProblem[] {
   return [{ path: 'fleet.createWebhooks', found: 'true', expected }];
 }
 
-function accountsOf(raw: unknown): readonly unknown[] {
+function listAccounts(raw: unknown): readonly unknown[] {
   const accounts = valueAt(raw, ['accounts']);
   return Array.isArray(accounts) ? accounts : [];
 }
@@ -843,9 +843,9 @@ function describe(value: unknown, path: Path): string {
   if (/^[a-z][a-z0-9+.-]*:/i.test(value) && value.includes('@')) {
     return 'an address with a user name or password (not shown)';
   }
-  const bare = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value.replace(/[?#].*$/s, '') : value;
+  const address = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value.replace(/[?#].*$/s, '') : value;
   return JSON.stringify(
-    bare.length > SHOWN_CHARACTERS ? `${bare.slice(0, SHOWN_CHARACTERS)}…` : bare,
+    address.length > SHOWN_CHARACTERS ? `${address.slice(0, SHOWN_CHARACTERS)}…` : address,
   );
 }
 
@@ -978,11 +978,11 @@ export function accountEntry(
     : raw;
   const account = checkEntry(entry, source, name);
   const { name: _name, token: _token, platform, ...rest } = isObject(entry) ? entry : {};
-  const settled = accountSettings(account, folder, false);
-  const tokens: [SecretPurpose, TokenSource][] = [['token', token ?? settled.token]];
-  if (!isObject(platform) || settled.platform === null) return { settings: rest, tokens };
+  const parsed = accountSettings(account, folder, false);
+  const tokens: [SecretPurpose, TokenSource][] = [['token', token ?? parsed.token]];
+  if (!isObject(platform) || parsed.platform === null) return { settings: rest, tokens };
   const { token: _platformToken, ...shown } = platform;
-  tokens.push(['platform-token', settled.platform.token]);
+  tokens.push(['platform-token', parsed.platform.token]);
   return { settings: { ...rest, platform: shown }, tokens };
 }
 
@@ -1011,12 +1011,12 @@ export function storedAccount(
 
 function checkEntry(entry: unknown, source: string, name: string) {
   const parsed = accountSchema.safeParse(entry);
-  const whole = { accounts: [entry] };
+  const config = { accounts: [entry] };
   const issues = (parsed.error?.issues ?? []).map((issue) => ({
     ...issue,
     path: ['accounts', 0, ...issue.path],
   }));
-  const problems = [...validationProblems(issues, whole), ...crossFieldProblems(whole)].map(
+  const problems = [...validationProblems(issues, config), ...crossFieldProblems(config)].map(
     withinEntry,
   );
   if (parsed.success && parsed.data.name !== name) {

@@ -24,22 +24,22 @@ export function shownFields(file: string) {
   const content: Readonly<Record<string, unknown>> = schema.parse(raw);
   return Object.keys(configSchema.shape)
     .filter((key) => key !== '$schema')
-    .flatMap((key) => fieldsBelow([key], content[key] ?? null, raw));
+    .flatMap((key) => listFields([key], content[key] ?? null, raw));
 }
 
-type Shown = { readonly path: string; readonly value: unknown; readonly isDefault: boolean };
+type ShownField = { readonly path: string; readonly value: unknown; readonly isDefault: boolean };
 
-function fieldsBelow(path: Keys, value: unknown, raw: unknown): Shown[] {
-  const inside = entriesOf(value);
-  if (inside.length > 0 && !isToken(path)) {
-    return inside.flatMap(([key, part]) => fieldsBelow([...path, key], part, raw));
+function listFields(path: Keys, value: unknown, raw: unknown): ShownField[] {
+  const entries = listEntries(value);
+  if (entries.length > 0 && !isToken(path)) {
+    return entries.flatMap(([key, part]) => listFields([...path, key], part, raw));
   }
   const isDefault = valueAt(raw, path) === undefined;
   return [{ path: pathText(path), value: mask(path, value), isDefault }];
 }
 
 /** Splits objects and lists of objects into entries. A list of strings is a single value. */
-function entriesOf(value: unknown): (readonly [string | number, unknown])[] {
+function listEntries(value: unknown): (readonly [string | number, unknown])[] {
   if (Array.isArray(value)) {
     const items: readonly unknown[] = value;
     return items.some(isObject) ? items.map((item, i) => [i, item] as const) : [];
@@ -92,10 +92,10 @@ export function portableConfig(
   environment: ProcessEnvironment,
   dataDir: string,
 ): PortableConfig | undefined {
-  const isAsked = options.config !== undefined && options.config !== '';
-  const file = isAsked ? locateConfig(options.config, environment) : searchConfig(environment);
+  const isExplicit = options.config !== undefined && options.config !== '';
+  const file = isExplicit ? locateConfig(options.config, environment) : searchConfig(environment);
   if (file === undefined) return undefined;
-  if (!isAsked && !configuresArchive(file, dataDir, environment)) return undefined;
+  if (!isExplicit && !configuresArchive(file, dataDir, environment)) return undefined;
   const secrets: string[] = [];
   const content = withoutSecrets([], readConfigFile(file), secrets);
   return isObject(content) ? { content, secrets } : undefined;

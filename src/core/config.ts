@@ -132,7 +132,7 @@ export interface ConfigWarning {
  * @throws config-unreadable, config-not-json, config-invalid
  */
 export function loadConfig(file: string): { settings: Settings; warnings: ConfigWarning[] } {
-  const settings = toSettings(checkedFile(file, configSchema, readConfigFile(file)), file);
+  const settings = toSettings(readChecked(file, configSchema, readConfigFile(file)), file);
   return { settings, warnings: tokenWarnings(settings) };
 }
 
@@ -144,7 +144,7 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
  * @throws config-unreadable, config-not-json, config-invalid
  */
 export function loadFleetConfig(file: string) {
-  const { fleet: section, ...content } = checkedFile(file, fleetFileSchema, readConfigFile(file));
+  const { fleet: section, ...content } = readChecked(file, fleetFileSchema, readConfigFile(file));
   const settings = toSettings({ ...content, accounts: content.accounts ?? [] }, file);
   const fleet = Object.freeze(fleetSettings(section, configFolder(file)));
   const { registry, directRegistry, keyFile } = fleet;
@@ -170,7 +170,7 @@ export function isFleetOnly(file: string): boolean {
   return valueAt(raw, ['fleet']) !== undefined && valueAt(raw, ['accounts']) === undefined;
 }
 
-function checkedFile<Schema extends z.ZodType>(
+function readChecked<Schema extends z.ZodType>(
   file: string,
   schema: Schema,
   raw: unknown,

@@ -6,8 +6,8 @@ export const KEY_BYTES = 32;
 /** Decodes padded canonical base64 (RFC 4648). Returns undefined for any other text or length. */
 export function fromBase64(text: string, length?: number): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
-  const isRight = bytes.toString('base64') === text && (length ?? bytes.length) === bytes.length;
-  return isRight ? bytes : undefined;
+  const isValid = bytes.toString('base64') === text && (length ?? bytes.length) === bytes.length;
+  return isValid ? bytes : undefined;
 }
 
 /**

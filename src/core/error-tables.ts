@@ -71,11 +71,11 @@ export const configError = defineErrors({
       [
         `${f.file} has ${f.paths.length === 1 ? 'a wrong field' : `${f.paths.length} wrong fields`}:`,
         ...f.paths.map((path, i) => {
-          const otherwise = f.found[i] === '' ? `The fields are ${f.expected[i]}.` : '';
-          const meant = didYouMean(f.suggestions[i] || null, f.suggestions[i] ? '' : otherwise);
+          const fallback = f.found[i] === '' ? `The fields are ${f.expected[i]}.` : '';
+          const hint = didYouMean(f.suggestions[i] || null, f.suggestions[i] ? '' : fallback);
           return f.found[i] === ''
-            ? `  ${path}: Unknown field "${lastPart(path)}". ${meant}`
-            : `  ${path}: found ${f.found[i]}, expected ${f.expected[i]}${meant === '' ? '' : `. ${meant}`}`;
+            ? `  ${path}: Unknown field "${lastPart(path)}". ${hint}`
+            : `  ${path}: found ${f.found[i]}, expected ${f.expected[i]}${hint === '' ? '' : `. ${hint}`}`;
         }),
       ].join('\n'),
       f.paths.some((path) => path.startsWith('fleet'))
@@ -129,7 +129,7 @@ function isState(file: string): boolean {
 }
 
 /** Also covers the state, which is a SQLite database that fails with the same errors. */
-function nameOf(file: string): string {
+function databaseName(file: string): string {
   return `${isState(file) ? 'the state' : 'the catalog'} ${file}`;
 }
 
@@ -143,7 +143,7 @@ export const catalogError = defineErrors({
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
     /** A running writer is rebuilding the catalog of an earlier version, and has reached commit `reached` of `last`. */
     'catalog-rebuilding': (f: { file: string; reached: number; last: number }) => [
-      `${capitalise(nameOf(f.file))} is being rebuilt for this version of mailkeep: commit ${count(f.reached)} of ${count(f.last)}.`,
+      `${capitalise(databaseName(f.file))} is being rebuilt for this version of mailkeep: commit ${count(f.reached)} of ${count(f.last)}.`,
       'Try again when the rebuild has finished. Mail is not affected.',
     ],
     /**
@@ -156,7 +156,7 @@ export const catalogError = defineErrors({
       expected: number;
       remedy: 'write' | 'rebuild' | 'upgrade';
     }) => [
-      `${capitalise(nameOf(f.file))} has version ${f.found}; this program reads version ${f.expected}.`,
+      `${capitalise(databaseName(f.file))} has version ${f.found}; this program reads version ${f.expected}.`,
       {
         write: 'The next "mailkeep sync" or "mailkeep rebuild" brings it up to date.',
         rebuild: REBUILD,
@@ -169,7 +169,7 @@ export const catalogError = defineErrors({
   damage: {
     /** SQLite cannot read the file; `reason` is its result code. The log is not affected. */
     'catalog-damaged': ({ file, reason }: Texts<'file' | 'reason'>) => [
-      `${capitalise(nameOf(file))} is damaged (${reason}).`,
+      `${capitalise(databaseName(file))} is damaged (${reason}).`,
       isState(file) ? RENEW_STATE : REBUILD,
     ],
     'catalog-out-of-step': (
@@ -187,11 +187,11 @@ export const catalogError = defineErrors({
   },
   disk: {
     'catalog-disk-full': ({ file }: { file: string }) => [
-      `The disk is full: ${nameOf(file)} cannot grow.`,
+      `The disk is full: ${databaseName(file)} cannot grow.`,
       'Free some space and run the command again.',
     ],
     'catalog-io': ({ file, reason }: Texts<'file' | 'reason'>) => [
-      `${capitalise(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
+      `${capitalise(databaseName(file))} cannot be read or written: ${reasonText(reason)}.`,
       'Check its permissions and the disk. The log is not affected.',
     ],
   },

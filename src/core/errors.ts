@@ -211,9 +211,9 @@ const MOST = 200;
 
 /** Returns a readable list: `a, b and 3 more`. */
 export function shortList(names: readonly string[], shown = 3): string {
-  const rest = names.length - shown;
-  const cut = (rest > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
-  return rest > 1 ? `${cut.join(', ')} and ${rest} more` : cut.join(', ');
+  const others = names.length - shown;
+  const cut = (others > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
+  return others > 1 ? `${cut.join(', ')} and ${others} more` : cut.join(', ');
 }
 
 /** Describes SQLite result codes that concern the disk. Returns undefined for codes that concern a statement. */
@@ -278,8 +278,8 @@ export function reasonText(errno: string): string {
       'the answer is not HTTP; a port that expects https answers http like that',
   };
   if (errno === NOT_REGULAR) return 'it is not a regular file';
-  const known = words[errno] ?? sqliteText(errno);
-  return known === undefined ? errno : `${known} (${errno})`;
+  const text = words[errno] ?? sqliteText(errno);
+  return text === undefined ? errno : `${text} (${errno})`;
 }
 
 export function capitalise(text: string): string {
@@ -307,7 +307,7 @@ const DONE: Readonly<Record<string, string>> = {
 };
 
 /** Describes a system or SQLite error that has no mailkeep code. Returns undefined for any other error. */
-function systemSaid(error: unknown): (ErrorText & { readonly code: string }) | undefined {
+function describeSystem(error: unknown): (ErrorText & { readonly code: string }) | undefined {
   if (!(error instanceof Error)) return undefined;
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {
@@ -342,12 +342,12 @@ const OTHER_VERSION_HINT =
 /** Returns the code, sentence and hint for any thrown value. */
 export function describeError(error: unknown): { code: string } & ErrorText {
   if (error instanceof MailkeepError) {
-    const said = describeFacts(error.code, error.facts);
+    const text = describeFacts(error.code, error.facts);
     const hint =
-      error instanceof UnconfiguredError ? (BEFORE_CONFIGURATION[error.family] ?? null) : said.hint;
-    return { code: error.code, ...said, hint };
+      error instanceof UnconfiguredError ? (BEFORE_CONFIGURATION[error.family] ?? null) : text.hint;
+    return { code: error.code, ...text, hint };
   }
-  const system = systemSaid(error);
+  const system = describeSystem(error);
   if (system !== undefined) return { ...system, message: terminalSafe(system.message) };
   const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return { code: 'bug', ...say(terminalSafe(`Unexpected error: ${what}`), BUG_HINT) };
@@ -357,19 +357,19 @@ export function describeFacts(code: string, facts: MailkeepError['facts']): Erro
   const sentence = SENTENCES.get(code);
   const raw = terminalSafe(`${code} ${JSON.stringify(facts)}`);
   if (typeof sentence !== 'function') return say(raw, BUG_HINT);
-  const said = saidOrNull(() => sentence(facts));
-  if (said === null) return say(raw, OTHER_VERSION_HINT);
+  const text = tryText(() => sentence(facts));
+  if (text === null) return say(raw, OTHER_VERSION_HINT);
   return {
-    message: terminalSafe(said.message),
-    hint: said.hint === null ? null : terminalSafe(said.hint),
+    message: terminalSafe(text.message),
+    hint: text.hint === null ? null : terminalSafe(text.hint),
   };
 }
 
 /** Returns null if the sentence does not fit the facts. */
-function saidOrNull(sentence: () => Sentence): ErrorText | null {
+function tryText(sentence: () => Sentence): ErrorText | null {
   try {
-    const said = sentence();
-    const [message, hint = null] = typeof said === 'string' ? [said] : said;
+    const text = sentence();
+    const [message, hint = null] = typeof text === 'string' ? [text] : text;
     return typeof message === 'string' ? { message, hint } : null;
   } catch (error) {
     if (error instanceof TypeError) return null;

@@ -56,11 +56,11 @@ const REPLACED = '\ufffd';
 export function possiblePaths(given: string): FilePath[] {
   if (!given.includes(REPLACED) || existsSync(given)) return [given];
   const { root } = path.parse(given);
-  let found: FilePath[] = [root];
+  let matches: FilePath[] = [root];
   for (const level of given.slice(root.length).split(path.sep)) {
-    found = found.flatMap((folder) => matchingNames(folder, level));
+    matches = matches.flatMap((folder) => matchingNames(folder, level));
   }
-  return found.length === 0 ? [given] : found;
+  return matches.length === 0 ? [given] : matches;
 }
 
 function matchingNames(folder: FilePath, level: string): FilePath[] {
@@ -120,22 +120,22 @@ const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
  * @throws system errors
  */
 export function makeFoldersDurably(folder: string, mode: number): void {
-  const above: string[] = [];
-  for (let at = folder; !existsSync(at); at = path.dirname(at)) above.push(path.dirname(at));
+  const parents: string[] = [];
+  for (let at = folder; !existsSync(at); at = path.dirname(at)) parents.push(path.dirname(at));
   makeFolders(folder, mode);
-  for (const parent of above) syncFolder(parent);
+  for (const parent of parents) syncFolder(parent);
 }
 
 /** Makes the names in a directory durable if the system supports it. */
 export function syncFolder(folder: string): void {
-  let opened: number | undefined;
+  let descriptor: number | undefined;
   try {
-    opened = openSync(folder, 'r');
-    fsyncSync(opened);
+    descriptor = openSync(folder, 'r');
+    fsyncSync(descriptor);
   } catch (error) {
     if (!NOT_SYNCED.has(errnoOf(error) ?? '')) throw error;
   } finally {
-    if (opened !== undefined) closeSync(opened);
+    if (descriptor !== undefined) closeSync(descriptor);
   }
 }
 
@@ -148,13 +148,13 @@ export function makePrivateFile(file: string): void {
   const stats = statOf(file);
   if (stats?.isFile() === true) return;
   if (stats !== undefined) throw catalogError('catalog-damaged', { file, reason: 'not a file' });
-  let made: number;
+  let descriptor: number;
   try {
-    made = openSync(file, 'wx', 0o600);
+    descriptor = openSync(file, 'wx', 0o600);
   } catch {
     return;
   }
-  closeSync(made);
+  closeSync(descriptor);
 }
 
 function statOf(file: string): Stats | undefined {
@@ -181,10 +181,10 @@ export function isPrivateFolder(stat: Stats, dataDir: string | null): boolean {
 
 /** Root can maintain another user's archive through that user's daemon. */
 function isOwn({ uid }: Stats, dataDir: string | null): boolean {
-  const own = userInfo().uid;
+  const user = userInfo().uid;
   // -1 on systems without numeric user IDs.
-  if (own < 0 || uid === own) return true;
-  return own === 0 && dataDir !== null && uid === lstatSync(dataDir).uid;
+  if (user < 0 || uid === user) return true;
+  return user === 0 && dataDir !== null && uid === lstatSync(dataDir).uid;
 }
 
 export function isValidSocketPath(socket: string): boolean {
@@ -234,7 +234,7 @@ export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read
   const stats = fstatSync(descriptor);
   if (stats.isFile()) return descriptor;
   closeSync(descriptor);
-  throw notRegular(file, stats.isDirectory() ? 'EISDIR' : NOT_REGULAR);
+  throw irregularError(file, stats.isDirectory() ? 'EISDIR' : NOT_REGULAR);
 }
 
 /**
@@ -257,7 +257,7 @@ function openWithoutWaiting(file: FilePath, access: 'read' | 'write'): number {
     return openSync(file, mode | NOT_WAITING);
   } catch (error) {
     // The path is a socket, or a device without hardware.
-    if (errnoOf(error) === 'ENXIO') throw notRegular(file, NOT_REGULAR);
+    if (errnoOf(error) === 'ENXIO') throw irregularError(file, NOT_REGULAR);
     throw error;
   }
 }
@@ -267,7 +267,7 @@ export function tooLarge(file: string): Error {
   return Object.assign(new Error(`${file} is too large`), facts);
 }
 
-function notRegular(file: FilePath, code: string): Error {
+function irregularError(file: FilePath, code: string): Error {
   const shown = shownPath(file);
   const facts = { code, syscall: 'open', path: shown };
   return Object.assign(new Error(`${shown} is not a regular file`), facts);

@@ -15,7 +15,7 @@ export function openThreadPort<In, Out extends object>(receive: (message: In) =>
   const port = parentPort;
   if (port === null) throw new Error('runs as a worker thread only');
   port.on('message', receive);
-  port.postMessage(ownTask() satisfies FromThread<Out>);
+  port.postMessage(findTask() satisfies FromThread<Out>);
   return {
     send: (message: Out, transfer: readonly Transferable[] = []) =>
       port.postMessage(message, transfer),
@@ -23,7 +23,7 @@ export function openThreadPort<In, Out extends object>(receive: (message: In) =>
   };
 }
 
-function ownTask(): Ready {
+function findTask(): Ready {
   try {
     return readlinkSync('/proc/thread-self');
   } catch {
@@ -92,7 +92,7 @@ export class PieceFeed {
   readonly #pieces: AsyncIterator<Uint8Array>;
 
   constructor(source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>) {
-    this.#pieces = inPieces(source);
+    this.#pieces = splitPieces(source);
   }
 
   async next(): Promise<PieceMessage> {
@@ -135,7 +135,7 @@ export class PieceIntake {
   }
 }
 
-async function* inPieces(
+async function* splitPieces(
   source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {
   for await (const chunk of source) {

@@ -45,21 +45,21 @@ type Admission = { readonly refused: 403 | 421 } | ({ readonly refused: null } &
  */
 function admissionTo(clients: Clients, at: ListenAddress): (request: Request) => Admission {
   if (clients.kind === 'browsers') {
-    const own = clients.publicUrl === null ? null : new URL(clients.publicUrl);
-    const hosts = ownHosts(at);
+    const publicOrigin = clients.publicUrl === null ? null : new URL(clients.publicUrl);
+    const hosts = loopbackHosts(at);
     return (request) => {
       const host = hostOf(request);
-      if (own !== null && host === own.host) {
-        return { refused: null, host, origin: own.origin, secure: true };
+      if (publicOrigin !== null && host === publicOrigin.host) {
+        return { refused: null, host, origin: publicOrigin.origin, secure: true };
       }
       if (!hosts.has(host)) return { refused: 421 };
       return { refused: null, host, origin: `http://${host}`, secure: false };
     };
   }
-  const names = clients.names === null ? null : new Set([...clients.names, at.host].map(nameOf));
+  const names = clients.names === null ? null : new Set([...clients.names, at.host].map(parseHost));
   return (request) => {
     const host = hostOf(request);
-    const name = nameOf(host);
+    const name = parseHost(host);
     const isOwn = names === null || names.has(name) || isIP(name) !== 0 || isLoopback(name);
     if (!isOwn) return { refused: 421 };
     if (isForeign(request, null)) return { refused: 403 };
@@ -75,8 +75,8 @@ function admissionTo(clients: Clients, at: ListenAddress): (request: Request) =>
 export function isForeign({ headers }: Request, ownOrigin: string | null): boolean {
   const site = headers.get('sec-fetch-site') ?? 'none';
   if (site !== 'none' && site !== 'same-origin') return true;
-  const from = headers.get('origin');
-  return from !== null && from !== ownOrigin;
+  const origin = headers.get('origin');
+  return origin !== null && origin !== ownOrigin;
 }
 
 /**
@@ -106,14 +106,14 @@ function hostOf({ headers }: Request): string {
 }
 
 /** Returns this machine's loopback names, with the port if it is not the default. */
-function ownHosts({ host, port }: ListenAddress): Set<string> {
+function loopbackHosts({ host, port }: ListenAddress): Set<string> {
   const names = ['127.0.0.1', 'localhost', '[::1]'];
   if (isLoopback(host) && !host.includes(':')) names.push(host.toLowerCase());
   return new Set(names.map((name) => (port === 80 ? name : `${name}:${port}`)));
 }
 
 /** Returns a host in lower case, without its port, brackets or trailing dot; empty if invalid. */
-function nameOf(host: string): string {
+function parseHost(host: string): string {
   const match = /^(?:\[([0-9a-f:.]+)\]|([^:@/[\]]+?)\.?)(?::\d{1,5})?$/.exec(host.toLowerCase());
   return match?.[1] ?? match?.[2] ?? (isIP(host) === 6 ? host.toLowerCase() : '');
 }
@@ -180,8 +180,8 @@ class Connections {
     const address = socket.remoteAddress ?? '';
     this.#idle.delete(socket);
     this.#idle.set(socket, address);
-    const same = [...this.#idle].filter(([, other]) => other === address);
-    if (same.length > this.limits.idlePerAddress) this.#close(same[0]?.[0]);
+    const sameAddress = [...this.#idle].filter(([, other]) => other === address);
+    if (sameAddress.length > this.limits.idlePerAddress) this.#close(sameAddress[0]?.[0]);
   }
 
   #close(idle: Socket | undefined): boolean {
@@ -221,7 +221,7 @@ interface ListenerOptions {
   readonly fetch: (
     request: Request,
     env: HttpBindings,
-    reached: RequestOrigin,
+    origin: RequestOrigin,
   ) => Response | Promise<Response>;
   /** Builds the response to a refused request. By default, a line of text states the reason. */
   readonly refuse?: (status: 403 | 421) => Response;
@@ -281,8 +281,8 @@ export async function listenOn(options: ListenerOptions) {
 }
 
 function refusal(status: 403 | 421): Response {
-  const why = status === 421 ? 'it does not answer to this name' : 'it does not answer pages';
-  return new Response(`This server refused the request: ${why}.\n`, {
+  const reason = status === 421 ? 'it does not answer to this name' : 'it does not answer pages';
+  return new Response(`This server refused the request: ${reason}.\n`, {
     status,
     headers: {
       'content-type': 'text/plain',
@@ -346,13 +346,13 @@ export function requestOverStream(stream: Duplex, onIdle: () => void) {
     },
     /** @throws ResponseCutOff if the stream ends before the response starts; the request signal's reason */
     async fetch(request: Request): Promise<Response> {
-      const asked = startRequest(session, request);
+      const exchange = startRequest(session, request);
       open += 1;
-      asked.once('close', () => {
+      exchange.once('close', () => {
         open -= 1;
         if (open === 0) onIdle();
       });
-      return readResponse(session, asked, request);
+      return readResponse(session, exchange, request);
     },
     close: (): void => session.destroy(),
   };
@@ -363,71 +363,71 @@ function startRequest(session: ClientHttp2Session, request: Request): ClientHttp
   const { pathname, search } = new URL(request.url);
   const { method, signal, body } = request;
   if (session.destroyed || session.closed) throw new ResponseCutOff(undefined);
-  const asked = session.request(
+  const stream = session.request(
     { ...Object.fromEntries(request.headers), ':method': method, ':path': pathname + search },
     { endStream: body === null, signal },
   );
   // If the client has disconnected, no response can be sent.
-  if (body !== null) pipeline(body, asked).catch(() => asked.destroy());
-  return asked;
+  if (body !== null) pipeline(body, stream).catch(() => stream.destroy());
+  return stream;
 }
 
 /** @throws ResponseCutOff if the stream ends before the response starts; the signal's reason */
 async function readResponse(
   session: ClientHttp2Session,
-  asked: ClientHttp2Stream,
+  stream: ClientHttp2Stream,
   { signal, method }: Request,
 ): Promise<Response> {
   // Attached before the headers arrive, because Node.js may already have closed a short response by then.
-  const body = streamBody(session, asked);
+  const body = streamBody(session, stream);
   const headers = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
-    asked.once('response', resolve);
-    asked.once('error', (error) => reject(new ResponseCutOff(asked.rstCode, error)));
-    asked.once('close', () => reject(new ResponseCutOff(asked.rstCode)));
+    stream.once('response', resolve);
+    stream.once('error', (error) => reject(new ResponseCutOff(stream.rstCode, error)));
+    stream.once('close', () => reject(new ResponseCutOff(stream.rstCode)));
   }).catch((error: unknown) => {
     signal.throwIfAborted();
     throw error;
   });
   const { ':status': status, ...rest } = headers;
-  const known = new Headers();
+  const fields = new Headers();
   for (const [name, value] of Object.entries(rest))
-    for (const one of [value ?? []].flat()) known.append(name, one);
+    for (const one of [value ?? []].flat()) fields.append(name, one);
   const isEmpty = method === 'HEAD' || EMPTY.has(Number(status));
-  return new Response(isEmpty ? null : body, { status: Number(status), headers: known });
+  return new Response(isEmpty ? null : body, { status: Number(status), headers: fields });
 }
 
 /** Reads the body only as fast as it is consumed. A truncated body fails with ResponseCutOff. */
 function streamBody(
   session: ClientHttp2Session,
-  asked: ClientHttp2Stream,
+  stream: ClientHttp2Stream,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   let isOver = false;
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
       start(controller) {
-        asked.on('data', (bytes: Buffer<ArrayBuffer>) => {
+        stream.on('data', (bytes: Buffer<ArrayBuffer>) => {
           if (isOver) return;
           controller.enqueue(bytes);
-          if ((controller.desiredSize ?? 0) <= 0) asked.pause();
+          if ((controller.desiredSize ?? 0) <= 0) stream.pause();
         });
         let hasEnd = false;
-        asked.once('end', () => {
+        stream.once('end', () => {
           hasEnd = true;
         });
-        asked.on('error', () => undefined);
-        asked.once('close', () => {
+        stream.on('error', () => undefined);
+        stream.once('close', () => {
           if (isOver) return;
           isOver = true;
           // Node.js also emits `end` for a truncated stream. Only the reset code or a destroyed session reveals it.
-          const isWhole = hasEnd && asked.rstCode === constants.NGHTTP2_NO_ERROR;
+          const isWhole = hasEnd && stream.rstCode === constants.NGHTTP2_NO_ERROR;
           if (isWhole && !session.destroyed) controller.close();
-          else controller.error(new ResponseCutOff(asked.rstCode));
+          else controller.error(new ResponseCutOff(stream.rstCode));
         });
       },
-      pull: () => void asked.resume(),
+      pull: () => void stream.resume(),
       cancel() {
         isOver = true;
-        asked.close(constants.NGHTTP2_CANCEL);
+        stream.close(constants.NGHTTP2_CANCEL);
       },
     },
     new ByteLengthQueuingStrategy({ highWaterMark: MAX_WAITING }),

@@ -79,13 +79,13 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   const longer = candidates.filter((candidate) => candidate.toLowerCase().startsWith(word));
   if (longer.length === 1 && word.length > 1) return longer[0] ?? null;
   let best: string | null = null;
-  let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
+  let fewestEdits = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
     // The edits are at least the difference in length.
-    if (Math.abs(candidate.length - found.length) >= fewest) continue;
+    if (Math.abs(candidate.length - found.length) >= fewestEdits) continue;
     const edits = distance(word, candidate.toLowerCase());
-    if (edits < fewest) {
-      fewest = edits;
+    if (edits < fewestEdits) {
+      fewestEdits = edits;
       best = candidate;
     }
   }
@@ -93,22 +93,22 @@ export function nearest(found: string, candidates: readonly string[]): string | 
 }
 
 function distance(a: string, b: string): number {
-  let before: number[] = [];
+  let previous: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {
     const row = [i];
     for (let j = 1; j <= b.length; j += 1) {
-      const same = a[i - 1] === b[j - 1];
+      const isSame = a[i - 1] === b[j - 1];
       let cost = Math.min(
         (last[j] ?? 0) + 1,
         (row[j - 1] ?? 0) + 1,
-        (last[j - 1] ?? 0) + (same ? 0 : 1),
+        (last[j - 1] ?? 0) + (isSame ? 0 : 1),
       );
       if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        cost = Math.min(cost, (before[j - 2] ?? 0) + 1);
+        cost = Math.min(cost, (previous[j - 2] ?? 0) + 1);
       row.push(cost);
     }
-    before = last;
+    previous = last;
     last = row;
   }
   return last[b.length] ?? 0;
@@ -131,9 +131,9 @@ export function nearestFolder(
  */
 export function nearestAddress(found: string, known: readonly string[]): string | null {
   const [name = '', domain] = found.split('@', 2);
-  const near = known
+  const candidates = known
     .map((address) => ({ address, parts: address.split('@', 2) }))
     .filter(({ parts }) => domain === undefined || nearest(domain, parts.slice(1)) !== null);
-  const meant = nearest(name, [...new Set(near.map(({ parts: [local = ''] }) => local))]);
-  return near.find(({ parts: [local] }) => local === meant)?.address ?? null;
+  const meant = nearest(name, [...new Set(candidates.map(({ parts: [local = ''] }) => local))]);
+  return candidates.find(({ parts: [local] }) => local === meant)?.address ?? null;
 }

@@ -124,12 +124,12 @@ export function requestTurn(state: PaceState, policy: PacePolicy, now: number): 
   const most = Math.min(MAX_BURST, Math.max(1, Math.floor(rate / 15)));
   // A due time beyond the longest possible burst means that the clock was set back.
   const due = state.due - now > interval * most + 1 ? now + interval : state.due;
-  const late = now - due;
-  if (late >= 0) {
-    const caughtUp = interval < SLACK_MS ? Math.min(late, SLACK_MS) : 0;
-    const earned = (late - caughtUp) / interval;
+  const delay = now - due;
+  if (delay >= 0) {
+    const catchUp = interval < SLACK_MS ? Math.min(delay, SLACK_MS) : 0;
+    const earned = (delay - catchUp) / interval;
     const credit = Math.min(most - 1, state.credit + earned);
-    return { go: true, state: startRequest(state, now, now - caughtUp + interval, credit) };
+    return { go: true, state: startRequest(state, now, now - catchUp + interval, credit) };
   }
   if (state.credit >= 1) {
     return {
@@ -137,13 +137,13 @@ export function requestTurn(state: PaceState, policy: PacePolicy, now: number): 
       state: startRequest(state, now, due + interval, Math.min(most, state.credit) - 1),
     };
   }
-  return { go: false, waitMs: -late, reason: 'rate' };
+  return { go: false, waitMs: -delay, reason: 'rate' };
 }
 
 /** Returns the milliseconds until a hold ends. Returns 0 if implausibly long, because the clock was set back. */
 function remainingHold(until: number, now: number): number {
-  const left = until - now;
-  return left > MAX_HOLD_MS ? 0 : Math.max(0, left);
+  const remaining = until - now;
+  return remaining > MAX_HOLD_MS ? 0 : Math.max(0, remaining);
 }
 
 function startRequest(state: PaceState, now: number, due: number, credit: number): PaceState {
@@ -178,21 +178,21 @@ export function learnFromResponse(
   answer: Answer,
   now: number,
 ): PaceState {
-  const heard = adoptLimit(state, answer, policy, now);
-  if (answer.status !== 429) return recover(heard, policy, now);
-  const asked = answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, MAX_HOLD_MS);
+  const next = adoptLimit(state, answer, policy, now);
+  if (answer.status !== 429) return recover(next, policy, now);
+  const pause = answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, MAX_HOLD_MS);
   // Requests in flight at the same time are refused together, which counts as one refusal.
-  if (answer.startedAt < state.refusedAt) return hold(heard, now, asked ?? 0);
+  if (answer.startedAt < state.refusedAt) return hold(next, now, pause ?? 0);
   const sent =
-    asked !== null && asked >= MINUTE_WINDOW_HINT_MS
+    pause !== null && pause >= MINUTE_WINDOW_HINT_MS
       ? recent(state.minute, MINUTE_MS, now)
       : Math.max(recent(state.minute, MINUTE_MS, now), recent(state.second, 1000, now) * 60);
   const before = Math.min(currentRate(state, policy), Math.max(sent, CONCLUSIVE_RATE));
   const refusals = state.refusals + 1;
-  const byItself = Math.min(MAX_HOLD_MS, FIRST_HOLD_MS * 2 ** Math.min(refusals - 1, 20));
+  const backoff = Math.min(MAX_HOLD_MS, FIRST_HOLD_MS * 2 ** Math.min(refusals - 1, 20));
   return hold(
     {
-      ...heard,
+      ...next,
       learned: Math.max(before * DECREASE, Math.min(1, policy.requestsPerMinute)),
       gain: Math.max(before * GAIN_SHARE, Math.min(1, policy.requestsPerMinute)),
       learnedAt: now,
@@ -201,7 +201,7 @@ export function learnFromResponse(
       refusedAt: now,
     },
     now,
-    Math.max(asked ?? byItself, MINUTE_MS / policy.requestsPerMinute / 2),
+    Math.max(pause ?? backoff, MINUTE_MS / policy.requestsPerMinute / 2),
   );
 }
 
@@ -221,11 +221,11 @@ function hold(state: PaceState, now: number, ms: number): PaceState {
 }
 
 function recover(state: PaceState, policy: PacePolicy, now: number): PaceState {
-  const calm = state.refusals === 0 ? state : { ...state, refusals: 0 };
-  if (calm.learned === null || now - calm.learnedAt < MINUTE_MS) return calm;
-  const learned = calm.learned + calm.gain;
-  if (learned >= policy.requestsPerMinute) return { ...calm, learned: null, gain: 0 };
-  return { ...calm, learned, learnedAt: now };
+  const base = state.refusals === 0 ? state : { ...state, refusals: 0 };
+  if (base.learned === null || now - base.learnedAt < MINUTE_MS) return base;
+  const learned = base.learned + base.gain;
+  if (learned >= policy.requestsPerMinute) return { ...base, learned: null, gain: 0 };
+  return { ...base, learned, learnedAt: now };
 }
 
 /** Consecutive 429s that pause all requests to a host, because continuing could get the address blocked. */
@@ -245,8 +245,8 @@ const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
 /** Returns the next pause: one minute, doubling each time up to an hour, but no shorter than the host's Retry-After. */
 function nextPause(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
-  const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
-  const ms = Math.min(MAX_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
+  const backoff = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
+  const ms = Math.min(MAX_HOLD_MS, Math.max(backoff, retryAfterMs ?? 0));
   return { until: Math.max(pause.until, now + ms), pauses: pause.pauses + 1 };
 }
 

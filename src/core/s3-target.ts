@@ -43,22 +43,22 @@ const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:|[^/\\:@]+@[^/\\:]+:|\\\\\S)/i;
 function addressProblem(text: string): string | undefined {
   if (S3.test(text)) return undefined;
   // Strips quotes that were pasted along with the address.
-  const bare = text.replace(/^["'<\s]+/, '');
-  const mistyped = S3.exec(bare)?.[0] ?? MISTYPED_S3.exec(bare)?.[0] ?? amazonsHost(bare);
+  const input = text.replace(/^["'<\s]+/, '');
+  const mistyped = S3.exec(input)?.[0] ?? MISTYPED_S3.exec(input)?.[0] ?? findHost(input);
   if (mistyped !== undefined) {
-    const after = bare.slice(mistyped.length).replaceAll('\\', '/');
+    const after = input.slice(mistyped.length).replaceAll('\\', '/');
     const rest = /^[\w./-]+/.exec(after)?.[0] ?? '';
     const isWhole = /^["'>\s]*$/.test(after.slice(rest.length));
     return `it looks like s3://${isWhole && rest !== '' ? rest : 'BUCKET/PREFIX'}`;
   }
-  if (!ADDRESS.test(bare)) return undefined;
-  const file = /^file:(?:\/\/(?:localhost)?)?(?=\/)/i.exec(bare)?.[0];
+  if (!ADDRESS.test(input)) return undefined;
+  const file = /^file:(?:\/\/(?:localhost)?)?(?=\/)/i.exec(input)?.[0];
   return file === undefined
     ? 'only s3:// is known; a folder with a colon in its name is written with "./" before it'
-    : `only s3:// is known; the folder is ${bare.slice(file.length)}`;
+    : `only s3:// is known; the folder is ${input.slice(file.length)}`;
 }
 
-function amazonsHost(text: string): string | undefined {
+function findHost(text: string): string | undefined {
   const [whole, host = ''] = AMAZON.exec(text) ?? [];
   const isS3 = host.split('.').some((label) => label === 's3' || label.startsWith('s3-'));
   return isS3 ? whole : undefined;

@@ -42,33 +42,33 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * @throws token-missing, token-empty, token-unreadable, token-unusable
  */
 export async function readToken(source: TokenSource, env: Environment): Promise<Secret> {
-  const about = { source: source.kind, name: source.name };
-  const text = (await rawToken(source, env, about)).trim();
-  if (text === '') throw configError('token-empty', about);
+  const facts = { source: source.kind, name: source.name };
+  const text = (await rawToken(source, env, facts)).trim();
+  if (text === '') throw configError('token-empty', facts);
   // Header values are visible ASCII (RFC 9110). Any other character would split the header or be rejected.
-  if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-unusable', about);
+  if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-unusable', facts);
   return new Secret(text);
 }
 
 async function rawToken(
   source: TokenSource,
   env: Environment,
-  about: { source: string; name: string },
+  facts: { source: string; name: string },
 ): Promise<string> {
   switch (source.kind) {
     case 'literal':
       return source.secret.reveal();
     case 'env': {
       const value = env[source.name];
-      if (value === undefined) throw configError('token-missing', about);
+      if (value === undefined) throw configError('token-missing', facts);
       return value;
     }
     case 'file':
-      return tokenFile(source.name, about);
+      return tokenFile(source.name, facts);
     case 'credential': {
       const folder = env.CREDENTIALS_DIRECTORY ?? '';
-      if (folder === '') throw configError('token-missing', about);
-      return tokenFile(path.join(folder, source.name), about);
+      if (folder === '') throw configError('token-missing', facts);
+      return tokenFile(path.join(folder, source.name), facts);
     }
   }
 }
@@ -76,16 +76,16 @@ async function rawToken(
 /** Bytes; more than any token has. Prevents reading all of a large file given by mistake. */
 const MAX_TOKEN_FILE = 65_536;
 
-function tokenFile(file: string, about: { source: string; name: string }): string {
+function tokenFile(file: string, facts: { source: string; name: string }): string {
   try {
     const bytes = readRegularFile(file);
-    if (bytes.length > MAX_TOKEN_FILE) throw configError('token-unusable', about);
+    if (bytes.length > MAX_TOKEN_FILE) throw configError('token-unusable', facts);
     return bytes.toString('utf8').replace(/^\uFEFF/, '');
   } catch (error) {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
-    if (reason === 'ENOENT') throw configError('token-missing', about, error);
-    throw configError('token-unreadable', { ...about, reason }, error);
+    if (reason === 'ENOENT') throw configError('token-missing', facts, error);
+    throw configError('token-unreadable', { ...facts, reason }, error);
   }
 }
 
@@ -141,8 +141,8 @@ export async function reserveSecret(dataDir: string) {
     async keep(webhook: StoredWebhook) {
       const file = secretFile(dataDir, webhook.id);
       try {
-        const shown = { ...webhook, secret: webhook.secret.reveal() };
-        await handle.writeFile(`${JSON.stringify(shown, null, 2)}\n`);
+        const content = { ...webhook, secret: webhook.secret.reveal() };
+        await handle.writeFile(`${JSON.stringify(content, null, 2)}\n`);
         await handle.sync();
         await close();
         await rename(temporary, file);
@@ -193,8 +193,8 @@ export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> 
 }
 
 export async function storedSecretFile(dataDir: string, id: string): Promise<string | null> {
-  const stored = await storedWebhooks(dataDir);
-  return stored.some((webhook) => webhook.id === id) ? secretFile(dataDir, id) : null;
+  const webhooks = await storedWebhooks(dataDir);
+  return webhooks.some((webhook) => webhook.id === id) ? secretFile(dataDir, id) : null;
 }
 
 function readStored(file: string): StoredWebhook {

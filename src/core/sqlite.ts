@@ -15,7 +15,7 @@ export function scratchDatabase(schema: string): Database.Database {
 
 /** Runs SQL text on a database. Prepares each distinct text only once. */
 export class Statements {
-  readonly #prepared = new Map<string, Database.Statement<unknown[]>>();
+  readonly #statements = new Map<string, Database.Statement<unknown[]>>();
 
   constructor(readonly db: Database.Database) {}
 
@@ -42,10 +42,10 @@ export class Statements {
   }
 
   #prepare(sql: string): Database.Statement<unknown[]> {
-    const known = this.#prepared.get(sql);
+    const known = this.#statements.get(sql);
     if (known !== undefined) return known;
     const prepared = this.db.prepare<unknown[]>(sql);
-    this.#prepared.set(sql, prepared);
+    this.#statements.set(sql, prepared);
     return prepared;
   }
 }
@@ -57,7 +57,7 @@ export class Statements {
 const DAMAGE =
   /^(?:invalid fts5 file format|vtable constructor failed|no such (?:table|column|index)|unsupported file format|table \S+ has no column|JSON cannot hold BLOB values|malformed JSON)/;
 
-function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>): boolean {
+function isDamage({ code, message }: InstanceType<typeof Database.SqliteError>): boolean {
   return code === 'SQLITE_ERROR' && DAMAGE.test(message);
 }
 
@@ -74,7 +74,7 @@ export function convertSqliteError(error: unknown, file: string): MailkeepError 
     code === 'SQLITE_NOTADB' ||
     // The disk does not return the data that was written.
     code === 'SQLITE_IOERR_CORRUPTFS' ||
-    isOfDamage(error)
+    isDamage(error)
   )
     return catalogError('catalog-damaged', { file, reason: code }, error);
   if (
@@ -82,7 +82,7 @@ export function convertSqliteError(error: unknown, file: string): MailkeepError 
     code.startsWith('SQLITE_CANTOPEN') ||
     code.startsWith('SQLITE_READONLY')
   )
-    return catalogError('catalog-io', { file, reason: deniedBy(file, code) ?? code }, error);
+    return catalogError('catalog-io', { file, reason: findDenial(file, code) ?? code }, error);
   return undefined;
 }
 
@@ -101,7 +101,7 @@ function hasRoom(file: string): boolean {
 }
 
 /** Checks again, because SQLite does not distinguish a missing permission from a read-only file system. */
-function deniedBy(file: string, code: string): string | undefined {
+function findDenial(file: string, code: string): string | undefined {
   if (!/^SQLITE_(?:CANTOPEN|READONLY)/.test(code)) return undefined;
   for (const [at, mode] of [
     [path.dirname(file), constants.W_OK | constants.X_OK],

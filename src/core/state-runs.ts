@@ -38,14 +38,14 @@ const folderSums = fields({ ...sums, mailbox: text, folder: text });
 export type RunFolder = ReadValue<typeof folderSums>;
 
 /** A failure. Never identifies a single message, because forgotten mail must leave no trace here. */
-const trouble = fields({
+const problem = fields({
   mailbox: nullable(text),
   folder: nullable(text),
   code: text,
   /** One sentence for users; null if it would identify a message. */
   text: nullable(text),
 });
-export type RunProblem = ReadValue<typeof trouble>;
+export type RunProblem = ReadValue<typeof problem>;
 
 /** A run as stored. Times are milliseconds since the epoch. */
 const run = fields({
@@ -78,7 +78,7 @@ const run = fields({
   folders: list(folderSums),
   /** Total number of failures; `troubles` contains the first of them. */
   failures: count,
-  troubles: list(trouble),
+  troubles: list(problem),
 });
 type ReadRun = ReadValue<typeof run>;
 export type RunRecord = Omit<ReadRun, 'commits'> & Partial<Pick<ReadRun, 'commits'>>;
@@ -108,7 +108,7 @@ export interface StoredRun extends RunRecord {
   readonly id: number;
 }
 
-interface RunsAsked {
+interface RunQuery {
   readonly limit: number;
   readonly before?: number | undefined;
   /** Selects runs that ended at this time or later. */
@@ -133,13 +133,13 @@ export function runJournal(database: Database.Database, guard: <T>(act: () => T)
   return {
     /**
      * Stores a run and returns its ID. Removes old runs, except imports, which can be undone.
-     * @param instead ID of a run to replace
+     * @param replacedId ID of a run to replace
      */
-    keep: (kept: RunRecord, instead?: number): number =>
-      guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
-    list: (asked: RunsAsked): StoredRun[] =>
+    keep: (run: RunRecord, replacedId?: number): number =>
+      guard(() => database.transaction(() => keep(database, run, replacedId)).immediate()),
+    list: (query: RunQuery): StoredRun[] =>
       // A state that a writer of this version has not opened yet has no runs.
-      guard(() => (hasTable(database, 'runs') ? readRuns(database, asked) : [])),
+      guard(() => (hasTable(database, 'runs') ? readRuns(database, query) : [])),
   };
 }
 
@@ -148,14 +148,14 @@ export function hasTable(database: Database.Database, name: string): boolean {
   return database.prepare<unknown[]>(sql).get(name) !== undefined;
 }
 
-function keep(database: Database.Database, kept: RunRecord, instead: number | undefined): number {
+function keep(database: Database.Database, run: RunRecord, replacedId: number | undefined): number {
   const { lastInsertRowid } = database
     .prepare('REPLACE INTO runs (id, kind, ended_at, run) VALUES (?, ?, ?, ?)')
-    .run(instead ?? null, kept.kind, kept.endedAt, JSON.stringify(truncateRun(kept)));
+    .run(replacedId ?? null, run.kind, run.endedAt, JSON.stringify(truncateRun(run)));
   const id = Number(lastInsertRowid);
   const drop = (condition: string, value: number) =>
     database.prepare(`DELETE FROM runs WHERE ${condition} AND kind <> 'import'`).run(value);
-  drop('ended_at < ?', kept.endedAt - KEPT_MS);
+  drop('ended_at < ?', run.endedAt - KEPT_MS);
   drop('id <= ?', id - MAX_RUNS);
   return id;
 }
@@ -167,36 +167,36 @@ interface Row {
 
 function readRuns(
   database: Database.Database,
-  { limit, before = Number.MAX_SAFE_INTEGER, since = 0, kinds }: RunsAsked,
+  { limit, before = Number.MAX_SAFE_INTEGER, since = 0, kinds }: RunQuery,
 ): StoredRun[] {
-  const ofKinds = kinds === undefined ? '' : 'AND kind IN (SELECT value FROM json_each(?))';
+  const kindFilter = kinds === undefined ? '' : 'AND kind IN (SELECT value FROM json_each(?))';
   const rows = database
     .prepare<unknown[], Row>(
-      `SELECT id, run FROM runs WHERE id < ? AND ended_at >= ? ${ofKinds} ORDER BY id DESC LIMIT ?`,
+      `SELECT id, run FROM runs WHERE id < ? AND ended_at >= ? ${kindFilter} ORDER BY id DESC LIMIT ?`,
     )
     .all(before, since, ...(kinds === undefined ? [] : [JSON.stringify(kinds)]), limit);
-  return rows.flatMap(({ id, run: stored }) => {
-    const found = run(parseJson(stored));
+  return rows.flatMap(({ id, run: json }) => {
+    const found = run(parseJson(json));
     return found === undefined ? [] : [{ id, ...found }];
   });
 }
 
-function parseJson(stored: string): unknown {
+function parseJson(json: string): unknown {
   try {
-    return JSON.parse(stored);
+    return JSON.parse(json);
   } catch {
     // The page is damaged, but other runs are still readable.
     return undefined;
   }
 }
 
-function truncateRun(kept: RunRecord): RunRecord {
-  const { folders, troubles, mailbox } = kept;
+function truncateRun(run: RunRecord): RunRecord {
+  const { folders, troubles, mailbox } = run;
   return {
-    ...kept,
+    ...run,
     mailbox: truncate(mailbox),
     folders: folders
-      .toSorted((a, b) => Number(isPlain(a)) - Number(isPlain(b)))
+      .toSorted((a, b) => Number(isBalanced(a)) - Number(isBalanced(b)))
       .slice(0, MAX_FOLDERS)
       .map((one) => ({ ...one, mailbox: truncate(one.mailbox), folder: truncate(one.folder) })),
     troubles: troubles.slice(0, MAX_FAILURES).map((one) => ({
@@ -208,7 +208,7 @@ function truncateRun(kept: RunRecord): RunRecord {
   };
 }
 
-function isPlain({ originTotal, stored, complete }: RunFolder): boolean {
+function isBalanced({ originTotal, stored, complete }: RunFolder): boolean {
   return complete && originTotal === stored;
 }
 

@@ -53,7 +53,7 @@ const lastVerification = fields({
   of: number,
   fullAt: nullable(number),
   ok: flag,
-  damage: nullable(damageIn),
+  damage: nullable(parseDamage),
 });
 export type StoredVerification = ReadValue<typeof lastVerification>;
 
@@ -64,17 +64,17 @@ export interface VerificationFacts extends Omit<StoredVerification, 'damage'> {
 
 /** The last verification and the last export test are stored under two keys of one scope. */
 const verification: Read<StoredVerification | ExportTestFacts> = (value) =>
-  lastVerification(value) ?? earlierVerification(value) ?? drill(value);
+  lastVerification(value) ?? upgradeVerification(value) ?? drill(value);
 
 /** Converts values from earlier versions, which stored only complete verifications, and only their verdict. */
-function earlierVerification(value: unknown): StoredVerification | undefined {
+function upgradeVerification(value: unknown): StoredVerification | undefined {
   const verdict = fields({ at: number, ok: flag })(value);
   if (verdict === undefined || Object.hasOwn(Object(value), 'mode')) return undefined;
   const { at, ok } = verdict;
   const last = { at, mode: 'full', checked: 0, of: 0, fullAt: at, ok } as const;
   if (ok) return { ...last, damage: null };
-  const told = 'an earlier version found damage: "mailkeep verify" names it';
-  const finding = { what: 'log', id: null, text: told, at, commit: null, segment: null };
+  const message = 'an earlier version found damage: "mailkeep verify" names it';
+  const finding = { what: 'log', id: null, text: message, at, commit: null, segment: null };
   return {
     ...last,
     damage: { since: at, found: 1, findings: [finding], counted: {}, countedAt: at },
@@ -82,7 +82,7 @@ function earlierVerification(value: unknown): StoredVerification | undefined {
 }
 
 /** Parses a finding, which identifies mail only by its hash, because forgotten mail must leave no trace here. */
-function findingSince(since: number) {
+function findingParser(since: number) {
   return fields({
     /** `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill` */
     what: text,
@@ -96,7 +96,7 @@ function findingSince(since: number) {
     segment: withDefault(number, null),
   });
 }
-export type StoredFinding = ReadValue<ReturnType<typeof findingSince>>;
+export type StoredFinding = ReadValue<ReturnType<typeof findingParser>>;
 export type KnownFinding = Pick<StoredFinding, 'what' | 'id' | 'text'>;
 
 /** Findings of verifications, kept until a repair or until a clean verification covers them. */
@@ -114,12 +114,12 @@ export interface KnownDamage extends Pick<StoredDamage, 'since' | 'found'> {
   readonly findings: readonly KnownFinding[];
 }
 
-function damageIn(value: unknown): StoredDamage | undefined {
+function parseDamage(value: unknown): StoredDamage | undefined {
   const since = fields({ since: number })(value)?.since ?? 0;
   const damage = fields({
     since: number,
     found: number,
-    findings: list(findingSince(since)),
+    findings: list(findingParser(since)),
     countedAt: withDefault(number, since),
   })(value);
   if (damage === undefined) return undefined;
@@ -423,10 +423,10 @@ function travellingCopy(
   const copy = new Database(':memory:');
   try {
     createTable(copy);
-    const put = copy.prepare('INSERT INTO remembered (scope, key, value) VALUES (?, ?, ?)');
+    const insert = copy.prepare('INSERT INTO remembered (scope, key, value) VALUES (?, ?, ?)');
     copy.transaction(() => {
       for (const { scope, key, value } of rows) {
-        if (TRAVELLING.has(scope)) put.run(scope, key, value);
+        if (TRAVELLING.has(scope)) insert.run(scope, key, value);
       }
     })();
     return copy.serialize();
@@ -472,12 +472,12 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
     return wrapDatabase(openForWriting(file), file);
   } catch (error) {
     if (!isUnreadable(error)) throw convertSqliteError(error, file) ?? error;
-    let aside = '';
-    for (let n = 1; aside === '' || existsSync(aside); n += 1) aside = `${file}.damaged-${n}`;
-    renameSync(file, aside);
+    let target = '';
+    for (let n = 1; target === '' || existsSync(target); n += 1) target = `${file}.damaged-${n}`;
+    renameSync(file, target);
     // These files belong to the damaged database, and would be replayed into the new one.
     for (const name of [`${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
-    movedAside?.(aside);
+    movedAside?.(target);
     return wrapDatabase(openForWriting(file), file);
   }
 }
@@ -556,8 +556,8 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
   try {
     const database = openForWriting(file);
     try {
-      const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
-      for (const scope of scopesOf('place')) drop.run(scope);
+      const remove = database.prepare('DELETE FROM remembered WHERE scope = ?');
+      for (const scope of scopesOf('place')) remove.run(scope);
       dropUnknownMailboxes(database, mailboxes);
       // Unfinished restores store the hashes of the messages appended so far, because a restore also recognises
       // messages by content.
@@ -574,16 +574,16 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
 
 /** Deletes entries about mailboxes that are not in the archive, which a sync would mistake for complete. */
 function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
-  const beginning = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
-  const begins = new Set(known.map((one) => beginning(mailboxKey(one))));
-  const drop = database.prepare('DELETE FROM remembered WHERE scope = ? AND key = ?');
+  const prefixOf = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
+  const prefixes = new Set(known.map((one) => prefixOf(mailboxKey(one))));
+  const remove = database.prepare('DELETE FROM remembered WHERE scope = ? AND key = ?');
   const kinds = ['generation', 'folder', 'missing-folder', 'folder-or-mailbox', 'mailbox'] as const;
   for (const scope of kinds.flatMap((kind): ScopeName[] => scopesOf(kind))) {
     const keys = database
       .prepare<[string], string>('SELECT key FROM remembered WHERE scope = ?')
       .pluck()
       .all(scope);
-    for (const key of keys) if (!begins.has(beginning(key))) drop.run(scope, key);
+    for (const key of keys) if (!prefixes.has(prefixOf(key))) remove.run(scope, key);
   }
 }
 

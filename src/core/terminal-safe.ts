@@ -31,7 +31,7 @@ export function terminalSafe(text: string): string {
   return text
     .replace(LINE_END, '\n')
     .replace(BROKEN, '\ufffd')
-    .replace(CONTROL, picture)
+    .replace(CONTROL, symbolFor)
     .replace(INVISIBLE, '');
 }
 
@@ -60,7 +60,7 @@ export function shellWord(text: string): string {
 }
 
 /** Returns the symbol for a control character, such as ␛ for ESC. C1 controls have no symbols. */
-function picture(control: string): string {
+function symbolFor(control: string): string {
   const code = control.charCodeAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
   return code === 0x7f ? '\u2421' : '\ufffd';
@@ -115,11 +115,11 @@ export function fitColumns(text: string, columns: number): string {
     return text.length <= columns ? text : `${text.slice(0, columns - 1)}…`;
   }
   let width = 0;
-  let fits = 0;
+  let end = 0;
   for (const { segment, index } of graphemes(text)) {
-    if (width <= columns - 1) fits = index;
+    if (width <= columns - 1) end = index;
     width += graphemeWidth(segment);
-    if (width > columns) return `${text.slice(0, fits)}…`;
+    if (width > columns) return `${text.slice(0, end)}…`;
   }
   return text;
 }

@@ -97,15 +97,15 @@ export type Equation = ReturnType<typeof consistencyEquation>;
  * @param atService the service's count; defaults to the sum of the terms
  */
 export function consistencyEquation(sums: FolderSums, atService?: number) {
-  const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
+  const total = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
   return {
-    atService: atService ?? accounted,
+    atService: atService ?? total,
     terms: TERMS.filter(([kind]) => kind === 'stored' || sums[kind] > 0).map(([kind, text]) => ({
       kind,
       count: sums[kind],
       text,
     })),
-    isEqual: atService === undefined || atService === accounted,
+    isEqual: atService === undefined || atService === total,
     /** Messages in the archive that the service no longer lists. */
     pending: sums.held,
   };
@@ -115,8 +115,8 @@ export function consistencyEquation(sums: FolderSums, atService?: number) {
 export function consistencyText(sums: FolderSums, atService?: number): string {
   const { atService: total, terms, isEqual, pending } = consistencyEquation(sums, atService);
   const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
-  const apart = pending > 0 ? `; ${pendingText(pending)}` : '';
-  return `${counted(total, 'message')} at the service ${isEqual ? '=' : '≠'} ${parts}${apart}`;
+  const suffix = pending > 0 ? `; ${pendingText(pending)}` : '';
+  return `${counted(total, 'message')} at the service ${isEqual ? '=' : '≠'} ${parts}${suffix}`;
 }
 
 export function pendingText(pending: number): string {

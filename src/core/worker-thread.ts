@@ -15,7 +15,7 @@ export function slowOldGenerationGrowth(): void {
   setFlagsFromString('--heap-growing-percent=60');
 }
 
-interface Look {
+interface CpuSample {
   /** Processor time used by the thread since it started, in milliseconds. */
   readonly cpuMs: number;
   /** False for a waiting thread, unless it is waiting for a processor. */
@@ -27,12 +27,12 @@ interface Look {
  * add nothing. If processor time is unavailable, each sample counts as one planned interval, even if it is late.
  */
 export class WorkMeter {
-  #before: Look | null = null;
+  #previous: CpuSample | null = null;
   #workedMs = 0;
   #waitedMs = 0;
 
   /** @param look undefined if processor time is unavailable */
-  constructor(private readonly look: (() => Look | null) | undefined) {}
+  constructor(private readonly look: (() => CpuSample | null) | undefined) {}
 
   get workedMs(): number {
     return this.#workedMs;
@@ -44,7 +44,7 @@ export class WorkMeter {
   }
 
   restart(): void {
-    this.#before = this.look?.() ?? null;
+    this.#previous = this.look?.() ?? null;
     this.#workedMs = 0;
     this.#waitedMs = 0;
   }
@@ -59,11 +59,11 @@ export class WorkMeter {
       return;
     }
     const now = this.look();
-    const before = this.#before;
-    this.#before = now ?? before;
-    const worked = now === null || before === null ? 0 : now.cpuMs - before.cpuMs;
-    this.#workedMs += worked;
-    if (worked === 0 && now?.isRunning !== true) this.#waitedMs += sinceMs;
+    const previous = this.#previous;
+    this.#previous = now ?? previous;
+    const workMs = now === null || previous === null ? 0 : now.cpuMs - previous.cpuMs;
+    this.#workedMs += workMs;
+    if (workMs === 0 && now?.isRunning !== true) this.#waitedMs += sinceMs;
   }
 }
 
@@ -74,32 +74,32 @@ const MS_PER_CLOCK_TICK = 10;
  * Returns a meter for a running thread.
  * @param task the thread's path below /proc on Linux; empty elsewhere
  */
-function meterOf(worker: Worker, task: string): WorkMeter {
-  if (task !== '') return new WorkMeter(() => lookAtTask(task));
+function createMeter(worker: Worker, task: string): WorkMeter {
+  if (task !== '') return new WorkMeter(() => sampleTask(task));
   // Since Node.js 24.6. /proc is preferred, because the thread itself answers this and cannot during native code.
   if (!('cpuUsage' in worker)) return new WorkMeter(undefined);
-  let known: Look | null = null;
-  let isAsked = false;
+  let latest: CpuSample | null = null;
+  let isPending = false;
   return new WorkMeter(() => {
-    if (!isAsked) {
-      isAsked = true;
+    if (!isPending) {
+      isPending = true;
       worker
         .cpuUsage()
         .then(({ user, system }) => {
-          known = { cpuMs: (user + system) / 1000, isRunning: false };
+          latest = { cpuMs: (user + system) / 1000, isRunning: false };
         })
         // The thread has exited.
         .catch(() => undefined)
         .finally(() => {
-          isAsked = false;
+          isPending = false;
         });
     }
-    return known;
+    return latest;
   });
 }
 
 /** Returns null if the thread has exited. */
-function lookAtTask(task: string): Look | null {
+function sampleTask(task: string): CpuSample | null {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${task}/stat`, 'latin1');
@@ -206,7 +206,7 @@ export class WorkerThread<In, Out extends object> {
         return;
       }
       this.#started = true;
-      this.#meter = meterOf(this.#worker, message);
+      this.#meter = createMeter(this.#worker, message);
       this.#startTicks();
       events.started?.();
     });
@@ -367,7 +367,7 @@ export class JobPool<Job, Result, Report = never> {
 
   async #free(): Promise<JobThread<Job, Result, Report>> {
     const ready = this.#idle.pop();
-    if (ready !== undefined) return this.#unlessEnded(ready);
+    if (ready !== undefined) return this.#replaceEnded(ready);
     if (this.#threads.size < this.most) return this.#start();
     return await new Promise((resolve) => this.#waiting.push(resolve));
   }
@@ -375,22 +375,22 @@ export class JobPool<Job, Result, Report = never> {
   #release(thread: JobThread<Job, Result, Report>): void {
     const next = this.#waiting.shift();
     // If `end` dropped the thread, the waiting job fails.
-    const dropped = !this.#threads.has(thread);
-    if (next !== undefined) next(dropped ? thread : this.#unlessEnded(thread));
-    else if (!dropped) this.#idle.push(thread);
+    const isDropped = !this.#threads.has(thread);
+    if (next !== undefined) next(isDropped ? thread : this.#replaceEnded(thread));
+    else if (!isDropped) this.#idle.push(thread);
   }
 
   /** Replaces a thread that exited while idle. */
-  #unlessEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
+  #replaceEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
     if (!thread.thread.ending) return thread;
     this.#threads.delete(thread);
     return this.#start();
   }
 
   #start(): JobThread<Job, Result, Report> {
-    const started = new JobThread<Job, Result, Report>(this.settings);
-    this.#threads.add(started);
-    return started;
+    const thread = new JobThread<Job, Result, Report>(this.settings);
+    this.#threads.add(thread);
+    return thread;
   }
 }
 
