@@ -96,38 +96,38 @@ export async function* eachPage<T>(
   host: string,
   read: (page: number) => Promise<Page<T>>,
 ): AsyncGenerator<Page<T>, void, undefined> {
-  const most = MESSAGES.has(operation.name) ? MAX_MESSAGE_PAGES : MAX_PAGES;
-  const earlier = new Set<string>();
+  const maxPages = MESSAGES.has(operation.name) ? MAX_MESSAGE_PAGES : MAX_PAGES;
+  const previousHashes = new Set<string>();
   let before: ReadonlySet<string> = new Set();
   let shown = 0;
   /** Items on all pages, including repeated ones, because new items at the start shift the others back. */
-  let counted = 0;
+  let itemCount = 0;
   let idle = 0;
-  for (let page = 1; page <= most; page += 1) {
+  for (let page = 1; page <= maxPages; page += 1) {
     const answer = await read(page);
-    const prints = answer.items.map(printOf);
-    const isRepeated = earlier.has(printOf(prints));
-    const items = isRepeated ? [] : answer.items.filter((_, i) => !before.has(prints[i] ?? ''));
+    const hashes = answer.items.map(hashItem);
+    const isRepeated = previousHashes.has(hashItem(hashes));
+    const items = isRepeated ? [] : answer.items.filter((_, i) => !before.has(hashes[i] ?? ''));
     if (!isRepeated) {
-      earlier.add(printOf(prints));
-      before = new Set(prints);
-      counted += answer.items.length;
+      previousHashes.add(hashItem(hashes));
+      before = new Set(hashes);
+      itemCount += answer.items.length;
     }
     shown += items.length;
     yield { ...answer, items };
-    if (shown >= answer.total || (items.length === 0 && counted >= answer.total)) return;
+    if (shown >= answer.total || (items.length === 0 && itemCount >= answer.total)) return;
     idle = items.length === 0 ? idle + 1 : 0;
     if (idle >= MAX_IDLE_PAGES) {
       const facts = { operation: operation.name, host, page, shown, total: answer.total };
       throw originError('origin.paging', facts);
     }
   }
-  throw tooLarge(operation, host, 'pages', most);
+  throw tooLarge(operation, host, 'pages', maxPages);
 }
 
 const MESSAGES: ReadonlySet<string> = new Set(['listMessages', 'searchMessages']);
 
-function printOf(item: unknown): string {
+function hashItem(item: unknown): string {
   return createHash('sha256').update(JSON.stringify(item)).digest('base64');
 }
 
@@ -295,22 +295,22 @@ export class MailboxClient extends Client {
   /** @throws origin.too-large if there are more mailboxes than any order has */
   async getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
     const operation = OPS.getCurrentAccount;
-    const found = await this.calls.record(operation, {}, undefined, options);
-    if (found.mailboxes.length <= MAX_MAILBOXES) return found;
+    const account = await this.calls.record(operation, {}, undefined, options);
+    if (account.mailboxes.length <= MAX_MAILBOXES) return account;
     throw tooLarge(operation, this.host, 'mailboxes', MAX_MAILBOXES);
   }
 
   /** Submits feedback. The service accepts one submission per customer every ten seconds. */
   submitFeedback(mailbox: string, feedback: FeedbackRequest, options?: CallOptions): Promise<void> {
-    return this.calls.done(OPS.submitFeedback, inMailbox(mailbox), feedback, options);
+    return this.calls.done(OPS.submitFeedback, mailboxParams(mailbox), feedback, options);
   }
 
   getQuota(mailbox: string, options?: CallOptions): Promise<QuotaRecord> {
-    return this.calls.record(OPS.getQuota, inMailbox(mailbox), undefined, options);
+    return this.calls.record(OPS.getQuota, mailboxParams(mailbox), undefined, options);
   }
 
   listFolders(mailbox: string, options?: PageOptions): Promise<Page<FolderRecord>> {
-    return this.calls.page(OPS.listFolders, inMailbox(mailbox), undefined, options);
+    return this.calls.page(OPS.listFolders, mailboxParams(mailbox), undefined, options);
   }
 
   eachFolder(mailbox: string, options?: CallOptions): AsyncGenerator<FolderRecord, void> {
@@ -319,20 +319,20 @@ export class MailboxClient extends Client {
 
   /** `name` is the full path of the new folder. */
   createFolder(mailbox: string, name: string, options?: CallOptions): Promise<FolderRecord> {
-    return this.calls.record(OPS.createFolder, inMailbox(mailbox), { name }, options);
+    return this.calls.record(OPS.createFolder, mailboxParams(mailbox), { name }, options);
   }
 
   updateFolder(at: FolderRef, name: string, options?: CallOptions): Promise<FolderRecord> {
-    return this.calls.record(OPS.updateFolder, inFolder(at), { name }, options);
+    return this.calls.record(OPS.updateFolder, folderParams(at), { name }, options);
   }
 
   /** Deletes the folder, its subfolders and all their messages permanently. */
   deleteFolder(at: FolderRef, options?: CallOptions): Promise<void> {
-    return this.calls.done(OPS.deleteFolder, inFolder(at), undefined, options);
+    return this.calls.done(OPS.deleteFolder, folderParams(at), undefined, options);
   }
 
   listMessages(at: FolderRef, options?: MessagePageOptions): Promise<Page<Listing>> {
-    const params = { ...inFolder(at), sort: options?.sort };
+    const params = { ...folderParams(at), sort: options?.sort };
     return this.calls.page(OPS.listMessages, params, undefined, options);
   }
 
@@ -344,7 +344,7 @@ export class MailboxClient extends Client {
   }
 
   deleteAllMessages(at: FolderRef, options?: CallOptions): Promise<void> {
-    return this.calls.done(OPS.deleteAllMessages, inFolder(at), undefined, options);
+    return this.calls.done(OPS.deleteAllMessages, folderParams(at), undefined, options);
   }
 
   searchMessages(
@@ -352,7 +352,7 @@ export class MailboxClient extends Client {
     criteria: SearchRequest,
     options?: MessagePageOptions,
   ): Promise<Page<Listing>> {
-    const params = { ...inFolder(at), sort: options?.sort };
+    const params = { ...folderParams(at), sort: options?.sort };
     return this.calls.page(OPS.searchMessages, params, criteria, options);
   }
 
@@ -372,7 +372,7 @@ export class MailboxClient extends Client {
     change: MessageFlagsRequest,
     options?: CallOptions,
   ): Promise<FlagsResultRecord> {
-    return this.calls.record(OPS.updateMessageFlags, inFolder(at), change, options);
+    return this.calls.record(OPS.updateMessageFlags, folderParams(at), change, options);
   }
 
   moveMessages(
@@ -381,12 +381,12 @@ export class MailboxClient extends Client {
     targetFolder: string,
     options?: CallOptions,
   ): Promise<void> {
-    return this.calls.done(OPS.moveMessages, inFolder(at), { uids, targetFolder }, options);
+    return this.calls.done(OPS.moveMessages, folderParams(at), { uids, targetFolder }, options);
   }
 
   /** Deletes up to 100 messages permanently. */
   deleteMessages(at: FolderRef, uids: number[], options?: CallOptions): Promise<void> {
-    return this.calls.done(OPS.deleteMessages, inFolder(at), { uids }, options);
+    return this.calls.done(OPS.deleteMessages, folderParams(at), { uids }, options);
   }
 
   getMessage(at: MessageRef, options?: CallOptions): Promise<Listing> {
@@ -436,11 +436,11 @@ export class MailboxClient extends Client {
 
   /** Sends a message, a reply (`inReplyTo`) or a forward (`forwardOf`). */
   sendEmail(mailbox: string, mail: SendRequest, options?: CallOptions): Promise<void> {
-    return this.calls.done(OPS.sendEmail, inMailbox(mailbox), mail, options);
+    return this.calls.done(OPS.sendEmail, mailboxParams(mailbox), mail, options);
   }
 
   listWebhooks(mailbox: string, options?: WebhookPageOptions): Promise<Page<WebhookRecord>> {
-    const params = { ...inMailbox(mailbox), status: options?.status };
+    const params = { ...mailboxParams(mailbox), status: options?.status };
     return this.calls.page(OPS.listWebhooks, params, undefined, options);
   }
 
@@ -457,11 +457,11 @@ export class MailboxClient extends Client {
     fields: CreateWebhookRequest,
     options?: CallOptions,
   ): Promise<WebhookWithSecretRecord> {
-    return this.calls.record(OPS.createWebhook, inMailbox(mailbox), fields, options);
+    return this.calls.record(OPS.createWebhook, mailboxParams(mailbox), fields, options);
   }
 
   getWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookRecord> {
-    return this.calls.record(OPS.getWebhook, inWebhook(at), undefined, options);
+    return this.calls.record(OPS.getWebhook, webhookParams(at), undefined, options);
   }
 
   updateWebhook(
@@ -469,28 +469,28 @@ export class MailboxClient extends Client {
     fields: UpdateWebhookRequest,
     options?: CallOptions,
   ): Promise<WebhookRecord> {
-    return this.calls.record(OPS.updateWebhook, inWebhook(at), fields, options);
+    return this.calls.record(OPS.updateWebhook, webhookParams(at), fields, options);
   }
 
   deleteWebhook(at: WebhookRef, options?: CallOptions): Promise<void> {
-    return this.calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
+    return this.calls.done(OPS.deleteWebhook, webhookParams(at), undefined, options);
   }
 
   /** Replaces the secret. The old secret becomes invalid immediately. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
-    return this.calls.record(OPS.regenerateWebhookSecret, inWebhook(at), undefined, options);
+    return this.calls.record(OPS.regenerateWebhookSecret, webhookParams(at), undefined, options);
   }
 
   testWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookTestRecord> {
-    return this.calls.record(OPS.testWebhook, inWebhook(at), undefined, options);
+    return this.calls.record(OPS.testWebhook, webhookParams(at), undefined, options);
   }
 }
 
-function inMailbox(mailbox: string) {
+function mailboxParams(mailbox: string) {
   return { mailboxResourceId: mailbox };
 }
 
-function inFolder({ mailbox, folder }: FolderRef) {
+function folderParams({ mailbox, folder }: FolderRef) {
   return { mailboxResourceId: mailbox, folder };
 }
 
@@ -498,7 +498,7 @@ function inMessage({ mailbox, folder, uid }: MessageRef) {
   return { mailboxResourceId: mailbox, folder, uid };
 }
 
-function inWebhook({ mailbox, webhookId }: WebhookRef) {
+function webhookParams({ mailbox, webhookId }: WebhookRef) {
   return { mailboxResourceId: mailbox, webhookId };
 }
 
@@ -508,8 +508,8 @@ export function folderPages(
   mailbox: string,
   options?: CallOptions,
 ): AsyncGenerator<Page<FolderRecord>, void> {
-  const read = (page: number) => client.listFolders(mailbox, { ...options, page });
-  return eachPage(OPS.listFolders, client.host, read);
+  const readPage = (page: number) => client.listFolders(mailbox, { ...options, page });
+  return eachPage(OPS.listFolders, client.host, readPage);
 }
 
 /** Returns the error for a folder listing above its limit. */

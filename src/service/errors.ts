@@ -29,23 +29,23 @@ export type TooLarge =
 
 const ENTRIES: ReadonlySet<string> = new Set(['folders', 'mailboxes', 'pages']);
 
-const LATER = 'Nothing is lost; the next sync continues where this one stopped.';
+const RESUME_HINT = 'Nothing is lost; the next sync continues where this one stopped.';
 const WRONG_ADDRESS =
   'Check baseUrl in the configuration: it may point at a web site, or something between here and the service (a portal, a proxy) may answer instead.';
 
-function meantUrl(url: string): string | null {
+function suggestUrl(url: string): string | null {
   const meant = withScheme(url);
   return meant === null ? null : `Did you mean ${meant}?`;
 }
 
 function wrongContent(f: WrongContent, expected: string): Sentence {
-  const came = {
+  const body = {
     'web-page': 'a web page',
     'other-type': f.contentType === '' ? 'content without a type' : f.contentType,
     broken: 'broken content',
     encoded: 'an encoding that was not requested',
   }[f.what];
-  return [`${f.host} answered ${f.operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS];
+  return [`${f.host} answered ${f.operation} with ${body} instead of ${expected}.`, WRONG_ADDRESS];
 }
 
 /** An error between this program and the service. Facts never contain text from the service (see `OriginAnswer`). */
@@ -70,12 +70,12 @@ export const originError = defineErrors({
     /** 429 after all retries. `waitMs` is the wait that the host still requires. */
     'origin.rate-limited': ({ host, waitMs }: StatusFacts & { readonly waitMs: number }) => [
       `${host} keeps reporting too many requests${waitMs > 0 ? `, and asked for a pause of ${span(waitMs)}` : ''}.`,
-      `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
+      `Lower rateLimit.requestsPerMinute in the configuration. ${RESUME_HINT}`,
     ],
     'origin.status': ({ host, operation, status, code }: StatusFacts) => [
       `${host} answered ${operation} with status ${status}${code === '' ? '' : ` (${code})`}.`,
       status >= 500
-        ? `The service has an internal problem. ${LATER}`
+        ? `The service has an internal problem. ${RESUME_HINT}`
         : status === 404
           ? WRONG_ADDRESS
           : null,
@@ -90,7 +90,7 @@ export const originError = defineErrors({
     /** `reason` is an errno, a TLS code or `not-http`. `sent` is true if the request was sent before the failure. */
     'origin.unreachable': (f: Exchange & { readonly reason: string; readonly sent: boolean }) => [
       `${f.host} cannot be reached: ${reasonText(f.reason)}.`,
-      `Check the network, and baseUrl in the configuration. ${LATER}`,
+      `Check the network, and baseUrl in the configuration. ${RESUME_HINT}`,
     ],
     'origin.timeout': ({
       host,
@@ -108,14 +108,14 @@ export const originError = defineErrors({
         idle: `${host} stopped during its answer to ${operation}: no data for ${span(afterMs)}.`,
         total: `${host} took longer than ${span(afterMs)} to answer ${operation}.`,
       }[phase],
-      LATER,
+      RESUME_HINT,
     ],
     /** `expected` is the Content-Length; null if there is none. */
     'origin.cut-short': (
       f: Exchange & { readonly received: number; readonly expected: number | null },
     ) => [
       `The answer of ${f.host} to ${f.operation} broke off after ${f.received} bytes${f.expected === null ? '' : ` of ${f.expected}`}.`,
-      LATER,
+      RESUME_HINT,
     ],
     'origin.not-json': (f: WrongContent) => wrongContent(f, 'JSON'),
     'origin.not-mail': (f: WrongContent) => wrongContent(f, 'a message (message/rfc822)'),
@@ -184,7 +184,7 @@ export const originError = defineErrors({
         insecure: `"${url}" uses http to another machine, so the token would be sent unencrypted.`,
       }[problem],
       problem === 'no-url' || problem === 'scheme'
-        ? meantUrl(url)
+        ? suggestUrl(url)
         : problem === 'insecure'
           ? 'Use https, or set "insecure": true next to it in the configuration.'
           : null,

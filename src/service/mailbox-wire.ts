@@ -165,7 +165,7 @@ const flagName = z.string().min(1).max(255);
 const flagNames = z.array(flagName);
 const uids = z.array(uidField).min(1).max(100);
 
-function changesSomething(change: {
+function hasChange(change: {
   readonly addFlags?: readonly string[] | undefined;
   readonly removeFlags?: readonly string[] | undefined;
 }): boolean {
@@ -175,12 +175,12 @@ const needsFlags = { error: 'needs addFlags or removeFlags', path: ['addFlags'] 
 
 export const patchMessageRequest = z
   .object({ addFlags: flagNames.optional(), removeFlags: flagNames.optional() })
-  .refine(changesSomething, needsFlags);
+  .refine(hasChange, needsFlags);
 export type PatchMessageRequest = z.input<typeof patchMessageRequest>;
 
 export const messageFlagsRequest = z
   .object({ uids, addFlags: flagNames.optional(), removeFlags: flagNames.optional() })
-  .refine(changesSomething, needsFlags);
+  .refine(hasChange, needsFlags);
 export type MessageFlagsRequest = z.input<typeof messageFlagsRequest>;
 
 const targetFolder = z.string().min(1).max(100);
@@ -293,7 +293,7 @@ const uid: Param = {
 };
 const attachmentId = pathId('attachmentId', 'id of the attachment, as the message lists it');
 export const webhookId = pathId('webhookId', 'id of the webhook');
-export const page: Param = countFromOne('page', 1, 'page, from 1');
+export const page: Param = positiveParam('page', 1, 'page, from 1');
 const sort: Param = {
   ...anyText('sort', 'order; a leading - is descending'),
   values: MESSAGE_SORTS,
@@ -312,16 +312,16 @@ export function anyText(name: string, help: string): Param & { readonly type: 's
   return { name, in: 'query', type: 'string', required: false, help };
 }
 
-export function pageSize(name: 'perPage' | 'per_page', byDefault: number, max: number): Param {
-  return { ...countFromOne(name, byDefault, 'items a page'), max };
+export function pageSize(name: 'perPage' | 'per_page', fallback: number, max: number): Param {
+  return { ...positiveParam(name, fallback, 'items a page'), max };
 }
 
-function countFromOne(
+function positiveParam(
   name: string,
-  byDefault: number,
+  fallback: number,
   help: string,
 ): Param & { readonly type: 'integer' } {
-  return { name, in: 'query', type: 'integer', required: false, min: 1, default: byDefault, help };
+  return { name, in: 'query', type: 'integer', required: false, min: 1, default: fallback, help };
 }
 
 const IN_PATH = [mailbox, folder, uid, attachmentId, webhookId];
@@ -550,15 +550,15 @@ const requiredFields = z.object({
  * @throws origin.shape if it is not a record, has no uid, or its flags are unreadable
  */
 export function decodeListing(record: unknown, operation: string, path = 'data'): Listing {
-  const read = listedRecord.safeParse(record);
-  if (!read.success) decode(requiredFields, record, operation, path);
-  const wrong = new Set(read.error?.issues.map((issue) => issue.path[0]));
+  const result = listedRecord.safeParse(record);
+  if (!result.success) decode(requiredFields, record, operation, path);
+  const wrongFields = new Set(result.error?.issues.map((issue) => issue.path[0]));
   const fields = Object.entries<unknown>(Object(record));
-  const sound =
-    read.data ??
-    listedRecord.parse(Object.fromEntries(fields.filter(([name]) => !wrong.has(name))));
+  const valid =
+    result.data ??
+    listedRecord.parse(Object.fromEntries(fields.filter(([name]) => !wrongFields.has(name))));
   const extra = fields.filter(
-    ([name]) => wrong.has(name) || !Object.hasOwn(messageRecord.shape, name),
+    ([name]) => wrongFields.has(name) || !Object.hasOwn(messageRecord.shape, name),
   );
-  return { ...sound, flags: flagSet(sound.flags), extra: Object.fromEntries(extra) };
+  return { ...valid, flags: flagSet(valid.flags), extra: Object.fromEntries(extra) };
 }

@@ -29,23 +29,23 @@ export function headerEnd(source: Buffer, start: number, end: number): number {
  * Returns undecoded values as Latin-1 text (one char per byte), and the offset of the body, or `end` if there is no
  * body.
  *
- * @param wanted lower-case field names
+ * @param names lower-case field names
  */
 export function readHeaderBlock(
   source: Buffer,
   start: number,
   end: number,
-  wanted: ReadonlySet<string>,
+  names: ReadonlySet<string>,
 ) {
   const bodyStart = headerEnd(source, start, end);
   const text = source.toString('latin1', start, Math.min(bodyStart, start + HEADER_CEILING));
   const fields = new Map<string, string[]>();
   for (const [, label = '', value = ''] of text.matchAll(FIELD)) {
     const name = label.trimEnd().toLowerCase();
-    if (!wanted.has(name)) continue;
-    const known = fields.get(name);
-    if (known === undefined) fields.set(name, [unfold(value)]);
-    else known.push(unfold(value));
+    if (!names.has(name)) continue;
+    const values = fields.get(name);
+    if (values === undefined) fields.set(name, [unfold(value)]);
+    else values.push(unfold(value));
   }
   return { fields, bodyStart };
 }
@@ -80,9 +80,9 @@ function decodeAddresses(values: readonly string[] | undefined): Address[] {
   if (values === undefined) return [];
   const out: Address[] = [];
   for (const value of values) {
-    const plain = SIMPLE_ADDRESS.exec(value);
-    if (plain?.[2] !== undefined) {
-      out.push({ name: plain[1] ?? '', address: plain[2] });
+    const match = SIMPLE_ADDRESS.exec(value);
+    if (match?.[2] !== undefined) {
+      out.push({ name: match[1] ?? '', address: match[2] });
       continue;
     }
     for (const entry of addressparser(decodeBytes(value), { flatten: true })) {
@@ -170,10 +170,10 @@ function walk(
   parts: Part[],
 ): void {
   if (parts.length >= MAX_PARTS) return;
-  const type = structured(headers.type);
+  const type = parseStructured(headers.type);
   const fallback = inDigest ? 'message/rfc822' : 'text/plain';
-  const declared = type.value.toLowerCase();
-  const contentType = /^[^\s/]+\/[^\s/]+$/.test(declared) ? declared : fallback;
+  const mediaType = type.value.toLowerCase();
+  const contentType = /^[^\s/]+\/[^\s/]+$/.test(mediaType) ? mediaType : fallback;
   const boundary = type.params.boundary;
   if (contentType.startsWith('multipart/') && boundary !== undefined && boundary !== '') {
     if (depth >= MAX_DEPTH) return;
@@ -190,7 +190,7 @@ function walk(
     }
     return;
   }
-  const disposition = structured(headers.disposition);
+  const disposition = parseStructured(headers.disposition);
   const filename = disposition.params.filename ?? type.params.name;
   parts.push({
     section: section === '' ? '1' : section,
@@ -206,13 +206,13 @@ function walk(
   });
 }
 
-function structured(raw: string | undefined): {
+function parseStructured(raw: string | undefined): {
   readonly value: string;
   readonly params: Readonly<Record<string, string>>;
 } {
   if (raw === undefined) return { value: '', params: {} };
-  const plain = /^([\w.+-]+\/[\w.+-]+)\s*;?$/.exec(raw);
-  if (plain?.[1] !== undefined) return { value: plain[1], params: {} };
+  const match = /^([\w.+-]+\/[\w.+-]+)\s*;?$/.exec(raw);
+  if (match?.[1] !== undefined) return { value: match[1], params: {} };
   try {
     const { value, params } = libmime.parseHeaderValue(raw);
     return { value: value === false ? '' : value, params };
@@ -237,17 +237,17 @@ function* bodyParts(
   let partStart = -1;
   let at = start;
   while (at < end) {
-    const found = source.indexOf(needle, at);
-    if (found < 0 || found >= end) break;
-    at = found + needle.length;
-    if (found !== start && source[found - 1] !== 10) continue;
+    const index = source.indexOf(needle, at);
+    if (index < 0 || index >= end) break;
+    at = index + needle.length;
+    if (index !== start && source[index - 1] !== 10) continue;
     const closing = source[at] === 45 && source[at + 1] === 45;
     let lineEnd = source.indexOf(10, at);
     if (lineEnd < 0 || lineEnd >= end) lineEnd = end - 1;
     if (!closing && source.toString('latin1', at, lineEnd).trim() !== '') continue;
     if (partStart >= 0) {
       // The line break before a boundary belongs to the boundary.
-      let partEnd = found - 1;
+      let partEnd = index - 1;
       if (partEnd > partStart && source[partEnd - 1] === 13) partEnd -= 1;
       yield [partStart, Math.max(partStart, partEnd)];
     }

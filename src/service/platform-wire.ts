@@ -111,14 +111,14 @@ const IN_PATH = [
   pathId('mailboxId', 'resource id of the mailbox'),
   webhookId,
 ];
-const ofMailbox = anyText('mailbox_id', 'only those of this mailbox, by its resource id');
+const mailboxParam = anyText('mailbox_id', 'only those of this mailbox, by its resource id');
 const search = anyText('search', 'only mailboxes whose address contains this');
 const sort = anyText('sort', 'order; a leading - is descending');
 
 export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 422, 500], {
   listWebhooks: {
     route: ['GET', `${ORDER}/webhooks`],
-    query: [ofMailbox, status, page, pageSize('per_page', 50, 100)],
+    query: [mailboxParam, status, page, pageSize('per_page', 50, 100)],
     response: { kind: 'page', record: platformWebhookRecord },
     summary: 'Webhooks of an order',
   },
@@ -161,7 +161,7 @@ export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 
   },
   listDeliveryLogs: {
     route: ['GET', `${ORDER}/webhooks/delivery-logs`],
-    query: [ofMailbox, page, pageSize('per_page', 25, 100)],
+    query: [mailboxParam, page, pageSize('per_page', 25, 100)],
     response: { kind: 'page', record: deliveryLogRecord },
     summary: 'What became of the deliveries of an order',
   },
@@ -190,7 +190,7 @@ export interface DeliveryHint {
   readonly uid: number | null;
 }
 
-const loose = z.looseObject({
+const deliverySchema = z.looseObject({
   event: z.string().max(255).nullish().catch(null),
   mailbox: z
     .union([
@@ -215,7 +215,7 @@ const loose = z.looseObject({
 
 /** Reads a delivery. Fields that do not fit become null. Never throws. */
 export function readDelivery(body: unknown): DeliveryHint {
-  const read = loose.safeParse(body).data;
+  const read = deliverySchema.safeParse(body).data;
   return {
     event: read?.event ?? null,
     mailbox: read?.mailbox ?? null,

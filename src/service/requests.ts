@@ -61,7 +61,7 @@ export function requestPath(operation: Operation, prefix: string, values: ParamV
 }
 
 function segment(operation: Operation, name: string, value: ParamValues[string]): string {
-  const text = String(checked(operation, name, value ?? ''));
+  const text = String(checkValue(operation, name, value ?? ''));
   // Servers and proxies resolve these as path steps, even if percent-encoded.
   if (text === '.' || text === '..') throw invalid(operation, name, 'a name that is no dots');
   return encoded(operation, name, text);
@@ -71,15 +71,15 @@ function query(operation: Operation, values: ParamValues): string {
   let text = '';
   for (const [name, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue;
-    const checkedValue = String(checked(operation, name, value));
+    const checkedValue = String(checkValue(operation, name, value));
     if (operation.path.includes(`{${name}}`)) continue;
     text += `${text === '' ? '?' : '&'}${name}=${encoded(operation, name, checkedValue)}`;
   }
   return text;
 }
 
-function checked(operation: Operation, name: string, value: string | number): string | number {
-  const param = operation.params.find((each) => each.name === name);
+function checkValue(operation: Operation, name: string, value: string | number): string | number {
+  const param = operation.params.find((candidate) => candidate.name === name);
   if (param === undefined) throw invalid(operation, name, 'no such parameter');
   const read = readParam(param, value);
   if (!read.ok) throw invalid(operation, name, describeParam(param));
@@ -120,10 +120,10 @@ export class Credentials {
   }
 
   /** Returns the token that replaces `refused`, or null if unchanged. Rereads it unless another call already has. */
-  async after(refused: string): Promise<string | null> {
-    if (this.#token === refused) this.#token = undefined;
+  async after(previous: string): Promise<string | null> {
+    if (this.#token === previous) this.#token = undefined;
     const token = await this.token();
-    return token === refused ? null : token;
+    return token === previous ? null : token;
   }
 
   #readOnce(): Promise<string> {
@@ -412,19 +412,19 @@ export function jsonOf(operation: Operation, host: string, reply: Reply): unknow
 
 /** Returns the record in a successful response: in `data` for the Mailbox API, unwrapped for the Platform API. */
 export function recordOf<O extends Operation>(operation: O, json: unknown): RecordOf<O> {
-  if (operation.response.kind === 'bare') return decoded(operation, json, '');
-  return decoded(operation, field(operation, json, 'data'), 'data');
+  if (operation.response.kind === 'bare') return decodeRecord(operation, json, '');
+  return decodeRecord(operation, field(operation, json, 'data'), 'data');
 }
 
 export function pageOf<O extends Operation>(operation: O, json: unknown): Page<RecordOf<O>> {
   const data = field(operation, json, 'data');
   if (!Array.isArray(data)) {
-    throw misshapen(operation, 'data', data, 'array');
+    throw shapeError(operation, 'data', data, 'array');
   }
-  const items = data.map((item: unknown, i) => decoded(operation, item, `data[${i}]`));
+  const items = data.map((item: unknown, i) => decodeRecord(operation, item, `data[${i}]`));
   if (operation.surface === 'mailbox') {
-    const found = field(operation, json, 'pagination');
-    const read = decode(mailboxPagination, found, operation.name, 'pagination');
+    const pagination = field(operation, json, 'pagination');
+    const read = decode(mailboxPagination, pagination, operation.name, 'pagination');
     return { items, page: read.page, perPage: read.perPage, total: read.total };
   }
   const read = decode(platformMeta, field(operation, json, 'meta'), operation.name, 'meta');
@@ -432,7 +432,7 @@ export function pageOf<O extends Operation>(operation: O, json: unknown): Page<R
 }
 
 /** @param path path of the value in the response, for errors */
-function decoded<O extends Operation>({ name, response }: O, value: unknown, path: string) {
+function decodeRecord<O extends Operation>({ name, response }: O, value: unknown, path: string) {
   if (!('record' in response)) throw new RangeError(`${name} answers with no record`);
   const { record } = response;
   const read =
@@ -442,12 +442,12 @@ function decoded<O extends Operation>({ name, response }: O, value: unknown, pat
 
 function field(operation: Operation, json: unknown, name: string): unknown {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw misshapen(operation, '', json, 'object');
+    throw shapeError(operation, '', json, 'object');
   }
   return Object.getOwnPropertyDescriptor(json, name)?.value;
 }
 
-function misshapen({ name }: Operation, path: string, found: unknown, expected: string): Error {
+function shapeError({ name }: Operation, path: string, found: unknown, expected: string): Error {
   return originError('origin.shape', { operation: name, path, found: typeName(found), expected });
 }
 
@@ -460,10 +460,10 @@ export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes
   const contentType = contentTypeOf(reply.headers);
   const expected = operation.response.kind === 'bytes' ? operation.response.contentType : '';
   if (contentType !== expected || isEncoded(reply.headers)) {
-    const begin = body.kind === 'buffer' ? body.bytes : Buffer.alloc(0);
+    const start = body.kind === 'buffer' ? body.bytes : Buffer.alloc(0);
     const what = isEncoded(reply.headers)
       ? 'encoded'
-      : looksLikeWebPage(contentType, begin)
+      : looksLikeWebPage(contentType, start)
         ? 'web-page'
         : 'other-type';
     throw originError(expected === 'message/rfc822' ? 'origin.not-mail' : 'origin.not-bytes', {

@@ -53,10 +53,10 @@ const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 
  * Returns the error for an unsuccessful response. A web page instead of the error envelope comes from a portal or a
  * proxy, so it must not be mistaken for a refused token or a missing mailbox.
  */
-function refusalOf(operation: Operation, host: string, reply: Reply, now: number): Error {
+function createRefusal(operation: Operation, host: string, reply: Reply, now: number): Error {
   const { status } = reply;
   if (status >= 300 && status < 400) {
-    const to = originOf(reply.headers.location);
+    const to = parseOrigin(reply.headers.location);
     return originError('origin.redirected', { operation: operation.name, host, status, to });
   }
   const bytes = reply.body.kind === 'buffer' ? reply.body.bytes : Buffer.alloc(0);
@@ -73,17 +73,17 @@ function refusalOf(operation: Operation, host: string, reply: Reply, now: number
   const { code, answer } = readEnvelope(operation, bytes);
   const retryAfterMs = retryAfterOf(reply.headers, now);
   const facts = { operation: operation.name, host, status, code };
-  const refused = <C extends RefusalCode>(code: C, facts: OriginFacts[C], retryable = false) =>
+  const createError = <C extends RefusalCode>(code: C, facts: OriginFacts[C], retryable = false) =>
     new OriginRefusal(code, facts, status, answer, retryAfterMs, { retryable });
-  if (status === 401) return refused('auth.refused', { operation: operation.name, host });
+  if (status === 401) return createError('auth.refused', { operation: operation.name, host });
   if (status === 429) {
-    return refused('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
+    return createError('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
   }
   // An operation without a mailbox cannot be missing one, so the response is not from the service.
   if (code === MAILBOX_NOT_FOUND && operation.path.includes('{'))
-    return refused('origin.mailbox-not-found', facts);
-  if (status === 403) return refused('origin.forbidden', facts);
-  return refused('origin.status', facts, PASSING.has(status));
+    return createError('origin.mailbox-not-found', facts);
+  if (status === 403) return createError('origin.forbidden', facts);
+  return createError('origin.status', facts, PASSING.has(status));
 }
 
 /** Returns an error envelope's code and content, or an empty code and null for anything else. */
@@ -114,7 +114,7 @@ function codeName(code: string): string {
   return /^[A-Z][A-Z0-9_]{0,99}$/.test(code) ? code : '';
 }
 
-function originOf(location: string | undefined): string | null {
+function parseOrigin(location: string | undefined): string | null {
   if (location === undefined || !URL.canParse(location)) return null;
   const { origin } = new URL(location);
   return origin === 'null' ? null : origin;
@@ -163,23 +163,23 @@ async function withRetries<T>(
   attempt: () => Promise<T>,
 ): Promise<T> {
   const { policy, clock, gate } = retries;
-  let failedSince: number | undefined;
+  let firstFailure: number | undefined;
   let failures = 0;
   for (;;) {
     try {
       return await attempt();
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
-      if (!mayRepeat(operation, error)) throw outcomeOf(retries, operation, error);
+      if (!mayRepeat(operation, error)) throw classifyFailure(retries, operation, error);
       const now = clock.now();
-      failedSince ??= now;
-      const left = failedSince + policy.budgetMs - now;
-      const refusedByRate = error.code === 'origin.rate-limited';
-      if (!refusedByRate) failures += 1;
-      const wait = waitOf(retries, operation, error, failures);
-      if (failures >= policy.attempts || wait > left) throw withHostWait(gate, error);
+      firstFailure ??= now;
+      const remaining = firstFailure + policy.budgetMs - now;
+      const isRateLimit = error.code === 'origin.rate-limited';
+      if (!isRateLimit) failures += 1;
+      const wait = retryWait(retries, operation, error, failures);
+      if (failures >= policy.attempts || wait > remaining) throw withHostWait(gate, error);
       // A 429 waits at the gate, as do all requests behind it, unless the operation has its own limit.
-      if (wait > 0 && !(refusedByRate && !operation.ownLimit)) await sleep(clock, wait, signal);
+      if (wait > 0 && !(isRateLimit && !operation.ownLimit)) await sleep(clock, wait, signal);
     }
   }
 }
@@ -200,14 +200,14 @@ const UNCERTAIN = new Set([
   'origin.too-large',
 ]);
 
-function outcomeOf(retries: Retries, operation: Operation, error: MailkeepError): Error {
+function classifyFailure(retries: Retries, operation: Operation, error: MailkeepError): Error {
   if (operation.read || error.facts.sent === false) return error;
   const status = error instanceof OriginRefusal ? error.status : Number(error.facts.status ?? 0);
-  const uncertain =
+  const isUncertain =
     error instanceof OriginRefusal
       ? error.retryable && error.code === 'origin.status'
       : UNCERTAIN.has(error.code) && (status < 300 || status >= 500);
-  if (!uncertain) return error;
+  if (!isUncertain) return error;
   return originError(
     'origin.outcome-unknown',
     { operation: operation.name, host: retries.host, reason: error.code, status },
@@ -215,19 +215,19 @@ function outcomeOf(retries: Retries, operation: Operation, error: MailkeepError)
   );
 }
 
-function waitOf(
+function retryWait(
   retries: Retries,
   operation: Operation,
   error: MailkeepError,
   failures: number,
 ): number {
-  const asked = error instanceof OriginRefusal ? error.retryAfterMs : null;
+  const retryAfter = error instanceof OriginRefusal ? error.retryAfterMs : null;
   if (error.code === 'origin.rate-limited') {
-    return operation.ownLimit ? (asked ?? OWN_LIMIT_WAIT_MS) : retries.gate.heldForMs;
+    return operation.ownLimit ? (retryAfter ?? OWN_LIMIT_WAIT_MS) : retries.gate.heldForMs;
   }
   const { firstWaitMs, longestWaitMs } = retries.policy;
-  const bound = Math.min(longestWaitMs, firstWaitMs * 2 ** (failures - 1));
-  return Math.max(asked ?? 0, retries.random() * bound);
+  const maxWait = Math.min(longestWaitMs, firstWaitMs * 2 ** (failures - 1));
+  return Math.max(retryAfter ?? 0, retries.random() * maxWait);
 }
 
 /** Adds the remaining wait for the host to a rate-limited failure. */
@@ -372,9 +372,9 @@ export class SurfaceClient {
     ...[params, body, options]: Args
   ): Promise<RecordOf<O> | Accepted> {
     return this.#call(operation, params, body, options, null, (reply) => {
-      const empty = reply.body.kind === 'buffer' && reply.body.bytes.length === 0;
+      const isEmpty = reply.body.kind === 'buffer' && reply.body.bytes.length === 0;
       if (reply.status === 202) {
-        return new Accepted(empty ? undefined : jsonOf(operation, this.host, reply));
+        return new Accepted(isEmpty ? undefined : jsonOf(operation, this.host, reply));
       }
       return recordOf(operation, jsonOf(operation, this.host, reply));
     });
@@ -410,7 +410,7 @@ export class SurfaceClient {
     params: ParamValues,
     options: SpoolOptions | undefined,
   ): Promise<Bytes> {
-    return this.#call(operation, params, undefined, options, spoolOf(options), (reply) =>
+    return this.#call(operation, params, undefined, options, createSpool(options), (reply) =>
       bytesOf(operation, this.host, reply),
     );
   }
@@ -425,7 +425,7 @@ export class SurfaceClient {
     if (operation.surface !== this.#surface) {
       throw new RangeError(`${operation.name} is not of the ${this.#surface} surface`);
     }
-    const spool = operation.response.kind === 'bytes' ? spoolOf(options) : null;
+    const spool = operation.response.kind === 'bytes' ? createSpool(options) : null;
     return this.#call<RawAnswer>(operation, params, body, options, spool, (reply) => {
       const { status } = reply;
       if (operation.response.kind === 'bytes') {
@@ -459,7 +459,7 @@ export class SurfaceClient {
       const reply = await this.#send(request);
       try {
         if (reply.status >= 300) {
-          throw refusalOf(operation, this.host, reply, this.#retries.clock.now());
+          throw createRefusal(operation, this.host, reply, this.#retries.clock.now());
         }
         return read(reply);
       } catch (error) {
@@ -475,7 +475,7 @@ function encoded(operation: Operation, body: unknown): string | null {
   return JSON.stringify(encodeBody(operation.body, body ?? {}, operation.name));
 }
 
-function spoolOf(options: SpoolOptions | undefined): Spool {
+function createSpool(options: SpoolOptions | undefined): Spool {
   return {
     dir: options?.spoolDir ?? tmpdir(),
     inMemoryLimit: options?.inMemoryLimit ?? IN_MEMORY_BYTES,

@@ -141,15 +141,15 @@ export function pageOfSpans<Entry>(
   const offset = pageOffset(page);
   // A descending page is an ascending range in reverse.
   const first = descending ? Math.max(0, total - offset - page.perPage) : offset;
-  const stop = descending ? Math.max(0, total - offset) : Math.min(total, offset + page.perPage);
+  const end = descending ? Math.max(0, total - offset) : Math.min(total, offset + page.perPage);
   const entries: Entry[] = [];
-  let passed = 0;
+  let skipped = 0;
   spans.forEach(({ low, high }, index) => {
     const count = counts[index] ?? 0;
-    const skip = Math.max(0, first - passed);
-    const limit = Math.min(count, stop - passed) - skip;
+    const skip = Math.max(0, first - skipped);
+    const limit = Math.min(count, end - skipped) - skip;
     if (limit > 0) entries.push(...folder.between(low, high, skip, limit));
-    passed += count;
+    skipped += count;
   });
   return { entries: descending ? entries.reverse() : entries, total };
 }
@@ -203,8 +203,8 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   const { flags, since, before, larger, smaller } = criteria;
   const tests: Test<MessageFacts>[] = [];
   // Deduplicated, because a request can repeat a flag a million times.
-  const wanted = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
-  if (flags !== undefined) tests.push((of) => wanted.every((flag) => hasFlag(of.flags, flag)));
+  const names = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
+  if (flags !== undefined) tests.push((of) => names.every((flag) => hasFlag(of.flags, flag)));
   if (since !== undefined || before !== undefined) {
     // Messages without a date precede every day and never match.
     const from = since === undefined ? Number.MIN_SAFE_INTEGER : Date.parse(since);
@@ -216,7 +216,7 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   }
   if (larger !== undefined) tests.push((of) => of.size() > larger);
   if (smaller !== undefined) tests.push((of) => of.size() < smaller);
-  return all(tests);
+  return allOf(tests);
 }
 
 /** Returns a test for the criteria that need the source, or null if there are none. */
@@ -235,12 +235,12 @@ export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   const alternatives = alternativesOf(criteria);
   if (alternatives.length > 0) tests.push((raw) => alternatives.some((test) => test(raw)));
   if (text !== undefined) {
-    const wanted = text.toLowerCase();
+    const needle = text.toLowerCase();
     tests.push(
-      (raw) => searchableHeaders(raw).includes(wanted) || searchableBody(raw).includes(wanted),
+      (raw) => searchableHeaders(raw).includes(needle) || searchableBody(raw).includes(needle),
     );
   }
-  return all(tests);
+  return allOf(tests);
 }
 
 /** Reports whether the criteria need more than the headers. */
@@ -251,9 +251,9 @@ export function needsBody({ body, text }: Criteria): boolean {
 function alternativesOf(criteria: Criteria): Test<Buffer>[] {
   const alternatives: Test<Buffer>[] = [];
   for (const name of ['subject', 'from', 'to', 'cc'] as const) {
-    const wanted = criteria[name]?.toLowerCase();
-    if (wanted === undefined) continue;
-    alternatives.push((raw) => searchableHeader(raw, name).some((found) => found.includes(wanted)));
+    const needle = criteria[name]?.toLowerCase();
+    if (needle === undefined) continue;
+    alternatives.push((raw) => searchableHeader(raw, name).some((found) => found.includes(needle)));
   }
   const body = criteria.body?.toLowerCase();
   if (body !== undefined) alternatives.push((raw) => searchableBody(raw).includes(body));
@@ -261,14 +261,14 @@ function alternativesOf(criteria: Criteria): Test<Buffer>[] {
 }
 
 /** Returns a test that passes if all of these tests do. List cheap tests first. */
-function all<T>(tests: readonly Test<T>[]): Test<T> | null {
+function allOf<T>(tests: readonly Test<T>[]): Test<T> | null {
   return tests.length === 0 ? null : (of) => tests.every((test) => test(of));
 }
 
 /** Reports whether a list contains a flag, ignoring case (RFC 3501, 2.3.2). */
 export function hasFlag(flags: readonly string[], flag: string): boolean {
-  const wanted = flag.toLowerCase();
-  return flags.some((candidate) => candidate.toLowerCase() === wanted);
+  const name = flag.toLowerCase();
+  return flags.some((candidate) => candidate.toLowerCase() === name);
 }
 
 /** Plain values that describe an error to the client, sent as `params` in the error envelope. */
@@ -305,12 +305,12 @@ export function rateLimited(code: string, message: string, retryAfter: number): 
 /** Groups a body's problems by field path. `word` phrases each problem. */
 export function problemsByField(
   issues: readonly z.core.$ZodIssue[],
-  word: (issue: z.core.$ZodIssue, field: string) => string = ({ message }) => message,
+  describe: (issue: z.core.$ZodIssue, field: string) => string = ({ message }) => message,
 ): Record<string, string[]> {
   const fields: Record<string, string[]> = {};
   for (const issue of issues) {
     const field = issue.path.map(String).join('.') || 'body';
-    fields[field] = [...(fields[field] ?? []), word(issue, field)];
+    fields[field] = [...(fields[field] ?? []), describe(issue, field)];
   }
   return fields;
 }
@@ -356,10 +356,10 @@ export function statusRefusal(
   code: string | undefined,
   retryAfter: number | undefined,
 ): Refusal {
-  const [usual, message] = STATUS_CODES[status] ?? ['ERR_UNKNOWN', 'The request failed'];
+  const [defaultCode, message] = STATUS_CODES[status] ?? ['ERR_UNKNOWN', 'The request failed'];
   return new Refusal(
     status,
-    code ?? usual,
+    code ?? defaultCode,
     message,
     retryAfter === undefined ? {} : { retryAfter },
     retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) },
@@ -407,12 +407,12 @@ interface Sort {
 
 /** Reads `page` and `perPage` from a query. @throws Refusal 422 */
 export function pageOf(query: URLSearchParams, defaultPerPage: number, maxPerPage: number): Page {
-  const wrong: Record<string, string[]> = {};
+  const problems: Record<string, string[]> = {};
   const page = integer(query.get('page'), 1, Number.MAX_SAFE_INTEGER, 1);
   const perPage = integer(query.get('perPage'), 1, maxPerPage, defaultPerPage);
-  if (page === null) wrong.page = ['must be an integer of at least 1'];
-  if (perPage === null) wrong.perPage = [`must be an integer from 1 to ${maxPerPage}`];
-  if (page === null || perPage === null) throw invalid(wrong);
+  if (page === null) problems.page = ['must be an integer of at least 1'];
+  if (perPage === null) problems.perPage = [`must be an integer from 1 to ${maxPerPage}`];
+  if (page === null || perPage === null) throw invalid(problems);
   return { page, perPage };
 }
 
@@ -468,10 +468,10 @@ export interface RoutePattern {
 
 /** Splits a request target into its path (still percent-encoded) and its query. */
 export function splitUrl(url = '/'): { readonly path: string; readonly query: URLSearchParams } {
-  const mark = url.indexOf('?');
-  return mark < 0
+  const queryStart = url.indexOf('?');
+  return queryStart < 0
     ? { path: url, query: NO_QUERY }
-    : { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
+    : { path: url.slice(0, queryStart), query: new URLSearchParams(url.slice(queryStart + 1)) };
 }
 
 const NO_QUERY = new URLSearchParams();
@@ -502,17 +502,17 @@ export class RouteTable<T extends RoutePattern> {
   /** @param path percent-encoded, without the query */
   match(method: string, path: string): RouteMatch<T> {
     const allowed: string[] = [];
-    let matchedNames = Number.POSITIVE_INFINITY;
+    let fewestNames = Number.POSITIVE_INFINITY;
     for (const { route, names, pattern } of this.#routes) {
-      if (names > matchedNames) break;
-      const found = pattern.exec(path);
-      if (found === null) continue;
+      if (names > fewestNames) break;
+      const match = pattern.exec(path);
+      if (match === null) continue;
       if (route.method === method) {
-        const params = Object.entries(found.groups ?? {});
+        const params = Object.entries(match.groups ?? {});
         const decoded = params.map(([name, segment]) => [name, decodeSegment(segment)]);
         return { kind: 'found', route, params: Object.fromEntries(decoded) };
       }
-      matchedNames = names;
+      fewestNames = names;
       allowed.push(route.method);
     }
     return allowed.length > 0 ? { kind: 'wrong-method', allowed } : { kind: 'unknown' };

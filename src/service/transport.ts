@@ -95,13 +95,13 @@ type Paused = Set<Dispatcher.DispatchController>;
  */
 function connector(timeout: number, paused: Paused): buildConnector.connector {
   const connect = buildConnector({ timeout });
-  return (target, connected) =>
+  return (target, callback) =>
     connect(target, (...result) => {
       // undici adds its own listener later, so this one runs first.
       result[1]?.on('end', () => {
         for (const controller of [...paused]) controller.resume();
       });
-      connected(...result);
+      callback(...result);
     });
 }
 
@@ -113,15 +113,15 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #answer = Promise.withResolvers<Reply>();
   readonly #startedAt: number;
   #controller: Dispatcher.DispatchController | undefined;
-  #unwatch: (() => void) | undefined;
+  #stopWatching: (() => void) | undefined;
   #status = 0;
   #headers: IncomingHttpHeaders = {};
   #contentLength: number | null = null;
-  #taker: BodyCollector | undefined;
+  #collector: BodyCollector | undefined;
   #ceiling = 0;
   #received = 0;
   #informational = 0;
-  #over = false;
+  #isFinished = false;
 
   constructor(
     private readonly options: TransportOptions,
@@ -137,16 +137,16 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   watchSignal(): void {
     const { signal } = this.request;
-    if (signal === undefined || this.#over) return;
+    if (signal === undefined || this.#isFinished) return;
     if (signal.aborted) this.#fail(signal.reason);
-    else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
+    else this.#stopWatching = onAbort(signal, () => this.#fail(signal.reason));
   }
 
   /** Called just before the request is written. From then on, the request may take effect. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     // The request was cancelled while it waited for a connection.
-    if (this.#over) controller.abort(new Error('given up'));
+    if (this.#isFinished) controller.abort(new Error('given up'));
   }
 
   onResponseStart(
@@ -165,14 +165,14 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#headers = headers;
     this.#contentLength = contentLengthOf(headers);
     const { operation, spool } = this.request;
-    const success = status < 300;
-    const spooled = success && operation.response.kind === 'bytes' ? spool : null;
-    this.#ceiling = success ? (spooled?.ceiling ?? MAX_JSON_BYTES) : MAX_ERROR_BYTES;
-    const announced = this.#contentLength;
-    if (success && announced !== null && announced > this.#ceiling) {
+    const isSuccess = status < 300;
+    const spooled = isSuccess && operation.response.kind === 'bytes' ? spool : null;
+    this.#ceiling = isSuccess ? (spooled?.ceiling ?? MAX_JSON_BYTES) : MAX_ERROR_BYTES;
+    const contentLength = this.#contentLength;
+    if (isSuccess && contentLength !== null && contentLength > this.#ceiling) {
       this.#fail(this.#tooLarge());
     } else {
-      this.#taker = new BodyCollector({
+      this.#collector = new BodyCollector({
         dir: spooled?.dir ?? '',
         inMemoryLimit: spooled?.inMemoryLimit ?? this.#ceiling,
         resume: () => {
@@ -187,7 +187,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     // If the parser resumes after the last byte, it emits an empty chunk. A response that paused at that point would
     // still be paused when its connection ends.
-    if (this.#over || chunk.length === 0) return;
+    if (this.#isFinished || chunk.length === 0) return;
     this.#received += chunk.length;
     if (this.#received > this.#ceiling) {
       // An error's status suffices, but an endless successful response is a failure.
@@ -198,12 +198,12 @@ class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     const { timeouts, now } = this.options;
-    const allowed = timeouts.total + this.#received / MIN_BYTES_PER_MS;
-    if (now() - this.#startedAt > allowed) {
-      this.#fail(this.#timeout('total', Math.round(allowed)));
+    const limitMs = timeouts.total + this.#received / MIN_BYTES_PER_MS;
+    if (now() - this.#startedAt > limitMs) {
+      this.#fail(this.#timeout('total', Math.round(limitMs)));
       return;
     }
-    if (this.#taker?.take(chunk) === false) {
+    if (this.#collector?.take(chunk) === false) {
       this.paused.add(controller);
       controller.pause();
     }
@@ -214,7 +214,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#over) return;
+    if (this.#isFinished) return;
     // An error's body can be cut off, because its status is already known.
     if (this.#status >= 300) this.#finish();
     else this.#fail(this.#broken(error));
@@ -265,9 +265,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #finish(): void {
-    if (this.#over) return;
-    const taker = this.#taker;
-    const body = taker?.finish() ?? { kind: 'buffer', bytes: Buffer.alloc(0) };
+    if (this.#isFinished) return;
+    const collector = this.#collector;
+    const body = collector?.finish() ?? { kind: 'buffer', bytes: Buffer.alloc(0) };
     if (body instanceof Promise) {
       // Writing the last bytes to the file can still fail, and a signal can still abort it.
       body.then(
@@ -278,9 +278,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #succeed(body: Body): void {
-    if (this.#over) {
+    if (this.#isFinished) {
       // The request was cancelled while the last bytes were written.
-      void this.#taker?.discard();
+      void this.#collector?.discard();
       return;
     }
     this.#end();
@@ -293,17 +293,17 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #fail(error: unknown): void {
-    if (this.#over) return;
+    if (this.#isFinished) return;
     this.#end();
     this.#controller?.abort(error instanceof Error ? error : new Error('given up'));
-    const discarded = this.#taker?.discard();
-    if (discarded === undefined) this.#answer.reject(error);
-    else void discarded.then(() => this.#answer.reject(error));
+    const cleanup = this.#collector?.discard();
+    if (cleanup === undefined) this.#answer.reject(error);
+    else void cleanup.then(() => this.#answer.reject(error));
   }
 
   #end(): void {
-    this.#over = true;
-    this.#unwatch?.();
+    this.#isFinished = true;
+    this.#stopWatching?.();
     if (this.#controller !== undefined) this.paused.delete(this.#controller);
     const { now, base, onRequest } = this.options;
     // An unsent request never reached the service.
@@ -331,7 +331,7 @@ export function sendPaced(options: {
 }): Send {
   const { transport, gate, credentials, now } = options;
 
-  async function pass(request: Request, token: string): Promise<Reply> {
+  async function sendOnce(request: Request, token: string): Promise<Reply> {
     request.signal?.throwIfAborted();
     const startedAt = gate.tryEnter() ?? (await gate.enter(request));
     let reply: Reply;
@@ -359,10 +359,10 @@ export function sendPaced(options: {
   return async (request) => {
     const token = credentials.token();
     const used = typeof token === 'string' ? token : await token;
-    const reply = await pass(request, used);
+    const reply = await sendOnce(request, used);
     if (reply.status !== 401) return reply;
-    const renewed = await credentials.after(used);
-    return renewed === null ? reply : pass(request, renewed);
+    const nextToken = await credentials.after(used);
+    return nextToken === null ? reply : sendOnce(request, nextToken);
   };
 }
 

@@ -16,7 +16,7 @@ export function decode<S extends z.ZodType>(
     operation,
     path: joinPath(path, at),
     found: typeName(at.reduce<unknown>(fieldOf, value)),
-    expected: issue === undefined ? 'another shape' : expectation(issue),
+    expected: issue === undefined ? 'another shape' : describeExpected(issue),
   });
 }
 
@@ -41,7 +41,7 @@ function joinPath(start: string, path: readonly PropertyKey[]): string {
 }
 
 /** Returns the value that zod expected. Never quotes the actual value. */
-function expectation(issue: z.core.$ZodIssue): string {
+function describeExpected(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       return issue.expected;
@@ -70,14 +70,14 @@ export function encodeBody<S extends z.ZodType>(
   operation: string,
 ): z.output<S> {
   const read = schema.safeParse(body);
-  const known = schema instanceof z.ZodObject ? schema.shape : Object(body);
-  const unknown = Object.keys(Object(body)).find((name) => !Object.hasOwn(known, name));
-  if (read.success && unknown === undefined) return read.data;
+  const fields = schema instanceof z.ZodObject ? schema.shape : Object(body);
+  const unknownField = Object.keys(Object(body)).find((name) => !Object.hasOwn(fields, name));
+  if (read.success && unknownField === undefined) return read.data;
   const issue = read.error?.issues[0];
   throw originError('request-invalid', {
     operation,
-    field: issue === undefined ? String(unknown) : joinPath('', issue.path) || 'body',
-    expected: issue === undefined ? 'no such field' : expectation(issue),
+    field: issue === undefined ? String(unknownField) : joinPath('', issue.path) || 'body',
+    expected: issue === undefined ? 'no such field' : describeExpected(issue),
   });
 }
 
@@ -246,7 +246,7 @@ export function operationsOf<const T extends Readonly<Record<string, OperationEn
   table: T,
 ) {
   const prefix = surface === 'platform' ? 'platform.' : '';
-  const complete = ([key, entry]: [string, OperationEntry]): [string, Operation] => {
+  const fillEntry = ([key, entry]: [string, OperationEntry]): [string, Operation] => {
     const { route, query = [], ...rest } = entry;
     const [method, path] = route;
     const names = path.match(/(?<=\{)\w+/g) ?? [];
@@ -268,7 +268,7 @@ export function operationsOf<const T extends Readonly<Record<string, OperationEn
     };
     return [key, operation];
   };
-  return Object.fromEntries(Object.entries<OperationEntry>(table).map(complete)) as {
+  return Object.fromEntries(Object.entries<OperationEntry>(table).map(fillEntry)) as {
     readonly [K in keyof T]: Operation & Pick<T[K], 'response'>;
   };
 }
