@@ -175,7 +175,7 @@ export function chooseAccount(settings: Settings, name: string | undefined): Acc
   return account;
 }
 
-/** Returns the order in the configuration, or else that of the mailbox token. */
+/** Returns the configured order; by default, that of the mailbox token. */
 export async function orderOf({ account, reach }: Clients): Promise<string> {
   return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
 }

@@ -91,7 +91,7 @@ export function readSelection(
   return { query: { text: typedQuery.text, ...search }, asOf, unknown };
 }
 
-/** Runs `act` with the archive's state, or with undefined if the archive has none. */
+/** Runs `act` with the archive's state, which is undefined if there is none. */
 export async function withState<T>(
   dataDir: string,
   act: (state: StateFile | undefined) => T | Promise<T>,

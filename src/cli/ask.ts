@@ -50,7 +50,7 @@ export type Prompter = NonNullable<ReturnType<typeof terminalPrompter>>;
 /** Bytes. Exceeds any token, so a wrong file is refused early. */
 const MAX_TOKEN = 65_536;
 
-/** Returns standard input as trimmed text, or an empty string if there is too much of it. */
+/** Returns standard input as trimmed text, or an empty string if it is too long. */
 export async function readStdinText(stdin: Readable): Promise<string> {
   const bytes = await readStdinBytes(stdin, MAX_TOKEN);
   return bytes.length > MAX_TOKEN ? '' : bytes.toString('utf8').trim();

@@ -26,7 +26,7 @@ export interface ProcessStreams {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** The only archive that the command may read, whatever its line and the environment specify. */
+  /** The only archive that the command may read, regardless of its line and the environment. */
   readonly only?: EngineContext['only'];
 }
 
@@ -84,7 +84,7 @@ export async function run(
 /** Longer lines are hard to read. */
 const MAX_HELP_COLUMNS = 100;
 
-/** Returns the width of help: that of the terminal, or else COLUMNS. */
+/** Returns the width of help, from the terminal or COLUMNS. */
 function helpColumns(
   { isTTY, columns }: ProcessStreams['stdout'],
   { COLUMNS }: ProcessStreams['env'],

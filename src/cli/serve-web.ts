@@ -127,7 +127,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
 }
 
 interface Announced {
-  /** Folder with remembered browsers, in which `--link` looks for the server. */
+  /** Folder that stores remembered browsers. `--link` looks for the server there. */
   readonly dataDir: string;
   /** Keys of the mailboxes that the first link is limited to; null for all. */
   readonly mailboxes: readonly string[] | null;
@@ -175,7 +175,7 @@ export function cannotListen({ host, port }: ListenAddress, error: unknown): unk
   return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
 }
 
-/** Prints a link to the running server: the daemon, or else the `mailkeep web` that was started last. */
+/** Prints a link to the running server: the daemon, or the `mailkeep web` that was started last. */
 export async function askForLink(
   context: CommandContext,
   addresses: readonly string[],

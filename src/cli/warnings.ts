@@ -103,7 +103,7 @@ interface ErrorReport {
   readonly answer?: { readonly json: object; readonly lines: readonly string[] };
 }
 
-/** Prints an error on standard error: an object with `--json`, or else a sentence and a hint. */
+/** Prints an error on standard error: an object with `--json`, otherwise a sentence and a hint. */
 export function printError(
   stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number },
   json: boolean,

@@ -22,7 +22,7 @@ import { copiedSegments, fetchSegment, openCopy, type SegmentSource } from './re
 import { isOlderManifest, type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
 export interface CopyFinding {
-  /** Name of the damaged object; that of the segment's first object if the damaged one is unknown. */
+  /** Name of the damaged object. If it is unknown, the name of the segment's first object. */
   readonly name: string;
   readonly error: MailkeepError;
 }
@@ -221,7 +221,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   }
 }
 
-/** Returns the newest manifest. If that is the local one, the target has lost its own, which becomes a finding. */
+/** Returns the newest manifest. Adds a finding if that is the local one, because the target has lost its own. */
 function manifestToCheck(
   { dataDir, store }: CheckOrder,
   key: LocalKey,

@@ -69,8 +69,8 @@ async function hasCopy(key: LocalKey, store: ObjectStore, signal: AbortSignal): 
 }
 
 /**
- * Returns whether this archive has keys for a copy at a target. An empty directory then means that its disk is not
- * mounted, so it must not become a readable archive.
+ * Returns whether this archive has keys for a copy at a target. If the target is an empty directory, its disk is not
+ * mounted, and the directory must not become a readable archive.
  * @throws offsite-key-unreadable
  */
 export function hasKeysFor(dataDir: string, to: string): boolean {

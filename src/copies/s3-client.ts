@@ -292,7 +292,7 @@ export class S3Client {
   }
 
   /**
-   * Sends a request with retries, and reads the response whatever its status.
+   * Sends a request with retries, and reads the response regardless of its status.
    * @throws store-unreachable and store-busy if no try is left; store-certificate; store-answer-invalid; the signal's
    * reason
    */

@@ -79,9 +79,9 @@ export const MAX_TAIL = 32;
 const PADDING = 64 * 1024;
 
 /**
- * Plans a copy's uploads. Keeps segments that exist at the target, whatever their generation here. Adds new batches of
- * the open segment to its tail as one more object, merged with earlier objects that are not much larger. The tail
- * therefore stays short, and each byte is uploaded only a few times before its segment is closed.
+ * Plans a copy's uploads. Keeps segments that exist at the target, regardless of their generation here. Adds new
+ * batches of the open segment to its tail as one more object, merged with earlier objects that are not much larger. The
+ * tail therefore stays short, and each byte is uploaded only a few times before its segment is closed.
  * @param known existing objects by mark
  */
 export function planCopy(
@@ -278,7 +278,7 @@ export interface UploadOptions {
   readonly seen: number;
   /** Uploads the present state of every segment again. */
   readonly refresh: boolean;
-  /** Number of newest manifests to keep whatever their age, including the new one. */
+  /** Number of newest manifests to keep regardless of age, including the new one. */
   readonly keep: number;
   /** Names of damaged objects at the target, to be uploaded again. */
   readonly damaged?: ReadonlySet<string> | undefined;

@@ -473,7 +473,7 @@ function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   return status === PARTLY && typeof body === 'object' ? { status, ...body } : body;
 }
 
-/** Returns a notice if there are more pages, or null. */
+/** Describes the current page and how to get the next one; null if there is only one. */
 function pageNotice({ response, surface }: Operation, json: unknown): string | null {
   if (response.kind !== 'page' || typeof json !== 'object' || json === null) return null;
   const pagination =

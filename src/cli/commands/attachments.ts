@@ -98,7 +98,7 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
 async function saveAttachments(folder: string, source: AsyncIterable<Uint8Array>) {
   const taken = new Set<string>();
   try {
-    // Mail is private, so the folder and files are too, whatever the umask.
+    // Mail is private, so the folder and files are too, regardless of the umask.
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   } catch (error) {

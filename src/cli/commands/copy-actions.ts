@@ -65,7 +65,7 @@ import { joinReport } from '../output.ts';
 import { openActivity, rebuildProgress } from '../progress.ts';
 
 /**
- * Updates the encrypted copy at a target, or else the readable archive in a folder.
+ * Updates the encrypted copy at a target. Without one, updates a readable archive in a folder.
  * @throws usage-invalid
  */
 export function copyTo(context: CommandContext, options: CopyLine): Promise<CommandResult> {
@@ -79,7 +79,7 @@ export function copyTo(context: CommandContext, options: CopyLine): Promise<Comm
   return copyToFolder(context, to, options);
 }
 
-/** Default number of copy states to keep, whatever their age. */
+/** Default number of copy states to keep regardless of age. */
 const KEPT = 1;
 
 function upload(
@@ -553,7 +553,7 @@ function isLine(typed: string, number: number, expected: string): boolean {
 }
 
 /**
- * Writes a new file; never replaces an existing one.
+ * Writes a recovery key to a new file. Never replaces an existing one.
  * @throws usage-save-failed
  */
 function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): void {

@@ -53,7 +53,7 @@ async function acknowledge(
   if (chosen === all) {
     throw invalid('choose by --mailbox, --folder and --uid, or everything by --all.');
   }
-  // The reader finds the archive whichever option names it, and reports a missing one.
+  // Opening a reader locates the archive and reports a missing one.
   const dataDir = await withReader(context, (reader) => {
     refuseUnknownFolder(reader, { ...choice, deleted: true });
     return reader.dataDir;

@@ -43,8 +43,8 @@ import { openActivity } from '../progress.ts';
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
 
 /**
- * Returns the user's credential from the given file or variable, or else prompts on a terminal. It is never a
- * command-line argument, because every local user can read those.
+ * Reads the user's credential from the given file or variable, or prompts for it on a terminal. A command-line argument
+ * would be visible to every local user.
  * @throws restore-no-password, restore-password-unreadable
  */
 async function credentialFor(

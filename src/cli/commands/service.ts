@@ -291,7 +291,7 @@ function timerUnit(): string {
     section('Timer', [
       'OnCalendar=*:0/15',
       'RandomizedDelaySec=60s',
-      // After downtime, runs one sync for all that were missed.
+      // After downtime, runs once to catch up.
       'Persistent=true',
     ]),
     section('Install', ['WantedBy=timers.target']),

@@ -796,7 +796,7 @@ export async function ensureWebhooks(
   return combineExitCodes([...codes, ensurer.hasFailed ? EXIT.failures : EXIT.done]);
 }
 
-/** Runs `act` for a mailbox that the service has not refused. Reports a refusal, so that the others continue. */
+/** Runs `act` for a mailbox that the service has not refused. Reports a refusal without stopping. */
 type Attempt = (mailbox: PlannedMailbox, act: () => Promise<void>) => Promise<void>;
 
 class Ensurer {
@@ -958,7 +958,7 @@ async function wantedMailboxes(
 }
 
 /**
- * Lists the webhooks of mailboxes, in one request over the Platform API if possible, or else per mailbox.
+ * Lists the webhooks of mailboxes. Uses one request over the Platform API, or one per mailbox.
  * @param named whether only some mailboxes are selected
  */
 async function listedHooks(
