@@ -36,11 +36,11 @@ function waitAfter(
   random: number,
 ): Waiting {
   const state = failure.family === 'auth' || failure.family === 'config' ? 'refused' : 'away';
-  const again = before?.problem.state === state ? before : undefined;
-  const tries = (again?.tries ?? 0) + 1;
+  const last = before?.problem.state === state ? before : undefined;
+  const tries = (last?.tries ?? 0) + 1;
   const { firstMs, longestMs } = state === 'refused' ? REFUSED : AWAY;
   const bound = Math.min(longestMs, firstMs * 2 ** Math.min(tries - 1, 20));
-  const since = again === undefined || again.problem.since > now ? now : again.problem.since;
+  const since = last === undefined || last.problem.since > now ? now : last.problem.since;
   const retryAt = now + Math.round(bound * (0.5 + random / 2));
   return { problem: { state, code: failure.code, since, retryAt }, tries };
 }
@@ -144,8 +144,8 @@ export class Accounts {
     for (const [name, account] of this.#accounts) {
       if (account.waiting === undefined || account.probing) continue;
       const { state, retryAt } = account.waiting.problem;
-      const changed = state === 'refused' && tokenMark(name) !== account.tokenMark;
-      if (retryAt > now && !changed) continue;
+      const hasChanged = state === 'refused' && tokenMark(name) !== account.tokenMark;
+      if (retryAt > now && !hasChanged) continue;
       account.probing = true;
       names.push(name);
     }

@@ -41,7 +41,7 @@ import { cronTimes } from './schedule.ts';
 /** Environment variables for child processes. Excludes tokens, credentials and the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
-const refused = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
+const errorOutput = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
 interface ChildOptions {
   readonly program: readonly string[];
@@ -62,10 +62,10 @@ async function runChild(
   signal: AbortSignal,
 ): Promise<ChildEnded> {
   const [command = '', ...before] = program;
-  const kept = [...KEPT, ...variables].flatMap((name) => (name in env ? [[name, env[name]]] : []));
+  const pairs = [...KEPT, ...variables].flatMap((name) => (name in env ? [[name, env[name]]] : []));
   const child = spawn(command, [...before, ...args, '--json'], {
     cwd: '/',
-    env: Object.fromEntries(kept),
+    env: Object.fromEntries(pairs),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const { pid } = child;
@@ -78,7 +78,7 @@ async function runChild(
       text(child.stderr),
       once(child, 'close'),
     ]);
-    const error = refused.safeParse(lastJson(stderr)).data?.error;
+    const error = errorOutput.safeParse(lastJson(stderr)).data?.error;
     return { code: child.exitCode, result: lastJson(stdout), error };
   } catch (error) {
     const code = errnoOf(error);
@@ -192,7 +192,7 @@ const VARIABLES = [
 ];
 
 /** Fields read from the output of `mailkeep copy --json`. Only encrypted copies have an id. */
-const copied = z.object({
+const copyResult = z.object({
   copyId: z.string().optional(),
   number: z.number(),
   bytes: z.number(),
@@ -204,7 +204,7 @@ const copied = z.object({
     .default({ locked: [], lockedUntil: null }),
 });
 
-const checked = z.object({
+const checkResult = z.object({
   number: z.number(),
   checked: z.number(),
   of: z.number(),
@@ -264,16 +264,16 @@ export class ScheduledCopies {
     }));
     const plans = this.#planned.map(({ copy, times }) => [copy.to, times.longestMs] as const);
     onDropped(recordPlans(state, new Map(plans), now));
-    this.#look();
+    this.#startDue();
   }
 
   start(): void {
     this.#started = true;
-    this.#look();
+    this.#startDue();
   }
 
   onEvent({ event }: DaemonEvent): void {
-    if (event === 'pass-finished') this.#look();
+    if (event === 'pass-finished') this.#startDue();
   }
 
   /** Aborts the work in progress. An interrupted copy remains as it was. */
@@ -283,36 +283,36 @@ export class ScheduledCopies {
     await this.#underway;
   }
 
-  #look(): void {
+  #startDue(): void {
     const { signal } = this.#stopping;
     if (!this.#started || signal.aborted || this.#underway !== undefined) return;
     this.#cancelWake?.();
-    this.#cancelWake = this.#options.clock.after(LOOK_MS, () => this.#look());
+    this.#cancelWake = this.#options.clock.after(LOOK_MS, () => this.#startDue());
     const job = this.#due();
     if (job === undefined) return;
     this.#underway = job(signal).finally(() => {
       this.#underway = undefined;
-      this.#look();
+      this.#startDue();
     });
   }
 
   #due(): ((signal: AbortSignal) => Promise<void>) | undefined {
     const { clock, reached } = this.#options;
     const now = clock.now();
-    for (const planned of this.#planned) {
-      const { pausedUntil, checkPausedUntil } = planned;
+    for (const plan of this.#planned) {
+      const { pausedUntil, checkPausedUntil } = plan;
       if (isPaused(pausedUntil, now)) continue;
-      const failed = (error: unknown): void => this.#failed(planned, error);
+      const failed = (error: unknown): void => this.#recordFailure(plan, error);
       try {
         const commit = reached();
         if (commit === 0) return undefined;
-        if (this.#isCopyDue(planned, commit, now)) {
-          return (signal) => this.#copy(planned, signal).catch(failed);
+        if (this.#isCopyDue(plan, commit, now)) {
+          return (signal) => this.#copy(plan, signal).catch(failed);
         }
-        const known = recallCopy(this.#options.state, planned.copy.to);
-        const checkAt = checkDueAt(planned.full, known, now);
+        const record = recallCopy(this.#options.state, plan.copy.to);
+        const checkAt = checkDueAt(plan.full, record, now);
         if (checkAt !== null && checkAt <= now && !isPaused(checkPausedUntil, now)) {
-          return (signal) => this.#check(planned, null, signal).catch(failed);
+          return (signal) => this.#check(plan, null, signal).catch(failed);
         }
       } catch (error) {
         failed(error);
@@ -323,14 +323,14 @@ export class ScheduledCopies {
 
   #isCopyDue({ copy, times }: Planned, commit: number, now: number): boolean {
     const { state } = this.#options;
-    const known = recallCopy(state, copy.to);
-    const dueAt = copyDueAt(times, known, now);
+    const record = recallCopy(state, copy.to);
+    const dueAt = copyDueAt(times, record, now);
     if (dueAt === null || dueAt > now) return false;
-    const { made, failed, plan } = known;
-    const lacks = made === null || failed !== null || made.commit < commit;
-    if (lacks || !times.isInterval || needsLockExtension(copy.lockDays, made.at, now)) return true;
-    const since = now - (plan?.currentAt ?? 0);
-    if (since >= times.longestMs || since < 0) recordCopyCurrent(state, copy.to, now);
+    const { made, failed, plan } = record;
+    const isOld = made === null || failed !== null || made.commit < commit;
+    if (isOld || !times.isInterval || needsLockExtension(copy.lockDays, made.at, now)) return true;
+    const age = now - (plan?.currentAt ?? 0);
+    if (age >= times.longestMs || age < 0) recordCopyCurrent(state, copy.to, now);
     return false;
   }
 
@@ -343,12 +343,12 @@ export class ScheduledCopies {
     log.say('info', 'copy started', { to });
     const rate = limitRate === null ? [] : ['--limit-rate', limitRate];
     const lock = lockDays === null ? [] : ['--lock-days', String(lockDays)];
-    const kept = [...(encrypt ? ['--encrypt'] : []), '--keep', String(keep), ...lock];
-    const line = ['copy', '--to', to, ...kept, ...rate, '--data', dataDir];
+    const options = [...(encrypt ? ['--encrypt'] : []), '--keep', String(keep), ...lock];
+    const line = ['copy', '--to', to, ...options, ...rate, '--data', dataDir];
     const ended = this.#isGone(to) ?? (await runChild(this.#child, line, signal));
     if (signal.aborted) return;
     const at = clock.now();
-    const result = copied.safeParse(ended.result).data;
+    const result = copyResult.safeParse(ended.result).data;
     if (result === undefined) {
       const failure = failureOfChild(to, ended);
       const { code, message: text } = failure;
@@ -360,7 +360,7 @@ export class ScheduledCopies {
     const { number, bytes, durationMs, copyId, findings, invalid, removed } = result;
     recordCopyMade(state, to, { at, commit: number, encrypted: copyId !== undefined });
     log.say('info', 'copy finished', { to, commit: number, bytes, durationMs });
-    const failure = flaw(to, findings.length, invalid.length, removed);
+    const failure = problemOf(to, findings.length, invalid.length, removed);
     if (failure !== null) log.say('error', 'the copy was made, but', { to, code: failure.code });
     onRun(copyReport('copy', to, startedAt, at, failure));
     if (sample !== null) await this.#check(planned, sample, signal);
@@ -375,7 +375,7 @@ export class ScheduledCopies {
     const ended = await runChild(this.#child, line, signal);
     if (signal.aborted) return;
     const at = clock.now();
-    const result = checked.safeParse(ended.result).data;
+    const result = checkResult.safeParse(ended.result).data;
     if (result === undefined) {
       if (sample === null) planned.checkPausedUntil = at + PAUSE_MS;
       const failure = failureOfChild(to, ended);
@@ -411,7 +411,7 @@ export class ScheduledCopies {
   }
 
   /** Handles failures outside the copy, such as an unwritable state. Syncs detect those too. */
-  #failed(planned: Planned, error: unknown): void {
+  #recordFailure(planned: Planned, error: unknown): void {
     const { clock, log } = this.#options;
     planned.pausedUntil = clock.now() + PAUSE_MS;
     log.fail('error', 'a copy could not be kept up to date', error);
@@ -437,11 +437,11 @@ function failureOfChild(to: string, { code, error }: ChildEnded): Failure {
   return { ...error, family: FAMILIES[code ?? EXIT.failures] ?? 'origin' };
 }
 
-function flaw(
+function problemOf(
   to: string,
   found: number,
   invalid: number,
-  { locked, lockedUntil: until }: z.output<typeof copied>['removed'],
+  { locked, lockedUntil: until }: z.output<typeof copyResult>['removed'],
 ): Failure | null {
   if (found > 0) return failureOf(copiesError('offsite-damaged', { to, found }));
   if (invalid > 0) return failureOf(copiesError('offsite-invalid-manifests', { to, invalid }));
@@ -478,7 +478,7 @@ export function scheduledPruning(
     log.say('info', 'pruning finished', {
       messages: plan.prune.length,
       segments: before.segments + done.segments,
-      bytesFreed: freed(before) + freed(done),
+      bytesFreed: bytesFreed(before) + bytesFreed(done),
       durationMs: context.now() - startedAt,
     });
     return plan.prune.length;
@@ -505,11 +505,11 @@ export function scheduledPruning(
 
 async function finishPurge(writer: Writer, signal: AbortSignal): Promise<Compacted> {
   const { dataDir, sealer, sources } = writer;
-  const work = await pendingPurge(realFiles, dataDir, writer);
-  if (work === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
-  if (work.reason === 'forgotten') throw retentionError('forget-unfinished', {});
+  const purge = await pendingPurge(realFiles, dataDir, writer);
+  if (purge === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
+  if (purge.reason === 'forgotten') throw retentionError('forget-unfinished', {});
   try {
-    const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
+    const compacted = await compactPurged(realFiles, dataDir, writer, purge, signal);
     await recordPurgeComplete(realFiles, dataDir, writer);
     return compacted;
   } finally {
@@ -518,11 +518,11 @@ async function finishPurge(writer: Writer, signal: AbortSignal): Promise<Compact
   }
 }
 
-function freed({ bytesBefore, bytesAfter }: Compacted): number {
+function bytesFreed({ bytesBefore, bytesAfter }: Compacted): number {
   return bytesBefore - bytesAfter;
 }
 
-const verified = z.object({
+const verifyResult = z.object({
   ok: z.boolean(),
   found: z.number(),
   segments: z.number(),
@@ -563,13 +563,13 @@ export function scheduledVerification(
   const check = async (
     signal: AbortSignal,
     args: readonly string[],
-    shape: z.ZodType<{ readonly ok: boolean; readonly found: number; readonly messages: number }>,
-    finished: string,
+    schema: z.ZodType<{ readonly ok: boolean; readonly found: number; readonly messages: number }>,
+    text: string,
   ): Promise<Checked> => {
     const line = ['verify', ...args, '--data', dataDir];
     const { code, result: printed, error: refused } = await runChild(options, line, signal);
     if (signal.aborted) return { failure: null };
-    const result = shape.safeParse(printed).data;
+    const result = schema.safeParse(printed).data;
     if (result === undefined || (code !== EXIT.done && code !== EXIT.damage)) {
       const reason = refused?.code ?? null;
       log.say('error', 'the archive could not be verified', { reason, exit: code });
@@ -579,13 +579,13 @@ export function scheduledVerification(
     }
     const { ok, ...numbers } = result;
     const { messages, found } = result;
-    if (ok) log.say('info', finished, numbers);
+    if (ok) log.say('info', text, numbers);
     else log.say('error', 'the archive is damaged: "mailkeep verify" shows where', numbers);
     return { failure: ok ? null : verifyError('archive-damaged', { found }), messages };
   };
 
   const verify = async (signal: AbortSignal): Promise<Checked> => {
-    const all = await check(signal, [], verified, 'verification finished');
+    const all = await check(signal, [], verifyResult, 'verification finished');
     if (all.failure !== null || signal.aborted) return all;
     const { failure } = await check(signal, ['--drill'], exportTestResult, 'drill finished');
     return { ...all, failure };

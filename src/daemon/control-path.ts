@@ -44,8 +44,8 @@ export function prepareControlSocket(
 /** Converts a system error into a control socket error. Returns other errors unchanged. */
 export function controlSocketError(file: string, error: unknown): unknown {
   const reason = errnoName(error);
-  const isOurs = error instanceof MailkeepError || reason === 'unknown';
-  return isOurs ? error : daemonError('daemon-socket-failed', { file, reason });
+  const isKnown = error instanceof MailkeepError || reason === 'unknown';
+  return isKnown ? error : daemonError('daemon-socket-failed', { file, reason });
 }
 
 /**

@@ -160,7 +160,7 @@ async function sync(
   };
   const narrowing = { ...message, account: message.account };
   let release = () => {};
-  const ended = new Promise<AnswerLine>((resolve) => {
+  const shutdown = new Promise<AnswerLine>((resolve) => {
     // Waits one turn, because the sync may just have finished with a more specific result.
     const stopped = (): void => resolve(errorLine(daemonError('daemon-stopped', {})));
     release = onAbort(ending, () => setImmediate(stopped));
@@ -174,13 +174,13 @@ async function sync(
         })
         .done.then((result) => ({ result }));
   // Writing to a disconnected client is harmless, and the wait ends with the sync.
-  const line = await Promise.race([work.catch(errorLine), ended]);
+  const line = await Promise.race([work.catch(errorLine), shutdown]);
   release();
   write(line);
   response.end();
 }
 
-async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T> {
+async function body<T>(request: IncomingMessage, schema: z.ZodType<T>): Promise<T> {
   const pieces: Buffer[] = [];
   let size = 0;
   for await (const piece of request) {
@@ -189,7 +189,7 @@ async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T
     if (size > MAX_BODY_BYTES) throw new BadRequest();
     pieces.push(piece);
   }
-  const { success, data } = z.safeParse(shape, parseJson(Buffer.concat(pieces).toString('utf8')));
+  const { success, data } = z.safeParse(schema, parseJson(Buffer.concat(pieces).toString('utf8')));
   if (!success) throw new BadRequest();
   return data;
 }
@@ -209,7 +209,7 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
   if (response === null) return null;
   try {
     for await (const line of lines(response))
-      return daemonStatus.safeParse(parsed(line)).data ?? null;
+      return daemonStatus.safeParse(parseLine(line)).data ?? null;
   } catch (error) {
     if (errnoOf(error) !== 'ECONNRESET') throw error;
   }
@@ -234,14 +234,14 @@ export async function askSync(
 ): Promise<{ readonly result: SyncResult } | { readonly plan: SyncPlan } | null> {
   const response = await ask(socket, 'POST', '/sync', message, options.signal);
   if (response === null) return null;
-  const found = String(response.headers['x-mailkeep-version'] ?? '');
-  if (found !== options.version || response.statusCode !== 200) {
+  const peer = String(response.headers['x-mailkeep-version'] ?? '');
+  if (peer !== options.version || response.statusCode !== 200) {
     response.destroy();
-    throw daemonError('daemon-version', { found, own: options.version });
+    throw daemonError('daemon-version', { found: peer, own: options.version });
   }
   try {
     for await (const line of lines(response)) {
-      const { data: said } = answerLine.safeParse(parsed(line));
+      const { data: said } = answerLine.safeParse(parseLine(line));
       if (said === undefined) throw daemonError('daemon-answer', {});
       if ('progress' in said) options.progress(said.progress);
       else if ('error' in said) {
@@ -276,9 +276,9 @@ export async function requestSync(socket: string, version: string): Promise<bool
   if (response === null) return false;
   // Disconnecting does not interrupt the sync.
   response.destroy();
-  const found = String(response.headers['x-mailkeep-version'] ?? '');
-  if (found !== version || response.statusCode !== 200)
-    throw daemonError('daemon-version', { found, own: version });
+  const peer = String(response.headers['x-mailkeep-version'] ?? '');
+  if (peer !== version || response.statusCode !== 200)
+    throw daemonError('daemon-version', { found: peer, own: version });
   return true;
 }
 
@@ -313,7 +313,7 @@ async function* lines(response: IncomingMessage): AsyncGenerator<string, void, u
 }
 
 /** @throws daemon-answer for invalid JSON */
-function parsed(line: string): unknown {
+function parseLine(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch (error) {

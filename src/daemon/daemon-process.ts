@@ -65,13 +65,13 @@ function watchProcess(options: {
   };
 }
 
-function watchTerminal(gone: () => void): void {
+function watchTerminal(onGone: () => void): void {
   let left = LOOKS;
   const timer = setInterval(() => {
     left -= 1;
     const closed = !isatty(STANDARD_OUTPUT);
     if (closed || left === 0) clearInterval(timer);
-    if (closed) gone();
+    if (closed) onGone();
   }, LOOK_EVERY_MS);
   timer.unref();
 }
@@ -142,12 +142,12 @@ export type OnStop = (stop: () => unknown) => void;
 export async function withCleanup<T>(act: (onStop: OnStop) => Promise<T>): Promise<T> {
   const stops: (() => unknown)[] = [];
   const [result] = await Promise.allSettled([act((stop) => stops.push(stop))]);
-  const stopped: PromiseSettledResult<unknown>[] = [];
+  const results: PromiseSettledResult<unknown>[] = [];
   for (const stop of stops.reverse()) {
-    stopped.push(...(await Promise.allSettled([(async () => stop())()])));
+    results.push(...(await Promise.allSettled([(async () => stop())()])));
   }
   if (result.status === 'rejected') throw result.reason;
-  for (const one of stopped) if (one.status === 'rejected') throw one.reason;
+  for (const one of results) if (one.status === 'rejected') throw one.reason;
   return result.value;
 }
 
@@ -158,15 +158,15 @@ function watchSealing(options: {
   readonly onRun: (report: RunReport) => void;
 }): (startedAt: number, damaged: readonly MailkeepError[]) => void {
   const { now, log, onRun } = options;
-  const reported = new Set<string>();
+  const known = new Set<string>();
   return (startedAt, damaged) => {
     const [first] = damaged;
-    if (first === undefined && reported.size === 0) return;
-    if (first === undefined) reported.clear();
+    if (first === undefined && known.size === 0) return;
+    if (first === undefined) known.clear();
     for (const error of damaged) {
-      const what = JSON.stringify([error.code, error.facts]);
-      if (reported.has(what)) continue;
-      reported.add(what);
+      const key = JSON.stringify([error.code, error.facts]);
+      if (known.has(key)) continue;
+      known.add(key);
       log.fail(
         'error',
         'a segment is damaged and stays as it is: "mailkeep verify" names what is',
@@ -230,12 +230,12 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   });
   onStop(release);
   const integrations = await openIntegrations({ context, settings, writer, env, now, log, onStop });
-  const notes = new RunRecorder(writer.state, now, log);
+  const recorder = new RunRecorder(writer.state, now, log);
   const onRun = (report: RunReport): void => {
-    notes.onRun(report);
+    recorder.onRun(report);
     integrations.onRun(report);
   };
-  const passes = new SyncRuns({
+  const syncs = new SyncRuns({
     writer,
     env,
     settings,
@@ -246,9 +246,9 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     },
     onWait: log.wait,
     onSealed: watchSealing({ now, log, onRun }),
-    onTidied: (startedAt) => notes.onTidied(startedAt),
+    onTidied: (startedAt) => recorder.onTidied(startedAt),
   });
-  onStop(() => passes.close());
+  onStop(() => syncs.close());
   const die = (error: unknown): void => {
     log.fail('fatal', 'the daemon cannot go on', error);
     integrations.failed(error);
@@ -267,10 +267,10 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     onDropped: integrations.onCopiesDropped,
   });
   copies.configure(settings.copies, settings.schedule.timezone);
-  const retention = () => passes.settings.retention;
+  const retention = () => syncs.settings.retention;
   const daemon = new Daemon({
     accounts: settings.accounts.map(({ name }) => name),
-    runner: passes,
+    runner: syncs,
     clock,
     timetable: rememberedTimetable(settings, writer.state, clock),
     started: (name, at) => recordStart(writer.state, name, at),
@@ -280,7 +280,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     },
     observer: (event) => {
       log.observer(event);
-      notes.onEvent(event);
+      recorder.onEvent(event);
       integrations.onEvent(event);
       copies.onEvent(event);
     },
@@ -297,8 +297,8 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
       'the path of the archive is too long for a socket; control.path names the socket',
     );
   }
-  reload = reloading(parts, daemon, passes, integrations, copies);
-  await integrations.ready(daemon, () => passes.accounts());
+  reload = reloading(parts, daemon, syncs, integrations, copies);
+  await integrations.ready(daemon, () => syncs.accounts());
   daemon.start();
   copies.start();
   log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
@@ -316,13 +316,13 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
 function reloading(
   parts: Parts,
   daemon: Daemon,
-  passes: SyncRuns,
+  syncs: SyncRuns,
   integrations: Integrations,
   copies: ScheduledCopies,
 ): () => void {
   const { context, writer, log } = parts;
   let turn: Promise<void> = Promise.resolve();
-  const once = async (): Promise<void> => {
+  const reload = async (): Promise<void> => {
     let settings: Settings;
     try {
       settings = loadSettings(context);
@@ -339,7 +339,7 @@ function reloading(
     log.setLevel(settings.log.level);
     const names = settings.accounts.map(({ name }) => name);
     const timetable = rememberedTimetable(settings, parts.writer.state, parts.clock);
-    await daemon.reload(names, timetable, () => passes.configure(settings));
+    await daemon.reload(names, timetable, () => syncs.configure(settings));
     await integrations.configure(settings);
     copies.configure(settings.copies, settings.schedule.timezone);
     if (isPiped(settings.file)) {
@@ -348,7 +348,7 @@ function reloading(
     } else log.say('info', 'configuration reloaded', { accounts: names.length });
   };
   return () => {
-    turn = turn.then(once).catch((error: unknown) => {
+    turn = turn.then(reload).catch((error: unknown) => {
       log.fail('error', 'the configuration could not be taken over', error);
     });
   };

@@ -81,32 +81,32 @@ export class AwaitedMessages {
 
 /** A shared/exclusive lock. A waiting exclusive holder takes precedence over later shared holders. */
 class SharedTurn {
-  readonly #sharing = new Set<Promise<unknown>>();
-  #alone: Promise<void> | undefined;
+  readonly #shared = new Set<Promise<unknown>>();
+  #exclusive: Promise<void> | undefined;
 
   async share<T>(act: () => Promise<T>): Promise<T> {
-    while (this.#alone !== undefined) await this.#alone;
+    while (this.#exclusive !== undefined) await this.#exclusive;
     const turn = act();
-    this.#sharing.add(turn);
+    this.#shared.add(turn);
     try {
       return await turn;
     } finally {
-      this.#sharing.delete(turn);
+      this.#shared.delete(turn);
     }
   }
 
   async alone<T>(act: () => Promise<T>): Promise<T> {
-    while (this.#alone !== undefined) await this.#alone;
-    let over: () => void = () => {};
-    this.#alone = new Promise((resolve) => {
-      over = resolve;
+    while (this.#exclusive !== undefined) await this.#exclusive;
+    let finish: () => void = () => {};
+    this.#exclusive = new Promise((resolve) => {
+      finish = resolve;
     });
     try {
-      await Promise.allSettled(this.#sharing);
+      await Promise.allSettled(this.#shared);
       return await act();
     } finally {
-      this.#alone = undefined;
-      over();
+      this.#exclusive = undefined;
+      finish();
     }
   }
 }
@@ -187,8 +187,8 @@ export class Daemon {
       clock,
       observer,
       isOpen: (account) => this.#accounts.isOpen(account),
-      onPassed: (task, kind, result) => this.#passed(task, kind, result),
-      onFailed: (error) => this.#failed(error),
+      onPassed: (task, kind, result) => this.#onPassed(task, kind, result),
+      onFailed: (error) => this.#onFailed(error),
       onIdle: () => this.#tidy(),
     });
   }
@@ -225,32 +225,32 @@ export class Daemon {
     } finally {
       this.#dispatcher.resume();
     }
-    for (const account of accounts) this.#errand(this.#round('sync', account, QUICK_SYNC));
+    for (const account of accounts) this.#track(this.#round('sync', account, QUICK_SYNC));
     this.#wake();
   }
 
   /** Syncs the requested mailboxes, starting after this call. The run's promise resolves when it is complete. */
   sync(request: SyncRequest, progress: ProgressListener): Run {
     const { full, acceptEndings, folders, account, mailboxes } = request;
-    const chosen = this.#chosen(account);
-    const run = this.#openRun('hand', chosen.length === 1 ? (chosen[0] ?? null) : null, progress);
-    const wanted = (mailbox: WatchedMailbox): boolean =>
+    const names = this.#accountNames(account);
+    const run = this.#openRun('hand', names.length === 1 ? (names[0] ?? null) : null, progress);
+    const accepts = (mailbox: WatchedMailbox): boolean =>
       mailboxes.length === 0 || selects({ include: mailboxes, exclude: [] }, mailbox.address);
     run.begin();
-    for (const name of chosen) {
-      this.#errand(this.#enqueue(run, name, { full, acceptEndings, folders }, true, wanted));
+    for (const name of names) {
+      this.#track(this.#enqueue(run, name, { full, acceptEndings, folders }, true, accepts));
     }
     run.end();
     return run;
   }
 
-  #chosen(account: string | undefined): string[] {
+  #accountNames(account: string | undefined): string[] {
     return this.#accounts.names.filter((name) => account === undefined || name === account);
   }
 
   plan(narrowing: SyncRestrictions, full: boolean, signal: AbortSignal): Promise<SyncPlan> {
-    const chosen = this.#chosen(narrowing.account);
-    return this.options.runner.plan(chosen, narrowing, full, signal);
+    const names = this.#accountNames(narrowing.account);
+    return this.options.runner.plan(names, narrowing, full, signal);
   }
 
   /** Syncs a mailbox immediately. Further notifications are merged into that sync while it is waiting. */
@@ -260,24 +260,24 @@ export class Daemon {
       this.#report({ event: 'hint-unknown' });
       return;
     }
-    const where = { account: mailbox.account, mailbox: mailbox.resourceId };
-    this.#report({ event: 'hint', ...where, uids: hint.uid === undefined ? 0 : 1 });
+    const ids = { account: mailbox.account, mailbox: mailbox.resourceId };
+    this.#report({ event: 'hint', ...ids, uids: hint.uid === undefined ? 0 : 1 });
     if (hint.uid !== undefined) this.#awaited.add(mailbox, hint.uid);
-    if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
+    if (!this.#dispatcher.isExpected(mailbox)) this.#syncHinted(mailbox);
   }
 
   /** Syncs mailboxes before other scheduled ones, but after notifications and requests, since this is only a guess. */
   checkSooner(account: string, mailboxes: readonly string[]): void {
     if (!this.#accounts.isOpen(account)) return;
-    const known = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
-    const chosen = mailboxes
-      .flatMap((id) => known.get(id) ?? [])
+    const byId = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
+    const queue = mailboxes
+      .flatMap((id) => byId.get(id) ?? [])
       .filter((one) => !this.#dispatcher.isExpected(one));
-    if (chosen.length === 0) return;
+    if (queue.length === 0) return;
     const run = this.#openRun('hint', account);
     run.begin();
-    this.#report({ event: 'run-started', run: run.info, mailboxes: chosen.length });
-    this.#dispatcher.addFirst(chosen, 'sync', QUICK_SYNC, run);
+    this.#report({ event: 'run-started', run: run.info, mailboxes: queue.length });
+    this.#dispatcher.addFirst(queue, 'sync', QUICK_SYNC, run);
     run.end();
     this.#dispatcher.weigh();
   }
@@ -331,15 +331,15 @@ export class Daemon {
         continue;
       }
       for (const account of this.#accounts.names) {
-        this.#errand(this.#round(name, account, name === 'sweep' ? FULL_SYNC : QUICK_SYNC));
+        this.#track(this.#round(name, account, name === 'sweep' ? FULL_SYNC : QUICK_SYNC));
       }
     }
     for (const account of this.#accounts.due((name) => runner.tokenMark(name))) {
-      this.#errand(this.#probe(account));
+      this.#track(this.#probe(account));
     }
     if (clock.monotonic() - this.#tidiedAt > TIDY_EVERY_MS) this.#tidy();
-    const often = this.#accounts.anyWaiting ? LOOK_AT_TOKEN_MS : LOOK_AT_CLOCK_MS;
-    const waitMs = Math.min(often, this.#timetable.waitMs(now));
+    const interval = this.#accounts.anyWaiting ? LOOK_AT_TOKEN_MS : LOOK_AT_CLOCK_MS;
+    const waitMs = Math.min(interval, this.#timetable.waitMs(now));
     this.#cancelWake = clock.after(waitMs, () => this.#wake());
   }
 
@@ -378,17 +378,17 @@ export class Daemon {
     account: string,
     aim: SyncScope,
     fresh: boolean,
-    wanted: (mailbox: WatchedMailbox) => boolean,
+    accepts: (mailbox: WatchedMailbox) => boolean,
   ): Promise<void> {
     run.begin();
     try {
       const mailboxes = await this.#listMailboxes(run, account, fresh);
-      const chosen = mailboxes.filter(wanted);
-      this.#report({ event: 'run-started', run: run.info, mailboxes: chosen.length });
-      for (const mailbox of chosen) this.#dispatcher.add(mailbox, run.info.kind, aim, run);
+      const matches = mailboxes.filter(accepts);
+      this.#report({ event: 'run-started', run: run.info, mailboxes: matches.length });
+      for (const mailbox of matches) this.#dispatcher.add(mailbox, run.info.kind, aim, run);
     } catch (error) {
       run.fail([archiveFailure(account, error)]);
-      const known = aim.full ? this.#accounts.mailboxes(account).filter(wanted) : [];
+      const known = aim.full ? this.#accounts.mailboxes(account).filter(accepts) : [];
       for (const mailbox of known) this.#dispatcher.add(mailbox, 'sweep', aim, undefined);
       throw error;
     } finally {
@@ -404,7 +404,7 @@ export class Daemon {
   ): Promise<readonly WatchedMailbox[]> {
     const { mailboxes, result } = await this.#ask(account, fresh);
     run.add(result);
-    if (this.#noted(account, result)) return [];
+    if (this.#handleFailure(account, result)) return [];
     this.#accounts.recovered(account);
     this.#accounts.setMailboxes(account, mailboxes);
     return mailboxes;
@@ -419,7 +419,7 @@ export class Daemon {
     return listing;
   }
 
-  #noted(account: string, result: SyncResult): boolean {
+  #handleFailure(account: string, result: SyncResult): boolean {
     const failure = accountFailure(result);
     if (failure === undefined) return false;
     this.#accounts.failed(account, failure, this.options.runner.tokenMark(account));
@@ -432,7 +432,7 @@ export class Daemon {
   async #probe(account: string): Promise<void> {
     try {
       const { mailboxes, result } = await this.#ask(account, true);
-      if (this.#noted(account, result)) return;
+      if (this.#handleFailure(account, result)) return;
       this.#accounts.setMailboxes(account, mailboxes);
       this.#accounts.recovered(account);
     } finally {
@@ -441,10 +441,10 @@ export class Daemon {
     await this.#round('sync', account, QUICK_SYNC);
   }
 
-  #passed({ mailbox, aim }: Task, kind: RunKind, result: SyncResult): void {
+  #onPassed({ mailbox, aim }: Task, kind: RunKind, result: SyncResult): void {
     const isNarrow = aim.folders.length > 0;
     this.#report({ event: 'pass-finished', kind, mailbox, isNarrow, result });
-    this.#noted(mailbox.account, result);
+    this.#handleFailure(mailbox.account, result);
     if (result.mailboxes.some(({ added }) => added > 0)) this.#untidy = true;
     const { runner } = this.options;
     const { againMs, unseen } = this.#awaited.settle(mailbox, (uid) => runner.has(mailbox, uid));
@@ -452,10 +452,10 @@ export class Daemon {
       const { account, resourceId } = mailbox;
       this.#report({ event: 'hint-unseen', account, mailbox: resourceId });
     }
-    if (againMs !== null) this.#timers.after(againMs, () => this.#look(mailbox));
+    if (againMs !== null) this.#timers.after(againMs, () => this.#syncHinted(mailbox));
   }
 
-  #look(mailbox: WatchedMailbox): void {
+  #syncHinted(mailbox: WatchedMailbox): void {
     const run = this.#openRun('hint', mailbox.account);
     run.begin();
     this.#dispatcher.add(mailbox, 'hint', QUICK_SYNC, run);
@@ -463,10 +463,10 @@ export class Daemon {
     this.#dispatcher.weigh();
   }
 
-  #failed(error: unknown): void {
+  #onFailed(error: unknown): void {
     const { clock, runner, onFatal } = this.options;
     if (this.#stopping.signal.aborted) return;
-    const paused = this.#diskWaits ? undefined : this.#dispatcher.pause();
+    const pause = this.#diskWaits ? undefined : this.#dispatcher.pause();
     for (const account of this.#accounts.names) {
       this.#dispatcher.abandon(account, [archiveFailure(account, error)]);
     }
@@ -475,12 +475,12 @@ export class Daemon {
       return;
     }
     // Concurrent syncs fail too, because they use the same disk.
-    if (paused === undefined) return;
+    if (pause === undefined) return;
     this.#diskWaits = true;
     const retryAt = clock.now() + DISK_WAIT_MS;
     this.#report({ event: 'archive-failed', error, retryAt });
-    this.#errand(
-      paused.then(() => {
+    this.#track(
+      pause.then(() => {
         this.#timers.after(DISK_WAIT_MS, () => {
           this.#diskWaits = false;
           runner.recover();
@@ -495,7 +495,7 @@ export class Daemon {
     if (this.#stopping.signal.aborted || !this.#untidy || this.#isTidying) return;
     this.#untidy = false;
     this.#isTidying = true;
-    this.#errand(this.#tidyOnce());
+    this.#track(this.#tidyOnce());
   }
 
   async #tidyOnce(): Promise<void> {
@@ -517,7 +517,7 @@ export class Daemon {
     this.#tasks = this.#tasks
       .then(() => (signal.aborted ? undefined : act(signal)))
       .catch((error: unknown) => {
-        if (!signal.aborted) this.#failed(error);
+        if (!signal.aborted) this.#onFailed(error);
       });
   }
 
@@ -543,9 +543,9 @@ export class Daemon {
   }
 
   /** Tracks background work. If it fails, the daemon fails. */
-  #errand(work: Promise<void>): void {
+  #track(work: Promise<void>): void {
     const errand = work.catch((error: unknown) => {
-      if (!this.#stopping.signal.aborted) this.#failed(error);
+      if (!this.#stopping.signal.aborted) this.#onFailed(error);
     });
     this.#errands.add(errand);
     void errand.finally(() => this.#errands.delete(errand));

@@ -24,9 +24,9 @@ export function storeDeliveries(
   logged: readonly LoggedDelivery[],
 ): LoggedDelivery[] {
   const before = storedDeliveries(memory, account);
-  const kept = mergeDeliveries(before, logged);
-  if (JSON.stringify(kept) !== JSON.stringify(before)) memory.set(SCOPE, account, kept);
-  return kept;
+  const merged = mergeDeliveries(before, logged);
+  if (JSON.stringify(merged) !== JSON.stringify(before)) memory.set(SCOPE, account, merged);
+  return merged;
 }
 
 /** Merges deliveries, newest first. Later entries replace earlier ones. */
@@ -62,10 +62,10 @@ export type LoggedDelivery = NonNullable<ReturnType<typeof entryOf>>;
  * slash. Invalid URLs are compared literally.
  */
 export function isSameAddress(one: string, other: string): boolean {
-  return one === other || normal(one) === normal(other);
+  return one === other || normalise(one) === normalise(other);
 }
 
-function normal(url: string): string {
+function normalise(url: string): string {
   return URL.canParse(url) ? new URL(url).href : url;
 }
 
@@ -101,34 +101,34 @@ export function judgeWebhooks(
 ): WebhookFinding[] {
   const byId = new Map(listed.map((webhook) => [webhook.id, webhook]));
   return own.map((webhook) => {
-    const there = byId.get(webhook.id);
+    const hook = byId.get(webhook.id);
     // The log contains no ids, so webhooks are matched by mailbox and address.
     const entries = log
       .filter(({ mailbox, url, at, attempts }) => {
         // A delivery that was never attempted has not failed.
         if (attempts === 0) return false;
-        const ours = mailbox === webhook.mailbox && isSameAddress(url, there?.url ?? webhook.url);
-        return ours && now - at < RECENT_MS;
+        const isOurs = mailbox === webhook.mailbox && isSameAddress(url, hook?.url ?? webhook.url);
+        return isOurs && now - at < RECENT_MS;
       })
       .sort((a, b) => b.at - a.at);
     const lastSuccess = entries.find(({ success }) => success);
     const failed =
       lastSuccess === undefined ? entries : entries.slice(0, entries.indexOf(lastSuccess));
-    const givenUp = failed.some(({ attempts, mostAttempts }) => attempts >= mostAttempts);
+    const hasGivenUp = failed.some(({ attempts, mostAttempts }) => attempts >= mostAttempts);
     return {
       webhook,
-      state: stateOf(there, givenUp || failed.length >= MANY),
-      status: there?.status ?? null,
+      state: stateOf(hook, hasGivenUp || failed.length >= MANY),
+      status: hook?.status ?? null,
       failures: failed.length,
       lastSuccessAt: lastSuccess?.at ?? null,
     };
   });
 }
 
-function stateOf(there: ListedWebhook | undefined, failing: boolean): WebhookFinding['state'] {
-  if (there === undefined) return 'missing';
-  if (there.status !== 'active') return 'off';
-  return failing ? 'failing' : 'well';
+function stateOf(hook: ListedWebhook | undefined, isFailing: boolean): WebhookFinding['state'] {
+  if (hook === undefined) return 'missing';
+  if (hook.status !== 'active') return 'off';
+  return isFailing ? 'failing' : 'well';
 }
 
 const WEBHOOKS_A_PAGE = 100;
@@ -155,11 +155,11 @@ export class WebhookListing {
     now: number,
     signal: AbortSignal,
   ): Promise<readonly ListedWebhook[]> {
-    const kept = this.#known;
-    if (kept !== undefined && isGood(kept, own, now)) return kept.listed;
+    const cached = this.#known;
+    if (cached !== undefined && isGood(cached, own, now)) return cached.listed;
     const listed: ListedWebhook[] = [];
-    const asked = { signal, perPage: WEBHOOKS_A_PAGE };
-    for await (const { id, status, url } of platform.eachWebhook(orderId, asked)) {
+    const options = { signal, perPage: WEBHOOKS_A_PAGE };
+    for await (const { id, status, url } of platform.eachWebhook(orderId, options)) {
       listed.push({ id, status, url });
     }
     this.#known = { at: now, listed };
@@ -211,11 +211,11 @@ export async function watchDeliveries(options: {
   const listed = await listing.webhooks(platform, orderId, ids, now(), signal);
   const before = storedDeliveries(memory, account);
   const logged = await fetchDeliveries(platform, orderId, before, now(), signal);
-  const kept = storeDeliveries(memory, account, logged);
+  const stored = storeDeliveries(memory, account, logged);
   const known = new Set(before.map(deliveryKey));
   const fresh = logged.filter((delivery) => !known.has(deliveryKey(delivery)));
   if (fresh.length > 0) onNew?.(fresh);
-  return judgeWebhooks(own, listed, kept, now());
+  return judgeWebhooks(own, listed, stored, now());
 }
 
 /**
@@ -231,13 +231,13 @@ export async function fetchDeliveries(
   now: number,
   signal: AbortSignal,
 ): Promise<LoggedDelivery[]> {
-  const levelAt = levelWith(before, now);
+  const levelAt = finalBefore(before, now);
   const most = before.length === 0 ? FIRST_ENTRIES : MAX_ENTRIES;
   const logged: LoggedDelivery[] = [];
   let read = 0;
   let newestFirst = true;
-  const asked = { signal, perPage: ENTRIES_A_PAGE };
-  for await (const record of platform.eachDeliveryLog(orderId, asked)) {
+  const options = { signal, perPage: ENTRIES_A_PAGE };
+  for await (const record of platform.eachDeliveryLog(orderId, options)) {
     read += 1;
     const entry = entryOf(record);
     if (entry !== null) {
@@ -253,7 +253,7 @@ export async function fetchDeliveries(
 }
 
 /** Returns the time, in milliseconds since the epoch, before which all entries are known and final. */
-function levelWith(before: readonly LoggedDelivery[], now: number): number {
+function finalBefore(before: readonly LoggedDelivery[], now: number): number {
   const open = before.filter(
     ({ at, success, attempts, mostAttempts }) =>
       !success && attempts < mostAttempts && now - at < OPEN_MS,
@@ -310,8 +310,8 @@ export function planWebhooks<Hook extends ListedHook>(
   listed: readonly Hook[],
   url: string,
 ) {
-  const ours = new Set(own.map(({ id }) => id));
-  const known = new Set(listed.map(({ id }) => id));
+  const ids = new Set(own.map(({ id }) => id));
+  const listedIds = new Set(listed.map(({ id }) => id));
   const byAddress = new Map<string, Hook[]>();
   for (const hook of listed) {
     const address = hook.mailbox.toLowerCase();
@@ -319,18 +319,18 @@ export function planWebhooks<Hook extends ListedHook>(
   }
   const missing = new Map<string, string[]>();
   for (const hook of own) {
-    if (known.has(hook.id) || !isSameAddress(hook.url, url)) continue;
+    if (listedIds.has(hook.id) || !isSameAddress(hook.url, url)) continue;
     missing.set(hook.mailboxId, [...(missing.get(hook.mailboxId) ?? []), hook.id]);
   }
-  const others: Hook[] = [];
+  const rest: Hook[] = [];
   const steps = mailboxes.map((mailbox): WebhookStep<Hook> => {
-    const there = byAddress.get(mailbox.address.toLowerCase()) ?? [];
-    const usable = there.filter((hook) => ours.has(hook.id) && isSameAddress(hook.url, url));
+    const hooks = byAddress.get(mailbox.address.toLowerCase()) ?? [];
+    const usable = hooks.filter((hook) => ids.has(hook.id) && isSameAddress(hook.url, url));
     const hook = usable.find(({ status }) => status === 'active') ?? usable[0];
-    others.push(...there.filter((other) => other !== hook));
+    rest.push(...hooks.filter((other) => other !== hook));
     const step = { mailbox, missing: missing.get(mailbox.resourceId) ?? [] };
     if (hook === undefined) return { ...step, act: 'create' };
     return { ...step, act: hook.status === 'active' ? 'keep' : 'resume', hook };
   });
-  return { steps, others };
+  return { steps, others: rest };
 }

@@ -144,11 +144,11 @@ export class Dispatcher {
 
   /** Queues a sync, or joins a waiting one with the same aim. The run counts it until it finishes. */
   add(mailbox: WatchedMailbox, rank: RunKind, aim: SyncScope, run: Run | undefined): void {
-    const same = this.#waiting.find(
+    const match = this.#waiting.find(
       (task) => mailboxKey(task.mailbox) === mailboxKey(mailbox) && sameAim(task.aim, aim),
     );
-    const task = same ?? { mailbox, aim, rank, begunAt: undefined, runs: new Set<Run>() };
-    if (same === undefined) this.#waiting.push(task);
+    const task = match ?? { mailbox, aim, rank, begunAt: undefined, runs: new Set<Run>() };
+    if (match === undefined) this.#waiting.push(task);
     if (RANKS.indexOf(rank) < RANKS.indexOf(task.rank)) task.rank = rank;
     if (run !== undefined && !task.runs.has(run)) {
       run.begin();
@@ -210,9 +210,9 @@ export class Dispatcher {
     }
   }
 
-  keep(wanted: (mailbox: WatchedMailbox) => boolean): void {
-    for (const task of this.#waiting) if (!wanted(task.mailbox)) settle(task, () => {});
-    this.#waiting = this.#waiting.filter(({ mailbox }) => wanted(mailbox));
+  keep(accepts: (mailbox: WatchedMailbox) => boolean): void {
+    for (const task of this.#waiting) if (!accepts(task.mailbox)) settle(task, () => {});
+    this.#waiting = this.#waiting.filter(({ mailbox }) => accepts(mailbox));
   }
 
   waiting(account?: string): Readonly<Record<RunKind, number>> {
@@ -298,10 +298,10 @@ export class Dispatcher {
         },
       });
       this.#underway.delete(mailboxKey(task.mailbox));
-      const failed = accountFailure(result) !== undefined;
+      const hasFailed = accountFailure(result) !== undefined;
       settle(task, (run) => run.add(result));
       // A full sync that was cut short by an account failure must be repeated.
-      if (failed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
+      if (hasFailed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
       onPassed(task, taskClass(pass, clock.monotonic()), result);
     } catch (error) {
       this.#underway.delete(mailboxKey(task.mailbox));
@@ -309,10 +309,10 @@ export class Dispatcher {
         const { rank, mailbox } = task;
         this.options.observer({ event: 'pass-preempted', kind: rank, mailbox });
         for (const run of task.runs) run.add(partialResult(mailbox, pass.stored));
-        this.#again(pass, rank === 'sweep' ? 'sweep' : 'backlog');
+        this.#requeue(pass, rank === 'sweep' ? 'sweep' : 'backlog');
       } else {
         settleFailed(pass, [archiveFailure(task.mailbox.account, error)]);
-        if (task.aim.full) this.#again(pass, 'sweep');
+        if (task.aim.full) this.#requeue(pass, 'sweep');
         onFailed(error);
       }
     }
@@ -328,20 +328,20 @@ export class Dispatcher {
     this.options.observer({ event: 'pass-progress', mailbox: task.mailbox, ...stored, of });
   }
 
-  #again({ task }: Pass, rank: RunKind): void {
+  #requeue({ task }: Pass, rank: RunKind): void {
     if (this.#closing) return;
-    const waits = this.#waiting.find(
+    const match = this.#waiting.find(
       (other) =>
         mailboxKey(other.mailbox) === mailboxKey(task.mailbox) && sameAim(other.aim, task.aim),
     );
-    if (waits === undefined) {
+    if (match === undefined) {
       this.#waiting.push({ ...task, rank, runs: new Set(task.runs) });
       return;
     }
-    waits.begunAt ??= task.begunAt;
+    match.begunAt ??= task.begunAt;
     for (const run of task.runs) {
-      if (waits.runs.has(run)) run.end();
-      else waits.runs.add(run);
+      if (match.runs.has(run)) run.end();
+      else match.runs.add(run);
     }
   }
 

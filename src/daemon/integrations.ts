@@ -103,8 +103,8 @@ function notify(
 ): Promise<string | null> {
   // The child receives nothing else from our environment.
   const env = { NOTIFY_SOCKET: socket, PATH: path };
-  const killed = { timeout: TIMEOUT_MS, killSignal: 'SIGKILL' } as const;
-  const child = spawn('systemd-notify', [...args], { env, stdio: 'ignore', ...killed });
+  const limits = { timeout: TIMEOUT_MS, killSignal: 'SIGKILL' } as const;
+  const child = spawn('systemd-notify', [...args], { env, stdio: 'ignore', ...limits });
   return new Promise((resolve) => {
     child.once('error', (error) => resolve(errnoOf(error) ?? 'not started'));
     child.once('exit', (code, signal) =>
@@ -116,8 +116,8 @@ function notify(
 /** Returns the watchdog interval in milliseconds, half of the timeout; null if this process has no watchdog. */
 export function watchdogMs(env: Environment, pid = process.pid): number | null {
   const microseconds = Number(env.WATCHDOG_USEC ?? '');
-  const meant = env.WATCHDOG_PID === undefined || Number(env.WATCHDOG_PID) === pid;
-  return meant && Number.isSafeInteger(microseconds) && microseconds > 0
+  const isOwn = env.WATCHDOG_PID === undefined || Number(env.WATCHDOG_PID) === pid;
+  return isOwn && Number.isSafeInteger(microseconds) && microseconds > 0
     ? Math.max(1, Math.floor(microseconds / 2_000))
     : null;
 }
@@ -136,7 +136,7 @@ export abstract class PeriodicWatch {
   /** Aborts running requests when the watch is closed. */
   protected readonly stopping: AbortSignal;
   readonly #controller = new AbortController();
-  #looking: Promise<void> = Promise.resolve();
+  #rounds: Promise<void> = Promise.resolve();
   #cancel: () => void = () => {};
 
   /** @param failed log text for a round that fails unexpectedly */
@@ -155,19 +155,19 @@ export abstract class PeriodicWatch {
     const { after, log } = this.timing;
     this.#cancel();
     this.#cancel = after(this.everyMs, () => this.look());
-    this.#looking = this.#looking
+    this.#rounds = this.#rounds
       .then(() => this.round())
       .catch((error: unknown) => log.fail('error', this.failed, error));
   }
 
   async idle(): Promise<void> {
-    await this.#looking;
+    await this.#rounds;
   }
 
   async close(): Promise<void> {
     this.#cancel();
     this.#controller.abort();
-    await this.#looking;
+    await this.#rounds;
   }
 }
 
@@ -199,7 +199,7 @@ const REFUSED: ReadonlySet<string> = new Set([
  * depend on it.
  */
 export class UsageWatch extends PeriodicWatch {
-  readonly #held = new Map<string, MailboxAmounts>();
+  readonly #amounts = new Map<string, MailboxAmounts>();
   /** Accounts with a mailbox that has become unreachable since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
@@ -221,10 +221,10 @@ export class UsageWatch extends PeriodicWatch {
     for (const account of this.options.accounts()) {
       if (this.stopping.aborted) return;
       const { mailboxes: selection } = account.settings;
-      const wanted = (account.listing?.mailboxes ?? []).filter(({ address }) =>
+      const watched = (account.listing?.mailboxes ?? []).filter(({ address }) =>
         selects(selection, address),
       );
-      if (wanted.length > 0) await this.#account(account, wanted);
+      if (watched.length > 0) await this.#account(account, watched);
     }
   }
 
@@ -242,14 +242,14 @@ export class UsageWatch extends PeriodicWatch {
     const isDue = age < 0 || (age >= every && every < Number.POSITIVE_INFINITY);
     if (!isDue || failedRecently(last, now())) return;
     const signal = this.stopping;
-    const noting = { memory, account: name, host };
+    const target = { memory, account: name, host };
     try {
-      const most = Math.max(1, Math.floor(mailboxes.length / 2));
-      const listing = await orderUsages(platform, await orderOf(account, signal), most, signal);
-      const said = rememberUsages({ ...noting, now: now() }, mailboxes, listing);
+      const limit = Math.max(1, Math.floor(mailboxes.length / 2));
+      const listing = await orderUsages(platform, await orderOf(account, signal), limit, signal);
+      const usages = rememberUsages({ ...target, now: now() }, mailboxes, listing);
       this.#refused.delete(name);
-      this.#noteSuspended(name, said);
-      this.#noteMoved(account, mailboxes, said);
+      this.#noteSuspended(name, usages);
+      this.#noteMoved(account, mailboxes, usages);
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof MailkeepError)) throw error;
@@ -259,13 +259,13 @@ export class UsageWatch extends PeriodicWatch {
           'the platform surface does not list the mailboxes; each is asked for its quota';
         log.say('warn', text, { account: name, code });
       }
-      rememberFailure({ ...noting, now: now() }, pages);
+      rememberFailure({ ...target, now: now() }, pages);
     }
   }
 
-  #noteSuspended(account: string, said: ReadonlyMap<string, ListedUsage>): void {
+  #noteSuspended(account: string, usages: ReadonlyMap<string, ListedUsage>): void {
     const { log } = this.options;
-    for (const [mailbox, { suspended }] of said) {
+    for (const [mailbox, { suspended }] of usages) {
       const key = keyOf(account, mailbox);
       if (suspended === this.#suspended.has(key)) continue;
       if (suspended) {
@@ -282,35 +282,35 @@ export class UsageWatch extends PeriodicWatch {
   #noteMoved(
     { settings, host }: AccountOrigin,
     mailboxes: readonly OriginMailbox[],
-    said: ReadonlyMap<string, ListedUsage>,
+    usages: ReadonlyMap<string, ListedUsage>,
   ): void {
     const { lastCompared, checkSooner, log } = this.options;
     const { name } = settings;
     const compared = (resourceId: string) => lastCompared({ host, mailbox: resourceId });
     const moved: { readonly resourceId: string; readonly at: number }[] = [];
     for (const { resourceId } of mailboxes) {
-      const usage = said.get(resourceId);
+      const usage = usages.get(resourceId);
       if (usage === undefined) continue;
       const key = keyOf(name, resourceId);
-      const held = heldIn(usage);
-      if (hasChanged(this.#held.get(key), held, () => compared(resourceId).messages)) {
+      const amounts = amountsOf(usage);
+      if (hasChanged(this.#amounts.get(key), amounts, () => compared(resourceId).messages)) {
         moved.push({ resourceId, at: compared(resourceId).at });
       }
-      this.#held.set(key, held);
+      this.#amounts.set(key, amounts);
     }
     if (moved.length === 0) return;
     moved.sort((a, b) => a.at - b.at);
-    const sooner = moved.slice(0, MAX_SOONER).map(({ resourceId }) => resourceId);
+    const ids = moved.slice(0, MAX_SOONER).map(({ resourceId }) => resourceId);
     log.say('debug', 'usage moved: mailboxes are checked sooner', {
       account: name,
       moved: moved.length,
-      sooner: sooner.length,
+      sooner: ids.length,
     });
-    checkSooner(name, sooner);
+    checkSooner(name, ids);
   }
 }
 
-function heldIn({ resources }: ListedUsage): MailboxAmounts {
+function amountsOf({ resources }: ListedUsage): MailboxAmounts {
   const usage = (wanted: string): number | null =>
     resources.find(({ name }) => name === wanted)?.usage ?? null;
   return { bytes: usage('STORAGE'), messages: usage('MESSAGE') };
@@ -340,7 +340,7 @@ const MAX_PENDING = 1_000;
  */
 export class WebhookWatch extends PeriodicWatch {
   /** Last report for each webhook, or for each account whose check failed. */
-  readonly #said = new Map<string, string>();
+  readonly #reports = new Map<string, string>();
   readonly #listings = new Map<string, WebhookListing>();
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
 
@@ -392,8 +392,8 @@ export class WebhookWatch extends PeriodicWatch {
       const key = keyOf(name, account.host);
       const listing = this.#listings.get(key) ?? new WebhookListing();
       this.#listings.set(key, listing);
-      const asked = { account: name, orderId, platform, own, listing, memory, onNew, now, signal };
-      const findings = await watchDeliveries(asked);
+      const watch = { account: name, orderId, platform, own, listing, memory, onNew, now, signal };
+      const findings = await watchDeliveries(watch);
       this.#change(name, 'asked', () => {});
       for (const finding of findings) this.#report(name, finding);
       observe(webhookObservations(findings));
@@ -427,7 +427,7 @@ export class WebhookWatch extends PeriodicWatch {
       latest.set(address, Math.max(at, latest.get(address) ?? 0));
     }
     // Least recently compared first, so that a consistently wrong log does not delay the rest.
-    const missed = listing.mailboxes
+    const unsynced = listing.mailboxes
       .filter(({ address }) => latest.has(address.toLowerCase()))
       .filter(({ address }) => selects(settings.mailboxes, address))
       .map(({ resourceId, address }) => ({
@@ -438,16 +438,16 @@ export class WebhookWatch extends PeriodicWatch {
       .filter(({ deliveredAt, comparedAt }) => deliveredAt > comparedAt)
       .sort((a, b) => a.comparedAt - b.comparedAt)
       .map(({ resourceId }) => resourceId);
-    if (missed.length === 0) return;
+    if (unsynced.length === 0) return;
     const text = 'mail was delivered that no pass has followed: its mailboxes are checked sooner';
-    log.say('info', text, { account: name, mailboxes: missed.length });
-    checkSooner(name, missed);
+    log.say('info', text, { account: name, mailboxes: unsynced.length });
+    checkSooner(name, unsynced);
   }
 
   #report(account: string, { webhook, state, status, failures }: WebhookFinding): void {
     const { log } = this.options;
     const line = { account, webhook: webhook.id, mailbox: webhook.mailboxId, state };
-    const before = this.#said.get(webhook.id);
+    const before = this.#reports.get(webhook.id);
     this.#change(webhook.id, state, () => {
       if (state !== 'well') {
         const text =
@@ -458,9 +458,9 @@ export class WebhookWatch extends PeriodicWatch {
   }
 
   #change(subject: string, state: string, say: () => void): void {
-    if (this.#said.get(subject) === state) return;
+    if (this.#reports.get(subject) === state) return;
     say();
-    this.#said.set(subject, state);
+    this.#reports.set(subject, state);
   }
 }
 
@@ -495,8 +495,8 @@ export async function openIntegrations(options: {
   const { writer, env, now, log, onStop } = options;
   let { settings } = options;
   const state = new DaemonState(now());
-  const remembered = new ShortCache(FACTS_MS, now, () => archiveFacts(writer, writer.state));
-  const facts = (): ArchiveFacts => remembered.get();
+  const cache = new ShortCache(FACTS_MS, now, () => archiveFacts(writer, writer.state));
+  const facts = (): ArchiveFacts => cache.get();
   const copies = () => copyStatuses(writer.state, writer.catalog.reached().number, now());
   const metrics = new Metrics({ version: packageJson.version, now, facts, copies });
   const manager = serviceManager(env, (reason) =>
@@ -525,8 +525,8 @@ export async function openIntegrations(options: {
       verification: verificationStatus(recallVerification(writer.state)),
       copies: copies(),
     });
-    const asked = { listen, hosts, state, metrics, facts, known, now, onError };
-    const server = await startHealthServer(asked);
+    const answers = { listen, hosts, state, metrics, facts, known, now, onError };
+    const server = await startHealthServer(answers);
     onStop(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
   }
@@ -592,7 +592,7 @@ export async function openIntegrations(options: {
       manager.ready(`${settings.accounts.length} accounts`);
       manager.startWatchdog();
       const mirror = catalogMirror(writer.catalog);
-      const watching = {
+      const ports = {
         accounts,
         memory: writer.state,
         lastCompared: (mailbox: MailboxKey) => lastComparison(mirror, writer.state, mailbox),
@@ -601,12 +601,12 @@ export async function openIntegrations(options: {
         after: (ms: number, act: () => void) => systemClock.after(ms, act),
         log,
       };
-      const usage = new UsageWatch(watching);
+      const usage = new UsageWatch(ports);
       onStop(() => usage.close());
       usages = usage;
       usage.look();
       const watch = new WebhookWatch({
-        ...watching,
+        ...ports,
         stored: () => storedWebhooks(writer.dataDir),
         observe: (observations) => notifying.observe(observations),
       });
@@ -616,10 +616,10 @@ export async function openIntegrations(options: {
     },
     /** Applies another configuration, and logs changes that need a restart. */
     async configure(changed: Settings) {
-      const old = settings;
+      const previous = settings;
       settings = changed;
       for (const listener of ['webhook', 'health', 'web'] as const) {
-        if (!isDeepStrictEqual(old[listener], changed[listener])) {
+        if (!isDeepStrictEqual(previous[listener], changed[listener])) {
           log.say('warn', `another ${listener} takes effect only after a restart`);
         }
       }

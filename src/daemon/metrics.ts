@@ -67,8 +67,8 @@ export async function serveHealth(options: HealthAnswers): Promise<HealthServer>
   const app = new Hono()
     .get('/healthz', () => answer(options.liveness()))
     .get('/readyz', (context) => {
-      const asked = context.req.query('max-age');
-      const maxAge = asked === undefined ? null : parseDuration(asked);
+      const raw = context.req.query('max-age');
+      const maxAge = raw === undefined ? null : parseDuration(raw);
       if (maxAge === undefined) {
         return context.json({ error: 'max-age takes a duration such as 90s, 15m, 26h or 7d' }, 400);
       }

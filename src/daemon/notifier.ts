@@ -51,10 +51,10 @@ export interface Observation {
 /** Returns a run's observations. There are none if it was interrupted, and none for unreached accounts' mailboxes. */
 export function observationsFromRun(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
-  const found = new Map<string, Observation>();
+  const observations = new Map<string, Observation>();
   const note = (subject: Subject, failure: Failure | null): void => {
     const key = subjectKey(subject);
-    if (found.get(key)?.failure == null) found.set(key, { subject, failure });
+    if (observations.get(key)?.failure == null) observations.set(key, { subject, failure });
   };
   for (const failure of report.failures) {
     const { family, code, message } = failure;
@@ -63,7 +63,7 @@ export function observationsFromRun(report: RunReport): Observation[] {
   if (report.outcome === 'done') note(runSubject(report), null);
   for (const name of report.accounts) note({ kind: 'account', name }, null);
   for (const name of report.mailboxes) note({ kind: 'mailbox', name }, null);
-  return [...found.values()];
+  return [...observations.values()];
 }
 
 /** Reports whether a subject's failure is only a warning, which is reported once because everything still works. */
@@ -253,23 +253,23 @@ export function observe(
   for (const { subject, failure } of observations) {
     const key = subjectKey(subject);
     const known = troubles.get(key);
-    if (failure !== null) troubles.set(key, failed(known, subject, failure, now));
+    if (failure !== null) troubles.set(key, addFailure(known, subject, failure, now));
     else if (known?.wellSince === null) troubles.set(key, { ...known, wellSince: now });
   }
   for (const [key, problem] of troubles) if (isOver(problem, now)) troubles.delete(key);
   return { ...reported, troubles: Object.fromEntries(troubles) };
 }
 
-function failed(
+function addFailure(
   known: SubjectProblem | undefined,
   subject: Subject,
   failure: Failure,
   now: number,
 ): SubjectProblem {
-  const started = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
-  if (known === undefined) return { ...started, flapping: false };
+  const trouble = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
+  if (known === undefined) return { ...trouble, flapping: false };
   if (known.wellSince !== null && known.toldAt === null) {
-    return { ...started, flapping: known.flapping };
+    return { ...trouble, flapping: known.flapping };
   }
   // A refused token is still refused while the network is down, so reporting it again later would be redundant.
   const isMilder =
@@ -309,8 +309,8 @@ export function dueNotice({ troubles, triedAt }: ReportedState, now: number): No
       toldAt !== null &&
       (!flapping || Math.abs(now - wellSince) >= FLAPPING_MS),
   );
-  const none = failing.length + still.length + recovered.length === 0;
-  return none ? null : { failing, still, recovered };
+  const isEmpty = failing.length + still.length + recovered.length === 0;
+  return isEmpty ? null : { failing, still, recovered };
 }
 
 function isRipe(
@@ -334,10 +334,10 @@ export function recordAttempt(
   if (!sent) return { ...reported, triedAt: now };
   const troubles = new Map(Object.entries(reported.troubles));
   // The state may have changed while the notice was being sent.
-  const mark = ({ subject }: SubjectProblem, told: Partial<SubjectProblem>): void => {
+  const mark = ({ subject }: SubjectProblem, changes: Partial<SubjectProblem>): void => {
     const key = subjectKey(subject);
     const known = troubles.get(key);
-    if (known !== undefined) troubles.set(key, { ...known, ...told });
+    if (known !== undefined) troubles.set(key, { ...known, ...changes });
   };
   for (const problem of [...notice.failing, ...notice.still]) {
     mark(problem, { toldAt: now, toldAs: problem.failure.family });
@@ -391,8 +391,8 @@ function runCommand(
     },
   });
   let killed: string | null = null;
-  const kill = (why: string): void => {
-    killed ??= why;
+  const kill = (reason: string): void => {
+    killed ??= reason;
     if (child.pid !== undefined) killGroup(child.pid);
   };
   const timer = setTimeout(() => kill('timeout'), timeoutMs);
@@ -541,8 +541,8 @@ export class Notifier {
   /** Records a run's result. A successful run that reached an account also sends a heartbeat. */
   onRun(report: RunReport, observations = observationsFromRun(report)): void {
     this.observe(observations);
-    const well = report.outcome === 'done' && report.failures.length === 0;
-    if (well && report.accounts.length > 0) {
+    const isHealthy = report.outcome === 'done' && report.failures.length === 0;
+    if (isHealthy && report.accounts.length > 0) {
       for (const channel of this.#channels) channel.alive();
     }
   }
@@ -614,8 +614,8 @@ class Sender {
   /** Sends a heartbeat, which goes only to the URL and not to the command. */
   alive(): void {
     const now = this.options.now();
-    const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
-    if (this.channel !== 'url' || lately || !hasNoFailures(this.#reported)) return;
+    const isRecent = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
+    if (this.channel !== 'url' || isRecent || !hasNoFailures(this.#reported)) return;
     this.#aliveDue = true;
     this.#next();
   }

@@ -134,7 +134,7 @@ const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
-function concernsAccount(family: ErrorFamily): boolean {
+function isAccountFailure(family: ErrorFamily): boolean {
   return family === 'auth' || family === 'origin' || family === 'config';
 }
 
@@ -170,7 +170,7 @@ export class Notifying {
 
   #tick(): void {
     try {
-      this.#look();
+      this.#observeAll();
     } catch (error) {
       this.#options.log.fail('error', 'the state of the archive could not be checked', error);
     }
@@ -178,7 +178,7 @@ export class Notifying {
   }
 
   /** Observes all lasting conditions, so that newly opened channels also receive them. */
-  #look(): void {
+  #observeAll(): void {
     const accounts = this.#options.accounts();
     for (const name of this.#waiting.keys()) {
       if (!accounts.includes(name)) this.#waiting.delete(name);
@@ -200,9 +200,9 @@ export class Notifying {
     if (this.#closed) return;
     const damage = this.#observeDamage();
     // A successful run does not disprove damage that it did not cover.
-    const failing = damage !== null && report.kind === VERIFICATION.name;
-    const failures = failing ? [{ account: null, mailbox: null, ...damage }] : report.failures;
-    this.#notifier.onRun({ ...report, failures }, this.#seenBy({ ...report, failures }));
+    const isDamaged = damage !== null && report.kind === VERIFICATION.name;
+    const failures = isDamaged ? [{ account: null, mailbox: null, ...damage }] : report.failures;
+    this.#notifier.onRun({ ...report, failures }, this.#observationsOf({ ...report, failures }));
     // A webhook's notification concerns one mailbox, and there can be many.
     if (report.kind !== 'hint') this.#observeQuotas();
     if (report.copy !== undefined) this.#observeCopies();
@@ -212,11 +212,11 @@ export class Notifying {
    * Returns a finished run's observations. Omits mailboxes and accounts, because they were observed when their syncs
    * finished or they stopped, which can be after this run started.
    */
-  #seenBy(report: RunReport): Observation[] {
+  #observationsOf(report: RunReport): Observation[] {
     const isOfPasses = report.accounts.length > 0;
     if (!isOfPasses) return observationsFromRun(report);
     const failures = report.failures
-      .filter(({ mailbox, family }) => mailbox === null && !concernsAccount(family))
+      .filter(({ mailbox, family }) => mailbox === null && !isAccountFailure(family))
       .map((failure) => ({ ...failure, account: null }));
     const accounts =
       failures.length > 0 ? [] : report.accounts.filter((name) => !this.#waiting.has(name));
@@ -310,8 +310,8 @@ export class Notifying {
   async configure(settings: Settings['notify']): Promise<void> {
     // The threshold and the channels may have changed.
     this.#quotaAt.clear();
-    const shown = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
-    if (!isDeepStrictEqual(shown(settings), shown(this.#settings))) {
+    const channelKeys = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
+    if (!isDeepStrictEqual(channelKeys(settings), channelKeys(this.#settings))) {
       await this.#notifier.close();
       this.#settings = settings;
       this.#notifier = this.#open(settings);

@@ -62,11 +62,11 @@ class KnownSecrets implements Secrets<KnownWebhook> {
       });
       return this.#reading;
     }
-    const again = (): Promise<void> => {
+    const reload = (): Promise<void> => {
       this.#next = null;
       return this.learn();
     };
-    this.#next ??= this.#reading.then(again, again);
+    this.#next ??= this.#reading.then(reload, reload);
     return this.#next;
   }
 
@@ -109,15 +109,15 @@ const EVERY_MS = 60_000;
 
 /** Reports the number of refused requests at most once per minute, because anyone can send them. */
 class RefusalTally {
-  readonly #since = new Map<RefusalReason, { at: number; times: number }>();
+  readonly #counts = new Map<RefusalReason, { at: number; times: number }>();
 
   note(reason: RefusalReason, now: number): number {
-    const known = this.#since.get(reason);
+    const known = this.#counts.get(reason);
     if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {
       known.times += 1;
       return 0;
     }
-    this.#since.set(reason, { at: now, times: 0 });
+    this.#counts.set(reason, { at: now, times: 0 });
     return 1 + (known?.times ?? 0);
   }
 }
@@ -143,8 +143,8 @@ class TokenBucket {
   /** Takes a token and returns 0. If there is none, returns the milliseconds until one is available. */
   take(now: number): number {
     const { burst, perSecond } = this.rate;
-    const passed = Math.max(0, now - this.#at) / 1_000;
-    this.#tokens = Math.min(burst, this.#tokens + passed * perSecond);
+    const seconds = Math.max(0, now - this.#at) / 1_000;
+    this.#tokens = Math.min(burst, this.#tokens + seconds * perSecond);
     this.#at = now;
     if (this.#tokens < 1) return Math.ceil(((1 - this.#tokens) / perSecond) * 1_000);
     this.#tokens -= 1;
@@ -194,7 +194,7 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
 /** Accepts or refuses each request. Unauthenticated clients see only a status code. */
 class Reception<Sender extends { readonly id: string }> {
   readonly #refusals = new RefusalTally();
-  readonly #strangers: TokenBucket;
+  readonly #guesses: TokenBucket;
   readonly #buckets = new Map<string, TokenBucket>();
   readonly #unreadable = new RefusalTally();
   #learntAt: number;
@@ -204,7 +204,7 @@ class Reception<Sender extends { readonly id: string }> {
     private readonly limits: ReceptionLimits,
     private readonly ports: ReceptionPorts<Sender>,
   ) {
-    this.#strangers = new TokenBucket(limits.strangers, ports.now());
+    this.#guesses = new TokenBucket(limits.strangers, ports.now());
     this.#learntAt = ports.now();
   }
 
@@ -212,9 +212,9 @@ class Reception<Sender extends { readonly id: string }> {
     const path = new URL(request.url).pathname;
     const secret = bearerOf(request.headers.get('authorization'));
     // Other requests are answered without loading secrets, and do not use up the limit for possible deliveries.
-    if (request.method === 'POST' && secret !== null && !this.#explains(path, secret)) {
-      const refused = await this.#unexplained(path, secret);
-      if (refused !== undefined) return refused;
+    if (request.method === 'POST' && secret !== null && !this.#isKnown(path, secret)) {
+      const refusal = await this.#identify(path, secret);
+      if (refusal !== undefined) return refusal;
     }
     if (!this.known.isPath(path)) return this.#refuse('path');
     if (request.method !== 'POST') return this.#refuse('method');
@@ -238,25 +238,25 @@ class Reception<Sender extends { readonly id: string }> {
     }
   }
 
-  async #unexplained(path: string, secret: string): Promise<Response | undefined> {
+  async #identify(path: string, secret: string): Promise<Response | undefined> {
     const { known, ports } = this;
     if (known.learnsCheaply) {
       if (!known.isPath(path)) return undefined;
       const isLearnt = await this.learn(secret);
-      if (this.#explains(path, secret)) return undefined;
+      if (this.#isKnown(path, secret)) return undefined;
       if (!isLearnt) return this.#refuse('unavailable', UNAVAILABLE_MS);
-      const waitMs = this.#strangers.take(ports.now());
+      const waitMs = this.#guesses.take(ports.now());
       return waitMs > 0 ? this.#refuse('rate', waitMs) : undefined;
     }
     // Loading is expensive, so unauthenticated clients can trigger it only at a limited rate.
-    const waitMs = this.#strangers.take(ports.now());
+    const waitMs = this.#guesses.take(ports.now());
     const age = ports.now() - this.#learntAt;
     // A negative age means that the clock was set back.
     if (waitMs === 0 || age >= LEARN_MS || age < 0) await this.learn(null);
-    return waitMs > 0 && !this.#explains(path, secret) ? this.#refuse('rate', waitMs) : undefined;
+    return waitMs > 0 && !this.#isKnown(path, secret) ? this.#refuse('rate', waitMs) : undefined;
   }
 
-  #explains(path: string, secret: string | null): boolean {
+  #isKnown(path: string, secret: string | null): boolean {
     return secret !== null && this.known.isPath(path) && this.known.match(secret) !== undefined;
   }
 
@@ -272,7 +272,7 @@ class Reception<Sender extends { readonly id: string }> {
       return this.#refuse('broken');
     }
     // The secret identifies the mailbox, so the notification is accepted even if the body is too large.
-    onDelivery(sender, readDelivery(parsed(body)));
+    onDelivery(sender, readDelivery(parseBody(body)));
     if (body === null) return this.#refuse('too-large');
     log({ event: 'delivery', webhook: sender.id, bytes: body.length });
     return new Response(null, { status: 204 });
@@ -316,7 +316,7 @@ function bearerOf(authorization: string | null): string | null {
   return /^bearer +([^\s]+)$/i.exec(authorization ?? '')?.[1] ?? null;
 }
 
-function parsed(body: Buffer | null): unknown {
+function parseBody(body: Buffer | null): unknown {
   try {
     return body === null ? null : JSON.parse(body.toString('utf8'));
   } catch (error) {
@@ -392,13 +392,13 @@ function hintOf(
   delivery: DeliveryHint,
   receivedAt: number,
 ) {
-  const own = concernsMailbox(delivery, { id: mailboxId, address });
+  const isOwn = concernsMailbox(delivery, { id: mailboxId, address });
   return {
     /** The webhook identified by the delivery's secret, and its mailbox. */
     ...{ webhookId: id, account, host, resourceId: mailboxId, address },
     /** The message's folder according to the delivery; null if missing or about another mailbox. */
-    folder: own ? delivery.folder : null,
-    uid: own ? delivery.uid : null,
+    folder: isOwn ? delivery.folder : null,
+    uid: isOwn ? delivery.uid : null,
     receivedAt,
   };
 }

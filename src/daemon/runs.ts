@@ -163,12 +163,12 @@ export class SyncRuns {
 
   /** Applies another configuration while no sync is running. If it throws, the old one remains in effect. */
   async configure(settings: Settings): Promise<void> {
-    const old = this.#origins;
+    const previous = this.#origins;
     // The state hands the limiter's learned rates over to its successor.
-    old.save();
+    previous.save();
     this.#origins = this.#open(settings);
     this.#settings = settings;
-    await old.close();
+    await previous.close();
   }
 
   async close(): Promise<void> {
@@ -187,31 +187,31 @@ export class SyncRuns {
     const before = account.listing;
     if (fresh) account.listing = undefined;
     const startedAt = this.#options.clock.now();
-    const wanted = { mailboxes: settings.mailboxes, folders: settings.folders };
+    const selection = { mailboxes: settings.mailboxes, folders: settings.folders };
     try {
       const meter = new RequestMeter();
-      const none = await this.#meters.during(name, '', meter, NOBODY, async () => {
+      const result = await this.#meters.during(name, '', meter, NOBODY, async () => {
         const origin = this.#origins.recent(account, this.#options.clock.now);
         const listed = await origin.mailboxes(signal);
         if (account.listing !== before) {
-          const noting = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
-          const whole = { mailboxes: true, folders: true };
-          recordExcludedMailboxes(noting, listed, { ...wanted, whole });
+          const target = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
+          const scope = { mailboxes: true, folders: true };
+          recordExcludedMailboxes(target, listed, { ...selection, whole: scope });
         }
         // Syncing no mailboxes records which earlier ones are gone.
-        const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
+        const exclude = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
         return account.listing === before
           ? emptyResult(0)
           : this.#sync(
               account,
-              { ...wanted, mailboxes: { ...wanted.mailboxes, exclude: others } },
+              { ...selection, mailboxes: { ...selection.mailboxes, exclude } },
               { signal, meter },
             );
       });
       const mailboxes = (account.listing?.mailboxes ?? [])
         .filter(({ address }) => selects(settings.mailboxes, address))
         .map((mailbox) => ({ account: name, host: account.host, ...mailbox }));
-      return { mailboxes, result: none };
+      return { mailboxes, result };
     } catch (error) {
       signal.throwIfAborted();
       return { mailboxes: [], result: this.#failed(name, error, startedAt) };
@@ -232,7 +232,7 @@ export class SyncRuns {
     }
     const { folders } = account.settings;
     const startedAt = this.#options.clock.now();
-    const wanted = {
+    const selection = {
       mailboxes: { include: [mailbox.address], exclude: [] },
       folders: aim.folders.length === 0 ? folders : { ...folders, only: aim.folders },
       whole: { mailboxes: false, folders: aim.folders.length === 0 },
@@ -240,7 +240,7 @@ export class SyncRuns {
     const meter = new RequestMeter();
     try {
       return await this.#meters.during(mailbox.account, mailbox.resourceId, meter, progress, () =>
-        this.#sync(account, wanted, {
+        this.#sync(account, selection, {
           signal,
           meter,
           aim,
@@ -269,14 +269,14 @@ export class SyncRuns {
     signal: AbortSignal,
   ): Promise<SyncPlan> {
     const accounts = names.flatMap((name) => this.#origins.get(name) ?? []);
-    const wanted = selectMail(
+    const select = selectMail(
       accounts.map(({ settings }) => settings),
       narrowing,
     );
     const { writer, clock } = this.#options;
     const toSync = accounts.map((account) => ({
       name: account.settings.name,
-      wanted: wanted(account.settings),
+      wanted: select(account.settings),
       origin: this.#origins.recent(account, clock.now),
     }));
     return planSync(writer, toSync, full, signal);
@@ -298,7 +298,7 @@ export class SyncRuns {
     const { writer, clock, onSealed, onTidied } = this.#options;
     const now = (): number => clock.now();
     const since = this.#tidyingSince ?? now();
-    const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
+    const remaining = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
     // Compacting the catalog would block everything, so it happens only after a first sync.
     const { number } = writer.catalog.reached();
     const startedAt = now();
@@ -307,7 +307,7 @@ export class SyncRuns {
       ? await this.#compaction.step(this.#settings.minFreeBytes, signal)
       : { damaged: [], more: false };
     onSealed(startedAt, [...damaged, ...compacted.damaged]);
-    const isMore = left > 0 || compacted.more;
+    const isMore = remaining > 0 || compacted.more;
     this.#tidyingSince = isMore ? since : undefined;
     if (!isMore) onTidied(since);
     return isMore;
@@ -334,7 +334,7 @@ export class SyncRuns {
 
   async #sync(
     account: AccountOrigin,
-    wanted: MailSelection,
+    selection: MailSelection,
     pass: Pick<SyncRequest, 'signal'> &
       Partial<Pick<SyncRequest, 'aim' | 'lane' | 'progress'>> & {
         readonly meter: RequestMeter;
@@ -348,7 +348,7 @@ export class SyncRuns {
       accounts: [
         {
           name: account.settings.name,
-          wanted,
+          wanted: selection,
           origin: this.#origins.recent(account, clock.now, lane),
         },
       ],
@@ -436,8 +436,8 @@ export class Run {
   end(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
-    const merged = mergeResults(this.#results, this.now() - this.info.startedAt);
-    this.#resolve({ ...merged, failures: [...this.#failures, ...merged.failures] });
+    const result = mergeResults(this.#results, this.now() - this.info.startedAt);
+    this.#resolve({ ...result, failures: [...this.#failures, ...result.failures] });
   }
 
   report(event: SyncProgress): void {

@@ -57,16 +57,16 @@ const JUMP_MS = 60_000;
 
 /** Compares the wall clock with a monotonic clock, which stops while the machine is suspended. */
 export class ClockJumps {
-  #seen: { readonly wall: number; readonly monotonic: number };
+  #last: { readonly wall: number; readonly monotonic: number };
 
   constructor(wall: number, monotonic: number) {
-    this.#seen = { wall, monotonic };
+    this.#last = { wall, monotonic };
   }
 
   /** Returns how far the wall clock has jumped since the last call, in milliseconds; null if it has not. */
   look(wall: number, monotonic: number): number | null {
-    const jumped = wall - this.#seen.wall - (monotonic - this.#seen.monotonic);
-    this.#seen = { wall, monotonic };
+    const jumped = wall - this.#last.wall - (monotonic - this.#last.monotonic);
+    this.#last = { wall, monotonic };
     return Math.abs(jumped) < JUMP_MS ? null : jumped;
   }
 }
