@@ -143,8 +143,8 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
       const { name } = settings;
       const gate = this.#limiter.gate(clients.mailbox.host, name);
       const requestsPerMinute = () => gate.rate;
-      const own = { settings, ...clients, host, requestsPerMinute, listing: undefined, order };
-      this.#accounts.set(name, own);
+      const entry = { settings, ...clients, host, requestsPerMinute, listing: undefined, order };
+      this.#accounts.set(name, entry);
     }
   }
 
@@ -163,9 +163,9 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     if (platform === null) return origin;
     let listed = false;
     const mailboxes: Origin['mailboxes'] = async (signal) => {
-      const found = await origin.mailboxes(signal);
+      const list = await origin.mailboxes(signal);
       listed = true;
-      return found;
+      return list;
     };
     return {
       ...origin,
@@ -288,8 +288,8 @@ export class RequestLog {
     for (const [key, counts] of this.#counts) {
       const all = new Map<string, RequestCount>();
       // Another process may also have counted.
-      for (const known of this.state.get('requests', key)?.hours ?? []) add(all, known);
-      for (const counted of counts.values()) add(all, counted);
+      for (const entry of this.state.get('requests', key)?.hours ?? []) add(all, entry);
+      for (const entry of counts.values()) add(all, entry);
       const hours = [...all.values()].sort((a, b) => a.hour - b.hour || a.status - b.status);
       this.state.set('requests', key, { perMinute: this.perMinute, hours });
     }
@@ -302,6 +302,6 @@ export class RequestLog {
 
 function add(counts: Map<string, RequestCount>, { hour, status, requests }: RequestCount): void {
   const key = `${hour} ${status}`;
-  const known = counts.get(key)?.requests ?? 0;
-  counts.set(key, { hour, status, requests: known + requests });
+  const previous = counts.get(key)?.requests ?? 0;
+  counts.set(key, { hour, status, requests: previous + requests });
 }

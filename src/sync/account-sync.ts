@@ -48,34 +48,34 @@ const SAMPLED_FOLDERS = 5;
  * reconciliations. A failed mailbox or folder is reported and does not stop the others. A failure that concerns all of
  * them (a refused token, an unreachable host, a full disk) ends the sync run.
  */
-export async function syncAccount(ctx: SyncContext, wanted: MailSelection): Promise<void> {
+export async function syncAccount(ctx: SyncContext, selection: MailSelection): Promise<void> {
   reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
-  let mailboxes = recentMailboxes(ctx, wanted);
+  let mailboxes = recentMailboxes(ctx, selection);
   if (mailboxes === undefined) {
-    const listing = await listAccount(ctx, wanted);
+    const listing = await listAccount(ctx, selection);
     mailboxes = listing.mailboxes;
-    recordMailboxes(ctx, wanted, listing.listed);
-    recordExcludedMailboxes(ctx, listing.listed, wanted);
+    recordMailboxes(ctx, selection, listing.listed);
+    recordExcludedMailboxes(ctx, listing.listed, selection);
   }
   // Do this first, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   await recordUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     const group = mailboxes.slice(from, from + MAILBOXES_TOGETHER);
-    await syncGroup(ctx, group, wanted, mailboxes.length);
+    await syncGroup(ctx, group, selection, mailboxes.length);
   }
 }
 
 async function syncGroup(
   ctx: SyncContext,
   group: readonly OriginMailbox[],
-  wanted: MailSelection,
+  selection: MailSelection,
   mailboxes: number,
 ): Promise<void> {
   const passes: MailboxSync[] = [];
   for (const mailbox of group) {
     await runGuarded(ctx, { mailbox: mailbox.address }, async () => {
-      const pass = await openMailbox(ctx, mailbox, wanted).catch(async (error: unknown) => {
+      const pass = await openMailbox(ctx, mailbox, selection).catch(async (error: unknown) => {
         throw await suspensionError(ctx, mailbox, group, error);
       });
       passes.push(pass);
@@ -110,14 +110,14 @@ async function announceForecast(
   const folders = passes.flatMap((pass) => pass.folders);
   if (remaining(folders) < WORTH_A_FORECAST) return;
   const means = await askMeanSizes(ctx, passes);
-  const largest = passes
+  const samples = passes
     .filter((pass) => !means.has(pass))
     .flatMap((pass) => pass.folders)
     .filter((folder) => folder.remaining > 0 && !folder.isBackwards)
     .sort((a, b) => b.remaining - a.remaining)
     .slice(0, SAMPLED_FOLDERS);
   const sizes = { count: 0, bytes: 0 };
-  for (const folder of largest) {
+  for (const folder of samples) {
     // If the folder fails here, it fails again in its turn, and that failure is reported.
     const page = await folder.head().catch((error: unknown) => {
       ctx.signal.throwIfAborted();
@@ -153,12 +153,12 @@ async function askMeanSizes(
   passes: readonly MailboxSync[],
 ): Promise<ReadonlyMap<MailboxSync, number>> {
   const means = new Map<MailboxSync, number>();
-  const most = passes
+  const candidates = passes
     .map((pass) => ({ pass, messages: remaining(pass.folders) }))
     .filter(({ messages }) => messages > 0)
     .sort((a, b) => b.messages - a.messages)
     .slice(0, ASKED_MAILBOXES);
-  for (const { pass } of most) {
+  for (const { pass } of candidates) {
     await recordQuota(ctx, pass.key);
     const isUntouched = pass.folders.every(
       ({ listed, remaining: ahead }) => ahead === listed.messageCount,
@@ -184,11 +184,11 @@ const MAX_POSTPONED = 20_000;
 async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const { order, first } = ctx.settings;
   if (order === 'oldest') return;
-  const waiting = folders.filter((folder) => !folder.isEmpty);
-  if (first === 'recent') await fetchRecent(ctx, waiting);
+  const pending = folders.filter((folder) => !folder.isEmpty);
+  if (first === 'recent') await fetchRecent(ctx, pending);
   // The daemon interrupts long sync runs, and each one lists pages with a postponed message again: no run would make
   // progress.
-  if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
+  if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(pending);
 }
 
 /** Walks each folder back to the start of last year, at the cost of one extra request per folder. */
@@ -217,9 +217,9 @@ async function firstUidSince(
   const [first, last] = [gaps[0], gaps[gaps.length - 1]];
   if (first === undefined || last === undefined) return null;
   if (!canSearch(ctx.memory, at.host)) return null;
-  const asked = { uids: `${first.lo}:${last.hi}`, perPage: 1, order: 'ascending', since } as const;
+  const query = { uids: `${first.lo}:${last.hi}`, perPage: 1, order: 'ascending', since } as const;
   try {
-    const { items } = await ctx.origin.search(at, asked, ctx.signal);
+    const { items } = await ctx.origin.search(at, query, ctx.signal);
     return items[0]?.uid ?? null;
   } catch (error) {
     ctx.signal.throwIfAborted();
@@ -256,7 +256,7 @@ export async function planSync(
     let requests = 1;
     for (const mailbox of (await listAccount(deps, wanted)).mailboxes) {
       const { key, folders, excluded } = await listMailboxFolders(deps, mailbox, wanted);
-      const planned = folders.map((listed) => {
+      const plans = folders.map((listed) => {
         const at = { ...key, folder: listed.path };
         const generation = mirror.folder(at)?.generation ?? 1;
         const accounted = countAccountedFor(mirror.sumsOf(at));
@@ -264,8 +264,8 @@ export async function planSync(
         const covered = recallCoverage(state, at, generation, accounted);
         return planFolder(listed, { accounted, unread, covered }, full);
       });
-      requests += 1 + sum(planned, (plan) => plan.requests);
-      mailboxes.push({ account: name, address: mailbox.address, folders: planned, excluded });
+      requests += 1 + sum(plans, (plan) => plan.requests);
+      mailboxes.push({ account: name, address: mailbox.address, folders: plans, excluded });
     }
     accounts.push({ requests, perMinute: origin.requestsPerMinute() });
   }
@@ -282,6 +282,6 @@ export async function planSync(
   };
 }
 
-function sum<T>(items: readonly T[], of: (item: T) => number): number {
-  return items.reduce((total, item) => total + of(item), 0);
+function sum<T>(items: readonly T[], value: (item: T) => number): number {
+  return items.reduce((total, item) => total + value(item), 0);
 }

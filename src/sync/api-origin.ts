@@ -35,16 +35,16 @@ export async function orderUsages(
 ): Promise<UsageListing> {
   const mailboxes: ListedUsage[] = [];
   for (let page = 1; ; page += 1) {
-    const asked = { page, perPage: MAILBOXES_PER_REQUEST, signal };
-    const { items, perPage, total } = await platform.listMailboxes(orderId, asked);
-    mailboxes.push(...items.map(usageOf));
+    const request = { page, perPage: MAILBOXES_PER_REQUEST, signal };
+    const { items, perPage, total } = await platform.listMailboxes(orderId, request);
+    mailboxes.push(...items.map(parseUsage));
     const pages = Math.max(1, Math.ceil(total / perPage));
     if (page >= pages) return { mailboxes, pages, complete: mailboxes.length >= total };
     if (pages > mostPages) return { mailboxes, pages, complete: false };
   }
 }
 
-function usageOf({ address, status, usage }: PlatformMailbox): ListedUsage {
+function parseUsage({ address, status, usage }: PlatformMailbox): ListedUsage {
   const countedAt = Date.parse(usage?.synced_at ?? '');
   return {
     address,
@@ -88,8 +88,8 @@ export function apiOrigin(
     // Omit the port: another port on a host is the same service, and archives identify services by host.
     host: client.host.replace(/:\d+$/, ''),
     async mailboxes(signal) {
-      const asked = { signal, lane: lane() };
-      const { mailboxes, orderResourceId } = await client.getCurrentAccount(asked);
+      const request = { signal, lane: lane() };
+      const { mailboxes, orderResourceId } = await client.getCurrentAccount(request);
       if (orderResourceId !== null) onOrder(orderResourceId);
       const byId = new Map(mailboxes.map(({ resourceId, address }) => [resourceId, address]));
       return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
@@ -99,23 +99,23 @@ export function apiOrigin(
       const byPath = new Map<string, ListedFolder>();
       let withoutPath = 0;
       let nameChars = 0;
-      let counted = 0;
+      let count = 0;
       const listing = (problem?: MailkeepError): FolderListing => ({
         folders: [...byPath.values()],
-        complete: problem === undefined && byPath.size >= counted,
+        complete: problem === undefined && byPath.size >= count,
         withoutPath,
         ...(problem === undefined ? {} : { problem }),
       });
       try {
         for await (const page of folderPages(client, mailbox, { signal, lane: lane() })) {
-          counted = page.total;
+          count = page.total;
           for (const folder of page.items) {
             nameChars += folder.path.length + folder.name.length;
             if (nameChars > MAX_NAME_CHARS) {
               throw tooManyFolders(client, 'folder names', MAX_NAME_CHARS);
             }
             if (folder.path === '') withoutPath += 1;
-            else byPath.set(wellFormed(folder.path), named(folder));
+            else byPath.set(wellFormed(folder.path), fixName(folder));
             if (byPath.size > MAX_FOLDERS) throw tooManyFolders(client, 'folders', MAX_FOLDERS);
           }
         }
@@ -127,8 +127,8 @@ export function apiOrigin(
       }
     },
     async list(at, { page, perPage, order }, signal) {
-      const own: Lane = page === 1 && order === 'descending' ? 'new-mail' : 'backlog';
-      const options = { page, perPage, sort: sortBy(order), signal, lane: lane() ?? own };
+      const fallback: Lane = page === 1 && order === 'descending' ? 'new-mail' : 'backlog';
+      const options = { page, perPage, sort: sortBy(order), signal, lane: lane() ?? fallback };
       return client.listMessages(at, options);
     },
     async search(at, { uids, perPage, order, flag, since }, signal) {
@@ -158,7 +158,7 @@ export function apiOrigin(
 }
 
 /** Replaces unpaired surrogates, as in stored names, so that names which differ only in surrogates are equal. */
-function named(folder: ListedFolder): ListedFolder {
+function fixName(folder: ListedFolder): ListedFolder {
   return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
 }
 

@@ -114,15 +114,15 @@ export class Committer {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
     while (this.#large !== undefined) await this.#large;
     this.#throwIfFailed();
-    let known = this.deps.mirror.message(id) ?? this.#messages.get(id);
-    if (known === undefined) {
+    let entry = this.deps.mirror.message(id) ?? this.#messages.get(id);
+    if (entry === undefined) {
       if (this.deps.mirror.isForgotten(id)) return { is: 'forgotten', id };
       const size = await this.#addBytes(id, source);
       const docid = this.deps.mirror.docidFor(docidBase(listing.date, this.deps.now()));
-      known = { docid, size };
-      this.#messages.set(id, known);
+      entry = { docid, size };
+      this.#messages.set(id, entry);
     }
-    return { is: 'stored', id, docid: known.docid, size: known.size };
+    return { is: 'stored', id, docid: entry.docid, size: entry.size };
   }
 
   /** Records where forgotten bytes appeared, so that they are not requested again. */
@@ -200,9 +200,9 @@ export class Committer {
     this.#tail = this.#tail
       .then(async () => {
         if (this.#failure !== undefined) return;
-        const committed = await this.deps.log.commit(batch);
-        this.deps.mirror.fold(committed);
-        for (const record of committed.records) {
+        const commit = await this.deps.log.commit(batch);
+        this.deps.mirror.fold(commit);
+        for (const record of commit.records) {
           if (record.kind === 'message') this.#messages.delete(record.id);
         }
         for (const callback of callbacks) callback();
@@ -272,9 +272,9 @@ export class Ledger {
   ) {}
 
   /** Adds to a mailbox's count. The first call adds the mailbox to the result. */
-  count(address: string, counter: Counter, by: number): void {
+  count(address: string, counter: Counter, amount: number): void {
     const counts = this.#mailboxes.get(address) ?? { ...NO_COUNTS };
-    counts[counter] += by;
+    counts[counter] += amount;
     this.#mailboxes.set(address, counts);
     this.#changed.add(address);
   }

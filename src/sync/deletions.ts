@@ -51,10 +51,10 @@ async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
   const { answered, silent } = await fetchUids(ctx, pass.at, missing);
   const listed = await shownByListing(ctx, pass, silent);
-  const held = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
+  const heldUids = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
   for (const uid of [...answered.keys(), ...listed]) {
     pass.evidence.missing.delete(uid);
-    if (held.has(uid)) ctx.committer.addFact({ fact: 'held', ...pass.place(uid), held: false });
+    if (heldUids.has(uid)) ctx.committer.addFact({ fact: 'held', ...pass.place(uid), held: false });
   }
   return silent.filter((uid) => !listed.has(uid));
 }
@@ -65,17 +65,17 @@ async function shownByListing(
   pass: FolderSync,
   silent: readonly number[],
 ): Promise<ReadonlySet<number>> {
-  const shown = new Set<number>();
+  const hits = new Set<number>();
   const lo = silent[0];
   const hi = silent[silent.length - 1];
-  if (lo === undefined || hi === undefined || !canSearch(ctx.memory, pass.at.host)) return shown;
-  if (!(await pass.countsMoreWithout(silent.length))) return shown;
-  const denied = new Set(silent);
+  if (lo === undefined || hi === undefined || !canSearch(ctx.memory, pass.at.host)) return hits;
+  if (!(await pass.countsMoreWithout(silent.length))) return hits;
+  const misses = new Set(silent);
   for await (const { items } of walkByOffset(ctx, pass.at, { lo, hi }, 'ascending')) {
-    for (const { uid } of items) if (denied.has(uid)) shown.add(uid);
+    for (const { uid } of items) if (misses.has(uid)) hits.add(uid);
   }
-  if (shown.size > 0) markSearchUnreliable(ctx.memory, pass.at.host);
-  return shown;
+  if (hits.size > 0) markSearchUnreliable(ctx.memory, pass.at.host);
+  return hits;
 }
 
 /** A listed or deleted folder whose messages may be gone. */
@@ -90,7 +90,7 @@ export interface DeletionCandidate {
   readonly renumbered: RenumberedFolder | undefined;
 }
 
-interface Gone extends GonePlace {
+interface Removal extends GonePlace {
   readonly folder: DeletionCandidate;
   readonly reason: 'missing' | 'renumbered' | 'folder-gone' | 'replaced';
   readonly message: { readonly docid: number; readonly id: string; readonly size: number };
@@ -105,19 +105,19 @@ export async function recordDeletions(
   address: string,
   folders: readonly DeletionCandidate[],
 ): Promise<void> {
-  const gone: Gone[] = [];
-  for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
+  const removals: Removal[] = [];
+  for (const folder of folders) removals.push(...(await findRemovals(ctx, folder)));
   // The catalog must release reappeared messages before anything is decided.
   await ctx.committer.flush();
-  const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
-  const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
-  const moved = new Set(relinks.map(({ from }) => placeKey(from)));
+  const { relinks, fetch } = pairMoves(removals, folders.flatMap(findNewPlaces));
+  const byPlace = new Map(removals.map((item) => [placeKey(item.place), item]));
+  const moves = new Set(relinks.map(({ from }) => placeKey(from)));
   const ended = new Set<string>();
-  const end = (item: Gone): void => {
+  const end = (item: Removal): void => {
     const key = placeKey(item.place);
     if (ended.has(key)) return;
     ended.add(key);
-    const reason = moved.has(key) ? 'moved' : item.reason;
+    const reason = moves.has(key) ? 'moved' : item.reason;
     ctx.committer.addFact({ fact: 'ended', ...item.place, reason });
     if (reason === 'replaced') ctx.ledger.count(address, 'ended', 1);
   };
@@ -125,67 +125,67 @@ export async function recordDeletions(
     const source = byPlace.get(placeKey(from));
     if (source === undefined) continue;
     // A uid that shows another message has only one place at a time.
-    const occupied = byPlace.get(placeKey(to));
-    if (occupied !== undefined) end(occupied);
+    const occupant = byPlace.get(placeKey(to));
+    if (occupant !== undefined) end(occupant);
     const { docid, id, size } = source.message;
-    const waiting = passOf(folders, to)?.evidence.takeDeferred(to.uid);
+    const deferred = findPass(folders, to)?.evidence.takeDeferred(to.uid);
     ctx.committer.addFact(
       { fact: 'appeared', ...to, listing, docid, message: id, size, assumedFrom: from },
-      () => waiting?.ticket.settle(),
+      () => deferred?.ticket.settle(),
     );
     end(source);
     ctx.ledger.count(address, 'relinked', 1);
   }
-  const ending = new Map<DeletionCandidate, Gone[]>(folders.map((folder) => [folder, []]));
-  for (const item of gone) {
-    if (moved.has(placeKey(item.place))) continue;
+  const endings = new Map<DeletionCandidate, Removal[]>(folders.map((folder) => [folder, []]));
+  for (const item of removals) {
+    if (moves.has(placeKey(item.place))) continue;
     if (item.reason === 'replaced') end(item);
-    else ending.get(item.folder)?.push(item);
+    else endings.get(item.folder)?.push(item);
   }
   const decisions = guardDeletions(
     folders.map((folder) => ({
       folder: folder.at.folder,
       specialUse: folder.specialUse,
       open: folder.open,
-      ending: ending.get(folder)?.length ?? 0,
+      ending: endings.get(folder)?.length ?? 0,
       empty: folder.pass === undefined || folder.pass.evidence.total === 0,
     })),
     ctx.policy.brake,
   );
   for (const [i, folder] of folders.entries()) {
-    endOrHold(ctx, address, folder, ending.get(folder) ?? [], decisions[i]?.hold ?? true);
+    endOrHold(ctx, address, folder, endings.get(folder) ?? [], decisions[i]?.hold ?? true);
   }
-  for (const { place } of fetch) await passOf(folders, place)?.fetchDeferred(place.uid);
+  for (const { place } of fetch) await findPass(folders, place)?.fetchDeferred(place.uid);
 }
 
-async function goneFrom(ctx: SyncContext, folder: DeletionCandidate): Promise<Gone[]> {
+async function findRemovals(ctx: SyncContext, folder: DeletionCandidate): Promise<Removal[]> {
   const { at, generation, pass, renumbered } = folder;
-  const of = (number: number, uids: readonly number[], reason: Gone['reason']): Gone[] =>
+  const list = (number: number, uids: readonly number[], reason: Removal['reason']): Removal[] =>
     uids.flatMap((uid) => {
-      const placed = ctx.mirror.placed(at, number, uid);
-      if (placed === undefined) return [];
+      const message = ctx.mirror.placed(at, number, uid);
+      if (message === undefined) return [];
       const { host, mailbox, folder: path } = at;
       const place: Place = { host, mailbox, folder: path, generation: number, uid };
-      return [{ place, fingerprint: placed.fingerprint, message: placed, folder, reason }];
+      return [{ place, fingerprint: message.fingerprint, message, folder, reason }];
     });
-  const older = ctx.mirror
+  const result = ctx.mirror
     .olderGenerations(at)
-    .flatMap((number) => of(number, ctx.mirror.openUids(at, number), 'renumbered'));
+    .flatMap((number) => list(number, ctx.mirror.openUids(at, number), 'renumbered'));
   if (pass === undefined) {
-    return [...older, ...of(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
+    return [...result, ...list(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
   }
-  if (renumbered !== undefined) return older;
-  older.push(...of(generation, [...pass.evidence.replaced], 'replaced'));
-  if (pass.failed) return older;
+  if (renumbered !== undefined) return result;
+  result.push(...list(generation, [...pass.evidence.replaced], 'replaced'));
+  if (pass.failed) return result;
   if (isHeldDue(ctx, at))
     for (const uid of ctx.mirror.heldUids(at, generation)) pass.evidence.missing.add(uid);
-  if (pass.evidence.missing.size === 0) return older;
+  if (pass.evidence.missing.size === 0) return result;
   const silent = new Set(await confirmGone(ctx, pass));
   releaseUnplaced(ctx, at, generation, 'missing', (uid) => silent.has(uid));
-  return [...older, ...of(generation, [...silent], 'missing')];
+  return [...result, ...list(generation, [...silent], 'missing')];
 }
 
-function newIn({ pass, renumbered }: DeletionCandidate): NewPlace[] {
+function findNewPlaces({ pass, renumbered }: DeletionCandidate): NewPlace[] {
   const passes = [pass, renumbered?.pass].filter((item) => item !== undefined);
   return passes.flatMap((item) =>
     [...item.evidence.deferred.values()].map(({ listing, fingerprint }) => ({
@@ -201,27 +201,27 @@ function endOrHold(
   ctx: SyncContext,
   address: string,
   folder: DeletionCandidate,
-  ending: readonly Gone[],
+  removals: readonly Removal[],
   alarm: boolean,
 ): void {
   const since = heldSince(ctx, folder.at);
-  const hold = !ctx.policy.acceptEndings && isHeld(ctx, folder, since, alarm);
-  const held = new Set(ctx.mirror.heldUids(folder.at, folder.generation));
-  for (const { place, reason } of ending) {
-    const already = place.generation === folder.generation && held.delete(place.uid);
-    if (!hold) {
+  const mustHold = !ctx.policy.acceptEndings && isHeld(ctx, folder, since, alarm);
+  const heldUids = new Set(ctx.mirror.heldUids(folder.at, folder.generation));
+  for (const { place, reason } of removals) {
+    const wasHeld = place.generation === folder.generation && heldUids.delete(place.uid);
+    if (!mustHold) {
       ctx.committer.addFact({ fact: 'ended', ...place, reason });
       ctx.ledger.count(address, 'ended', 1);
       continue;
     }
     ctx.ledger.count(address, 'held', 1);
-    if (!already && !isAlreadyHeld(ctx, place)) {
+    if (!wasHeld && !isAlreadyHeld(ctx, place)) {
       ctx.committer.addFact({ fact: 'held', ...place, held: true });
     }
   }
   // Held messages not checked in this sync run remain held.
-  ctx.ledger.count(address, 'held', held.size);
-  const holdsAny = (hold && ending.length > 0) || held.size > 0;
+  ctx.ledger.count(address, 'held', heldUids.size);
+  const holdsAny = (mustHold && removals.length > 0) || heldUids.size > 0;
   if (!holdsAny && since === undefined) return;
   const from = since ?? ctx.now();
   if (holdsAny) ctx.ledger.hold(address, from + ctx.policy.confirmAfterMs);
@@ -262,7 +262,7 @@ function isAlreadyHeld(ctx: SyncContext, { uid, generation, ...at }: Place): boo
   return ctx.mirror.openPlaces(at, generation, range).get(uid)?.held === true;
 }
 
-function passOf(folders: readonly DeletionCandidate[], place: Place): FolderSync | undefined {
+function findPass(folders: readonly DeletionCandidate[], place: Place): FolderSync | undefined {
   const folder = folders.find(
     ({ at }) => at.folder === place.folder && at.mailbox === place.mailbox,
   );
@@ -310,13 +310,13 @@ export async function judgeFolder(
  * Compares a listing with the uid's original message by Message-ID and received date. Without a Message-ID, every
  * listed field must match, because equal dates and sizes do not prove that it is the same mail.
  */
-function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
-  if (placed === undefined) return 'missing';
-  if (placed.fingerprint === fingerprint(listing)) return 'same';
+function compare(original: PlacedMessage | undefined, listing: Listing): SampleAnswer {
+  if (original === undefined) return 'missing';
+  if (original.fingerprint === fingerprint(listing)) return 'same';
   if (bareId(listing.messageId) === null) return 'other';
   const moment = Date.parse(listing.date);
-  const sameDate = placed.date === null ? Number.isNaN(moment) : placed.date === moment;
-  return sameDate && hasListedMessageId(listing, placed) ? 'same' : 'other';
+  const sameDate = original.date === null ? Number.isNaN(moment) : original.date === moment;
+  return sameDate && hasListedMessageId(listing, original) ? 'same' : 'other';
 }
 
 async function askSample(
@@ -325,13 +325,13 @@ async function askSample(
   uids: readonly number[],
 ): Promise<SampleAnswer[]> {
   const { answered } = await fetchUids(ctx, pass.at, uids);
-  const elsewhere = deferredPrints(pass);
+  const prints = deferredPrints(pass);
   return uids.map((uid) => {
     const listing = answered.get(uid);
-    const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
-    if (listing !== undefined) return compare(placed, listing);
+    const original = ctx.mirror.placed(pass.at, pass.generation, uid);
+    if (listing !== undefined) return compare(original, listing);
     // The message has another uid in the folder.
-    return placed !== undefined && elsewhere.has(placed.fingerprint) ? 'other' : 'missing';
+    return original !== undefined && prints.has(original.fingerprint) ? 'other' : 'missing';
   });
 }
 
@@ -346,9 +346,9 @@ function deferredPrints({ evidence }: FolderSync): ReadonlySet<string> {
 function acceptSingles(ctx: SyncContext, pass: FolderSync): void {
   const { evidence } = pass;
   for (const [uid, listing] of evidence.contradicted) {
-    const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
+    const original = ctx.mirror.placed(pass.at, pass.generation, uid);
     evidence.contradicted.delete(uid);
-    if (compare(placed, listing) === 'other') evidence.replace(listing, fingerprint(listing));
+    if (compare(original, listing) === 'other') evidence.replace(listing, fingerprint(listing));
   }
   for (const listing of evidence.reappeared.values()) {
     evidence.deferReappeared(listing, fingerprint(listing));
@@ -372,7 +372,7 @@ async function renumber(
   const pass = new FolderSync(ctx, old.at, old.listed, old.address, generation);
   await pass.readHead();
   await pass.walkBacklog();
-  const reappeared = deferredPrints(pass);
-  const known = sampled.filter((print) => reappeared.has(print)).length;
-  return { pass, familiar: known >= sampled.length / 2 };
+  const prints = deferredPrints(pass);
+  const matches = sampled.filter((print) => prints.has(print)).length;
+  return { pass, familiar: matches >= sampled.length / 2 };
 }

@@ -40,13 +40,13 @@ interface Examination {
  */
 export async function examineAccount(
   ctx: SyncContext,
-  wanted: MailSelection,
+  selection: MailSelection,
   examination: Examination,
 ): Promise<void> {
-  const { mailboxes } = await listAccount(ctx, wanted);
+  const { mailboxes } = await listAccount(ctx, selection);
   for (const mailbox of mailboxes) {
     await runGuarded(ctx, { mailbox: mailbox.address }, () =>
-      examineMailbox(ctx, mailbox, wanted, examination),
+      examineMailbox(ctx, mailbox, selection, examination),
     );
   }
 }
@@ -54,10 +54,10 @@ export async function examineAccount(
 async function examineMailbox(
   ctx: SyncContext,
   { resourceId, address }: OriginMailbox,
-  wanted: MailSelection,
+  selection: MailSelection,
   examination: Examination,
 ): Promise<void> {
-  const { key, all, folders } = await listMailboxFolders(ctx, { resourceId, address }, wanted);
+  const { key, all, folders } = await listMailboxFolders(ctx, { resourceId, address }, selection);
   ctx.ledger.open(address, folders.length);
   const listed = new Set(all.folders.map(({ path }) => path));
   for (const { folder } of ctx.mirror.folders(key)) {
@@ -89,7 +89,7 @@ async function examineFolder(
     ctx.ledger.count(address, 'compared', 1);
     return;
   }
-  const known = (uid: number): boolean => {
+  const isKnown = (uid: number): boolean => {
     const state = ctx.mirror.settledAs(at, generation, uid);
     return state === 'quarantined' || state === 'forgotten';
   };
@@ -97,11 +97,11 @@ async function examineFolder(
   for await (const { interval, items } of walkRange(ctx, at, ALL_UIDS, 'ascending')) {
     messages += items.length;
     const open = ctx.mirror.openPlaces(at, generation, interval);
-    const seen = observe(items, { open, settled: known }, fingerprint);
-    for (const { uid } of seen.appeared) report(uid, 'not-archived');
-    for (const { uid } of seen.contradicted) report(uid, 'other-message');
-    for (const { uid } of seen.flagsChanged) report(uid, 'other-flags');
-    for (const uid of seen.missing) if (open.get(uid)?.held !== true) report(uid, 'not-listed');
+    const result = observe(items, { open, settled: isKnown }, fingerprint);
+    for (const { uid } of result.appeared) report(uid, 'not-archived');
+    for (const { uid } of result.contradicted) report(uid, 'other-message');
+    for (const { uid } of result.flagsChanged) report(uid, 'other-flags');
+    for (const uid of result.missing) if (open.get(uid)?.held !== true) report(uid, 'not-listed');
   }
   ctx.ledger.count(address, 'compared', 1);
   compared(address, path, messages);

@@ -66,8 +66,8 @@ function headersOf(head: Buffer): Buffer {
 /** Returns the first Message-ID, unfolded and without angle brackets (RFC 5322, 3.6.4), or null. */
 function messageIdOf(source: Buffer): string | null {
   const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
-  const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
-  const id = found?.replace(/\s+/g, '').replace(/^<|>$/g, '') ?? '';
+  const value = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
+  const id = value?.replace(/\s+/g, '').replace(/^<|>$/g, '') ?? '';
   return id === '' ? null : id;
 }
 
@@ -78,7 +78,7 @@ export interface FetchingFolder {
 
 const EARLIER_FETCHES = 'earlier-fetches';
 
-interface Judged {
+interface JudgedSource {
   readonly source: FetchedSource;
   /** `other`: the uid shows a message other than the listed one. */
   readonly judgement: Exclude<FetchVerdict, { verdict: 'again' }> | { readonly verdict: 'other' };
@@ -90,7 +90,7 @@ export async function fetchVerified(
   ctx: SyncContext,
   folder: FetchingFolder,
   listing: Listing,
-): Promise<Judged> {
+): Promise<JudgedSource> {
   const key = placeKey(folder.place(listing.uid));
   const fetches: FetchFacts[] = [];
   for (;;) {
@@ -146,9 +146,9 @@ async function isListedStill(
   if (hasListedMessageId(listing, latest) || rules.altersMessageIds) return true;
   const { answered } = await fetchUids(ctx, at, [listing.uid]);
   const now = answered.get(listing.uid);
-  const same = now !== undefined && fingerprint(now) === fingerprint(listing);
-  if (latest.size === listing.size) rules.learnIds(same);
-  return same;
+  const isSame = now !== undefined && fingerprint(now) === fingerprint(listing);
+  if (latest.size === listing.size) rules.learnIds(isSame);
+  return isSame;
 }
 
 /** Stores the first fetch of each distinct content, because confirmation depends on its age. */
@@ -219,27 +219,27 @@ export function judgeSource(input: {
   const { listing, fetches, earlier, rule, now } = input;
   const latest = fetches[fetches.length - 1] ?? fetches[0];
   const mayRetry = fetches.length < MAX_FETCHES_PER_RUN;
-  const carries = hasListedMessageId(listing, latest);
+  const hasId = hasListedMessageId(listing, latest);
   if (!latest.looksLikeMail && !isMailWithoutHeaders(listing, latest)) {
     return mayRetry ? { verdict: 'again' } : { verdict: 'quarantine', reason: 'not-mail' };
   }
   if (latest.size === listing.size) return { verdict: 'accept' };
-  if (carries && rule !== null && sizeByRule(rule, latest) === listing.size) {
+  if (hasId && rule !== null && sizeByRule(rule, latest) === listing.size) {
     return { verdict: 'accept', mark: 'host-rule' };
   }
-  const shorter = latest.size < listing.size;
-  if (carries && !shorter) {
-    const agrees = fetches.slice(0, -1).some(({ sha256 }) => sha256 === latest.sha256);
-    if (agrees) return { verdict: 'accept', mark: 'longer-twice' };
+  const isShort = latest.size < listing.size;
+  if (hasId && !isShort) {
+    const isRepeated = fetches.slice(0, -1).some(({ sha256 }) => sha256 === latest.sha256);
+    if (isRepeated) return { verdict: 'accept', mark: 'longer-twice' };
   }
   if (mayRetry) return { verdict: 'again' };
-  if (carries && shorter) {
-    const confirmed = earlier.some(
+  if (hasId && isShort) {
+    const isConfirmed = earlier.some(
       ({ at, sha256 }) => sha256 === latest.sha256 && now - at >= CONFIRM_AFTER_MS,
     );
-    if (confirmed) return { verdict: 'accept', mark: 'shorter-twice' };
+    if (isConfirmed) return { verdict: 'accept', mark: 'shorter-twice' };
   }
-  return { verdict: 'quarantine', reason: shorter ? 'short' : 'size-disagrees' };
+  return { verdict: 'quarantine', reason: isShort ? 'short' : 'size-disagrees' };
 }
 
 /**
@@ -248,33 +248,33 @@ export function judgeSource(input: {
  */
 function isMailWithoutHeaders(
   listing: Pick<Listing, 'size' | 'messageId'>,
-  fetched: FetchFacts,
+  facts: FetchFacts,
 ): boolean {
-  if (!hasListedMessageId(listing, fetched)) return false;
-  return bareId(listing.messageId) !== null || fetched.size === listing.size;
+  if (!hasListedMessageId(listing, facts)) return false;
+  return bareId(listing.messageId) !== null || facts.size === listing.size;
 }
 
 export function hasListedMessageId(
   listing: Pick<Listing, 'messageId'>,
-  fetched: Pick<FetchFacts, 'messageId'>,
+  facts: Pick<FetchFacts, 'messageId'>,
 ): boolean {
-  return bareId(listing.messageId) === bareId(fetched.messageId);
+  return bareId(listing.messageId) === bareId(facts.messageId);
 }
 
 /** Removes the angle brackets that some listings keep. Returns null if there is no id. */
 export function bareId(id: string | null): string | null {
-  const bare = id?.trim().replace(/^<|>$/g, '').trim() ?? '';
-  return bare === '' ? null : bare;
+  const value = id?.trim().replace(/^<|>$/g, '').trim() ?? '';
+  return value === '' ? null : value;
 }
 
-function sizeByRule(rule: SizeRule, fetched: FetchFacts): number {
+function sizeByRule(rule: SizeRule, facts: FetchFacts): number {
   switch (rule.kind) {
     case 'lf':
-      return fetched.size - fetched.crlf;
+      return facts.size - facts.crlf;
     case 'crlf':
-      return fetched.size + fetched.bareLf;
+      return facts.size + facts.bareLf;
     case 'offset':
-      return fetched.size + rule.bytes;
+      return facts.size + rule.bytes;
   }
 }
 
@@ -347,8 +347,8 @@ export class HostRules {
     this.memory.set(ODD_IDS, this.host, this.#oddIds);
   }
 
-  learn(listing: Listing, fetched: FetchFacts | undefined): void {
-    const lessons = learnSizes(this.#lessons, listing, fetched);
+  learn(listing: Listing, facts: FetchFacts | undefined): void {
+    const lessons = learnSizes(this.#lessons, listing, facts);
     if (lessons === this.#lessons) return;
     this.#lessons = lessons;
     this.memory.set(SIZE_LESSONS, this.host, lessons);
@@ -360,15 +360,15 @@ const FAILURES_OF_A_HOST = 20;
 
 /** Counts consecutive failed requests regardless of the error. */
 export class FailureCounter {
-  #inARow = 0;
+  #streak = 0;
 
   /** @throws `error` after too many consecutive failures */
   failed(error: MailkeepError): void {
-    this.#inARow += 1;
-    if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
+    this.#streak += 1;
+    if (this.#streak >= FAILURES_OF_A_HOST) throw error;
   }
 
   over(): void {
-    this.#inARow = 0;
+    this.#streak = 0;
   }
 }

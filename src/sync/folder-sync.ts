@@ -49,14 +49,14 @@ class FetchJob {
   readonly #place: Place;
 
   /**
-   * @param again true for a message that an earlier sync run quarantined
+   * @param isRetry true for a message that an earlier sync run quarantined
    * @param onSettled called once the outcome is durable, or the message turns out to be gone
    */
   constructor(
     private readonly ctx: SyncContext,
     private readonly folder: FolderSync,
     private readonly listing: Listing,
-    private readonly again: boolean,
+    private readonly isRetry: boolean,
     private readonly onSettled: () => void,
   ) {
     this.#place = folder.place(listing.uid);
@@ -69,10 +69,10 @@ class FetchJob {
     signal.throwIfAborted();
     let source: FetchedSource | undefined;
     try {
-      const fetched = await fetchVerified(ctx, folder, listing);
-      source = fetched.source;
+      const result = await fetchVerified(ctx, folder, listing);
+      source = result.source;
       await host.readFlagCheck.watch(folder.at, listing, signal);
-      const { judgement, detail } = fetched;
+      const { judgement, detail } = result;
       if (judgement.verdict === 'other') this.#recordGone();
       else if (judgement.verdict === 'accept') await this.#store(source, judgement.mark);
       else this.#quarantine(judgement.reason, detail, source);
@@ -87,14 +87,14 @@ class FetchJob {
 
   async #store(
     source: FetchedSource,
-    accepted: Extract<FetchVerdict, { verdict: 'accept' }>['mark'],
+    mark: Extract<FetchVerdict, { verdict: 'accept' }>['mark'],
   ): Promise<void> {
-    const { ctx, listing, again } = this;
+    const { ctx, listing, isRetry } = this;
     const { address, evidence } = this.folder;
     const place = this.#place;
-    if (again) forgetTries(ctx, place);
+    if (isRetry) forgetTries(ctx, place);
     const bytes = source.kind === 'buffer' ? source.bytes.length : source.size;
-    const options = { accepted, wasQuarantined: again };
+    const options = { accepted: mark, wasQuarantined: isRetry };
     const put = await ctx.committer.storeSource(place, listing, source, options, (is) => {
       if (is === 'stored') ctx.ledger.count(address, 'added', 1);
       ctx.ledger.count(address, 'bytes', bytes);
@@ -102,7 +102,7 @@ class FetchJob {
     });
     if (put.is === 'stored') return;
     evidence.setAside.add(listing.uid);
-    if (again) {
+    if (isRetry) {
       const error = syncError('sync.forgotten-in-quarantine', { id: put.id });
       ctx.ledger.fail(error, { mailbox: address, place });
     }
@@ -114,19 +114,19 @@ class FetchJob {
     if (!this.#isAcknowledgedRetry()) ctx.ledger.count(folder.address, 'quarantined', 1);
     folder.evidence.setAside.add(listing.uid);
     // A retry writes no fact that could refer to its bytes.
-    if (this.again) {
+    if (this.isRetry) {
       this.onSettled();
       return;
     }
     const isKept = source?.kind === 'buffer' && source.bytes.length <= KEEP_ASIDE_BYTES;
-    const kept = isKept ? { kept: ctx.committer.keepAside(source.bytes) } : {};
-    const fact = { fact: 'quarantined', ...this.#place, listing, reason, detail, ...kept } as const;
+    const blob = isKept ? { kept: ctx.committer.keepAside(source.bytes) } : {};
+    const fact = { fact: 'quarantined', ...this.#place, listing, reason, detail, ...blob } as const;
     ctx.committer.addFact(fact, this.onSettled);
   }
 
   /** Reports whether this is a retry of a message that the user has acknowledged, whose failure is not reported. */
   #isAcknowledgedRetry(): boolean {
-    return this.again && this.ctx.mirror.isAcknowledged(this.folder.at, this.#place);
+    return this.isRetry && this.ctx.mirror.isAcknowledged(this.folder.at, this.#place);
   }
 
   /** Handles a failed request: the message is gone, or the service refuses it. */
@@ -154,7 +154,7 @@ class FetchJob {
 
   /** Records that the message has left its uid. If it was moved, its new listing leads to it. */
   #recordGone(): void {
-    if (this.again) {
+    if (this.isRetry) {
       this.ctx.committer.addFact({ fact: 'released', ...this.#place, reason: 'ended' });
       forgetTries(this.ctx, this.#place);
     }
@@ -249,28 +249,28 @@ export class FolderSync {
 
   /** Walks every uid that no response has covered, in the configured order. */
   async walkBacklog({ downTo = 1, postpones }: BacklogOptions = {}): Promise<void> {
-    const backwards = this.isBackwards;
-    const within = backwards ? ALL_UIDS : { lo: 1, hi: this.evidence.highestUid };
+    const oldestFirst = this.isBackwards;
+    const within = oldestFirst ? ALL_UIDS : { lo: 1, hi: this.evidence.highestUid };
     const gaps = [...this.evidence.notWalked(within)];
-    if (!backwards) gaps.reverse();
+    if (!oldestFirst) gaps.reverse();
     for (const gap of gaps) {
       if (gap.hi < downTo) continue;
-      const order = backwards ? 'ascending' : 'descending';
+      const order = oldestFirst ? 'ascending' : 'descending';
       for await (const page of walkRange(this.ctx, this.at, gap, order)) {
         this.evidence.sawUids(page.items);
         await this.#read(page.interval, page.items, postpones);
-        if (!backwards && page.interval.lo <= downTo) break;
+        if (!oldestFirst && page.interval.lo <= downTo) break;
       }
     }
   }
 
   /** Reads every page below the newest one, to confirm every uid and flag. */
   async sweep(): Promise<void> {
-    const done = recallFullSync(this.ctx, this.at, this.generation);
-    this.evidence.resumeSweep(done);
-    for (const gap of findGaps(done, this.evidence.belowHead)) await this.#readRange(gap);
+    const previous = recallFullSync(this.ctx, this.at, this.generation);
+    this.evidence.resumeSweep(previous);
+    for (const gap of findGaps(previous, this.evidence.belowHead)) await this.#readRange(gap);
     // Pages read earlier in this full sync may have changed. This costs nothing if the counts agree.
-    if (done.length > 0) await this.findDifferences();
+    if (previous.length > 0) await this.findDifferences();
   }
 
   async #readRange(range: UidInterval): Promise<void> {
@@ -285,9 +285,9 @@ export class FolderSync {
     const range = this.evidence.belowHead;
     if (range.hi < range.lo || this.evidence.addsUp(this.sums, head.total)) return;
     const { mirror, memory, origin, signal } = this.ctx;
-    const known = this.evidence.expectedUids(mirror.expectedUids(this.at, this.generation));
+    const uids = this.evidence.expectedUids(mirror.expectedUids(this.at, this.generation));
     const below = head.total - head.items.length;
-    const steps = bisect(known, range, below, PAGE_SIZE);
+    const steps = bisect(uids, range, below, PAGE_SIZE);
     let step = steps.next();
     while (step.done !== true) {
       const { ask, range: part } = step.value;
@@ -305,12 +305,12 @@ export class FolderSync {
   /** Reports whether the service counts more than the open messages minus `gone`, confirmed by a second count. */
   async countsMoreWithout(gone: number): Promise<boolean> {
     const { evidence } = this;
-    const left = evidence.accountedFor(this.sums) - gone;
-    if (evidence.total <= left) return false;
+    const remaining = evidence.accountedFor(this.sums) - gone;
+    if (evidence.total <= remaining) return false;
     // Messages may have been deleted since the count. Exclude any that have arrived since.
     const page = await newestPage(this.ctx, this.at, 0);
-    const arrived = page.items.filter(({ uid }) => uid > evidence.highestUid).length;
-    return page.total - arrived > left;
+    const arrivals = page.items.filter(({ uid }) => uid > evidence.highestUid).length;
+    return page.total - arrivals > remaining;
   }
 
   /** Retries incomplete messages with individual requests, because they may be gone. */
@@ -343,8 +343,8 @@ export class FolderSync {
       await this.fetch(listing, ticket);
       return;
     }
-    const reopened = { fact: 'reopened', ...this.place(uid), reason: 'answers-again' } as const;
-    committer.addFact({ ...reopened, flags: flagSet(listing.flags) }, () => ticket.settle());
+    const fact = { fact: 'reopened', ...this.place(uid), reason: 'answers-again' } as const;
+    committer.addFact({ ...fact, flags: flagSet(listing.flags) }, () => ticket.settle());
   }
 
   async fetchPostponed(): Promise<void> {
@@ -358,12 +358,12 @@ export class FolderSync {
     await this.#fetch(listing, ticket, false);
   }
 
-  async #fetch(listing: Listing, ticket: PageTicket | undefined, again: boolean): Promise<void> {
+  async #fetch(listing: Listing, ticket: PageTicket | undefined, isRetry: boolean): Promise<void> {
     const { queue, signal, stop } = this.ctx;
     this.evidence.underWay.add(listing.uid);
     await queue.room();
     signal.throwIfAborted();
-    const job = new FetchJob(this.ctx, this, listing, again, () => {
+    const job = new FetchJob(this.ctx, this, listing, isRetry, () => {
       this.evidence.underWay.delete(listing.uid);
       ticket?.settle();
     });
@@ -383,16 +383,16 @@ export class FolderSync {
   ): Promise<void> {
     const { mirror, committer } = this.ctx;
     const open = mirror.openPlaces(this.at, this.generation, interval);
-    const seen = observe(items, { open, settled: (uid) => this.#isSettled(uid) }, fingerprint);
-    const missing = [...seen.missing, ...mirror.unplaced(this.at, this.generation, interval)];
-    const page = { interval, items, missing, contradicted: seen.contradicted };
+    const result = observe(items, { open, settled: (uid) => this.#isSettled(uid) }, fingerprint);
+    const gaps = [...result.missing, ...mirror.unplaced(this.at, this.generation, interval)];
+    const page = { interval, items, missing: gaps, contradicted: result.contradicted };
     const { ticket, answered } = this.evidence.readPage(page);
     for (const { uid } of items) {
       if (open.get(uid)?.held !== true) continue;
       committer.addFact({ fact: 'held', ...this.place(uid), held: false });
     }
-    this.#recordChangedFlags(seen.flagsChanged);
-    for (const listing of seen.appeared) await this.#receive(listing, ticket, postpones);
+    this.#recordChangedFlags(result.flagsChanged);
+    for (const listing of result.appeared) await this.#receive(listing, ticket, postpones);
     ticket.seal();
     this.saveCoverage();
     if (this.evidence.isExplained(page)) {
@@ -437,13 +437,13 @@ export class FolderSync {
     for (const item of items) {
       const range = { lo: item.uid, hi: item.uid };
       const open = this.ctx.mirror.openPlaces(this.at, this.generation, range);
-      const known = { open, settled: () => true };
-      this.#recordChangedFlags(observe([item], known, fingerprint).flagsChanged);
+      const lookup = { open, settled: () => true };
+      this.#recordChangedFlags(observe([item], lookup, fingerprint).flagsChanged);
     }
   }
 
-  #recordChangedFlags(changed: readonly { readonly uid: number; readonly flags: FlagSet }[]): void {
-    for (const { uid, flags } of changed) {
+  #recordChangedFlags(changes: readonly { readonly uid: number; readonly flags: FlagSet }[]): void {
+    for (const { uid, flags } of changes) {
       if (!this.evidence.changeFlags(uid, flags)) continue;
       this.ctx.committer.addFact({ fact: 'flags', ...this.place(uid), flags });
       this.ctx.ledger.count(this.address, 'flagsChanged', 1);
@@ -453,10 +453,10 @@ export class FolderSync {
 
 /** Source fetches of one account, in order of arrival. */
 export class FetchQueue {
-  readonly #waiting: (() => Promise<void>)[] = [];
+  readonly #queue: (() => Promise<void>)[] = [];
   #running = 0;
-  readonly #forRoom: (() => void)[] = [];
-  readonly #forIdle: (() => void)[] = [];
+  readonly #roomWaiters: (() => void)[] = [];
+  readonly #idleWaiters: (() => void)[] = [];
 
   /**
    * @param concurrency maximum running fetches
@@ -470,32 +470,32 @@ export class FetchQueue {
   /** Adds a fetch, which starts once fewer than `concurrency` are running. The fetch must not reject. */
   add(fetch: () => Promise<void>): void {
     if (this.#running < this.concurrency) this.#start(fetch);
-    else this.#waiting.push(fetch);
+    else this.#queue.push(fetch);
   }
 
   /** Resolves once there is room for another fetch: immediately, or after half of the waiting fetches have started. */
   async room(): Promise<void> {
-    if (this.#waiting.length < this.ahead) return;
-    await new Promise<void>((resolve) => this.#forRoom.push(resolve));
+    if (this.#queue.length < this.ahead) return;
+    await new Promise<void>((resolve) => this.#roomWaiters.push(resolve));
   }
 
   async onIdle(): Promise<void> {
     if (this.#running === 0) return;
-    await new Promise<void>((resolve) => this.#forIdle.push(resolve));
+    await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
   }
 
   #start(fetch: () => Promise<void>): void {
     this.#running += 1;
     void fetch().finally(() => {
       this.#running -= 1;
-      const next = this.#waiting.shift();
+      const next = this.#queue.shift();
       if (next !== undefined) this.#start(next);
-      if (this.#waiting.length <= this.ahead / 2) wake(this.#forRoom);
-      if (this.#running === 0) wake(this.#forIdle);
+      if (this.#queue.length <= this.ahead / 2) wake(this.#roomWaiters);
+      if (this.#running === 0) wake(this.#idleWaiters);
     });
   }
 }
 
-function wake(waiting: (() => void)[]): void {
-  for (const resolve of waiting.splice(0)) resolve();
+function wake(waiters: (() => void)[]): void {
+  for (const resolve of waiters.splice(0)) resolve();
 }

@@ -51,29 +51,29 @@ const CERTIFYING_ROUNDS = 3;
 
 /** Reconciles each folder, first fetching mail that arrived during a long walk. */
 async function certifyAll(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
-  let open = folders;
-  for (let round = 1; open.length > 0; round += 1) {
+  let pending = folders;
+  for (let round = 1; pending.length > 0; round += 1) {
     await drain(ctx);
-    const again: FolderSync[] = [];
-    for (const folder of open) {
+    const retries: FolderSync[] = [];
+    for (const folder of pending) {
       folder.saveCoverage();
       const reconciliation = certify(folder);
       if (round < CERTIFYING_ROUNDS && needsAnotherRound(ctx, folder, reconciliation)) {
-        again.push(folder);
+        retries.push(folder);
       } else {
         ctx.ledger.certificates.push(reconciliation);
         if (!folder.failed) ctx.ledger.count(folder.address, 'compared', 1);
         warnIfIncomplete(ctx, folder, recordProof(ctx, folder, reconciliation));
       }
     }
-    for (const folder of again) {
+    for (const folder of retries) {
       await folder.guarded(async () => {
         folder.forgetHead();
         await folder.readHead();
         await folder.walkBacklog();
       });
     }
-    open = again;
+    pending = retries;
   }
 }
 
@@ -128,22 +128,22 @@ function needsAnotherRound(
 
 /** Moves a renamed folder's memory to its new path, except for scopes keyed by place. */
 export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
-  const renamed = { ...at, folder: to };
-  for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(renamed));
+  const target = { ...at, folder: to };
+  for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(target));
   for (const scope of scopesOf('generation')) {
-    move(memory, scope, generationKey(at, generation), generationKey(renamed, generation));
+    move(memory, scope, generationKey(at, generation), generationKey(target, generation));
   }
 }
 
-type Moved = ScopeOf<'folder' | 'generation'>;
+type MovedScope = ScopeOf<'folder' | 'generation'>;
 
-function move(memory: Memory, scope: Moved, from: string, to: string): void {
+function move(memory: Memory, scope: MovedScope, from: string, to: string): void {
   // This also replaces values left by an earlier folder with the new name.
   memory.set(scope, to, memory.get(scope, from) ?? null);
   memory.set(scope, from, null);
 }
 
-type Missing = ReturnType<Mirror['folders']>[number];
+type KnownFolder = ReturnType<Mirror['folders']>[number];
 
 /**
  * Finds renamed folders. A renamed folder is missing from the listing, and a new folder has the same messages with the
@@ -158,23 +158,23 @@ async function findRenames(
   listed: readonly ListedFolder[],
 ): Promise<Map<string, OriginPage>> {
   const pages = new Map<string, OriginPage>();
-  const known = ctx.mirror.folders(key);
+  const folders = ctx.mirror.folders(key);
   const paths = new Set(listed.map(({ path }) => path));
-  const missing = known.filter(({ folder }) => !paths.has(folder));
-  const knownPaths = new Set(known.map(({ folder }) => folder));
-  const fresh = listed.filter(({ path }) => !knownPaths.has(path));
-  for (const folder of fresh) {
-    if (missing.length === 0) break;
+  const candidates = folders.filter(({ folder }) => !paths.has(folder));
+  const knownPaths = new Set(folders.map(({ folder }) => folder));
+  const newFolders = listed.filter(({ path }) => !knownPaths.has(path));
+  for (const folder of newFolders) {
+    if (candidates.length === 0) break;
     if (folder.messageCount === 0) continue;
     const page = await newestPageIfAny(ctx, { ...key, folder: folder.path }, folder.messageCount);
     if (page === undefined) continue;
     pages.set(folder.path, page);
-    const from = missing.findIndex((candidate) => isRenamed(ctx, key, candidate, page));
-    const [renamed] = from < 0 ? [] : missing.splice(from, 1);
-    if (renamed === undefined) continue;
-    const at = { ...key, folder: renamed.folder };
+    const from = candidates.findIndex((candidate) => isRenamed(ctx, key, candidate, page));
+    const [source] = from < 0 ? [] : candidates.splice(from, 1);
+    if (source === undefined) continue;
+    const at = { ...key, folder: source.folder };
     ctx.committer.addFact({ fact: 'folder-renamed', ...at, to: folder.path });
-    renameFolder(ctx.memory, at, folder.path, renamed.generation);
+    renameFolder(ctx.memory, at, folder.path, source.generation);
   }
   await ctx.committer.flush();
   return pages;
@@ -199,22 +199,22 @@ async function newestPageIfAny(
 function isRenamed(
   ctx: SyncContext,
   key: MailboxKey,
-  candidate: Missing,
+  candidate: KnownFolder,
   page: OriginPage,
 ): boolean {
   const at = { ...key, folder: candidate.folder };
   const lowest = page.items[page.items.length - 1]?.uid ?? 1;
   const range = { lo: lowest, hi: Number.POSITIVE_INFINITY };
-  const open = ctx.mirror.openPlaces(at, candidate.generation, range);
-  let agreeing = 0;
+  const places = ctx.mirror.openPlaces(at, candidate.generation, range);
+  let matches = 0;
   for (const item of page.items) {
-    const place = open.get(item.uid);
+    const place = places.get(item.uid);
     if (place === undefined) continue;
     if (place.fingerprint !== fingerprint(item)) return false;
-    agreeing += 1;
+    matches += 1;
   }
   const all = ctx.mirror.openUids(at, candidate.generation).length;
-  return agreeing > 0 && agreeing >= Math.min(SAMPLE_SIZE, all);
+  return matches > 0 && matches >= Math.min(SAMPLE_SIZE, all);
 }
 
 /** Memory scope: known folders missing from an earlier listing. */
@@ -238,13 +238,13 @@ function unlistedFolders(
   { folders: listed, complete }: FolderListing,
   wanted: MailSelection,
 ): UnlistedFolder[] {
-  const known = ctx.mirror.folders(key);
+  const folders = ctx.mirror.folders(key);
   const paths = new Set(listed.map(({ path }) => path));
-  if (known.length > 0 && !listed.some(({ path }) => isInbox(path))) {
+  if (folders.length > 0 && !listed.some(({ path }) => isInbox(path))) {
     throw syncError('sync.no-inbox', { listed: listed.length });
   }
   if (!complete) return [];
-  return known
+  return folders
     .filter(({ folder }) => !paths.has(folder) && selects(wanted.folders, folder))
     .map((folder) => ({ ...folder, at: { ...key, folder: folder.folder } }))
     .map(({ at, specialUse, generation }) => ({
@@ -267,10 +267,10 @@ function noteListing(
   const paths = new Set(listed.map(({ path }) => path));
   for (const { folder } of ctx.mirror.folders(key)) {
     const name = folderKey({ ...key, folder });
-    const known = ctx.memory.get(UNLISTED, name);
+    const previous = ctx.memory.get(UNLISTED, name);
     if (paths.has(folder)) {
-      if (known !== undefined) ctx.memory.set(UNLISTED, name, null);
-    } else if (known === undefined && complete) {
+      if (previous !== undefined) ctx.memory.set(UNLISTED, name, null);
+    } else if (previous === undefined && complete) {
       ctx.memory.set(UNLISTED, name, { since: ctx.startedAt });
     }
   }
@@ -297,13 +297,13 @@ async function findFlagChanges(ctx: SyncContext, pass: FolderSync): Promise<void
   const before = ctx.memory.get(COMPARED, key) ?? NEVER_COMPARED;
   const theirs = pass.listed.unreadCount;
   const ours = ctx.mirror.unread(pass.at, pass.generation);
-  const moved = theirs !== ours && !(before.theirs === theirs && before.ours === ours);
-  const askedLately = isRecent(before.askedAt, ctx.now(), ASK_AGAIN_MS);
-  const othersDue = (moved || evidence.flagsChanged) && !askedLately;
-  if (!moved && !othersDue) return;
+  const hasChanged = theirs !== ours && !(before.theirs === theirs && before.ours === ours);
+  const wasAsked = isRecent(before.askedAt, ctx.now(), ASK_AGAIN_MS);
+  const isDue = (hasChanged || evidence.flagsChanged) && !wasAsked;
+  if (!hasChanged && !isDue) return;
   const comparison = new Comparison(ctx, pass);
-  if (moved) await comparison.compare('\\Seen');
-  if (othersDue) {
+  if (hasChanged) await comparison.compare('\\Seen');
+  if (isDue) {
     await comparison.compare('\\Flagged');
     await comparison.compare('\\Answered');
   }
@@ -311,12 +311,12 @@ async function findFlagChanges(ctx: SyncContext, pass: FolderSync): Promise<void
   ctx.memory.set(COMPARED, key, {
     theirs,
     ours: ctx.mirror.unread(pass.at, pass.generation),
-    askedAt: othersDue ? ctx.now() : before.askedAt,
+    askedAt: isDue ? ctx.now() : before.askedAt,
   });
 }
 
 class Comparison {
-  #left = MAX_REQUESTS;
+  #budget = MAX_REQUESTS;
 
   constructor(
     private readonly ctx: SyncContext,
@@ -326,10 +326,10 @@ class Comparison {
   async compare(flag: CountedFlag): Promise<void> {
     const range = this.pass.evidence.belowHead;
     const uids = this.ctx.mirror.uidsFlagged(this.pass.at, this.pass.generation, flag);
-    const known = uids.filter((uid) => uid <= range.hi);
+    const expected = uids.filter((uid) => uid <= range.hi);
     const total = (await this.#ask(range, flag, 1))?.total;
     if (total === undefined) return;
-    const steps = bisect(known, range, total, PAGE_SIZE);
+    const steps = bisect(expected, range, total, PAGE_SIZE);
     let step = steps.next();
     while (step.done !== true) {
       const { ask, range: part } = step.value;
@@ -338,14 +338,14 @@ class Comparison {
         if (page === undefined) return;
         step = steps.next(page.total);
       } else {
-        if (!(await this.#read(part, flag, known))) return;
+        if (!(await this.#read(part, flag, expected))) return;
         step = steps.next(0);
       }
     }
   }
 
   /** Reads the flagged messages in a range. Reads individually any that unexpectedly lack the flag. */
-  async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
+  async #read(range: UidInterval, flag: CountedFlag, uids: readonly number[]): Promise<boolean> {
     const carriers = new Set<number>();
     for (let lo = range.lo; lo <= range.hi; ) {
       const page = await this.#ask({ lo, hi: range.hi }, flag, PAGE_SIZE);
@@ -356,12 +356,12 @@ class Comparison {
       if (page.total <= page.items.length || last === undefined) break;
       lo = last + 1;
     }
-    const lost = known.filter((uid) => uid >= range.lo && uid <= range.hi && !carriers.has(uid));
-    const named = lost.slice(0, this.#left * PAGE_SIZE);
-    this.#left -= Math.ceil(named.length / PAGE_SIZE);
-    const { answered } = await fetchUids(this.ctx, this.pass.at, named);
+    const misses = uids.filter((uid) => uid >= range.lo && uid <= range.hi && !carriers.has(uid));
+    const batch = misses.slice(0, this.#budget * PAGE_SIZE);
+    this.#budget -= Math.ceil(batch.length / PAGE_SIZE);
+    const { answered } = await fetchUids(this.ctx, this.pass.at, batch);
     this.pass.recordFlags([...answered.values()]);
-    return this.#left > 0;
+    return this.#budget > 0;
   }
 
   /** Requests a page of messages with the flag. Returns undefined if the budget is spent or the host cannot answer. */
@@ -370,8 +370,8 @@ class Comparison {
     flag: CountedFlag,
     perPage: number,
   ): Promise<OriginPage | undefined> {
-    if (this.#left <= 0) return undefined;
-    this.#left -= 1;
+    if (this.#budget <= 0) return undefined;
+    this.#budget -= 1;
     const { at } = this.pass;
     const page = { uids: `${range.lo}:${range.hi}`, perPage, order: 'ascending', flag } as const;
     let answer: OriginPage;
@@ -395,8 +395,8 @@ function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag)
 export type MailboxSync = Awaited<ReturnType<typeof openMailbox>>;
 
 /** Reads a mailbox's folders, records new, renamed and changed ones, and opens them for the sync run. */
-export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, asked: MailSelection) {
-  const { key, all, folders, excluded, wanted } = await listMailboxFolders(ctx, mailbox, asked);
+export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scope: MailSelection) {
+  const { key, all, folders, excluded, wanted } = await listMailboxFolders(ctx, mailbox, scope);
   forgetSuspension(ctx.memory, key);
   ctx.ledger.open(mailbox.address, folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
@@ -415,18 +415,18 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, aske
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
   // By path, before this sync run changes anything.
-  const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, countOpenPlaces(sums)]));
+  const openCounts = new Map(passes.map(({ at, sums }) => [at.folder, countOpenPlaces(sums)]));
   // Includes folders without requests.
   const listed = new Set(all.folders.map(({ path }) => path));
-  return { mailbox, key, folders: passes, unlisted, openBefore, listed };
+  return { mailbox, key, folders: passes, unlisted, openBefore: openCounts, listed };
 }
 
 function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing) {
   if (problem !== undefined) return problem;
-  const shown = folders.length;
+  const count = folders.length;
   return withoutPath > 0
-    ? syncError('sync.folder-without-path', { withoutPath, shown })
-    : syncError('sync.folders-incomplete', { shown });
+    ? syncError('sync.folder-without-path', { withoutPath, shown: count })
+    : syncError('sync.folders-incomplete', { shown: count });
 }
 
 /** Opens a folder for the sync run. Returns an empty list if the folder has been too quiet to need a request. */
@@ -439,14 +439,14 @@ function openFolder(
 ): FolderSync[] {
   const at = { ...key, folder: listed.path };
   const { name, delimiter, specialUse } = listed;
-  const known = ctx.mirror.folder(at);
-  const generation = known?.generation ?? 1;
-  const same =
-    known !== undefined &&
-    known.name === name &&
-    known.delimiter === delimiter &&
-    known.specialUse === specialUse;
-  if (!same) {
+  const previous = ctx.mirror.folder(at);
+  const generation = previous?.generation ?? 1;
+  const isSame =
+    previous !== undefined &&
+    previous.name === name &&
+    previous.delimiter === delimiter &&
+    previous.specialUse === specialUse;
+  if (!isSame) {
     ctx.committer.addFact({ fact: 'folder', ...at, name, delimiter, specialUse, generation });
   }
   if (head === undefined && canSkipFolder(ctx, at, listed, generation)) {
@@ -474,7 +474,7 @@ export async function finishMailbox(ctx: SyncContext, pass: MailboxSync): Promis
   await drain(ctx);
   const renumbered = await judgeFolders(ctx, pass.folders);
   await drain(ctx);
-  const ending = pass.folders.map(
+  const candidates = pass.folders.map(
     (folder): DeletionCandidate => ({
       at: folder.at,
       specialUse: folder.listed.specialUse,
@@ -486,7 +486,7 @@ export async function finishMailbox(ctx: SyncContext, pass: MailboxSync): Promis
   );
   const gone = pass.unlisted.filter(({ isGone }) => isGone);
   await runGuarded(ctx, { mailbox: address }, () =>
-    recordDeletions(ctx, address, [...ending, ...gone]),
+    recordDeletions(ctx, address, [...candidates, ...gone]),
   );
   for (const folder of pass.unlisted) if (!folder.isGone) holdUnlistedFolder(ctx, address, folder);
   await drain(ctx);
@@ -517,8 +517,8 @@ async function judgeFolders(
     await folder.guarded(async () => {
       if (ctx.policy.full) await folder.sweep();
       else await folder.findDifferences();
-      const judged = await judgeFolder(ctx, folder);
-      if (judged !== undefined) renumbered.set(folder, judged);
+      const result = await judgeFolder(ctx, folder);
+      if (result !== undefined) renumbered.set(folder, result);
     });
   }
   return renumbered;

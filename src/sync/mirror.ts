@@ -20,17 +20,17 @@ export type Mirror = ReturnType<typeof catalogMirror>;
 /** Returns the catalog's queries for a sync run, by folder path and UID epoch. */
 export function catalogMirror(catalog: WritableCatalog) {
   const { folders, places, quarantine, messages, relinking } = catalog;
-  /** Reads from a folder by number. Returns `nothing` if the folder is unknown. */
-  const inFolder = <T>(at: FolderKey, nothing: T, read: (folder: number) => T): T => {
+  /** Reads from a folder by number. Returns `fallback` if the folder is unknown. */
+  const readFolder = <T>(at: FolderKey, fallback: T, read: (folder: number) => T): T => {
     const folder = folders.find(at)?.id;
-    return folder === undefined ? nothing : read(folder);
+    return folder === undefined ? fallback : read(folder);
   };
-  const inGeneration =
-    <T>(nothing: T, read: (folder: number, generation: number) => T) =>
+  const readEpoch =
+    <T>(fallback: T, read: (folder: number, generation: number) => T) =>
     (at: FolderKey, generation: number): T =>
-      inFolder(at, nothing, (folder) => read(folder, generation));
+      readFolder(at, fallback, (folder) => read(folder, generation));
   /** Quarantined and forgotten uids, unordered. */
-  const unplaced = inGeneration<number[]>([], (folder, generation) => [
+  const unplaced = readEpoch<number[]>([], (folder, generation) => [
     ...relinking.quarantinedUids(folder, generation),
     ...relinking.forgottenUids(folder, generation),
   ]);
@@ -40,39 +40,39 @@ export function catalogMirror(catalog: WritableCatalog) {
     folders: (mailbox: MailboxKey) => folders.all({ mailbox }),
     /** Open places with uids in the interval. Includes held places, which the service lacks. */
     openPlaces: (at: FolderKey, generation: number, { lo, hi }: UidInterval) =>
-      inFolder<ReadonlyMap<number, OpenPlace>>(at, new Map(), (folder) => {
+      readFolder<ReadonlyMap<number, OpenPlace>>(at, new Map(), (folder) => {
         const range = { folder, generation, from: lo, ...(Number.isFinite(hi) ? { to: hi } : {}) };
         return new Map([...places.open(range)].map((place) => [place.uid, place]));
       }),
     /** Returns a uid's open place with its message, or undefined. */
     placed: (at: FolderKey, generation: number, uid: number) =>
-      inFolder(at, undefined, (folder) => relinking.placed(folder, generation, uid)),
+      readFolder(at, undefined, (folder) => relinking.placed(folder, generation, uid)),
     /** Returns the fingerprint of a deleted message's place, or undefined. */
     endedFingerprint: (at: FolderKey, generation: number, uid: number) =>
-      inFolder(at, undefined, (folder) => {
+      readFolder(at, undefined, (folder) => {
         const place = places.at(folder, generation, uid);
         return place?.state === 'ended' ? place.fingerprint : undefined;
       }),
     isOpenSomewhere: (mailbox: MailboxKey, print: string, before: number) =>
       relinking.isOpenSomewhere(mailbox, print, before),
     /** Uids that the service should list, ascending: open but not held, quarantined, or forgotten. */
-    expectedUids: inGeneration<readonly number[]>([], relinking.expectedUids),
+    expectedUids: readEpoch<readonly number[]>([], relinking.expectedUids),
     /** Uids of the open places in a UID epoch, including held ones, ascending. */
-    openUids: inGeneration<readonly number[]>([], relinking.openUids),
-    unread: inGeneration(0, relinking.unread),
+    openUids: readEpoch<readonly number[]>([], relinking.openUids),
+    unread: readEpoch(0, relinking.unread),
     /** Uids of open places with a flag, ascending. */
     uidsFlagged: (at: FolderKey, generation: number, flag: CountedFlag) =>
-      inFolder<readonly number[]>(at, [], (folder) =>
+      readFolder<readonly number[]>(at, [], (folder) =>
         relinking.uidsFlagged(folder, generation, flag),
       ),
     /** True if the user has acknowledged that a message is incomplete. It still counts, but is not reported. */
     isAcknowledged: (at: FolderKey, { generation, uid }: Place) =>
-      inFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
+      readFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
     /** A mailbox's unverified open places from commits up to `before`, oldest first. */
     assumed: (mailbox: MailboxKey, before: number, limit: number) =>
       places.assumed(mailbox, before, limit),
     /** Uids of open places held by the deletion guard, unordered. */
-    heldUids: inGeneration<readonly number[]>([], relinking.heldUids),
+    heldUids: readEpoch<readonly number[]>([], relinking.heldUids),
     /** Older UID epochs with places kept open by the deletion guard. */
     olderGenerations(at: FolderKey): readonly number[] {
       const folder = folders.find(at);
@@ -81,21 +81,21 @@ export function catalogMirror(catalog: WritableCatalog) {
     },
     /** Returns the state of a uid without an open place, or undefined. */
     settledAs: (at: FolderKey, generation: number, uid: number) =>
-      inFolder(at, undefined, (folder) => {
+      readFolder(at, undefined, (folder) => {
         const state = places.at(folder, generation, uid)?.state;
         return state === 'open' ? undefined : state;
       }),
     /** Highest uid in any fact about this UID epoch, or 0. */
-    highestUid: inGeneration(0, folders.highestUid),
+    highestUid: readEpoch(0, folders.highestUid),
     /** Uids in quarantine, ascending. */
-    quarantined: inGeneration<readonly number[]>([], relinking.quarantinedUids),
-    forgottenUids: inGeneration<readonly number[]>([], relinking.forgottenUids),
+    quarantined: readEpoch<readonly number[]>([], relinking.quarantinedUids),
+    forgottenUids: readEpoch<readonly number[]>([], relinking.forgottenUids),
     /** Uids in the interval that are quarantined or forgotten: listed, but without an open place. */
     unplaced: (at: FolderKey, generation: number, { lo, hi }: UidInterval): readonly number[] =>
       unplaced(at, generation).filter((uid) => uid >= lo && uid <= hi),
     /** Counts the folder's places in all UID epochs. In older epochs, only held places are open. */
     sumsOf: (at: FolderKey) =>
-      inFolder(at, NO_PLACES, (folder) => {
+      readFolder(at, NO_PLACES, (folder) => {
         const { open, assumed, held, quarantined, forgotten } = folders.counts(folder);
         return { stored: open - assumed - held, assumed, quarantined, held, forgotten };
       }),

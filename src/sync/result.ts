@@ -236,15 +236,15 @@ export function recordFailedRun(error: unknown, frame: RunContext, text: string)
   return { ...frame, ...EMPTY_COUNTS, outcome: 'failed', failures: 1, troubles };
 }
 
-/** Stores a run in the state. Only passes failures to `failed`, because the history is a convenience. */
+/** Stores a run in the state. Only passes failures to `onFailure`, because the history is a convenience. */
 export function storeRun(
   state: Pick<StateFile, 'runs'>,
   run: RunRecord,
-  failed: (error: unknown) => void,
+  onFailure: (error: unknown) => void,
 ): void {
   try {
     state.runs.keep(run);
   } catch (error) {
-    failed(error);
+    onFailure(error);
   }
 }

@@ -51,12 +51,12 @@ export async function withAccounts<T>(
   { environment, now }: Pick<EngineContext, 'environment' | 'now'>,
   settings: Pick<Settings, 'rateLimit'>,
   chosen: readonly AccountSettings[],
-  narrowing: SyncRestrictions,
+  restrictions: SyncRestrictions,
   writer: Writer,
   { progress, request }: RunListeners,
   act: (open: ConnectedAccounts) => Promise<T>,
 ): Promise<T> {
-  const wanted = selectMail(chosen, narrowing);
+  const select = selectMail(chosen, restrictions);
   const total = new RequestMeter();
   const byAccount = new Map(chosen.map(({ name }) => [name, new RequestMeter()]));
   const origins = new AccountOrigins({
@@ -71,16 +71,16 @@ export async function withAccounts<T>(
       progress({ event: 'waiting', account: host, until, reason }),
     onRequest: (account, report) => {
       total.add(report);
-      const own = byAccount.get(account);
-      own?.add(report);
+      const meter = byAccount.get(account);
+      meter?.add(report);
       const perMinute = origins.get(account)?.requestsPerMinute() ?? 0;
-      progress({ event: 'requests', account, requests: own?.requests ?? 0, perMinute });
+      progress({ event: 'requests', account, requests: meter?.requests ?? 0, perMinute });
       request(report);
     },
   });
   const accounts = origins.all().map((account) => ({
     name: account.settings.name,
-    wanted: wanted(account.settings),
+    wanted: select(account.settings),
     origin: origins.fresh(account),
   }));
   try {
@@ -104,7 +104,7 @@ export async function syncAccounts(
   writer: Writer,
   settings: Settings,
   { accounts, requests }: ConnectedAccounts,
-  aim: { readonly full: boolean; readonly acceptEndings: boolean },
+  policy: { readonly full: boolean; readonly acceptEndings: boolean },
   progress: ProgressListener,
 ): Promise<SyncResult> {
   const { catalog, sources, segments } = writer;
@@ -121,7 +121,7 @@ export async function syncAccounts(
   try {
     return await runAccounts(writer, settings, {
       accounts,
-      policy: aim,
+      policy,
       indexing,
       tidy: async (until) => {
         await attachments.read({ signal: until, forMs: ATTACHMENTS_MS, now });
@@ -227,7 +227,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
   // Aborts with the caller's signal, or if the archive cannot be written.
   const { controller: stopping, release } = linkedController(options.signal);
   const { signal } = stopping;
-  const alongside = new IndexAlongside(options.indexing, signal);
+  const indexer = new IndexAlongside(options.indexing, signal);
   const contexts: SyncContext[] = [];
   let failure: { readonly error: unknown } | undefined;
   const stopAll = (error: unknown): void => {
@@ -237,7 +237,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const committer = options.committer ?? new Committer(options);
   const forget = committer.onCommitted(() => {
     for (const ctx of contexts) ctx.ledger.announce();
-    alongside.consider();
+    indexer.consider();
     guardFreeSpace(options).catch(stopAll);
   });
   try {
@@ -246,7 +246,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     await Promise.all(options.accounts.map((account) => runAccount(options, account, run)));
     await committer.flush().catch(stopAll);
     await options.log.endThread();
-    await alongside.running;
+    await indexer.running;
     if (failure !== undefined) throw failure.error;
     if (options.signal.aborted) throw syncError('sync.interrupted', {});
     const fetchedAt = options.now();

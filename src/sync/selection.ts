@@ -28,13 +28,13 @@ export function chooseAccounts(
   name: string | undefined,
 ): readonly AccountSettings[] {
   if (name === undefined) return accounts;
-  const chosen = accounts.filter((account) => account.name === name);
-  if (chosen.length === 0) {
-    const known = accounts.map((account) => account.name);
-    const suggestion = nearest(name, known);
-    throw usageError('usage-unknown-account', { account: name, known, suggestion });
+  const matches = accounts.filter((account) => account.name === name);
+  if (matches.length === 0) {
+    const names = accounts.map((account) => account.name);
+    const suggestion = nearest(name, names);
+    throw usageError('usage-unknown-account', { account: name, known: names, suggestion });
   }
-  return chosen;
+  return matches;
 }
 
 /**
@@ -46,13 +46,13 @@ export function selectMail(
   accounts: readonly AccountSettings[],
   { mailboxes, folders }: SyncRestrictions,
 ): (account: AccountSettings) => MailSelection {
-  const byAddress = narrowed(
+  const byAddress = narrow(
     accounts.map((account) => account.mailboxes),
     mailboxes,
     '--mailbox',
     () => false,
   );
-  const byPath = narrowed(
+  const byPath = narrow(
     accounts.map((account) => account.folders),
     folders,
     '--folder',
@@ -66,20 +66,20 @@ export function selectMail(
   });
 }
 
-function narrowed(
+function narrow(
   selections: readonly Selection[],
   names: readonly string[],
   option: string,
   mayStandFor: (name: string) => boolean,
 ): (selection: Selection) => Selection {
-  const leftOut = names.find(
+  const unknown = names.find(
     (name) =>
       !name.includes('*') &&
       !mayStandFor(name) &&
       !selections.some((selection) => selects(selection, name)),
   );
-  if (leftOut !== undefined) {
-    throw usageError('usage-option', { option, found: leftOut, expected: 'configured-name' });
+  if (unknown !== undefined) {
+    throw usageError('usage-option', { option, found: unknown, expected: 'configured-name' });
   }
   return (selection) => (names.length === 0 ? selection : { ...selection, only: names });
 }
@@ -98,9 +98,9 @@ export function refuseUnknownNames(
   if (failures.length > 0) return;
   const [mailbox] = command.mailboxes;
   if (mailbox !== undefined && mailboxes.length === 0) {
-    const known = reachedAddresses(dataDir, command.account);
-    const suggestion = nearestAddress(mailbox, known);
-    throw usageError('usage-unreachable-mailbox', { mailbox, known, suggestion });
+    const addresses = reachedAddresses(dataDir, command.account);
+    const suggestion = nearestAddress(mailbox, addresses);
+    throw usageError('usage-unreachable-mailbox', { mailbox, known: addresses, suggestion });
   }
   const [folder] = command.folders;
   if (folder !== undefined && certificates.length === 0) {

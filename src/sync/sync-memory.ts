@@ -43,7 +43,7 @@ export function recallCoverage(
   generation: number,
   accounted: number,
 ): UidIntervals {
-  return accounted === 0 ? [] : intervalsOf(memory.get(COVERAGE, generationKey(at, generation)));
+  return accounted === 0 ? [] : toIntervals(memory.get(COVERAGE, generationKey(at, generation)));
 }
 
 export function rememberCoverage(
@@ -53,15 +53,15 @@ export function rememberCoverage(
   coverage: Coverage,
 ): void {
   if (!coverage.takeDirty()) return;
-  memory.set(COVERAGE, generationKey(at, generation), pairsOf(coverage.durable));
+  memory.set(COVERAGE, generationKey(at, generation), toPairs(coverage.durable));
 }
 
 /** Returns the uids read and resolved by earlier runs of this full sync. Empty for the first run. */
 export function recallFullSync(ctx: SyncContext, at: FolderKey, generation: number): UidIntervals {
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return [];
-  const kept = ctx.memory.get(SWEPT, generationKey(at, generation));
-  return kept?.since === sweptSince ? intervalsOf(kept.uids) : [];
+  const entry = ctx.memory.get(SWEPT, generationKey(at, generation));
+  return entry?.since === sweptSince ? toIntervals(entry.uids) : [];
 }
 
 /** Stores the uids read by a full sync so that it can resume. Flushes first, because the findings must be durable. */
@@ -69,20 +69,20 @@ export async function rememberFullSync(
   ctx: SyncContext,
   at: FolderKey,
   generation: number,
-  answered: UidInterval,
+  range: UidInterval,
 ): Promise<void> {
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return;
   await ctx.committer.flush();
-  const uids = addInterval(recallFullSync(ctx, at, generation), answered);
-  ctx.memory.set(SWEPT, generationKey(at, generation), { since: sweptSince, uids: pairsOf(uids) });
+  const uids = addInterval(recallFullSync(ctx, at, generation), range);
+  ctx.memory.set(SWEPT, generationKey(at, generation), { since: sweptSince, uids: toPairs(uids) });
 }
 
-function pairsOf(intervals: UidIntervals): number[][] {
+function toPairs(intervals: UidIntervals): number[][] {
   return intervals.map(({ lo, hi }) => [lo, hi]);
 }
 
-function intervalsOf(pairs: readonly (readonly [number, number])[] = []): UidIntervals {
+function toIntervals(pairs: readonly (readonly [number, number])[] = []): UidIntervals {
   return pairs.reduce<UidIntervals>((set, [lo, hi]) => addInterval(set, { lo, hi }), []);
 }
 
@@ -95,10 +95,10 @@ const LISTED_AT = 'account-listed';
 /** Compares an account's mailboxes with earlier ones. A missing one is unreachable; nothing in it is deleted. */
 export function recordMailboxes(
   ctx: SyncContext,
-  wanted: MailSelection,
+  selection: MailSelection,
   listed: readonly OriginMailbox[],
 ): void {
-  const before = recall(ctx);
+  const before = recallMailboxes(ctx);
   const now = new Map<string, StoredMailbox>();
   for (const { resourceId, address } of listed) {
     now.set(resourceId, { resourceId, address, unreachableSince: null });
@@ -111,31 +111,31 @@ export function recordMailboxes(
     }
     const since = unreachableSince ?? ctx.startedAt;
     now.set(resourceId, { resourceId, address, unreachableSince: since });
-    if (!selects(wanted.mailboxes, address)) continue;
+    if (!selects(selection.mailboxes, address)) continue;
     ctx.ledger.fail(
       syncError('sync.mailbox-unreachable', { address, since: new Date(since).toISOString() }),
       { mailbox: address },
     );
   }
   ctx.memory.set(LISTED_AT, memoryKey(ctx), ctx.startedAt);
-  const kept = [...now.values()];
-  if (!isDeepStrictEqual(kept, [...before.values()])) {
-    ctx.memory.set(MAILBOXES, memoryKey(ctx), kept);
+  const entries = [...now.values()];
+  if (!isDeepStrictEqual(entries, [...before.values()])) {
+    ctx.memory.set(MAILBOXES, memoryKey(ctx), entries);
   }
 }
 
 /** Returns the wanted mailboxes from a recent listing, or undefined if a new request is needed. */
 export function recentMailboxes(
   ctx: SyncContext,
-  wanted: MailSelection,
+  selection: MailSelection,
 ): OriginMailbox[] | undefined {
   const { rhythm } = ctx.policy;
   const listedAt = ctx.memory.get(LISTED_AT, memoryKey(ctx));
   if (rhythm === null || listedAt === undefined) return undefined;
   if (!isRecent(listedAt, ctx.startedAt, rhythm.mailboxesMs)) return undefined;
-  return [...recall(ctx).values()]
+  return [...recallMailboxes(ctx).values()]
     .filter(({ address, unreachableSince }) => {
-      return unreachableSince === null && selects(wanted.mailboxes, address);
+      return unreachableSince === null && selects(selection.mailboxes, address);
     })
     .map(({ resourceId, address }) => ({ resourceId, address }));
 }
@@ -144,9 +144,9 @@ function memoryKey(ctx: SyncContext): string {
   return accountKey(ctx.account, ctx.origin.host);
 }
 
-function recall(ctx: SyncContext): Map<string, StoredMailbox> {
-  const kept = ctx.memory.get(MAILBOXES, memoryKey(ctx)) ?? [];
-  return new Map(kept.map((mailbox) => [mailbox.resourceId, mailbox]));
+function recallMailboxes(ctx: SyncContext): Map<string, StoredMailbox> {
+  const mailboxes = ctx.memory.get(MAILBOXES, memoryKey(ctx)) ?? [];
+  return new Map(mailboxes.map((mailbox) => [mailbox.resourceId, mailbox]));
 }
 
 /** Returns the mailboxes reached by each account's token in its last sync run. */
@@ -189,8 +189,8 @@ export function dueIncomplete(ctx: SyncContext, at: FolderKey, generation: numbe
   if (ctx.policy.rhythm === null) return [...uids];
   const { host, mailbox, folder } = at;
   return uids.filter((uid) => {
-    const tried = recallTries(ctx, { host, mailbox, folder, generation, uid });
-    return tried.tries === 0 || !isRecent(tried.at, ctx.now(), nextTryAt(tried) - tried.at);
+    const last = recallTries(ctx, { host, mailbox, folder, generation, uid });
+    return last.tries === 0 || !isRecent(last.at, ctx.now(), nextTryAt(last) - last.at);
   });
 }
 
@@ -229,7 +229,7 @@ export function recordProof(
   const since = new Date(folder.evidence.askedAt).toISOString();
   const day = since.slice(0, 10);
   const { complete } = reconciliation;
-  const due = complete && !(before?.complete === true && before.certifiedOn === day);
+  const isDue = complete && !(before?.complete === true && before.certifiedOn === day);
   const incomplete = complete || isHeldOnly(reconciliation) ? 0 : (before?.incomplete ?? 0) + 1;
   const { full, sweptSince } = ctx.policy;
   const flagsSince = full ? (sweptSince ?? ctx.startedAt) : ctx.startedAt;
@@ -241,17 +241,17 @@ export function recordProof(
     originTotal: folder.evidence.total,
     unread: folder.listed.unreadCount,
     flagsAt: folder.evidence.everyFlagAnswered ? flagsAt : (before?.flagsAt ?? null),
-    certifiedOn: due ? day : (before?.certifiedOn ?? null),
+    certifiedOn: isDue ? day : (before?.certifiedOn ?? null),
     incomplete,
   };
-  const remember = (): void => ctx.memory.set(SCOPE, folderKey(folder.at), proof);
-  if (due) {
+  const store = (): void => ctx.memory.set(SCOPE, folderKey(folder.at), proof);
+  if (isDue) {
     const { mailbox: _address, ...sums } = reconciliation;
     const { generation } = folder;
     const fact = { fact: 'certificate', ...sums, ...folder.at, generation, since } as const;
-    ctx.committer.addFact(fact, remember);
+    ctx.committer.addFact(fact, store);
   } else {
-    remember();
+    store();
   }
   return incomplete;
 }
@@ -330,9 +330,9 @@ export interface MailSelection {
 
 type SurveyDeps = Pick<SyncContext, 'origin' | 'signal'>;
 
-export async function listAccount(deps: SurveyDeps, wanted: MailSelection) {
+export async function listAccount(deps: SurveyDeps, scope: MailSelection) {
   const listed = await deps.origin.mailboxes(deps.signal);
-  return { listed, mailboxes: listed.filter(({ address }) => selects(wanted.mailboxes, address)) };
+  return { listed, mailboxes: listed.filter(({ address }) => selects(scope.mailboxes, address)) };
 }
 
 /**
@@ -343,30 +343,30 @@ export async function listAccount(deps: SurveyDeps, wanted: MailSelection) {
 export async function listMailboxFolders(
   deps: SurveyDeps,
   mailbox: OriginMailbox,
-  wanted: MailSelection,
+  selection: MailSelection,
 ) {
   const listing = await deps.origin.folders(mailbox.resourceId, deps.signal);
   const listed = inSyncOrder(listing.folders);
-  const here = withPaths(wanted, listed);
-  const isWanted = ({ path }: ListedFolder): boolean => selects(here.folders, path);
+  const filter = addPaths(selection, listed);
+  const isWanted = ({ path }: ListedFolder): boolean => selects(filter.folders, path);
   return {
     key: { host: deps.origin.host, mailbox: mailbox.resourceId },
     all: { ...listing, folders: listed },
     folders: listed.filter(isWanted),
     excluded:
-      wanted.whole?.folders === false
+      selection.whole?.folders === false
         ? []
         : listed.filter((folder) => !isWanted(folder)).map(({ path }) => path),
-    wanted: here,
+    wanted: filter,
   };
 }
 
 /** Adds the paths of folders named on the command line. Keeps patterns, which can also match unlisted folders. */
-function withPaths(wanted: MailSelection, listed: readonly ListedFolder[]): MailSelection {
-  const { only } = wanted.folders;
-  if (only === undefined) return wanted;
+function addPaths(selection: MailSelection, listed: readonly ListedFolder[]): MailSelection {
+  const { only } = selection.folders;
+  if (only === undefined) return selection;
   const paths = only.flatMap((name) => findFolders(name, listed).map(({ path }) => path));
-  return { ...wanted, folders: { ...wanted.folders, only: [...only, ...paths] } };
+  return { ...selection, folders: { ...selection.folders, only: [...only, ...paths] } };
 }
 
 /** Sorts folders: INBOX, Sent, Flagged, Drafts, the user's folders by path, then archives, junk and trash. */

@@ -22,9 +22,9 @@ const ASK_AGAIN_MS = 86_400_000;
 
 /** Returns a mailbox's mean message size in bytes from its last reported quota. */
 export function recallMeanSize(memory: Memory, at: MailboxKey): number | undefined {
-  const known = memory.get(QUOTA, mailboxKey(at));
-  const usage = (wanted: string): number =>
-    known?.resources.find(({ name }) => name === wanted)?.usage ?? 0;
+  const entry = memory.get(QUOTA, mailboxKey(at));
+  const usage = (resource: string): number =>
+    entry?.resources.find(({ name }) => name === resource)?.usage ?? 0;
   const [bytes, messages] = [usage('STORAGE'), usage('MESSAGE')];
   return bytes > 0 && messages > 0 ? bytes / messages : undefined;
 }
@@ -82,19 +82,19 @@ async function listUsages(ctx: SyncContext, mailboxes: readonly OriginMailbox[])
   const { memory, origin, account } = ctx;
   if (origin.usages === undefined) return;
   const { host } = origin;
-  const noting = (): Noting => ({ memory, account, host, now: ctx.now() });
+  const context = (): Context => ({ memory, account, host, now: ctx.now() });
   try {
     const mostPages = Math.max(1, Math.floor(mailboxes.length / 2));
-    rememberUsages(noting(), mailboxes, await origin.usages(mostPages, ctx.signal));
+    rememberUsages(context(), mailboxes, await origin.usages(mostPages, ctx.signal));
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!(error instanceof MailkeepError)) throw error;
     const pages = recallListing(memory, account, host)?.pages ?? 1;
-    rememberFailure(noting(), pages);
+    rememberFailure(context(), pages);
   }
 }
 
-interface Noting {
+interface Context {
   readonly memory: Memory;
   readonly account: string;
   readonly host: string;
@@ -108,7 +108,7 @@ interface Noting {
  * @returns the listed usage of each mailbox, by resource id
  */
 export function rememberUsages(
-  { memory, account, host, now }: Noting,
+  { memory, account, host, now }: Context,
   mailboxes: readonly OriginMailbox[],
   { mailboxes: listed, pages, complete }: UsageListing,
 ): ReadonlyMap<string, ListedUsage> {
@@ -118,13 +118,13 @@ export function rememberUsages(
     const address = usage.address.toLowerCase();
     byAddress.set(address, byAddress.has(address) ? null : usage);
   }
-  const said = new Map<string, ListedUsage>();
+  const result = new Map<string, ListedUsage>();
   for (const { resourceId, address } of mailboxes) {
     const usage = byAddress.get(address.toLowerCase());
     const at = { host, mailbox: resourceId };
     if (usage === undefined && complete) forgetSuspension(memory, at);
     if (usage === undefined || usage === null) continue;
-    said.set(resourceId, usage);
+    result.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
     // The service's clock may be ahead, which must not extend a usage's validity.
     const reportedAt = Math.min(now, countedAt ?? now);
@@ -135,10 +135,10 @@ export function rememberUsages(
     if (suspended !== (since !== null))
       memory.set(SUSPENDED, mailboxKey(at), suspended ? now : null);
   }
-  return said;
+  return result;
 }
 
-export function rememberFailure({ memory, account, host, now }: Noting, pages: number): void {
+export function rememberFailure({ memory, account, host, now }: Context, pages: number): void {
   memory.set(LISTING, accountKey(account, host), { at: now, pages, failed: true });
 }
 
@@ -207,10 +207,10 @@ export function recordExcludedMailboxes(
   { mailboxes, whole }: MailSelection,
 ): void {
   for (const { resourceId, address } of listed) {
-    const wanted = selects(mailboxes, address);
+    const isWanted = selects(mailboxes, address);
     // A sync run over one mailbox in a thousand provides no information about the others.
-    if (!wanted && whole?.mailboxes !== true) continue;
-    note(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !wanted);
+    if (!isWanted && whole?.mailboxes !== true) continue;
+    setExcluded(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !isWanted);
   }
 }
 
@@ -220,13 +220,13 @@ export function recordExcludedFolders(
   key: MailboxKey,
   { folders, whole }: MailSelection,
 ): void {
-  note(ctx.memory, mailboxKey(key), false);
+  setExcluded(ctx.memory, mailboxKey(key), false);
   for (const { folder } of ctx.mirror.folders(key)) {
     const at = folderKey({ ...key, folder });
     const { exclude } = folders;
-    if (selects(folders, folder)) note(ctx.memory, at, false);
+    if (selects(folders, folder)) setExcluded(ctx.memory, at, false);
     else if (whole?.folders === true || !selects({ include: ['*'], exclude }, folder)) {
-      note(ctx.memory, at, true);
+      setExcluded(ctx.memory, at, true);
     }
   }
 }
@@ -239,8 +239,8 @@ export function isExcludedFolder(memory: Pick<Memory, 'get'> | undefined, at: Fo
   return memory?.get(UNWATCHED, folderKey(at)) === true;
 }
 
-function note(memory: Memory, key: string, unwatched: boolean): void {
-  if ((memory.get(UNWATCHED, key) === true) !== unwatched) {
-    memory.set(UNWATCHED, key, unwatched ? true : null);
+function setExcluded(memory: Memory, key: string, isExcluded: boolean): void {
+  if ((memory.get(UNWATCHED, key) === true) !== isExcluded) {
+    memory.set(UNWATCHED, key, isExcluded ? true : null);
   }
 }

@@ -36,15 +36,15 @@ export async function verifyUnverified(
     .filter((place) => listed.has(place.folder) && !failedToday(ctx, place))
     .slice(0, budget.left);
   const key = ({ folder, generation }: UnverifiedPlace) => JSON.stringify([folder, generation]);
-  for (const assumed of Map.groupBy(places, key).values()) {
-    const [first] = assumed;
+  for (const group of Map.groupBy(places, key).values()) {
+    const [first] = group;
     if (first === undefined) continue;
     const { generation } = first;
     const at = { ...mailbox, folder: first.folder };
     const folder = { at, place: (uid: number) => ({ ...at, generation, uid }) };
-    const uids = assumed.map(({ uid }) => uid).sort((a, b) => a - b);
+    const uids = group.map(({ uid }) => uid).sort((a, b) => a - b);
     const { answered } = await fetchUids(ctx, folder.at, uids);
-    for (const place of assumed) {
+    for (const place of group) {
       const listing = answered.get(place.uid);
       // A different listing means that the uid now has another message, which the next sync run resolves.
       if (listing === undefined || !hasSameListing(ctx, place, listing)) continue;
@@ -56,8 +56,8 @@ export async function verifyUnverified(
 
 /** Reports whether a uid still has the listing that matched its message. */
 function hasSameListing(ctx: SyncContext, place: UnverifiedPlace, listing: Listing): boolean {
-  const placed = ctx.mirror.placed(place, place.generation, place.uid);
-  return placed?.fingerprint === fingerprint(listing);
+  const original = ctx.mirror.placed(place, place.generation, place.uid);
+  return original?.fingerprint === fingerprint(listing);
 }
 
 /** Reports whether the daemon tried a message within the last day. A manual check tries every message. */
@@ -75,16 +75,16 @@ async function verifyOne(
   ctx: SyncContext,
   folder: FetchingFolder,
   address: string,
-  assumed: UnverifiedPlace,
+  match: UnverifiedPlace,
   listing: Listing,
 ): Promise<void> {
-  const place = folder.place(assumed.uid);
+  const place = folder.place(match.uid);
   try {
     const { source, judgement } = await fetchVerified(ctx, folder, listing);
     try {
       await ctx.host.readFlagCheck.watch(folder.at, listing, ctx.signal);
       if (judgement.verdict !== 'accept') {
-        noteFailed(ctx, assumed);
+        noteFailed(ctx, match);
         return;
       }
       const put = await ctx.committer.putSource(listing, source);
@@ -96,7 +96,7 @@ async function verifyOne(
         return;
       }
       const { id, docid, size } = put;
-      const corrected = id !== assumed.id;
+      const corrected = id !== match.id;
       ctx.committer.addFact({ fact: 'verified', ...place, message: id, docid, size, corrected });
       ctx.ledger.count(address, corrected ? 'corrected' : 'verified', 1);
     } finally {
@@ -105,7 +105,7 @@ async function verifyOne(
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!concernsOnly(error)) throw error;
-    noteFailed(ctx, assumed);
+    noteFailed(ctx, match);
     ctx.ledger.fail(error, { mailbox: address, place });
   }
 }
@@ -118,10 +118,10 @@ class HourlyBudget {
 
   constructor(private readonly ctx: SyncContext) {
     this.#key = accountKey(ctx.account, ctx.origin.host);
-    const kept = ctx.memory.get(SPENT, this.#key);
-    const same = kept !== undefined && isRecent(kept.since, ctx.now(), HOUR_MS);
-    this.#since = same ? kept.since : ctx.now();
-    this.#count = same ? kept.count : 0;
+    const entry = ctx.memory.get(SPENT, this.#key);
+    const isSameHour = entry !== undefined && isRecent(entry.since, ctx.now(), HOUR_MS);
+    this.#since = isSameHour ? entry.since : ctx.now();
+    this.#count = isSameHour ? entry.count : 0;
   }
 
   get left(): number {
@@ -144,8 +144,8 @@ const SEEN = '\\Seen';
 
 /** Checks that reading messages does not mark them as seen, which no documentation guarantees. */
 export class ReadFlagCheck {
-  #watching = false;
-  #turned = 0;
+  #isWatching = false;
+  #witnesses = 0;
 
   constructor(
     private readonly origin: Origin,
@@ -160,22 +160,22 @@ export class ReadFlagCheck {
    * @throws MailkeepError `sync.marks-seen` if two consecutive messages became seen: reading must stop
    */
   async watch(at: FolderKey, listing: Listing, signal: AbortSignal): Promise<void> {
-    if (listing.flags.includes(SEEN) || this.#watching || this.#isProven()) return;
-    this.#watching = true;
+    if (listing.flags.includes(SEEN) || this.#isWatching || this.#isProven()) return;
+    this.#isWatching = true;
     try {
       const now = await this.#listAgain(at, listing.uid, signal);
       if (now === undefined) return;
       if (!now.flags.includes(SEEN)) {
-        this.#turned = 0;
+        this.#witnesses = 0;
         this.memory.set(READ_FLAG_CHECK, at.host, { provenAt: this.now() });
         return;
       }
-      this.#turned += 1;
-      if (this.#turned >= WITNESSES) {
+      this.#witnesses += 1;
+      if (this.#witnesses >= WITNESSES) {
         throw syncError('sync.marks-seen', { host: at.host });
       }
     } finally {
-      this.#watching = false;
+      this.#isWatching = false;
     }
   }
 
@@ -185,8 +185,8 @@ export class ReadFlagCheck {
     try {
       // Newest first: if a host cannot search by uid, new mail is on the first page.
       for await (const { items } of walkRange(deps, at, { lo: uid, hi: uid }, 'descending')) {
-        const found = items.find((item) => item.uid === uid);
-        if (found !== undefined) return found;
+        const listing = items.find((item) => item.uid === uid);
+        if (listing !== undefined) return listing;
       }
     } catch (error) {
       signal.throwIfAborted();

@@ -45,14 +45,14 @@ export async function* walkRange(
   let rest: UidInterval = range;
   let perPage = PAGE_SIZE;
   while (rest.lo <= rest.hi) {
-    const refusedBefore = !canSearch(deps.memory, at.host);
-    const page = refusedBefore
+    const wasRefused = !canSearch(deps.memory, at.host);
+    const page = wasRefused
       ? 'refused'
       : await askKeyset(deps, at, { range: rest, order, perPage });
     if (page === 'refused') {
       for await (const walked of walkByOffset(deps, at, rest, order)) {
         // Only now is it certain that the host refused the search. The folder might have been unknown.
-        if (!refusedBefore) deps.memory.set(SEARCH_REFUSED, at.host, true);
+        if (!wasRefused) deps.memory.set(SEARCH_REFUSED, at.host, true);
         yield walked;
       }
       return;
@@ -101,13 +101,13 @@ export async function newestPage(
   listed: number,
 ): Promise<OriginPage> {
   const newest = { page: 1, perPage: PAGE_SIZE, order: 'descending' } as const;
-  let counted = listed;
+  let count = listed;
   for (let tries = 1; tries <= 2; tries += 1) {
     const page = await deps.origin.list(at, newest, deps.signal);
     if (page.items.length > 0 || (page.total === 0 && listed === 0)) return page;
-    counted = Math.max(listed, page.total);
+    count = Math.max(listed, page.total);
   }
-  throw syncError('sync.counts-disagree', { folder: at.folder, listed: counted, shown: 0 });
+  throw syncError('sync.counts-disagree', { folder: at.folder, listed: count, shown: 0 });
 }
 
 async function askKeyset(
@@ -120,19 +120,19 @@ async function askKeyset(
   for (let doubts = 1; ; doubts += 1) {
     let answer: OriginPage;
     try {
-      const asked = { uids, perPage: PAGE_SIZE, order } as const;
-      answer = await deps.origin.search(at, asked, deps.signal);
+      const request = { uids, perPage: PAGE_SIZE, order } as const;
+      answer = await deps.origin.search(at, request, deps.signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
       return 'refused';
     }
-    const found = withinRange(answer, range);
-    if (found === 'wrong' || !inOrder(answer.items, order)) return 'refused';
-    const stated = Math.min(perPage, answer.perPage ?? perPage);
-    const { items, total } = found;
+    const result = clipToRange(answer, range);
+    if (result === 'wrong' || !isInOrder(answer.items, order)) return 'refused';
+    const pageSize = Math.min(perPage, answer.perPage ?? perPage);
+    const { items, total } = result;
     const uidsFound = items.map(({ uid }) => uid);
-    const weighed = evaluatePage({ ...question, perPage: stated }, { uids: uidsFound, total });
-    const { interval, whole: last, doubtful } = weighed;
+    const verdict = evaluatePage({ ...question, perPage: pageSize }, { uids: uidsFound, total });
+    const { interval, whole: last, doubtful } = verdict;
     if (interval !== null && (!doubtful || doubts >= DOUBTS)) {
       return { interval, items, total, last };
     }
@@ -144,9 +144,9 @@ async function askKeyset(
  * Drops the folder's last message if it is below the range, because `n:*` with n beyond the last uid returns it, as in
  * IMAP. If other messages are outside the range, or exceed its uids, the host cannot search by uid.
  */
-function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
-  const inside = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
-  if (inside.length === answer.items.length) {
+function clipToRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
+  const matches = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
+  if (matches.length === answer.items.length) {
     return answer.total > range.hi - range.lo + 1 ? 'wrong' : answer;
   }
   const lastMessageOnly =
@@ -154,7 +154,7 @@ function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wron
   return lastMessageOnly ? { items: [], total: 0 } : 'wrong';
 }
 
-function inOrder(items: readonly Listing[], order: UidOrder): boolean {
+function isInOrder(items: readonly Listing[], order: UidOrder): boolean {
   return items.every((item, i) => {
     const before = items[i - 1];
     if (before === undefined) return true;
@@ -193,7 +193,7 @@ export async function* walkByOffset(
     if ((answer.perPage ?? perPage) !== perPage || items.length > perPage) break;
     const start = (page - 1) * perPage;
     const whole = total <= start + items.length;
-    if (!inOrder(items, order)) {
+    if (!isInOrder(items, order)) {
       doubts += 1;
       if (doubts >= DOUBTS) throw noProgress(at, 'listMessages', page, answer);
       continue;
@@ -214,9 +214,9 @@ export async function* walkByOffset(
     }
     seen = start + items.length;
     const tail = items[items.length - 1];
-    const fresh = items.filter(({ uid }) => key(uid) > lastSeen).length;
-    idle = fresh > 0 ? 0 : idle + 1;
-    distinct += fresh;
+    const newCount = items.filter(({ uid }) => key(uid) > lastSeen).length;
+    idle = newCount > 0 ? 0 : idle + 1;
+    distinct += newCount;
     newest ??= head?.uid;
     if (whole && !(await isWhole(deps, at, { total, distinct, newest, order }))) {
       throw noProgress(at, 'listMessages', page, answer, distinct);
@@ -224,11 +224,11 @@ export async function* walkByOffset(
     if (tail !== undefined) lastSeen = Math.max(lastSeen, key(tail.uid));
     const end = whole ? final : Math.min(lastSeen, final);
     if (end <= upTo && !whole) continue;
-    const inside = items.filter(({ uid }) => key(uid) > upTo && key(uid) <= end);
+    const matches = items.filter(({ uid }) => key(uid) > upTo && key(uid) <= end);
     const interval =
       order === 'ascending' ? { lo: upTo + 1, hi: end } : { lo: -end, hi: -(upTo + 1) };
     const last = whole || end >= final;
-    yield { interval, items: inside, total, last };
+    yield { interval, items: matches, total, last };
     if (last) return;
     upTo = end;
   }
@@ -312,13 +312,13 @@ async function* walkFixedPages(
     const { items, total } = answer;
     size = answer.perPage ?? Math.max(size, items.length);
     const start = (page - 1) * size;
-    const isSorted = inOrder(items, 'descending');
+    const isSorted = isInOrder(items, 'descending');
     const isShort = isStated && items.length < size && start + items.length < total;
     doubts = isShort || !isSorted ? doubts + 1 : 0;
     if (doubts > 0 && doubts < DOUBTS) continue;
-    const fell = Math.max(0, lastTotal - total);
+    const drop = Math.max(0, lastTotal - total);
     lastTotal = total;
-    const isOdd = isStated ? isShort || items.length > size : fell > 0;
+    const isOdd = isStated ? isShort || items.length > size : drop > 0;
     if (!isSorted || (isOdd && restarts >= DOUBTS)) {
       throw noProgress(at, 'listMessages', page, answer, seen);
     }
@@ -334,43 +334,43 @@ async function* walkFixedPages(
       between = undefined;
       continue;
     }
-    const fresh = items.filter(({ uid }) => !covers(shown, { lo: uid, hi: uid })).length;
-    idle = fresh > 0 || total < leastTotal ? 0 : idle + (isStated ? 1 : FEW_STEPS);
+    const newCount = items.filter(({ uid }) => !covers(shown, { lo: uid, hi: uid })).length;
+    idle = newCount > 0 || total < leastTotal ? 0 : idle + (isStated ? 1 : FEW_STEPS);
     leastTotal = Math.min(leastTotal, total);
-    seen += fresh;
+    seen += newCount;
     const head = items[0]?.uid ?? 0;
     const last = items[items.length - 1]?.uid;
     if (page === 1) newest ??= items[0]?.uid;
-    const proven: UidInterval[] = [];
-    if (fell === 0 && between !== undefined) proven.push(between);
+    const intervals: UidInterval[] = [];
+    if (drop === 0 && between !== undefined) intervals.push(between);
     between = undefined;
     if (last !== undefined) {
-      proven.push({ lo: last, hi: page === 1 ? Number.POSITIVE_INFINITY : head });
+      intervals.push({ lo: last, hi: page === 1 ? Number.POSITIVE_INFINITY : head });
       if (before !== undefined && isStated) between = { lo: head + 1, hi: before - 1 };
     }
     const reachesEnd = isStated
-      ? fell === 0 && start + items.length >= total
-      : seen >= total || fresh === 0;
+      ? drop === 0 && start + items.length >= total
+      : seen >= total || newCount === 0;
     const counts = { total, distinct: seen, newest, order: 'descending' } as const;
     const whole = reachesEnd && (await isWhole(deps, at, counts));
     if (isStated && reachesEnd && !whole) idle += FEW_STEPS;
     if (!whole && idle >= MAX_IDLE_STEPS) {
       throw noProgress(at, 'listMessages', page, answer, seen);
     }
-    for (const interval of proven) shown = addInterval(shown, interval);
-    if (whole) proven.push(...findGaps(shown, { lo: 1, hi: Number.POSITIVE_INFINITY }));
+    for (const interval of intervals) shown = addInterval(shown, interval);
+    if (whole) intervals.push(...findGaps(shown, { lo: 1, hi: Number.POSITIVE_INFINITY }));
     const isLast = whole || covers(shown, range);
-    for (const { lo, hi } of proven) {
+    for (const { lo, hi } of intervals) {
       const interval = { lo: Math.max(lo, range.lo), hi: Math.min(hi, range.hi) };
       if (interval.lo > interval.hi) continue;
-      const inside = items.filter(({ uid }) => uid >= interval.lo && uid <= interval.hi);
-      yield { interval, items: inside, total, last: isLast };
+      const matches = items.filter(({ uid }) => uid >= interval.lo && uid <= interval.hi);
+      yield { interval, items: matches, total, last: isLast };
     }
     if (isLast) return;
     // Messages that moved up may have left the last two pages before they were read.
-    page = fell > 0 ? Math.max(1, page - 2 - Math.ceil(fell / size)) : page + 1;
-    before = fell > 0 ? undefined : (last ?? before);
-    if (fell > 0) between = undefined;
+    page = drop > 0 ? Math.max(1, page - 2 - Math.ceil(drop / size)) : page + 1;
+    before = drop > 0 ? undefined : (last ?? before);
+    if (drop > 0) between = undefined;
   }
 }
 
@@ -408,7 +408,7 @@ function noProgress(
 }
 
 /** Responses to requests for individual uids. Undecided uids are in neither field. */
-interface Named {
+interface UidAnswers {
   readonly answered: ReadonlyMap<number, Listing>;
   readonly silent: readonly number[];
 }
@@ -418,54 +418,54 @@ export async function fetchUids(
   deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
   at: FolderKey,
   uids: readonly number[],
-): Promise<Named> {
+): Promise<UidAnswers> {
   const answered = new Map<number, Listing>();
   const lo = uids[0];
   const hi = uids[uids.length - 1];
   if (lo === undefined || hi === undefined) return { answered, silent: [] };
-  if (!canSearch(deps.memory, at.host)) return walked(deps, at, uids, { lo, hi });
+  if (!canSearch(deps.memory, at.host)) return walkUids(deps, at, uids, { lo, hi });
   const silent: number[] = [];
   for (let from = 0; from < uids.length; ) {
-    const named = uids.slice(from, from + PAGE_SIZE);
-    const page = { uids: named.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
+    const batch = uids.slice(from, from + PAGE_SIZE);
+    const page = { uids: batch.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
     let answer: OriginPage;
     try {
       answer = await deps.origin.search(at, page, deps.signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
       // The walk determines whether the search itself is refused, and stores that.
-      return walked(deps, at, uids, { lo, hi });
+      return walkUids(deps, at, uids, { lo, hi });
     }
     const { items, total } = answer;
     for (const listing of items) answered.set(listing.uid, listing);
     // If the total exceeds the number of items, the uids beyond the last item are undecided.
-    const decided = total <= items.length ? named : decidedBy(items, named);
+    const decided = total <= items.length ? batch : findDecided(items, batch);
     silent.push(...decided.filter((uid) => !answered.has(uid)));
     // A page that decides nothing is not requested again.
-    from += decided.length === 0 ? named.length : decided.length;
+    from += decided.length === 0 ? batch.length : decided.length;
   }
   return { answered, silent };
 }
 
 /** Returns the uids up to a page's last item if the page shows only requested uids, in order. */
-function decidedBy(items: readonly Listing[], named: readonly number[]): readonly number[] {
+function findDecided(items: readonly Listing[], uids: readonly number[]): readonly number[] {
   const isAnswer = items.every(
-    ({ uid }, i) => named.includes(uid) && uid > (items[i - 1]?.uid ?? 0),
+    ({ uid }, i) => uids.includes(uid) && uid > (items[i - 1]?.uid ?? 0),
   );
   const last = isAnswer ? (items[items.length - 1]?.uid ?? 0) : 0;
-  return named.filter((uid) => uid <= last);
+  return uids.filter((uid) => uid <= last);
 }
 
-async function walked(
+async function walkUids(
   deps: Parameters<typeof walkRange>[0],
   at: FolderKey,
   uids: readonly number[],
   range: UidInterval,
-): Promise<Named> {
-  const wanted = new Set(uids);
+): Promise<UidAnswers> {
+  const requested = new Set(uids);
   const answered = new Map<number, Listing>();
   for await (const { items } of walkRange(deps, at, range, 'ascending')) {
-    for (const listing of items) if (wanted.has(listing.uid)) answered.set(listing.uid, listing);
+    for (const listing of items) if (requested.has(listing.uid)) answered.set(listing.uid, listing);
   }
   return { answered, silent: uids.filter((uid) => !answered.has(uid)) };
 }

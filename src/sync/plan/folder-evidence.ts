@@ -184,9 +184,9 @@ export class FolderEvidence {
     for (const { uid } of items) this.missing.delete(uid);
     // The service has yet to assign the later uids, so they are not covered.
     const hi = interval.hi === Number.POSITIVE_INFINITY ? this.highestUid : interval.hi;
-    const answered = { lo: interval.lo, hi };
-    this.#answered = addInterval(this.#answered, answered);
-    return { ticket: this.coverage.ticket(answered), answered };
+    const range = { lo: interval.lo, hi };
+    this.#answered = addInterval(this.#answered, range);
+    return { ticket: this.coverage.ticket(range), answered: range };
   }
 
   sawUids(items: readonly Listing[]): void {
@@ -195,8 +195,8 @@ export class FolderEvidence {
 
   /** Reports whether a page leaves nothing to decide. */
   isExplained({ missing, contradicted }: ComparedPage): boolean {
-    const lacks = missing.some((uid) => this.missing.has(uid));
-    return !lacks && contradicted.length === 0 && this.reappeared.size === 0;
+    const isMissing = missing.some((uid) => this.missing.has(uid));
+    return !isMissing && contradicted.length === 0 && this.reappeared.size === 0;
   }
 
   /** Records uids read by an earlier run of the same full sync. */
@@ -206,8 +206,8 @@ export class FolderEvidence {
 
   /** Records flags that differ from the archive's. Returns false if an earlier response showed the same flags. */
   changeFlags(uid: number, flags: FlagSet): boolean {
-    const queued = this.#flagsQueued.get(uid);
-    if (queued !== undefined && sameFlags(queued, flags)) return false;
+    const pending = this.#flagsQueued.get(uid);
+    if (pending !== undefined && sameFlags(pending, flags)) return false;
     this.#flagsQueued.set(uid, flags);
     this.flagsChanged = true;
     return true;
@@ -291,9 +291,9 @@ export function guardDeletions(
   folders: readonly FolderEndings[],
   policy: DeletionGuardPolicy,
 ): BrakeDecision[] {
-  const counted = folders.filter(({ specialUse }) => !EXEMPT.has(specialUse ?? ''));
-  const open = counted.reduce((sum, folder) => sum + folder.open, 0);
-  const ending = counted.reduce((sum, folder) => sum + folder.ending, 0);
+  const candidates = folders.filter(({ specialUse }) => !EXEMPT.has(specialUse ?? ''));
+  const open = candidates.reduce((sum, folder) => sum + folder.open, 0);
+  const ending = candidates.reduce((sum, folder) => sum + folder.ending, 0);
   const wholeMailbox = exceeds(ending, open, policy);
   return folders.map(({ folder, specialUse, open: held, ending: gone, empty }) => {
     if (gone === 0) return { folder, hold: false, reason: 'within-bounds' };
@@ -335,19 +335,19 @@ interface Relink {
  */
 export function pairMoves(
   gone: readonly GonePlace[],
-  appeared: readonly NewPlace[],
+  newPlaces: readonly NewPlace[],
 ): { readonly relinks: readonly Relink[]; readonly fetch: readonly NewPlace[] } {
-  const goneBy = grouped(gone);
-  const newBy = grouped(appeared);
+  const goneBy = groupByPrint(gone);
+  const newBy = groupByPrint(newPlaces);
   const relinks: Relink[] = [];
   const fetch: NewPlace[] = [];
-  for (const candidate of appeared) {
+  for (const candidate of newPlaces) {
     const sources = goneBy.get(candidate.fingerprint) ?? [];
     const [source] = sources;
-    const alone = sources.length === 1 && newBy.get(candidate.fingerprint)?.length === 1;
+    const isUnique = sources.length === 1 && newBy.get(candidate.fingerprint)?.length === 1;
     const allowed =
       source !== undefined &&
-      alone &&
+      isUnique &&
       candidate.listing.messageId !== null &&
       !candidate.draft &&
       isMoved(source.place, candidate.place);
@@ -365,7 +365,7 @@ function isMoved(a: Place, b: Place): boolean {
   return a.host === b.host && a.mailbox === b.mailbox && !isSame;
 }
 
-function grouped<T extends { readonly fingerprint: string }>(
+function groupByPrint<T extends { readonly fingerprint: string }>(
   items: readonly T[],
 ): Map<string, T[]> {
   const groups = new Map<string, T[]>();

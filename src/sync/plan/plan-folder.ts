@@ -99,9 +99,9 @@ export class Coverage {
     this.walked = addInterval(this.walked, interval);
     let expected = 0;
     let settled = 0;
-    let sealed = false;
+    let isSealed = false;
     const check = (): void => {
-      if (!sealed || settled < expected) return;
+      if (!isSealed || settled < expected) return;
       this.durable = addInterval(this.durable, interval);
       this.#dirty = true;
     };
@@ -114,7 +114,7 @@ export class Coverage {
         check();
       },
       seal: () => {
-        sealed = true;
+        isSealed = true;
         check();
       },
     };
@@ -216,13 +216,13 @@ export function planFolder(
   if (findGaps(covered, { lo: 1, hi: highest }).length > 0) {
     return plan('walk', 'interrupted', messages + pages);
   }
-  const largest = Math.max(1, Math.ceil(Math.max(listed.messageCount, accounted) / PAGE_SIZE));
-  if (full) return plan('sweep', 'full', messages + largest);
+  const maxPages = Math.max(1, Math.ceil(Math.max(listed.messageCount, accounted) / PAGE_SIZE));
+  if (full) return plan('sweep', 'full', messages + maxPages);
   // Halving takes two requests per level, but never more than walking every page.
-  const search = Math.min(largest, 1 + 2 * Math.ceil(Math.log2(largest)));
+  const search = Math.min(maxPages, 1 + 2 * Math.ceil(Math.log2(maxPages)));
   if (listed.messageCount < accounted) return plan('search', 'fewer-at-origin', pages + search);
   if (listed.messageCount > accounted) return plan('look', 'more-at-origin', messages + pages);
-  if (listed.unreadCount !== unread && largest > 1) {
+  if (listed.unreadCount !== unread && maxPages > 1) {
     return plan('search', 'unread-differs', pages + search);
   }
   return plan('look', 'newest-page', pages);
@@ -242,18 +242,18 @@ interface KnownUids {
  */
 export function observe(
   items: readonly Listing[],
-  known: KnownUids,
+  archive: KnownUids,
   fingerprint: (listing: Listing) => string,
 ) {
   const appeared: Listing[] = [];
   const flagsChanged: { readonly uid: number; readonly flags: FlagSet }[] = [];
   const contradicted: Listing[] = [];
-  const answered = new Set<number>();
+  const uids = new Set<number>();
   for (const item of items) {
-    answered.add(item.uid);
-    const place = known.open.get(item.uid);
+    uids.add(item.uid);
+    const place = archive.open.get(item.uid);
     if (place === undefined) {
-      if (!known.settled(item.uid)) appeared.push(item);
+      if (!archive.settled(item.uid)) appeared.push(item);
     } else if (place.fingerprint !== fingerprint(item)) {
       contradicted.push(item);
     } else {
@@ -261,7 +261,7 @@ export function observe(
       if (!sameFlags(flags, place.flags)) flagsChanged.push({ uid: item.uid, flags });
     }
   }
-  const missing = [...known.open.keys()].filter((uid) => !answered.has(uid));
+  const missing = [...archive.open.keys()].filter((uid) => !uids.has(uid));
   return { appeared, flagsChanged, missing, contradicted };
 }
 
