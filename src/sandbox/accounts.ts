@@ -57,8 +57,8 @@ export class MailboxStatuses {
 
   /** Returns a mailbox's status. A mailbox without a record is treated as active and newly created. */
   of(mailbox: Mailbox): Standing {
-    const known = this.#byMailbox.get(mailbox.resourceId);
-    if (known !== undefined) return known;
+    const entry = this.#byMailbox.get(mailbox.resourceId);
+    if (entry !== undefined) return entry;
     const now = this.now();
     return this.#put(mailbox, { status: 'active', createdAt: now, updatedAt: now });
   }

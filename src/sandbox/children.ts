@@ -62,9 +62,9 @@ export class Children {
   /** Waits for a condition. @throws demo-server-ended, demo-server-late */
   async until(program: string, isSo: () => Promise<boolean>): Promise<void> {
     for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
-      const gone = this.#running.find(hasEnded);
-      if (gone !== undefined || this.#isStopped) {
-        const ended = path.basename(gone?.spawnfile ?? program);
+      const exited = this.#running.find(hasEnded);
+      if (exited !== undefined || this.#isStopped) {
+        const ended = path.basename(exited?.spawnfile ?? program);
         throw demoError('demo-server-ended', { program: ended, log: this.#endOfLog(ended) });
       }
       if (await isSo()) return;
@@ -104,10 +104,10 @@ export function hasEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
 /** Resolves when the process has exited. */
 export async function killProcess(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
-  const gone = new Promise((resolve) => child.once('exit', resolve));
+  const exit = new Promise((resolve) => child.once('exit', resolve));
   // PostgreSQL removes its shared memory after SIGQUIT.
   child.kill(path.basename(child.spawnfile) === 'postgres' ? 'SIGQUIT' : 'SIGKILL');
-  await gone;
+  await exit;
 }
 
 /** Returns a port that is still free after a server restart, because outgoing connections never use it. */

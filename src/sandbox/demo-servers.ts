@@ -104,9 +104,9 @@ export async function startPostgres(
 ) {
   const { folder } = children;
   const [data, socketFolder] = [path.join(folder, 'data'), path.join(folder, 'socket')];
-  for (const made of [data, socketFolder]) {
-    mkdirSync(made, { mode: 0o700 });
-    if (owner !== undefined) chownSync(made, owner.uid, owner.gid);
+  for (const dir of [data, socketFolder]) {
+    mkdirSync(dir, { mode: 0o700 });
+    if (owner !== undefined) chownSync(dir, owner.uid, owner.gid);
   }
   if (owner !== undefined) chmodSync(folder, 0o711);
   await children.run(

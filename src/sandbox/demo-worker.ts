@@ -22,7 +22,7 @@ export class DemoWorker {
   /** Resident memory in bytes at the start of the session, before any archive was open. */
   emptyBytes = 0;
   readonly #child: ChildProcess;
-  readonly #read: Promise<void>;
+  readonly #outputEnd: Promise<void>;
   #last = '';
 
   /** @param dir the node's directory, with its configuration @param now returns milliseconds since the epoch */
@@ -41,7 +41,7 @@ export class DemoWorker {
     child.on('error', () => undefined);
     const lines = createInterface({ input: child.stdout });
     lines.on('line', (text) => this.#note(text));
-    this.#read = new Promise((resolve) => lines.once('close', resolve));
+    this.#outputEnd = new Promise((resolve) => lines.once('close', resolve));
     child.stderr.on('data', (bytes) => {
       this.#last = (this.#last + String(bytes)).slice(-SHOWN);
     });
@@ -57,7 +57,7 @@ export class DemoWorker {
   /** Kills the worker without warning. Resolves once all its output has been read. */
   async kill(): Promise<void> {
     await killProcess(this.#child);
-    await this.#read;
+    await this.#outputEnd;
   }
 
   /** Returns resident memory in bytes, or 0 on systems without /proc. */

@@ -100,13 +100,13 @@ export class Folder {
     const first = Math.min(offset, total);
     const last = Math.min(offset + limit, total);
     const order = sort === 'uid' ? null : this.#order(sort, facts);
-    const out: Entry[] = [];
+    const entries: Entry[] = [];
     for (let index = first; index < last; index += 1) {
       const rank = descending ? total - 1 - index : index;
       const entry = this.#entries[order === null ? rank : (order[rank] ?? 0)];
-      if (entry !== undefined) out.push(entry);
+      if (entry !== undefined) entries.push(entry);
     }
-    return out;
+    return entries;
   }
 
   countBetween(low: number, high: number): number {
@@ -135,8 +135,8 @@ export class Folder {
   }
 
   #order(sort: 'date' | 'size', facts: SourceFacts): Uint32Array {
-    const known = this.#sorted.get(sort);
-    if (known !== undefined) return known;
+    const cached = this.#sorted.get(sort);
+    if (cached !== undefined) return cached;
     const keys = Float64Array.from(this.#entries, ({ source }) =>
       sort === 'date' ? facts.received(source) : facts.size(source),
     );

@@ -585,8 +585,8 @@ function receivedLines(mail: MailSeed, plan: Plan, random: Random): string[] {
 
 function threadOf(mail: MailSeed, plan: Plan): string[] {
   const ids: string[] = [];
-  for (let at = plan.parent; at >= 0; at = planMessage(mail, at).parent) {
-    ids.unshift(messageIdAt(mail, at));
+  for (let index = plan.parent; index >= 0; index = planMessage(mail, index).parent) {
+    ids.unshift(messageIdAt(mail, index));
   }
   return ids;
 }
@@ -633,8 +633,8 @@ function bodyPart(mail: MailSeed, plan: Plan, charset: string, random: Random): 
     signature === null || pictureId === null
       ? html
       : multipart('related', [html, attachmentPart(signature, pictureId)], boundary(random));
-  const whole = form > 92 ? rich : multipart('alternative', [plain, rich], boundary(random));
-  return withDocuments(mail, plan, whole, random);
+  const body = form > 92 ? rich : multipart('alternative', [plain, rich], boundary(random));
+  return withDocuments(mail, plan, body, random);
 }
 
 function blocksOf(mail: MailSeed, plan: Plan): string[] {

@@ -182,11 +182,11 @@ function cutBody(
   { status, headers, body }: WholeReply,
   fault: ReplyFault & { kind: 'cut' },
 ): number {
-  const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
+  const prefix = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
   if (fault.mode === 'silent') {
     // Without a Content-Length and with a clean end, only a client that knows the size can detect the truncation.
     response.writeHead(status, { ...headers, 'transfer-encoding': 'chunked' });
-    response.end(kept);
+    response.end(prefix);
     return status;
   }
   response.writeHead(
@@ -195,7 +195,7 @@ function cutBody(
   );
   response.flushHeaders();
   // Sends the written bytes, then FIN, so that the client receives exactly these bytes.
-  response.write(kept, () => response.socket?.destroySoon());
+  response.write(prefix, () => response.socket?.destroySoon());
   return 0;
 }
 
@@ -327,18 +327,18 @@ export class MailboxSurface extends ApiSurface implements Surface {
     if (rate?.allowed === false) throw statusRefusal(429, undefined, rate.retryAfter);
     const { ofReply: faults, ofMailbox } = this.faults.strike(operation.id);
     const call: Call = { service, operation, token, params, query, body: undefined };
-    const done = (reply: Reply): Outcome => {
-      const of = { mailbox: params.mailboxResourceId, folder: params.folder };
-      for (const fault of ofMailbox) applyMailboxFault(service, fault, of);
+    const finish = (reply: Reply): Outcome => {
+      const target = { mailbox: params.mailboxResourceId, folder: params.folder };
+      for (const fault of ofMailbox) applyMailboxFault(service, fault, target);
       return { reply, faults };
     };
     if (operation.takesBody) {
       return readJsonBody(request, service.settings.maxBodyBytes)
         .then((body) => operation.handle({ ...call, body }))
-        .then(done);
+        .then(finish);
     }
     const reply = operation.handle(call);
-    return reply instanceof Promise ? reply.then(done) : done(reply);
+    return reply instanceof Promise ? reply.then(finish) : finish(reply);
   }
 }
 
@@ -441,8 +441,8 @@ export class ControlSurface implements Surface {
   }
 
   async #answer(request: IncomingMessage): Promise<Reply> {
-    const given = Buffer.from(request.headers.authorization ?? '');
-    if (given.length !== this.#token.length || !timingSafeEqual(given, this.#token)) {
+    const header = Buffer.from(request.headers.authorization ?? '');
+    if (header.length !== this.#token.length || !timingSafeEqual(header, this.#token)) {
       throw new Refusal(401, 'ERR_UNAUTHORIZED', 'The control token is missing or wrong');
     }
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
@@ -521,13 +521,13 @@ export class ControlSurface implements Surface {
     return NO_CONTENT;
   }
 
-  #place(at: { readonly mailbox: string; readonly folder: string }): {
+  #place(target: { readonly mailbox: string; readonly folder: string }): {
     readonly mailbox: Mailbox;
     readonly folder: Folder;
   } {
-    const mailbox = findMailbox(this.service, at.mailbox);
+    const mailbox = findMailbox(this.service, target.mailbox);
     if (mailbox === null) throw invalid({ mailbox: ['is not known'] });
-    return { mailbox, folder: this.service.store.folderFor(mailbox, at.folder) };
+    return { mailbox, folder: this.service.store.folderFor(mailbox, target.folder) };
   }
 }
 

@@ -90,8 +90,8 @@ function toolRequest(operation: Operation, input: Readonly<Record<string, unknow
   for (const param of operation.params) {
     const value = input[param.name];
     if (typeof value !== 'string' && typeof value !== 'number') continue;
-    const reading = readParam(param, value);
-    const text = String(reading.ok ? reading.value : value);
+    const parsed = readParam(param, value);
+    const text = String(parsed.ok ? parsed.value : value);
     if (param.in === 'path') path = path.replace(`{${param.name}}`, () => encodeURIComponent(text));
     else query.set(param.name, text);
   }
@@ -186,37 +186,37 @@ const webhookTest = z.object({
   error: z.string().nullable(),
 });
 
-const one = (record: z.ZodType) => z.object({ data: record });
+const item = (record: z.ZodType) => z.object({ data: record });
 const page = (record: z.ZodType) =>
   z.object({
     data: z.array(record),
     pagination: z.object({ page: count, perPage: count, total: count, totalPages: count }),
   });
-const nothing = z.object({ data: z.null() });
+const empty = z.object({ data: z.null() });
 
 const OUTPUT: Readonly<Record<string, z.ZodObject>> = {
-  getCurrentAccount: one(account),
-  getQuota: one(quota),
+  getCurrentAccount: item(account),
+  getQuota: item(quota),
   listFolders: page(folder),
-  createFolder: one(folder),
-  updateFolder: one(folder),
+  createFolder: item(folder),
+  updateFolder: item(folder),
   listMessages: page(message),
   searchMessages: page(message),
-  updateMessageFlags: one(flagsResult),
-  getMessage: one(message),
-  patchMessage: one(message),
-  getMessageText: one(messageText),
+  updateMessageFlags: item(flagsResult),
+  getMessage: item(message),
+  patchMessage: item(message),
+  getMessageText: item(messageText),
   listWebhooks: page(webhook),
-  createWebhook: one(webhookWithSecret),
-  getWebhook: one(webhook),
-  updateWebhook: one(webhook),
-  regenerateWebhookSecret: one(webhookWithSecret),
-  testWebhook: one(webhookTest),
+  createWebhook: item(webhookWithSecret),
+  getWebhook: item(webhook),
+  updateWebhook: item(webhook),
+  regenerateWebhookSecret: item(webhookWithSecret),
+  testWebhook: item(webhookTest),
 } satisfies Partial<Record<MailboxOperationName, z.ZodObject>>;
 
 /** Returns a tool's output schema, or null for bytes, which are sent as an embedded resource. */
 function toolOutput({ name, response }: Operation): z.ZodObject | null {
-  return response.kind === 'bytes' ? null : (OUTPUT[name] ?? nothing);
+  return response.kind === 'bytes' ? null : (OUTPUT[name] ?? empty);
 }
 
 const jsonObject = z.record(z.string(), z.unknown());

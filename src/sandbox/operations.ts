@@ -90,16 +90,16 @@ function submitFeedback(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const { score, message } = bodyOf(call, feedbackRequest);
   const { store, settings, now } = call.service;
-  const at = now();
+  const time = now();
   // A customer is the owner of an order.
-  const free = lastSubmission(call, mailbox.orderId) + settings.feedbackIntervalMs;
-  if (at < free) {
-    const retryAfter = Math.ceil((free - at) / 1000);
+  const allowedAt = lastSubmission(call, mailbox.orderId) + settings.feedbackIntervalMs;
+  if (time < allowedAt) {
+    const retryAfter = Math.ceil((allowedAt - time) / 1000);
     const message = 'Feedback was submitted a moment ago; wait and retry';
     throw rateLimited('ERR_FEEDBACK_RATE_LIMIT', message, retryAfter);
   }
   store.putDocument(KIND, mailbox.orderId, {
-    at,
+    at: time,
     mailboxResourceId: mailbox.resourceId,
     score,
     message: scrubSecrets(removeTokens(call, message)),
@@ -134,7 +134,7 @@ const WORD = /[\w.~+/=-]{8,}/g;
 
 /** Removes probable tokens and passwords. When in doubt, removes the text. */
 export function scrubSecrets(text: string): string {
-  const scrubbed = SECRETS.reduce((kept, [pattern, by]) => kept.replace(pattern, by), text);
+  const scrubbed = SECRETS.reduce((result, [pattern, by]) => result.replace(pattern, by), text);
   return scrubbed.replace(WORD, (word) => (looksSecret(word) ? '[removed]' : word));
 }
 
@@ -183,8 +183,8 @@ function updateFolder(call: Call): Reply {
     throw invalid({ name: ['must not lie below the folder itself'] });
   }
   const { store } = call.service;
-  const moved = withSubfolders(mailbox, folder.path);
-  for (const { path: old } of moved) {
+  const folders = withSubfolders(mailbox, folder.path);
+  for (const { path: old } of folders) {
     const renamed = path + old.slice(folder.path.length);
     if (mailbox.folders.has(renamed)) throw folderExists(renamed);
   }
@@ -373,8 +373,8 @@ function normaliseFlags(field: string, flags: readonly string[]): string[] {
       if (KEYWORD.test(flag)) return flag;
       throw invalid({ [field]: [`${JSON.stringify(flag)} is not a flag`] });
     }
-    const known = SYSTEM_FLAGS.find((system) => system.toLowerCase() === flag.toLowerCase());
-    if (known !== undefined) return known;
+    const match = SYSTEM_FLAGS.find((system) => system.toLowerCase() === flag.toLowerCase());
+    if (match !== undefined) return match;
     throw invalid({ [field]: [`${JSON.stringify(flag)} is not one of ${SYSTEM_FLAGS.join(' ')}`] });
   });
 }
@@ -416,13 +416,13 @@ function listWebhooks(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const page = pageOf(call.query, 50, 1000);
   const status = call.query.get('status');
-  if (status !== null && !WEBHOOK_STATUSES.some((known) => known === status)) {
+  if (status !== null && !WEBHOOK_STATUSES.some((valid) => valid === status)) {
     throw invalid({ status: [`must be one of ${WEBHOOK_STATUSES.join(', ')}`] });
   }
-  const all = call.service.webhooks
+  const matches = call.service.webhooks
     .of(new Set([mailbox.resourceId]))
     .filter((webhook) => status === null || webhook.status === status);
-  return pageOfAll(all, page, (webhook) => webhookRecordOf(mailbox, webhook));
+  return pageOfAll(matches, page, (webhook) => webhookRecordOf(mailbox, webhook));
 }
 
 const { createWebhook, getWebhook, updateWebhook, regenerateWebhookSecret } =

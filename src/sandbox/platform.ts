@@ -51,34 +51,34 @@ const MAX_ID = 255;
 function readQuery(
   operation: Operation,
   params: Readonly<Record<string, string>>,
-  given: URLSearchParams,
+  query: URLSearchParams,
 ): ReadonlyMap<string, string | number> {
   const values = new Map<string, string | number>();
-  const wrong: Record<string, string[]> = {};
+  const problems: Record<string, string[]> = {};
   for (const param of operation.params) {
     if (param.in === 'path') {
       if ((params[param.name] ?? '').length > MAX_ID) {
-        wrong[param.name] = [`The ${param.name} must not have more than ${MAX_ID} characters.`];
+        problems[param.name] = [`The ${param.name} must not have more than ${MAX_ID} characters.`];
       }
       continue;
     }
-    const text = given.get(param.name) ?? '';
+    const text = query.get(param.name) ?? '';
     if (text === '') {
       if (param.default !== undefined) values.set(param.name, param.default);
       continue;
     }
-    const reading = readParam(param, text);
-    if (reading.ok) values.set(param.name, reading.value);
-    else wrong[param.name] = [describeExpectation(param)];
+    const parsed = readParam(param, text);
+    if (parsed.ok) values.set(param.name, parsed.value);
+    else problems[param.name] = [describeExpectation(param)];
   }
-  if (Object.keys(wrong).length > 0) throw invalidFields(wrong);
+  if (Object.keys(problems).length > 0) throw invalidFields(problems);
   return values;
 }
 
 function describeExpectation(param: Param): string {
   if (param.type === 'string') return `The ${param.name} must be ${describeParam(param)}.`;
-  const most = param.max === undefined ? '' : ` and at most ${param.max}`;
-  return `The ${param.name} must be an integer of at least ${param.min ?? 0}${most}.`;
+  const upper = param.max === undefined ? '' : ` and at most ${param.max}`;
+  return `The ${param.name} must be an integer of at least ${param.min ?? 0}${upper}.`;
 }
 
 function invalidFields(fields: Readonly<Record<string, readonly string[]>>): Refusal {
@@ -117,12 +117,12 @@ function webhookOf(call: PlatformCall): {
 
 /** Returns an order's mailboxes. `mailbox_id` selects one of them, or none if it is not in the order. */
 function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
-  const only = call.query.get('mailbox_id');
+  const selected = call.query.get('mailbox_id');
   return new Set(
     call.service.orders
       .mailboxesOf(orderOf(call))
       .map(({ resourceId }) => resourceId)
-      .filter((resourceId) => only === undefined || resourceId === only),
+      .filter((resourceId) => selected === undefined || resourceId === selected),
   );
 }
 
@@ -181,10 +181,10 @@ function unitOf(origin: string): string {
 function listWebhooks(call: PlatformCall): Reply {
   const { webhooks, store } = call.service;
   const status = call.query.get('status');
-  const all = webhooks
+  const matches = webhooks
     .of(mailboxIdsOf(call))
     .filter((webhook) => status === undefined || webhook.status === status);
-  return collection(call, all, (webhook) =>
+  return collection(call, matches, (webhook) =>
     webhookRecordOf(store.mailboxes.get(webhook.mailbox), webhook),
   );
 }
@@ -261,10 +261,10 @@ function listDeliveryLogs(call: PlatformCall): Reply {
 
 function listMailboxes(call: PlatformCall): Reply {
   const { service, query } = call;
-  const wanted = String(query.get('search') ?? '').toLowerCase();
+  const term = String(query.get('search') ?? '').toLowerCase();
   const found = service.orders
     .mailboxesOf(orderOf(call))
-    .filter(({ address }) => address.toLowerCase().includes(wanted));
+    .filter(({ address }) => address.toLowerCase().includes(term));
   const sorted = sortMailboxes(String(query.get('sort') ?? 'address'), found, service);
   return collection(call, sorted, (mailbox) => mailboxRecordOf(mailbox, service));
 }
@@ -432,7 +432,7 @@ export class PlatformSurface extends ApiSurface implements Surface {
     request: IncomingMessage,
     { operation, handle }: PlatformRoute,
     params: Readonly<Record<string, string>>,
-    given: URLSearchParams,
+    search: URLSearchParams,
   ): Promise<Outcome> {
     const service = this.service;
     const token = service.tokens.authorize(
@@ -444,7 +444,7 @@ export class PlatformSurface extends ApiSurface implements Surface {
       throw unauthorized('The token is missing, malformed, expired or revoked.');
     }
     const { ofReply: faults, ofMailbox } = this.faults.strike(operation.name);
-    const query = readQuery(operation, params, given);
+    const query = readQuery(operation, params, search);
     const body =
       operation.body === null
         ? undefined

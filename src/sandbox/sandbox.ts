@@ -192,9 +192,9 @@ function fill(store: Store, options: SandboxOptions, orderId: string, seed: numb
   const [first, ...others] = options.addresses ?? DEFAULT_ADDRESSES;
   if (first === undefined) return;
   const mailbox = store.addMailbox(first, orderId, seed);
-  const rest = others.map((address) => store.addMailbox(address, orderId, seed));
+  const mailboxes = others.map((address) => store.addMailbox(address, orderId, seed));
   const paths = options.from ?? [];
-  if (paths.length === 0) loadGenerated(store, [mailbox, ...rest], seed, options.mail ?? {});
+  if (paths.length === 0) loadGenerated(store, [mailbox, ...mailboxes], seed, options.mail ?? {});
   for (const path of paths) loadPath(store, mailbox, path);
 }
 
@@ -202,7 +202,7 @@ function fill(store: Store, options: SandboxOptions, orderId: string, seed: numb
 class McpEndpoint implements Surface {
   readonly prefix = '/mcp';
   readonly refusal = envelope;
-  #opened: ReturnType<typeof openMcp> | null = null;
+  #server: ReturnType<typeof openMcp> | null = null;
 
   /** @param baseUrl returns the URL of the Mailbox API, which is known once the service listens */
   constructor(
@@ -219,7 +219,7 @@ class McpEndpoint implements Surface {
   }
 
   async close(): Promise<void> {
-    if (this.#opened !== null) await (await this.#opened).close();
+    if (this.#server !== null) await (await this.#server).close();
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -241,8 +241,8 @@ class McpEndpoint implements Surface {
     ) {
       throw unauthorized('The token is missing, malformed, expired or revoked');
     }
-    this.#opened ??= openMcp(this.baseUrl(), service);
-    await (await this.#opened).handle(request, response);
+    this.#server ??= openMcp(this.baseUrl(), service);
+    await (await this.#server).handle(request, response);
   }
 }
 

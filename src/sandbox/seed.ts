@@ -38,8 +38,8 @@ export class GeneratedBlock implements SourceBlock {
   }
 
   size(number: number): number {
-    const known = this.#sizes[number] ?? 0;
-    return known > 0 ? known : this.read(number).length;
+    const cached = this.#sizes[number] ?? 0;
+    return cached > 0 ? cached : this.read(number).length;
   }
 
   read(number: number): Buffer {
@@ -77,12 +77,12 @@ export function loadGenerated(
   seed: number,
   { messages = DEFAULT_MESSAGES, newest = DEFAULT_NEWEST }: GeneratedMail,
 ): void {
-  let left = messages;
+  let remaining = messages;
   mailboxes.forEach((mailbox, ordinal) => {
     const isLast = ordinal === mailboxes.length - 1;
     const share = Math.ceil((messages * (ordinal === 0 ? 2 : 1)) / (mailboxes.length + 1));
-    const count = isLast ? left : Math.min(left, share);
-    left -= count;
+    const count = isLast ? remaining : Math.min(remaining, share);
+    remaining -= count;
     const block = new GeneratedBlock({
       seed: seed * 1009 + ordinal,
       documentSeed: seed,
@@ -159,24 +159,24 @@ export function assertComplete(range: FileRange): void {
  * @throws MailkeepError `sandbox-source-changed`
  */
 export function readRange(range: FileRange, ceiling: number, whole: boolean): Buffer {
-  const wanted = Math.min(range.length, ceiling);
-  const bytes = Buffer.allocUnsafe(wanted);
-  const changed = (cause?: unknown) =>
+  const length = Math.min(range.length, ceiling);
+  const bytes = Buffer.allocUnsafe(length);
+  const sourceChanged = (cause?: unknown) =>
     serviceError('sandbox-source-changed', { path: range.path.toString() }, cause);
   let fd: number;
   try {
     fd = openSync(range.path, 'r');
   } catch (error) {
-    throw changed(error);
+    throw sourceChanged(error);
   }
   try {
     let filled = 0;
-    while (filled < wanted) {
-      const count = readSync(fd, bytes, filled, wanted - filled, range.start + filled);
-      if (count === 0) throw changed();
+    while (filled < length) {
+      const count = readSync(fd, bytes, filled, length - filled, range.start + filled);
+      if (count === 0) throw sourceChanged();
       filled += count;
     }
-    if (whole && fstatSync(fd).size !== range.length) throw changed();
+    if (whole && fstatSync(fd).size !== range.length) throw sourceChanged();
   } finally {
     closeSync(fd);
   }

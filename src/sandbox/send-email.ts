@@ -56,8 +56,8 @@ const THREAD_FIELDS: ReadonlySet<string> = new Set(['message-id', 'references', 
 function threadHeaders(source: Buffer): { inReplyTo?: string; references?: string } {
   const { fields } = readHeaderBlock(source, 0, source.length, THREAD_FIELDS);
   const messageId = fields.get('message-id')?.[0] ?? '';
-  const before = fields.get('references')?.[0] ?? fields.get('in-reply-to')?.[0] ?? '';
-  const references = [...new Set([...ids(before), ...ids(messageId)])].join(' ');
+  const previous = fields.get('references')?.[0] ?? fields.get('in-reply-to')?.[0] ?? '';
+  const references = [...new Set([...ids(previous), ...ids(messageId)])].join(' ');
   return {
     ...(messageId === '' ? {} : { inReplyTo: messageId }),
     ...(references === '' ? {} : { references }),
@@ -91,7 +91,7 @@ export async function sendEmail(call: Call): Promise<Reply> {
       folder: store.folderFor(receiver, 'INBOX'),
       flags: [],
     }));
-  const own = { folder: sent, flags: ['\\Seen'] };
+  const copy = { folder: sent, flags: ['\\Seen'] };
   // The delivery is synchronous, so nothing can interrupt it.
   const uids = store.atomically(() => {
     if (origin !== null) {
@@ -99,9 +99,9 @@ export async function sendEmail(call: Call): Promise<Reply> {
       store.changeFlags(origin.folder, origin.entry.uid, [flag], []);
     }
     if (forSender === forRecipients) {
-      return store.addEverywhere([own, ...receivers], forSender, sentAt).slice(1);
+      return store.addEverywhere([copy, ...receivers], forSender, sentAt).slice(1);
     }
-    store.addEverywhere([own], forSender, sentAt);
+    store.addEverywhere([copy], forSender, sentAt);
     return receivers.length === 0 ? [] : store.addEverywhere(receivers, forRecipients, sentAt);
   });
   receivers.forEach((receiver, index) => {

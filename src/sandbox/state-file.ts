@@ -50,18 +50,18 @@ export class StateFile implements Sources {
   mailboxes(): z.output<typeof mailboxRow>[] {
     const sql =
       'SELECT resource_id AS resourceId, address, order_id AS orderId FROM mailboxes ORDER BY rowid';
-    return z.array(mailboxRow).parse(this.#prepared(sql).all());
+    return z.array(mailboxRow).parse(this.#prepare(sql).all());
   }
 
   folders(): FolderRow[] {
     const sql =
       'SELECT id, mailbox, path, special_use AS specialUse, next_uid AS nextUid FROM folders ORDER BY id';
-    return z.array(folderRow).parse(this.#prepared(sql).all());
+    return z.array(folderRow).parse(this.#prepare(sql).all());
   }
 
   /** Yields each message's uid, source and flags (as JSON), in uid order. */
   *messages(folder: number): Generator<z.output<typeof messageTuple>> {
-    const rows = this.#prepared(
+    const rows = this.#prepare(
       'SELECT uid, source, flags FROM messages WHERE folder = ? ORDER BY uid',
     );
     for (const row of rows.raw().iterate(folder)) yield messageTuple.parse(row);
@@ -69,7 +69,7 @@ export class StateFile implements Sources {
 
   documents(): z.output<typeof documentRow>[] {
     const sql = 'SELECT kind, id, body FROM documents ORDER BY rowid';
-    return z.array(documentRow).parse(this.#prepared(sql).all());
+    return z.array(documentRow).parse(this.#prepare(sql).all());
   }
 
   addMailbox(row: z.output<typeof mailboxRow>): void {
@@ -170,16 +170,16 @@ export class StateFile implements Sources {
   }
 
   #run(sql: string, ...values: unknown[]): void {
-    this.#prepared(sql).run(...values);
+    this.#prepare(sql).run(...values);
   }
 
   #pluck(sql: string, ...values: unknown[]): unknown {
-    return this.#prepared(sql)
+    return this.#prepare(sql)
       .pluck()
       .get(...values);
   }
 
-  #prepared(sql: string): Database.Statement<unknown[]> {
+  #prepare(sql: string): Database.Statement<unknown[]> {
     const statement = this.#statements.get(sql) ?? this.#db.prepare<unknown[]>(sql);
     this.#statements.set(sql, statement);
     return statement;

@@ -100,13 +100,13 @@ class BlockSources implements Sources {
   }
 
   #from<T>(source: number, read: (block: SourceBlock, number: number) => T): T {
-    const single = this.#singles.get(source);
-    if (single !== undefined) return read(single, 0);
-    const at = this.#blocks.findLast(({ first }) => first <= source);
-    if (at === undefined || source >= at.first + at.block.count) {
+    const block = this.#singles.get(source);
+    if (block !== undefined) return read(block, 0);
+    const entry = this.#blocks.findLast(({ first }) => first <= source);
+    if (entry === undefined || source >= entry.first + entry.block.count) {
       throw new RangeError(`no source ${source}`);
     }
-    return read(at.block, source - at.first);
+    return read(entry.block, source - entry.first);
   }
 }
 
@@ -160,8 +160,8 @@ class RecordCache {
   }
 
   #fragment(source: number): string {
-    const known = this.#fragments.get(source);
-    if (known !== undefined) return known;
+    const cached = this.#fragments.get(source);
+    if (cached !== undefined) return cached;
     const date = new Date(this.sources.received(source)).toISOString();
     const record: { date: string } & ImmutableRecord = {
       date,
@@ -236,9 +236,9 @@ export class Store {
   }
 
   mailboxByAddress(address: string): Mailbox | null {
-    const wanted = address.toLowerCase();
+    const key = address.toLowerCase();
     for (const mailbox of this.mailboxes.values()) {
-      if (mailbox.address.toLowerCase() === wanted) return mailbox;
+      if (mailbox.address.toLowerCase() === key) return mailbox;
     }
     return null;
   }
@@ -329,8 +329,8 @@ export class Store {
   ): FlagSet | null {
     const entry = folder.get(uid);
     if (entry === null) return null;
-    const kept = entry.flags.filter((flag) => !hasFlag(remove, flag));
-    const flags = this.#interned([...kept, ...add.filter((flag) => !hasFlag(kept, flag))]);
+    const remaining = entry.flags.filter((flag) => !hasFlag(remove, flag));
+    const flags = this.#intern([...remaining, ...add.filter((flag) => !hasFlag(remaining, flag))]);
     this.state?.setFlags(folder.id, uid, flags);
     folder.setFlags(uid, flags);
     return flags;
@@ -424,20 +424,20 @@ export class Store {
     this.state?.close();
   }
 
-  #append(folder: Folder, source: number, given: Iterable<string>): number {
+  #append(folder: Folder, source: number, flagNames: Iterable<string>): number {
     const uid = folder.nextUid;
-    const flags = this.#interned(given);
+    const flags = this.#intern(flagNames);
     this.state?.addMessage(folder.id, { uid, source, flags });
     folder.append(uid, source, flags);
     return uid;
   }
 
-  #interned(flags: Iterable<string>): FlagSet {
+  #intern(flags: Iterable<string>): FlagSet {
     const set = flagSet(flags);
     const key = JSON.stringify(set);
-    const known = this.#flagSets.get(key) ?? set;
-    this.#flagSets.set(key, known);
-    return known;
+    const shared = this.#flagSets.get(key) ?? set;
+    this.#flagSets.set(key, shared);
+    return shared;
   }
 
   #release(source: number): void {
@@ -454,15 +454,15 @@ export class Store {
     for (const row of state.mailboxes()) {
       this.mailboxes.set(row.resourceId, { ...row, folders: new Map() });
     }
-    const seen = new Set<number>();
+    const used = new Set<number>();
     for (const row of state.folders()) {
       const mailbox = this.mailboxes.get(row.mailbox);
       if (mailbox === undefined) continue;
       const folder = new Folder(row.id, row.path, row.specialUse);
       for (const [uid, source, json] of state.messages(row.id)) {
-        folder.append(uid, source, this.#flagSets.get(json) ?? this.#interned(parseFlags(json)));
-        if (seen.has(source)) this.#shared.set(source, (this.#shared.get(source) ?? 1) + 1);
-        else seen.add(source);
+        folder.append(uid, source, this.#flagSets.get(json) ?? this.#intern(parseFlags(json)));
+        if (used.has(source)) this.#shared.set(source, (this.#shared.get(source) ?? 1) + 1);
+        else used.add(source);
       }
       folder.reserve(row.nextUid);
       mailbox.folders.set(row.path, folder);

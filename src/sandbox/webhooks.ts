@@ -146,9 +146,9 @@ async function sendDelivery(
   try {
     const answer = await post(target, body, AbortSignal.any([signal, timeout]));
     const status = answer.statusCode ?? 0;
-    const said = await readStart(answer);
+    const text = await readStart(answer);
     if (status >= 200 && status < 300) return outcome(status, null);
-    return outcome(status, `The endpoint answered ${status}${said === '' ? '' : `: ${said}`}`);
+    return outcome(status, `The endpoint answered ${status}${text === '' ? '' : `: ${text}`}`);
   } catch (error) {
     if (timeout.aborted) return outcome(null, `No answer within ${timeoutMs} ms`);
     if (signal.aborted) return outcome(null, 'The delivery was called off');
@@ -354,8 +354,8 @@ export class Deliveries {
   constructor(private readonly ports: DeliveryPorts) {
     this.#log = new DeliveryLog(ports.store);
     ports.webhooks.events.on('changed', () => this.start());
-    ports.webhooks.events.on('removed', (webhook) => this.#removed(webhook));
-    ports.store.events.on('arrived', (arrival) => this.#arrived(arrival));
+    ports.webhooks.events.on('removed', (webhook) => this.#abortAll(webhook));
+    ports.store.events.on('arrived', (arrival) => this.#enqueue(arrival));
   }
 
   /** Sends due deliveries, up to `WIDTH` per webhook, and sets a timer for the rest. */
@@ -413,7 +413,7 @@ export class Deliveries {
 
   /** Resolves once nothing is being sent. Retries can still be due. */
   async idle(): Promise<void> {
-    while (this.#sending.size > 0) await this.#settled();
+    while (this.#sending.size > 0) await this.#waitForRuns();
   }
 
   /** Aborts running deliveries, which remain queued for the next start. */
@@ -422,14 +422,14 @@ export class Deliveries {
     this.#cancelTimer();
     for (const { abort } of this.#sending.values()) abort.abort();
     for (const abort of this.#tests.keys()) abort.abort();
-    await this.#settled();
+    await this.#waitForRuns();
   }
 
-  #settled(): Promise<unknown> {
+  #waitForRuns(): Promise<unknown> {
     return Promise.all([...this.#sending.values()].map(({ run }) => run));
   }
 
-  #arrived(arrival: Arrival): void {
+  #enqueue(arrival: Arrival): void {
     const { webhooks, store, settings, report } = this.ports;
     const { resourceId } = arrival.mailbox;
     const targets = webhooks
@@ -441,19 +441,19 @@ export class Deliveries {
       const body = JSON.stringify(arrivalPayload(store, arrival));
       const createdAt = this.ports.now();
       for (const { id, url } of targets) {
-        const full = this.#log.queuedCount >= MAX_QUEUED;
+        const isFull = this.#log.queuedCount >= MAX_QUEUED;
         const delivery: Delivery = {
           id: uuidV7(createdAt),
           webhook: id,
           mailbox: resourceId,
           url,
           createdAt,
-          state: full ? 'failed' : 'queued',
+          state: isFull ? 'failed' : 'queued',
           attempts: 0,
           maxAttempts: settings.webhookAttempts,
           durationMs: 0,
-          nextAt: full ? null : createdAt,
-          body: full ? null : body,
+          nextAt: isFull ? null : createdAt,
+          body: isFull ? null : body,
         };
         this.#log.put(delivery);
       }
@@ -467,7 +467,7 @@ export class Deliveries {
     const abort = new AbortController();
     const { webhookTimeoutMs } = this.ports.settings;
     const run = sendDelivery(webhook, body, webhookTimeoutMs, abort.signal)
-      .then((outcome) => this.#attempted(delivery, webhook, outcome))
+      .then((outcome) => this.#logAttempt(delivery, webhook, outcome))
       .catch((error: unknown) => this.ports.report(error))
       .finally(() => {
         this.#sending.delete(delivery.id);
@@ -480,25 +480,25 @@ export class Deliveries {
     return [...this.#sending.values()].filter(({ webhook }) => webhook === id);
   }
 
-  #attempted(before: Delivery, webhook: Webhook, outcome: DeliveryOutcome): void {
+  #logAttempt(delivery: Delivery, webhook: Webhook, outcome: DeliveryOutcome): void {
     if (this.#closed) return;
     const { now, settings, webhooks } = this.ports;
-    const attempts = before.attempts + 1;
-    const done = {
-      ...before,
+    const attempts = delivery.attempts + 1;
+    const attempt = {
+      ...delivery,
       url: webhook.url,
       attempts,
       durationMs: outcome.durationMs,
       nextAt: null,
       body: null,
     };
-    const status = webhooks.get(before.webhook)?.status ?? 'disabled';
-    if (outcome.success) this.#log.put({ ...done, state: 'delivered' });
-    else if (attempts >= before.maxAttempts || status === 'disabled') {
-      this.#log.put({ ...done, state: 'failed' });
+    const status = webhooks.get(delivery.webhook)?.status ?? 'disabled';
+    if (outcome.success) this.#log.put({ ...attempt, state: 'delivered' });
+    else if (attempts >= delivery.maxAttempts || status === 'disabled') {
+      this.#log.put({ ...attempt, state: 'failed' });
     } else {
       const wait = backoff(attempts, settings.webhookFirstRetryMs, settings.webhookLongestRetryMs);
-      this.#log.put({ ...done, body: before.body, nextAt: now() + wait });
+      this.#log.put({ ...attempt, body: delivery.body, nextAt: now() + wait });
     }
   }
 
@@ -508,8 +508,8 @@ export class Deliveries {
     else this.#log.put({ ...delivery, state: 'failed', nextAt: null, body: null });
   }
 
-  /** Aborts the running deliveries of a removed webhook. Each counts as an attempt, which #attempted logs. */
-  #removed(webhook: Webhook): void {
+  /** Aborts the running deliveries of a removed webhook. Each counts as an attempt, which #logAttempt logs. */
+  #abortAll(webhook: Webhook): void {
     for (const [abort, id] of this.#tests) if (id === webhook.id) abort.abort();
     for (const { abort } of this.#sendingTo(webhook)) abort.abort();
     this.start();
