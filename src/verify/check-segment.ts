@@ -107,13 +107,13 @@ class MessageCheck {
 
   #rebuild(message: MessagePayload): void {
     const { sha256: id, size, parts } = message.recipe;
-    const needed = parts.flatMap(blobsOf);
+    const hashes = parts.flatMap(blobsOf);
     const blobs = this.blobs.all(
-      needed,
+      hashes,
       parts.reduce((sum, part) => sum + blobBytesOf(part), 0),
     );
     if (blobs === undefined) {
-      this.#outcomes.push({ what: 'deferred', message: id, blobs: needed });
+      this.#outcomes.push({ what: 'deferred', message: id, blobs: hashes });
       return;
     }
     try {
@@ -144,8 +144,8 @@ function sourceHash(
   size: number,
   blobs: ReadonlyMap<BlobHash, Buffer>,
 ): string | undefined {
-  const [only] = message.recipe.parts;
-  if (only?.[0] === 'raw' && only[1] === size && message.literal.length === size) {
+  const [single] = message.recipe.parts;
+  if (single?.[0] === 'raw' && single[1] === size && message.literal.length === size) {
     return digest('sha256', message.literal, 'hex');
   }
   const blob = (hash: BlobHash): Buffer => {
@@ -158,13 +158,13 @@ function sourceHash(
     const length = rebuildSourceInto(together, message, blob);
     return length === size ? digest('sha256', together.subarray(0, length), 'hex') : undefined;
   }
-  const whole = createHash('sha256');
+  const hasher = createHash('sha256');
   let length = 0;
   for (const piece of rebuildPieces(message, blob)) {
-    whole.update(piece);
+    hasher.update(piece);
     length += piece.length;
   }
-  return length === size ? whole.digest('hex') : undefined;
+  return length === size ? hasher.digest('hex') : undefined;
 }
 
 /** Maximum bytes of cached blobs. Most messages follow soon after their blobs. */
@@ -279,18 +279,18 @@ function* check(
     generation: opened.name.generation,
   };
   const messages = new MessageCheck(job.full, blobs);
-  const gathered = new PackedBatches();
+  const pending = new PackedBatches();
   let records = 0;
   function* batches(): Generator<SegmentReport, void, undefined> {
-    const packed = gathered.taken();
+    const packed = pending.taken();
     if (packed !== undefined) yield { what: 'batches', segment: opened.name.segment, packed };
   }
-  const reading = { digest: job.full, chained: true, releases: true };
+  const options = { digest: job.full, chained: true, releases: true };
   const visit = (record: LogicalRecord & { readonly payload: Buffer }) => messages.visit(record);
   const isWritten = job.last && opened.name.generation === 1;
   const walk = isWritten
-    ? readBatchesToEnd(opened, job.seen, reading, visit)
-    : segmentBatches(opened, reading, visit);
+    ? readBatchesToEnd(opened, job.seen, options, visit)
+    : segmentBatches(opened, options, visit);
   let step = walk.next();
   for (; step.done !== true; step = walk.next()) {
     const item = step.value;
@@ -303,12 +303,12 @@ function* check(
     if (item.what === 'batch') {
       records = item.commit.ordinal + 1;
       const { commit } = item;
-      const left = fastComparison?.left(opened.name.segment, item) ?? item.records;
-      gathered.add({ commit, records: left });
+      const unsettled = fastComparison?.left(opened.name.segment, item) ?? item.records;
+      pending.add({ commit, records: unsettled });
     }
     if (tail) messages.drop();
     yield* messages.taken();
-    if (gathered.records >= RECORDS || gathered.length >= CHARACTERS) yield* batches();
+    if (pending.records >= RECORDS || pending.length >= CHARACTERS) yield* batches();
     if (item.what === 'batch') continue;
     const { offset, end } = item;
     if (tail) {
@@ -320,8 +320,8 @@ function* check(
   yield* batches();
   if (job.full) for (const problem of checkFooter(opened)) yield damage(opened, problem);
   for (const { offset, end } of bad.stretches()) {
-    const within = Math.min(end, opened.file.size());
-    yield damage(opened, { reason: 'unreadable', offset, end: within });
+    const readEnd = Math.min(end, opened.file.size());
+    yield damage(opened, { reason: 'unreadable', offset, end: readEnd });
   }
   yield {
     what: 'end',
@@ -389,7 +389,7 @@ export async function rebuildMessages(
   files: FileLayer,
   { dir, messages, blobs }: MessagesJob,
 ): Promise<readonly MessageId[]> {
-  const failed: MessageId[] = [];
+  const failures: MessageId[] = [];
   const reader = openLogReader({
     dir,
     files: readAroundBadSectors(files),
@@ -401,13 +401,13 @@ export async function rebuildMessages(
         for await (const _piece of reader.streamMessage(id));
       } catch (error) {
         if (!(error instanceof MailkeepError)) throw error;
-        failed.push(id);
+        failures.push(id);
       }
     }
   } finally {
     reader.close();
   }
-  return failed;
+  return failures;
 }
 
 /** Returns undefined if the catalog cannot be read. The later comparison reports the reason. */
@@ -449,13 +449,13 @@ export class FastComparison {
       return records;
     }
     const settle = new BatchSettling(rows, segment, commit.number);
-    const left = tryCatalog(() => rows.within(() => settle.left(records)));
+    const unsettled = tryCatalog(() => rows.within(() => settle.left(records)));
     // The comparison of the other records reports why the catalog is unreadable.
-    if (left === undefined) this.close();
-    if (left === undefined) return records;
+    if (unsettled === undefined) this.close();
+    if (unsettled === undefined) return records;
     this.#messages += settle.messages;
     this.#blobs += settle.blobs;
-    return left;
+    return unsettled;
   }
 
   counts(): SettledCounts {
@@ -538,7 +538,7 @@ class BatchSettling {
   #append(run: MatchingRun, at: Omit<Placed, 'value'>): void {
     const last = this.#left.at(-1);
     if (last?.value.kind === 'settled' && isSameFolder(last.value, run)) {
-      this.#left[this.#left.length - 1] = { ...last, value: joined(last.value, run) };
+      this.#left[this.#left.length - 1] = { ...last, value: mergeRuns(last.value, run) };
     } else this.#left.push({ ...at, value: run });
   }
 }
@@ -553,7 +553,7 @@ function isSameFolder(a: MatchingRun, b: MatchingRun): boolean {
   );
 }
 
-function joined(a: MatchingRun, b: MatchingRun): MatchingRun {
+function mergeRuns(a: MatchingRun, b: MatchingRun): MatchingRun {
   const { place } = a.place.uid > b.place.uid ? a : b;
   return { ...a, place, messages: a.messages + b.messages, bytes: a.bytes + b.bytes };
 }

@@ -57,7 +57,7 @@ export function readSigningKey(file: string): KeyObject {
 /** @param now milliseconds since the epoch */
 export function signCheckpoint(head: LogHead, key: KeyObject, now: number): Checkpoint {
   const { archiveId, number, hash } = head;
-  const said = {
+  const statement = {
     mailkeep: 'checkpoint 1',
     archiveId,
     number,
@@ -65,7 +65,7 @@ export function signCheckpoint(head: LogHead, key: KeyObject, now: number): Chec
     signedAt: new Date(now).toISOString(),
     publicKey: publicKeyOf(key),
   } as const;
-  return { ...said, signature: sign(null, signed(said), key).toString('base64') };
+  return { ...statement, signature: sign(null, signed(statement), key).toString('base64') };
 }
 
 /**
@@ -92,14 +92,14 @@ export function readCheckpoint(file: string): Checkpoint {
     typeof publicKey === 'string' &&
     typeof signature === 'string';
   if (!shaped) throw verifyError('checkpoint-unreadable', { file });
-  const said = { mailkeep, archiveId, number, hash, signedAt, publicKey } as const;
+  const statement = { mailkeep, archiveId, number, hash, signedAt, publicKey } as const;
   const isSigned = isSignedBy(
     Buffer.from(publicKey, 'base64'),
-    signed(said),
+    signed(statement),
     Buffer.from(signature, 'base64'),
   );
   if (!isSigned) throw verifyError('checkpoint-forged', { file });
-  return { ...said, signature };
+  return { ...statement, signature };
 }
 
 /** Returns the first part of the SHA-256 of the key's 32 bytes. */
@@ -142,8 +142,8 @@ function pemKey(text: string): string | undefined {
   }
 }
 
-function signed(said: Omit<Checkpoint, 'signature'>): Buffer {
-  return Buffer.from(`${DOMAIN}${canonicalJson(said)}`, 'utf8');
+function signed(statement: Omit<Checkpoint, 'signature'>): Buffer {
+  return Buffer.from(`${DOMAIN}${canonicalJson(statement)}`, 'utf8');
 }
 
 /** Returns 32 bytes in base64, as in a checkpoint. */

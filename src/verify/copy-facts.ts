@@ -13,7 +13,7 @@ export function recallCopy(state: Pick<StateFile, 'get'>, to: string): KnownCopy
 }
 
 export function recordCopyMade(state: Memory, to: string, made: KnownCopy['made']): void {
-  change(state, to, (known) => ({ ...known, made, failed: null }));
+  change(state, to, (copy) => ({ ...copy, made, failed: null }));
 }
 
 /** Records a failed update of a copy, and counts consecutive failures. */
@@ -22,9 +22,9 @@ export function recordCopyFailure(
   to: string,
   { at, code, text }: Pick<NonNullable<KnownCopy['failed']>, 'at' | 'code' | 'text'>,
 ): void {
-  change(state, to, (known) => {
-    const { since = at, tries = 0 } = known.failed ?? {};
-    return { ...known, failed: { since: Math.min(since, at), at, tries: tries + 1, code, text } };
+  change(state, to, (copy) => {
+    const { since = at, tries = 0 } = copy.failed ?? {};
+    return { ...copy, failed: { since: Math.min(since, at), at, tries: tries + 1, code, text } };
   });
 }
 
@@ -53,14 +53,14 @@ export function recordCopyCheck(
   const data = findings.filter(({ name }) => !SMALL.test(name));
   const small = findings.filter(({ name }) => SMALL.test(name));
   const found = findings.length;
-  change(state, to, (known) => {
+  change(state, to, (copy) => {
     const isFull = checked >= of;
-    const fullAt = isFull ? at : (known.checked?.fullAt ?? null);
+    const fullAt = isFull ? at : (copy.checked?.fullAt ?? null);
     const names = data.map(({ name }) => name).slice(0, MAX_NAMES);
-    const seen = damageOf(data, known.damage, at);
-    const damage = seen !== null ? { ...seen, names } : isFull ? null : known.damage;
-    const unkept = damageOf(small, known.unkept, at);
-    return { ...known, checked: { at, checked, of, unit, found, fullAt }, damage, unkept };
+    const current = damageOf(data, copy.damage, at);
+    const damage = current !== null ? { ...current, names } : isFull ? null : copy.damage;
+    const unkept = damageOf(small, copy.unkept, at);
+    return { ...copy, checked: { at, checked, of, unit, found, fullAt }, damage, unkept };
   });
 }
 
@@ -77,13 +77,13 @@ export function recordCopyRepair(
   findings: readonly (CopyProblem & { readonly repaired: boolean })[],
   replaced: readonly string[],
 ): void {
-  change(state, to, (known) => {
-    const isShown = known.unkept !== null && findings.every(({ repaired }) => repaired);
-    const gone = new Set(replaced);
-    const left = (known.damage?.names ?? []).filter((name) => !gone.has(name));
-    const damage = gone.size > 0 && left.length === 0 ? null : known.damage;
-    const unkept = isShown ? null : damageOf(findings, known.unkept, at);
-    return { ...known, damage, unkept };
+  change(state, to, (copy) => {
+    const isShown = copy.unkept !== null && findings.every(({ repaired }) => repaired);
+    const names = new Set(replaced);
+    const left = (copy.damage?.names ?? []).filter((name) => !names.has(name));
+    const damage = names.size > 0 && left.length === 0 ? null : copy.damage;
+    const unkept = isShown ? null : damageOf(findings, copy.unkept, at);
+    return { ...copy, damage, unkept };
   });
 }
 
@@ -94,12 +94,12 @@ export function damagedObjects(state: Pick<StateFile, 'get'>, to: string): Reado
 
 function damageOf(
   findings: readonly CopyProblem[],
-  before: KnownCopy['unkept'],
+  previous: KnownCopy['unkept'],
   at: number,
 ): KnownCopy['unkept'] {
   const [first] = findings;
   if (first === undefined) return null;
-  return { since: before?.since ?? at, found: findings.length, text: first.message };
+  return { since: previous?.since ?? at, found: findings.length, text: first.message };
 }
 
 /**
@@ -113,28 +113,28 @@ export function recordPlans(
   now: number,
 ): string[] {
   return state.together(() => {
-    const dropped: string[] = [];
+    const removed: string[] = [];
     for (const { key: to, value } of state.entries(SCOPE)) {
       if (value.plan === null || plans.has(to)) continue;
-      dropped.push(to);
-      const left = { ...value, plan: null, failed: null };
-      state.set(SCOPE, to, left.made === null ? null : left);
+      removed.push(to);
+      const copy = { ...value, plan: null, failed: null };
+      state.set(SCOPE, to, copy.made === null ? null : copy);
     }
     for (const [to, everyMs] of plans) {
-      const known = recallCopy(state, to);
-      const plan = { since: now, currentAt: 0, ...known.plan, everyMs };
-      state.set(SCOPE, to, { ...known, plan });
+      const copy = recallCopy(state, to);
+      const plan = { since: now, currentAt: 0, ...copy.plan, everyMs };
+      state.set(SCOPE, to, { ...copy, plan });
     }
-    return dropped;
+    return removed;
   });
 }
 
 /** Forgets an abandoned copy. Refuses if the daemon still updates it. */
 export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' | 'unknown' {
   return state.together(() => {
-    const known = state.get(SCOPE, to);
-    if (known === undefined) return 'unknown';
-    if (known.plan !== null) return 'planned';
+    const copy = state.get(SCOPE, to);
+    if (copy === undefined) return 'unknown';
+    if (copy.plan !== null) return 'planned';
     state.set(SCOPE, to, null);
     return 'forgotten';
   });
@@ -142,8 +142,8 @@ export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' |
 
 /** Records that a copy was already complete when it was due. */
 export function recordCopyCurrent(state: Memory, to: string, now: number): void {
-  change(state, to, (known) =>
-    known.plan === null ? known : { ...known, plan: { ...known.plan, currentAt: now } },
+  change(state, to, (copy) =>
+    copy.plan === null ? copy : { ...copy, plan: { ...copy.plan, currentAt: now } },
   );
 }
 

@@ -4,7 +4,7 @@ import { counted } from '../core/text.ts';
 
 const MAX_NAMED = 3;
 
-function listed(findings: readonly string[], found: number): string {
+function summarise(findings: readonly string[], found: number): string {
   const named = findings.slice(0, MAX_NAMED);
   const more = found - named.length;
   return `${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
@@ -57,7 +57,7 @@ export const verifyError = defineErrors({
     }) => [
       findings.length === 0
         ? `The archive is damaged: ${found === 1 ? 'one place differs' : `${found} places differ`} from what was written.`
-        : `The archive is damaged (${found === 1 ? '1 finding' : `${found} findings`}): ${listed(findings, found)}.`,
+        : `The archive is damaged (${found === 1 ? '1 finding' : `${found} findings`}): ${summarise(findings, found)}.`,
       '"mailkeep verify" names the affected messages, and "mailkeep verify --repair" repairs what can be repaired.',
     ],
   },

@@ -6,7 +6,7 @@ import type { VerificationStatus } from './verification.ts';
 
 /** Caches a result for a short period, so that monitoring stays cheaper than the work it monitors. */
 export class ShortCache<T> {
-  #known: { readonly at: number; readonly value: T } | undefined;
+  #cached: { readonly at: number; readonly value: T } | undefined;
 
   constructor(
     private readonly everyMs: number,
@@ -16,12 +16,12 @@ export class ShortCache<T> {
 
   get(): T {
     const at = this.now();
-    const age = this.#known === undefined ? Number.POSITIVE_INFINITY : at - this.#known.at;
+    const age = this.#cached === undefined ? Number.POSITIVE_INFINITY : at - this.#cached.at;
     // An old result must not survive if the clock is set back.
-    if (this.#known === undefined || age >= this.everyMs || age < 0) {
-      this.#known = { at, value: this.ask() };
+    if (this.#cached === undefined || age >= this.everyMs || age < 0) {
+      this.#cached = { at, value: this.ask() };
     }
-    return this.#known.value;
+    return this.#cached.value;
   }
 }
 

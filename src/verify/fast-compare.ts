@@ -40,7 +40,7 @@ export async function compareCatalog(options: {
       }
       if (isPurged(segments, row)) continue;
       differing += 1;
-      const message = findings.keeps ? concerned(row, [catalog, implied]) : null;
+      const message = findings.keeps ? findAffected(row, [catalog, implied]) : null;
       const { table, difference, columns, key } = row;
       findings.add({ what: 'catalog', table, difference, columns, key, message });
     }
@@ -60,18 +60,18 @@ function isPurged(segments: SegmentCache, { table, difference, position }: RowDi
   }
 }
 
-function concerned(
+function findAffected(
   { docid, key }: RowDifference,
-  asked: readonly [ComparedCatalog, ImpliedCatalog],
+  catalogs: readonly [ComparedCatalog, ImpliedCatalog],
 ) {
-  for (const catalog of asked) {
+  for (const catalog of catalogs) {
     const found = docid === null ? undefined : catalog.byDocid(docid);
     if (found !== undefined) return found;
   }
   const { folder_id: folder, uid } = key;
   if (typeof folder !== 'number' || typeof uid !== 'number') return null;
   return (
-    asked.map((catalog) => catalog.atPlace(folder, uid)).find((at) => at !== undefined) ?? null
+    catalogs.map((catalog) => catalog.atPlace(folder, uid)).find((at) => at !== undefined) ?? null
   );
 }
 
@@ -97,7 +97,7 @@ export type OpenedCatalog = ReturnType<typeof openCheckedCatalog>;
  * must contain
  */
 export function openCheckedCatalog(dir: string, findings: Findings) {
-  const without = (state: CatalogState, unread: string | null = null) => ({
+  const unavailable = (state: CatalogState, unread: string | null = null) => ({
     ...{ catalog: undefined, state, unread, reached: undefined },
   });
   let catalog: ComparedCatalog | undefined;
@@ -106,12 +106,12 @@ export function openCheckedCatalog(dir: string, findings: Findings) {
     return { catalog, state: undefined, unread: null, reached: catalog.reached() };
   } catch (error) {
     catalog?.close();
-    if (hasCode(error, 'catalog-missing')) return without('missing');
-    if (hasCode(error, 'catalog-version')) return without('other-version');
+    if (hasCode(error, 'catalog-missing')) return unavailable('missing');
+    if (hasCode(error, 'catalog-version')) return unavailable('other-version');
     const { state, detail } = catalogFailure(error);
-    if (state === 'unreadable') return without(state, detail);
+    if (state === 'unreadable') return unavailable(state, detail);
     findings.add({ what: 'catalog-file', detail });
-    return without(state);
+    return unavailable(state);
   }
 }
 
@@ -124,21 +124,21 @@ export class FindingLookup implements AffectedMessages {
 
   constructor(private readonly catalog: AffectedMessages) {}
 
-  readonly byDocid = (docid: number) => this.#asked(() => this.catalog.byDocid(docid), undefined);
-  readonly byId = (id: string) => this.#asked(() => this.catalog.byId(id), undefined);
+  readonly byDocid = (docid: number) => this.#lookUp(() => this.catalog.byDocid(docid), undefined);
+  readonly byId = (id: string) => this.#lookUp(() => this.catalog.byId(id), undefined);
   readonly atPlace = (...at: Parameters<AffectedMessages['atPlace']>) =>
-    this.#asked(() => this.catalog.atPlace(...at), undefined);
+    this.#lookUp(() => this.catalog.atPlace(...at), undefined);
   readonly recordsIn = (...span: Parameters<AffectedMessages['recordsIn']>) =>
-    this.#asked(() => this.catalog.recordsIn(...span), []);
-  readonly openPlaces = (id: string) => this.#asked(() => this.catalog.openPlaces(id), []);
+    this.#lookUp(() => this.catalog.recordsIn(...span), []);
+  readonly openPlaces = (id: string) => this.#lookUp(() => this.catalog.openPlaces(id), []);
 
-  #asked<T>(ask: () => T, nothing: T): T {
-    if (this.failure !== undefined) return nothing;
+  #lookUp<T>(ask: () => T, fallback: T): T {
+    if (this.failure !== undefined) return fallback;
     try {
       return ask();
     } catch (error) {
       this.failure = catalogFailure(error);
-      return nothing;
+      return fallback;
     }
   }
 }
@@ -182,15 +182,15 @@ export function leastRecentlyVerified(
   segments: readonly StoredSegment[],
   checkup: (segment: number) => SegmentVerification,
 ): { readonly segment: StoredSegment; readonly from: number }[] {
-  const fresh: { segment: StoredSegment; from: number }[] = [];
-  const seen: { segment: StoredSegment; from: number; at: number }[] = [];
+  const unverified: { segment: StoredSegment; from: number }[] = [];
+  const verified: { segment: StoredSegment; from: number; at: number }[] = [];
   for (const segment of segments) {
     const { at, covered, next } = checkup(segment.segment);
-    if (covered < segment.end) fresh.push({ segment, from: covered });
-    if (covered > 0) seen.push({ segment, from: next, at });
+    if (covered < segment.end) unverified.push({ segment, from: covered });
+    if (covered > 0) verified.push({ segment, from: next, at });
   }
-  seen.sort((a, b) => a.at - b.at || a.segment.segment - b.segment.segment);
-  return [...fresh, ...seen.map(({ segment, from }) => ({ segment, from }))];
+  verified.sort((a, b) => a.at - b.at || a.segment.segment - b.segment.segment);
+  return [...unverified, ...verified.map(({ segment, from }) => ({ segment, from }))];
 }
 
 /** Rebuilds and hashes messages, least recently verified first, and records the progress. */
@@ -210,28 +210,28 @@ export async function verifySample(options: {
 }) {
   const { segments, messagesIn, reader, concerns, checkups, wanted, now, signal } = options;
   const findings = new Findings();
-  const known = new Map(segments.map(({ segment }) => [segment, checkups.get(segment)]));
+  const state = new Map(segments.map(({ segment }) => [segment, checkups.get(segment)]));
   const of = segments.reduce((sum, { messages }) => sum + messages, 0);
-  const most = Math.min(wanted, of);
+  const limit = Math.min(wanted, of);
   let checked = 0;
-  for (const { segment, from } of leastRecentlyVerified(segments, (it) => known.get(it) ?? NEVER)) {
-    if (checked >= most) break;
+  for (const { segment, from } of leastRecentlyVerified(segments, (it) => state.get(it) ?? NEVER)) {
+    if (checked >= limit) break;
     let reached = segment.end;
     for (const { id, ordinal } of messagesIn(segment.segment, from)) {
       signal.throwIfAborted();
-      if (checked >= most) {
+      if (checked >= limit) {
         reached = ordinal;
         break;
       }
       if (await isSound(reader, id, concerns, findings)) options.sound?.(id);
       checked += 1;
     }
-    const after = checkupAfter(known.get(segment.segment) ?? NEVER, segment, from, reached, now);
-    known.set(segment.segment, after);
+    const after = checkupAfter(state.get(segment.segment) ?? NEVER, segment, from, reached, now);
+    state.set(segment.segment, after);
     checkups.set(segment.segment, after);
   }
   const times = segments.map(({ segment, end }) => {
-    const { at, covered } = known.get(segment) ?? NEVER;
+    const { at, covered } = state.get(segment) ?? NEVER;
     return covered < end ? 0 : at;
   });
   const oldest = Math.min(...times);

@@ -144,9 +144,9 @@ class PlaceStory {
 
   /** @param allAttempts also forget every incomplete message at this place */
   split(isGoing: (id: MessageId) => boolean, allAttempts: boolean) {
-    const gone = this.#episodes.filter(({ owner }) => isGoing(owner));
-    const prints = new Set(gone.flatMap(({ fingerprints }) => [...fingerprints]));
-    const going = gone.flatMap(({ records }) => records);
+    const episodes = this.#episodes.filter(({ owner }) => isGoing(owner));
+    const prints = new Set(episodes.flatMap(({ fingerprints }) => [...fingerprints]));
+    const going = episodes.flatMap(({ records }) => records);
     const stillKept = new Set<BlobHash>();
     for (const [print, { records, kept }] of this.#attempts) {
       if (allAttempts || prints.has(print)) going.push(...records);
@@ -164,17 +164,17 @@ class PlaceStory {
 export class FolderIdentities {
   readonly #renamed = new Map<string, string>();
   /** Number of times that the folder at a path was renamed, because the next folder with that path is a new one. */
-  readonly #left = new Map<string, number>();
+  readonly #renames = new Map<string, number>();
 
   /** Applies a fact. Must be called for every fact, in log order. */
   note(fact: Fact): void {
     if (fact.fact !== 'folder-renamed') return;
     const { host, mailbox, folder, to } = fact;
     const from = text(host, mailbox, folder);
-    const moved = this.#of(from);
+    const identity = this.#of(from);
     this.#renamed.delete(from);
-    this.#left.set(from, (this.#left.get(from) ?? 0) + 1);
-    this.#renamed.set(text(host, mailbox, to), moved);
+    this.#renames.set(from, (this.#renames.get(from) ?? 0) + 1);
+    this.#renamed.set(text(host, mailbox, to), identity);
   }
 
   keyOf({ host, mailbox, folder, generation, uid }: Place): string {
@@ -182,7 +182,7 @@ export class FolderIdentities {
   }
 
   #of(path: string): string {
-    return this.#renamed.get(path) ?? `${path}\0${this.#left.get(path) ?? 0}`;
+    return this.#renamed.get(path) ?? `${path}\0${this.#renames.get(path) ?? 0}`;
   }
 }
 
@@ -217,12 +217,12 @@ export type PurgeSearch = Awaited<ReturnType<typeof findPurgedRecords>>;
 export async function findPurgedRecords(
   files: FileLayer,
   dir: string,
-  wanted: PurgeTargets,
+  target: PurgeTargets,
   signal: AbortSignal,
   segments?: SegmentStore,
 ) {
-  const first = await findConcerned(files, dir, wanted, signal, segments);
-  const going: RecordAt[] = [...first.records];
+  const first = await findConcerned(files, dir, target, signal, segments);
+  const records: RecordAt[] = [...first.records];
   const copies = new Map<BlobHash, RecordAt[]>();
   const stays = new Map<BlobHash, MessageId | null>();
   const stories = new Map<string, PlaceStory>();
@@ -233,15 +233,15 @@ export async function findPurgedRecords(
   for await (const record of walkLog(files, dir, signal, segments)) {
     if (record.kind === 'blob') {
       if (!first.blobs.has(record.hash)) continue;
-      const known = copies.get(record.hash) ?? [];
-      known.push(record.at);
-      copies.set(record.hash, known);
+      const positions = copies.get(record.hash) ?? [];
+      positions.push(record.at);
+      copies.set(record.hash, positions);
     } else if (record.kind === 'message') {
-      if (!wanted.messages.has(record.id)) for (const blob of record.blobs) keep(blob, record.id);
+      if (!target.messages.has(record.id)) for (const blob of record.blobs) keep(blob, record.id);
     } else {
       const { fact, at } = record;
       folders.note(fact);
-      if (!('uid' in fact) || isRemoved(wanted, fact, at.commit)) continue;
+      if (!('uid' in fact) || isRemoved(target, fact, at.commit)) continue;
       const key = folders.keyOf(fact);
       if (first.places.has(key)) {
         const story = stories.get(key) ?? new PlaceStory();
@@ -251,8 +251,8 @@ export async function findPurgedRecords(
     }
   }
   for (const [key, story] of stories) {
-    const split = story.split((id) => wanted.messages.has(id), first.quarantined.has(key));
-    going.push(...split.going);
+    const split = story.split((id) => target.messages.has(id), first.quarantined.has(key));
+    records.push(...split.going);
     for (const blob of split.stillKept) keep(blob, null);
   }
   const blobs = new Map<MessageId, BlobHash[]>();
@@ -262,17 +262,17 @@ export async function findPurgedRecords(
     if (other !== undefined) shared.push({ message, blob, with: other });
     else {
       blobs.set(message, [...(blobs.get(message) ?? []), blob]);
-      going.push(...(copies.get(blob) ?? []));
+      records.push(...(copies.get(blob) ?? []));
     }
   }
-  const commits = [...new Set(going.map(({ commit }) => commit))].sort((a, b) => a - b);
-  return { records: bySegment(going), commits, blobs, shared };
+  const commits = [...new Set(records.map(({ commit }) => commit))].sort((a, b) => a - b);
+  return { records: bySegment(records), commits, blobs, shared };
 }
 
 async function findConcerned(
   files: FileLayer,
   dir: string,
-  wanted: PurgeTargets,
+  target: PurgeTargets,
   signal: AbortSignal,
   segments: SegmentStore | undefined,
 ) {
@@ -285,23 +285,23 @@ async function findConcerned(
   const quarantined = new Set<string>();
   const folders = new FolderIdentities();
   for await (const record of walkLog(files, dir, signal, segments)) {
-    if (record.kind === 'message' && wanted.messages.has(record.id)) {
+    if (record.kind === 'message' && target.messages.has(record.id)) {
       records.push(record.at);
       for (const blob of record.blobs) blobs.set(blob, record.id);
     }
     if (record.kind !== 'fact') continue;
     const { fact, at } = record;
     folders.note(fact);
-    if (wanted.removed !== undefined && isRemoved(wanted, fact, at.commit)) {
+    if (target.removed !== undefined && isRemoved(target, fact, at.commit)) {
       records.push(at);
       const kept = fact.fact === 'quarantined' ? fact.kept : undefined;
-      if (kept !== undefined && !blobs.has(kept)) blobs.set(kept, wanted.removed.message);
+      if (kept !== undefined && !blobs.has(kept)) blobs.set(kept, target.removed.message);
     } else if (fact.fact === 'quarantined' && fact.kept !== undefined) {
       const key = folders.keyOf(fact);
       kept.set(key, (kept.get(key) ?? new Set()).add(fact.kept));
     } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
-      if (wanted.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
-    } else if (fact.fact === 'purged' && fact.again === true && wanted.messages.has(fact.message)) {
+      if (target.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
+    } else if (fact.fact === 'purged' && fact.again === true && target.messages.has(fact.message)) {
       // The message arrived again, so incomplete attempts at these places belong to it.
       for (const place of fact.places ?? []) {
         places.set(folders.keyOf(place), fact.message);
@@ -309,7 +309,7 @@ async function findConcerned(
       }
     }
   }
-  for (const [id, place] of wanted.quarantined) {
+  for (const [id, place] of target.quarantined) {
     const key = folders.keyOf(place);
     quarantined.add(key);
     places.set(key, id);

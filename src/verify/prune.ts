@@ -60,7 +60,7 @@ const CONFIRM_AFTER_MS = 7 * DAY_MS;
 
 /** Decides which messages to prune, newest first, because `keepAtLeast` counts them. Pure: time is an argument. */
 export class PrunePlanner {
-  readonly #met = new Map<number, number>();
+  readonly #counts = new Map<number, number>();
 
   constructor(
     private readonly policy: Policy,
@@ -89,13 +89,13 @@ export class PrunePlanner {
   }
 
   #isAmongNewest(places: readonly DeletedPlace[]): boolean {
-    let kept = false;
+    let isNewest = false;
     for (const folder of new Set(places.map(({ folderId }) => folderId))) {
-      const met = this.#met.get(folder) ?? 0;
-      this.#met.set(folder, met + 1);
-      kept ||= met < this.policy.keepAtLeast;
+      const count = this.#counts.get(folder) ?? 0;
+      this.#counts.set(folder, count + 1);
+      isNewest ||= count < this.policy.keepAtLeast;
     }
-    return kept;
+    return isNewest;
   }
 
   #limit(
@@ -160,8 +160,8 @@ interface PruneInputs {
   readonly isReachable: (host: string, mailbox: string) => boolean;
 }
 
-export function planPrune(policy: Policy, known: PruneInputs) {
-  const { ended, now, held, heldMailboxes } = known;
+export function planPrune(policy: Policy, inputs: PruneInputs) {
+  const { ended, now, held, heldMailboxes } = inputs;
   const planner = new PrunePlanner(policy, now);
   const confirmations = new Confirmations(ended);
   const prune: PlannedMessage[] = [];
@@ -176,7 +176,7 @@ export function planPrune(policy: Policy, known: PruneInputs) {
       );
     const verdict = planner.decide({
       onHold,
-      places: places.map((place) => endedPlace(place, known, confirmations)),
+      places: places.map((place) => endedPlace(place, inputs, confirmations)),
     });
     if (!verdict.prune) add(kept, verdict.reason, size);
     else if (prune.length === MAX_MESSAGES) left += 1;
@@ -305,14 +305,14 @@ export async function pendingPurge(
   if (work === undefined) return undefined;
   for await (const event of scanLog({ dir, files, segments, after: work.after })) {
     if (event.what !== 'batch') continue;
-    const said = new Set<MessageId>();
+    const purged = new Set<MessageId>();
     let removing = 0;
     for (const record of event.batch.records) {
       if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
-      said.add(record.fact.message);
+      purged.add(record.fact.message);
       if (record.fact.removed === undefined) removing += 1;
     }
-    if (work.messages.length > 0 && work.messages.every((id) => said.has(id)))
+    if (work.messages.length > 0 && work.messages.every((id) => purged.has(id)))
       return { ...work, removing };
     break;
   }
@@ -367,14 +367,14 @@ export async function compactPurged(
   for (const segment of segments) {
     if (signal.aborted)
       throw retentionError('purge-interrupted', { left: segments.length - written });
-    const going = new Set(work.records.get(segment));
+    const ordinals = new Set(work.records.get(segment));
     if (!store.present(segment)) await store.fetch([segment]);
     waiting.delete(segment);
-    if (isDone(files, dir, segment, going)) continue;
-    const sealed = await sealer.seal({ dir, segment, codec, purged: going });
+    if (isDone(files, dir, segment, ordinals)) continue;
+    const result = await sealer.seal({ dir, segment, codec, purged: ordinals });
     written += 1;
-    bytesBefore += sealed.bytesBefore;
-    bytesAfter += sealed.bytesAfter;
+    bytesBefore += result.bytesBefore;
+    bytesAfter += result.bytesAfter;
     // A file sealed before the purge contains removed data, so it cannot be reused.
     if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store, waiting);
   }
@@ -414,7 +414,7 @@ function isDone(
   files: FileLayer,
   dir: string,
   segment: number,
-  going: ReadonlySet<number>,
+  ordinals: ReadonlySet<number>,
 ): boolean {
   const opened = openCurrentGeneration(
     files,
@@ -424,5 +424,5 @@ function isDone(
   );
   opened.file.close();
   const { sealed } = opened;
-  return sealed !== undefined && [...going].every((ordinal) => sealed.index.isPurged(ordinal));
+  return sealed !== undefined && [...ordinals].every((ordinal) => sealed.index.isPurged(ordinal));
 }

@@ -72,20 +72,20 @@ export interface ForgetPlan {
 /** Finds the records to forget, skipping messages that are already gone. @throws log-damaged */
 export async function planForget(
   { catalog, dataDir, segments }: Writer,
-  chosen: readonly MessageToForget[],
+  requests: readonly MessageToForget[],
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
   const fresh: PurgedFact[] = [];
   const already: PurgedFact[] = [];
   const messages = new Set<MessageId>();
   const quarantined = new Map<MessageId, Place>();
-  const open = chosen.some(({ place }) => place !== undefined)
+  const open = requests.some(({ place }) => place !== undefined)
     ? new Set(catalog.quarantine.open().map(keyOf))
     : NONE;
-  for (const one of chosen) {
-    const { message, place } = one;
+  for (const request of requests) {
+    const { message, place } = request;
     const purged = findPurgedMessage({ catalog }, message);
-    const fact = purged === undefined ? freshFact(catalog, open, one) : bareFact(message);
+    const fact = purged === undefined ? freshFact(catalog, open, request) : bareFact(message);
     if (fact === undefined) continue;
     // Pruned messages can return, but forgotten ones cannot.
     (purged?.reason === 'forgotten' ? already : fresh).push(fact);
@@ -144,13 +144,13 @@ function keyOf({ host, mailbox, folder, generation, uid }: Place): string {
  */
 export async function journalPrune(
   writer: Writer,
-  { prune: going }: PrunePlan,
+  { prune: messages }: PrunePlan,
   signal: AbortSignal,
 ): Promise<void> {
   const { dataDir, log, catalog, segments } = writer;
-  const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
-  const purgeSearch = await findPurgedRecords(realFiles, dataDir, wanted, signal, segments);
-  const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
+  const target = { messages: new Set(messages.map(({ id }) => id)), quarantined: new Map() };
+  const purgeSearch = await findPurgedRecords(realFiles, dataDir, target, signal, segments);
+  const facts = messages.map(({ id, places }) => purgedFact(id, 'pruned', places));
   catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch, writer));
 }
 
@@ -196,9 +196,9 @@ function heldByQueries(
   state: Pick<StateFile, 'entries'> | undefined,
   holds: RetentionSettings['hold'],
 ): ReadonlySet<number> {
-  const held = new Set<number>();
+  const docids = new Set<number>();
   const queries = holds.flatMap((hold) => ('query' in hold ? [hold.query] : []));
-  if (queries.length === 0) return held;
+  if (queries.length === 0) return docids;
   const pending = catalog.index.pendingCount() + catalog.attachments.counts().pending;
   if (pending > 0) throw retentionError('retention-not-indexed', { pending });
   for (const query of queries) {
@@ -213,14 +213,14 @@ function heldByQueries(
         const problem = unknown === undefined ? 'other-moment' : 'unknown-name';
         throw retentionError('retention-bad-hold', { query, problem });
       }
-      for (const docid of catalog.foundDocids(request)) held.add(docid);
+      for (const docid of catalog.foundDocids(request)) docids.add(docid);
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.code === 'retention-bad-hold') throw error;
       if (error.family !== 'usage') throw error;
       throw retentionError('retention-bad-hold', { query, problem: context.words.error(error) });
     }
   }
-  return held;
+  return docids;
 }
 
 /**
@@ -288,8 +288,8 @@ export class Compaction {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
     const found = this.#find();
     if (found === undefined || signal.aborted) return this.#stopped(false);
-    const free = await freeBytes(dir);
-    if (free - found.bytes < leastFree) return this.#stopped(false);
+    const available = await freeBytes(dir);
+    if (available - found.bytes < leastFree) return this.#stopped(false);
     try {
       await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec }, segments);
     } catch (error) {
@@ -354,17 +354,17 @@ export async function compactArchive(
     await clearRemains(dir, store);
     const { segments, damaged } = findCompactable(dir, codec);
     const sealer = sealerOnThread();
-    let [done, bytesBefore, bytesAfter] = [0, 0, 0];
+    let [rewritten, bytesBefore, bytesAfter] = [0, 0, 0];
     let examined = 0;
     try {
       for (const { segment } of segments) {
         if (signal.aborted) break;
         examined += 1;
         try {
-          const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
-          done += 1;
-          bytesBefore += sealed.bytesBefore;
-          bytesAfter += sealed.bytesAfter;
+          const result = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
+          rewritten += 1;
+          bytesBefore += result.bytesBefore;
+          bytesAfter += result.bytesAfter;
         } catch (error) {
           if (!isDamage(error)) throw error;
           damaged.push(error);
@@ -377,7 +377,7 @@ export async function compactArchive(
     const remaining = segments.length - examined;
     const interrupted = remaining > 0;
     return {
-      ...{ codec, dryRun: false, segments: done, bytesBefore, bytesAfter },
+      ...{ codec, dryRun: false, segments: rewritten, bytesBefore, bytesAfter },
       ...{ remaining, interrupted, damaged },
     };
   });
@@ -411,9 +411,9 @@ type ImportRun = ReturnType<typeof listImportRuns>[number];
  * and last. A killed import extends to the start of the next one.
  */
 export function listImportRuns(state: Pick<StateFile, 'runs'> | undefined) {
-  const kept = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];
+  const runs = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];
   let next = Number.MAX_SAFE_INTEGER;
-  return kept.flatMap(({ commits, mailbox, startedAt, outcome, added }: StoredRun) => {
+  return runs.flatMap(({ commits, mailbox, startedAt, outcome, added }: StoredRun) => {
     if (commits === undefined || commits === null || mailbox === null) return [];
     const { first, last } = commits;
     const until = Math.min(last ?? Number.MAX_SAFE_INTEGER, next - 1);
@@ -436,12 +436,12 @@ export function listImportRemains(
 /** @throws import-unknown-run */
 export function findImportRun(
   state: Pick<StateFile, 'runs'> | undefined,
-  wanted: number,
+  number: number,
 ): ImportRun {
   const runs = listImportRuns(state);
-  const found = runs.find(({ run }) => run === wanted);
+  const found = runs.find(({ run }) => run === number);
   if (found === undefined)
-    throw verifyError('import-unknown-run', { run: wanted, runs: runs.length });
+    throw verifyError('import-unknown-run', { run: number, runs: runs.length });
   return found;
 }
 
@@ -464,10 +464,10 @@ export function refuseHeld(
   for (const hold of holds) {
     if ('mailbox' in hold) {
       const { mailbox: name } = hold;
-      const held = affected.find(
+      const match = affected.find(
         ({ address, mailbox }) => matches(name, address) || matches(name, mailbox),
       );
-      if (held === undefined) continue;
+      if (match === undefined) continue;
       throw retentionError('forget-on-hold', { hold: `mailbox ${name}`, messages: going.length });
     }
     const found = heldByQueries(context, catalog, state, [hold]);
@@ -492,13 +492,13 @@ export async function planRemoval(
     { fact: 'purged', message, reason: 'forgotten', removed: parts },
     ...going.map(({ id }): PurgedFact => ({ fact: 'purged', message: id, reason: 'pruned' })),
   ];
-  const wanted = {
+  const target = {
     messages: new Set(going.map(({ id }) => id)),
     quarantined: new Map(),
     removed: { message, parts },
   };
   return {
     facts,
-    purgeSearch: await findPurgedRecords(realFiles, dataDir, wanted, signal, segments),
+    purgeSearch: await findPurgedRecords(realFiles, dataDir, target, signal, segments),
   };
 }

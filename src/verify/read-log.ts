@@ -261,8 +261,8 @@ class Reading {
     const { archiveId, last } = this.totals;
     const lastNumber = last?.number ?? 0;
     const report = (commit: ConfirmedCommit, reason: 'ends-early' | 'diverged'): void => {
-      const other = commit.archiveId !== undefined && commit.archiveId !== archiveId;
-      this.listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
+      const isOther = commit.archiveId !== undefined && commit.archiveId !== archiveId;
+      this.listener.vouched(commit, isOther ? 'other-archive' : reason, lastNumber);
     };
     for (const commit of this.#diverged) report(commit, 'diverged');
     for (const commit of this.#vouched) report(commit, 'ends-early');
@@ -284,11 +284,11 @@ class Reading {
       this.#segment === 1
         ? { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) }
         : this.#chain;
-    const follows =
+    const isNext =
       expected === undefined ||
       (expected.number === before.number && expected.hash === before.hash);
     const sameArchive = (this.totals.archiveId ?? archiveId) === archiveId;
-    if (!follows || !sameArchive) {
+    if (!isNext || !sameArchive) {
       const file = segmentPath(this.dir, { segment: this.#segment, generation });
       const place = { file, segment: this.#segment, generation, offset: 0 };
       this.listener.damage({ ...place, end: SEGMENT_HEADER_BYTES, reason: 'chain' });
@@ -300,8 +300,8 @@ class Reading {
   #end({ after, ...read }: Extract<SegmentReport, { what: 'end' }>): void {
     this.#chain = after;
     this.totals.last = after;
-    for (const total of ['records', 'messages', 'rawBytes', 'fileBytes'] as const) {
-      this.totals[total] += read[total];
+    for (const field of ['records', 'messages', 'rawBytes', 'fileBytes'] as const) {
+      this.totals[field] += read[field];
     }
     const { messages, blobs } = this.#settled;
     this.#settled = {
@@ -344,9 +344,9 @@ export class CatalogBlobs {
     if (this.#useless) return false;
     try {
       this.#opened ??= this.#open();
-      const at = this.#opened.positions.of(hash);
+      const hint = this.#opened.positions.of(hash);
       // A damaged row can contain anything, but reads require valid offsets.
-      return at !== undefined && [at.segment, at.ordinal, at.offset].every(isCount);
+      return hint !== undefined && [hint.segment, hint.ordinal, hint.offset].every(isCount);
     } catch (error) {
       // Missing, damaged or from another version: the comparison reports it.
       if (!(error instanceof MailkeepError)) throw error;

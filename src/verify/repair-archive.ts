@@ -86,8 +86,8 @@ export async function repairLog(options: MendLogOptions): Promise<MendedSegment[
   for (const order of [segments.toReversed(), segments]) {
     for (const segment of order) {
       if (mended.has(segment)) continue;
-      const done = await mending.mend(segment, order === segments);
-      if (done !== undefined) mended.set(segment, done);
+      const result = await mending.mend(segment, order === segments);
+      if (result !== undefined) mended.set(segment, result);
     }
   }
   return segments.flatMap((segment) => mended.get(segment) ?? []);
@@ -99,10 +99,10 @@ function segmentsToMend({ dir, files, copies, damaged, endsEarly = false }: Woun
   if (!endsEarly) return [...new Set(damaged)].sort((a, b) => a - b);
   // The last local segment, and later ones that a copy has.
   const last = [...listSegments(files, dir).keys()].at(-1) ?? 1;
-  const later = copies.flatMap((copy) =>
+  const newer = copies.flatMap((copy) =>
     [...listSegments(files, copy).keys()].filter((segment) => segment > last),
   );
-  return [...new Set([...damaged, last, ...later])].sort((a, b) => a - b);
+  return [...new Set([...damaged, last, ...newer])].sort((a, b) => a - b);
 }
 
 /** Yields the log files in a directory that can be opened, closing each of them afterwards. */
@@ -137,20 +137,20 @@ class Mending {
     const next = this.#endOf([dir], segment);
     const isDamaged = damaged.includes(segment);
     const isWhole = !isDamaged && next !== undefined && isAt(this.#lastOf(segment), next);
-    const own = this.#sourcesOf([dir], segment);
+    const local = this.#sourcesOf([dir], segment);
     const others = this.#sourcesOf(copies, segment);
     try {
       // The second round is for data found only in copies.
-      if (isWhole || (follows && own.length > 0)) return undefined;
+      if (isWhole || (follows && local.length > 0)) return undefined;
       const start = follows ? this.#startOf(segment) : undefined;
       const proven = ({ header }: OpenSegment): boolean => {
-        if (own.length > 0) return true;
+        if (local.length > 0) return true;
         if (follows) return header.previousHash === start?.hash;
         return next !== undefined || header.previousNumber < (expected?.number ?? 0);
       };
-      const sources = [...own, ...others.filter(proven)];
+      const sources = [...local, ...others.filter(proven)];
       const isLast = segment === [...listing.keys()].at(-1);
-      const isEndInCopies = isDamaged && own.length > 0 && !isLast;
+      const isEndInCopies = isDamaged && local.length > 0 && !isLast;
       const tails = findTornPayloads(files, dir, hashesOfDamaged(sources));
       const generation = await mendSegment({
         ...{ dir, segment, files, sources },
@@ -164,7 +164,7 @@ class Mending {
       if (generation === undefined) return undefined;
       return { segment, generation, putAside: await setAside(files, dir, segment, listing) };
     } finally {
-      for (const { file } of [...own, ...others]) file.close();
+      for (const { file } of [...local, ...others]) file.close();
     }
   }
 
@@ -241,12 +241,12 @@ function isAt(last: ChainState | undefined, { number, hash }: ChainState): boole
 }
 
 function hashesOfDamaged(sources: readonly OpenSegment[]): Set<string> {
-  const wanted = new Set<string>();
+  const hashes = new Set<string>();
   for (const source of sources)
     for (const record of segmentRecords(source, { digest: false }))
       if (record.what === 'record' && record.state === 'damaged')
-        wanted.add(record.hash.toString('hex'));
-  return wanted;
+        hashes.add(record.hash.toString('hex'));
+  return hashes;
 }
 
 async function setAside(
@@ -256,11 +256,11 @@ async function setAside(
   listing: SegmentListing,
 ): Promise<string[]> {
   const aside: string[] = [];
-  const taken = new Set(files.list(logFolder(dir)).map((name) => `${logFolder(dir)}/${name}`));
+  const paths = new Set(files.list(logFolder(dir)).map((name) => `${logFolder(dir)}/${name}`));
   for (const generation of listing.get(segment) ?? []) {
     const path = segmentPath(dir, { segment, generation });
     let to = `${path}.damaged`;
-    for (let n = 2; taken.has(to); n += 1) to = `${path}.damaged-${n}`;
+    for (let n = 2; paths.has(to); n += 1) to = `${path}.damaged-${n}`;
     await files.rename(path, to);
     aside.push(to);
   }
@@ -477,8 +477,8 @@ function idByCommit(
       try {
         for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
           if (item.what !== 'batch' || item.commit.number !== expected.number) continue;
-          const holds = item.commit.hash === expected.hash;
-          return holds ? opened.header.archiveId.toString('hex') : undefined;
+          const isMatch = item.commit.hash === expected.hash;
+          return isMatch ? opened.header.archiveId.toString('hex') : undefined;
         }
       } finally {
         opened.file.close();
@@ -667,10 +667,10 @@ export async function repairArchive(options: RepairOptions) {
   const expected = readCatalogHead(dir);
   const archiveId = archiveIdOf(readable, dir, copies, expected);
   const damaged = damagedSegments(before);
-  const short = endsEarly(before);
-  const wounds = { dir, files: readable, copies, damaged, endsEarly: short };
+  const isShort = endsEarly(before);
+  const wounds = { dir, files: readable, copies, damaged, endsEarly: isShort };
   const proof =
-    damaged.length === 0 && !short
+    damaged.length === 0 && !isShort
       ? undefined
       : await proveCopies({
           ...{ dir, files: readable, copies, expected, archiveId },
@@ -723,26 +723,26 @@ function endsEarly({ findings }: Verification): boolean {
 }
 
 function listMissing({ findings }: Verification): Map<string, MissingRecord> {
-  const wanted = new Map<string, MissingRecord>();
+  const missing = new Map<string, MissingRecord>();
   for (const finding of findings) {
     if (finding.what === 'missing') {
       const { kind, hash } = finding;
-      wanted.set(`${kind} ${hash}`, { kind, hash });
+      missing.set(`${kind} ${hash}`, { kind, hash });
     } else if (finding.what === 'message' && finding.message.id !== null) {
       const { id } = finding.message;
-      if (finding.reason !== 'purged') wanted.set(`message ${id}`, { kind: 'message', hash: id });
+      if (finding.reason !== 'purged') missing.set(`message ${id}`, { kind: 'message', hash: id });
     }
   }
-  return wanted;
+  return missing;
 }
 
 async function recordedAsMissing(files: FileLayer, dir: string): Promise<Set<string>> {
-  const known = new Set<string>();
+  const keys = new Set<string>();
   for await (const { batch } of batchesIn(files, dir))
     for (const record of batch.records)
       if (record.kind === 'fact' && record.fact.fact === 'missing')
-        known.add(`${record.fact.kind} ${record.fact.hash}`);
-  return known;
+        keys.add(`${record.fact.kind} ${record.fact.hash}`);
+  return keys;
 }
 
 /** @param declare marks data as missing unless it is in `except`; null marks nothing */
@@ -887,12 +887,12 @@ async function mendAll(
   others: OtherCopies,
 ): Promise<RepairResult> {
   const checker = threadedChecker();
-  const again = fetchingAgain(context, dir);
+  const fetcher = fetchingAgain(context, dir);
   try {
     const { now, signal } = context;
-    return await repairArchive({ dir, checker, ...others, fetchAgain: again.fetch, now, signal });
+    return await repairArchive({ dir, checker, ...others, fetchAgain: fetcher.fetch, now, signal });
   } finally {
-    await again.close();
+    await fetcher.close();
     await checker.close();
   }
 }
@@ -911,9 +911,9 @@ async function mendCatalog(
   report({ event: 'rebuilding-catalog', because: 'repair' });
   const expected = readCatalogHead(dir);
   const { unread: reason } = await rebuildWithExtractors({ dir, signal, expected, keepAs });
-  const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
+  const move = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
   // Path and reason if the old catalog was moved because it could not be copied: an errno or `not a file`.
-  return { catalogRebuilt: true, unread: moved };
+  return { catalogRebuilt: true, unread: move };
 }
 
 function freeName(stem: string): string {

@@ -43,15 +43,15 @@ type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
  */
 export function recordVerification(state: Memory, outcome: VerificationOutcome): void {
   state.together(() => {
-    const before = stored(state);
+    const record = readStored(state);
     const { at, endedAt, mode, checked, of } = outcome;
     const complete = mode === 'full' || mode === 'repair';
-    const fullAt = before?.fullAt ?? null;
+    const fullAt = record?.fullAt ?? null;
     const shown =
-      before === undefined || isReplaced(before.at, outcome) ? { at, mode, checked, of } : before;
+      record === undefined || isReplaced(record.at, outcome) ? { at, mode, checked, of } : record;
     const full =
       !complete || (fullAt !== null && !isReplaced(fullAt, { at, endedAt })) ? fullAt : at;
-    write(state, { ...shown, fullAt: full }, damageAfter(before?.damage ?? null, outcome));
+    write(state, { ...shown, fullAt: full }, damageAfter(record?.damage ?? null, outcome));
   });
 }
 
@@ -63,10 +63,10 @@ export function recordVerification(state: Memory, outcome: VerificationOutcome):
  */
 export function recordDamage(state: Memory, outcome: DamageOutcome, mode: VerificationMode): void {
   state.together(() => {
-    const before = stored(state);
-    const damage = damageAfter(before?.damage ?? null, outcome);
-    if (before === undefined && damage === null) return;
-    const last = before ?? { at: outcome.at, mode, checked: 0, of: 0, fullAt: null };
+    const record = readStored(state);
+    const damage = damageAfter(record?.damage ?? null, outcome);
+    if (record === undefined && damage === null) return;
+    const last = record ?? { at: outcome.at, mode, checked: 0, of: 0, fullAt: null };
     write(state, last, damage);
   });
 }
@@ -79,15 +79,15 @@ export function recordExportTest(
   { checked, of, ...outcome }: Omit<VerificationOutcome, 'mode' | 'covers'>,
 ): void {
   state.together(() => {
-    const before = stored(state);
+    const record = readStored(state);
     const { at } = outcome;
-    const replaces = before === undefined || before.mode === 'drill' || before.mode === 'rebuild';
+    const replaces = record === undefined || record.mode === 'drill' || record.mode === 'rebuild';
     const last = replaces
-      ? { at, mode: 'drill' as const, checked, of, fullAt: before?.fullAt ?? null }
-      : before;
+      ? { at, mode: 'drill' as const, checked, of, fullAt: record?.fullAt ?? null }
+      : record;
     // An export test reads its own output, which proves less than a verification.
     const covers = (): boolean => false;
-    write(state, last, damageAfter(before?.damage ?? null, { ...outcome, covers }));
+    write(state, last, damageAfter(record?.damage ?? null, { ...outcome, covers }));
     state.set(SCOPE, EXPORT_TEST, { at, checked, of });
   });
 }
@@ -95,7 +95,7 @@ export function recordExportTest(
 export function recallVerification(
   state: Pick<StateFile, 'get'> | undefined,
 ): VerificationFacts | null {
-  const last = state === undefined ? undefined : stored(state);
+  const last = state === undefined ? undefined : readStored(state);
   if (last === undefined) return null;
   const { at, mode, checked, of, fullAt, ok, damage } = last;
   const drill = state?.get(SCOPE, EXPORT_TEST) ?? null;
@@ -110,14 +110,14 @@ export function knownDamageOfLog(state: Pick<StateFile, 'get'> | undefined): {
   readonly segments: readonly number[];
   readonly messages: readonly string[];
 } {
-  const findings = (state === undefined ? undefined : stored(state))?.damage?.findings ?? [];
+  const findings = (state === undefined ? undefined : readStored(state))?.damage?.findings ?? [];
   return {
     segments: findings.flatMap(({ segment }) => segment ?? []),
     messages: findings.flatMap(({ what, id }) => (what === 'message' && id !== null ? [id] : [])),
   };
 }
 
-function stored(state: Pick<StateFile, 'get'>): StoredVerification | undefined {
+function readStored(state: Pick<StateFile, 'get'>): StoredVerification | undefined {
   const last = state.get(SCOPE, KEY);
   return last !== undefined && 'ok' in last ? last : undefined;
 }
@@ -130,37 +130,33 @@ function write(
   state.set(SCOPE, KEY, { at, mode, checked, of, fullAt, ok: damage === null, damage });
 }
 
-/**
- * Reports whether a time is at or before a run's start. A time long after its end was written before the clock was
- * changed.
- */
-function isReplaced(
-  before: number,
-  { at, endedAt }: Pick<DamageOutcome, 'at' | 'endedAt'>,
-): boolean {
-  return before <= at || before > endedAt + SET_BACK_MS;
+/** Reports whether a run replaces a stored time: one before its start, or so late that the clock must have changed. */
+function isReplaced(time: number, { at, endedAt }: Pick<DamageOutcome, 'at' | 'endedAt'>): boolean {
+  return time <= at || time > endedAt + SET_BACK_MS;
 }
 
-function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): StoredDamage | null {
+function damageAfter(record: StoredDamage | null, outcome: DamageOutcome): StoredDamage | null {
   const { at, endedAt, found, findings, covers } = outcome;
   const isCleared = (finding: StoredFinding): boolean =>
     isReplaced(finding.at, outcome) && covers(finding);
-  const kept = (before?.findings ?? []).filter((finding) => !isCleared(finding));
-  const countedAt = before?.countedAt ?? at;
+  const uncleared = (record?.findings ?? []).filter((finding) => !isCleared(finding));
+  const countedAt = record?.countedAt ?? at;
   const counted = new Map(
-    Object.entries(before?.counted ?? {}).filter(
+    Object.entries(record?.counted ?? {}).filter(
       // Findings of which only the number is known are cleared by a run that covers all findings of the kind.
       ([what]) =>
         !isCleared({ what, id: null, text: '', at: countedAt, commit: null, segment: null }),
     ),
   );
-  const added = newAmong(findings, kept);
+  const added = newAmong(findings, uncleared);
   const news = countByKind(added);
   // Unlisted findings are of the same kind as the last listed one.
   raise(news, findings.at(-1)?.what ?? 'log', found - findings.length);
   const keys = new Set(findings.map(keyOf));
   const all = [
-    ...kept.map((finding) => (keys.has(keyOf(finding)) ? { ...finding, at: endedAt } : finding)),
+    ...uncleared.map((finding) =>
+      keys.has(keyOf(finding)) ? { ...finding, at: endedAt } : finding,
+    ),
     ...added.map(({ commit = null, segment = null, ...finding }) => ({
       ...{ what: finding.what, id: finding.id, text: finding.text },
       ...{ commit, segment, at: endedAt },
@@ -171,7 +167,7 @@ function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): Store
     ...all.filter(({ what }) => what !== 'catalog'),
     ...all.filter(({ what }) => what === 'catalog'),
   ].slice(0, MAX_KEPT);
-  const totals = countByKind(kept);
+  const totals = countByKind(uncleared);
   for (const what of new Set([...counted.keys(), ...news.keys()])) {
     // Findings of which only the number is known can be the same, so adding them would recount them on every run.
     raise(totals, what, Math.max(counted.get(what) ?? 0, news.get(what) ?? 0));
@@ -180,7 +176,7 @@ function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): Store
   if (total === 0) return null;
   for (const { what } of remembered) raise(totals, what, -1);
   return {
-    since: before?.since ?? at,
+    since: record?.since ?? at,
     found: total,
     findings: remembered,
     counted: Object.fromEntries([...totals].filter(([, count]) => count > 0)),
@@ -207,9 +203,9 @@ function newAmong(
   for (const finding of known) raise(unmatched, keyOf(finding), 1);
   return findings.filter((finding) => {
     const key = keyOf(finding);
-    const left = unmatched.get(key) ?? 0;
-    if (left > 0) unmatched.set(key, left - 1);
-    return left === 0;
+    const count = unmatched.get(key) ?? 0;
+    if (count > 0) unmatched.set(key, count - 1);
+    return count === 0;
   });
 }
 

@@ -72,8 +72,8 @@ async function agrees(
 ): Promise<boolean> {
   const comparing = tryCatalog(() => {
     const reached = [catalog, implied].map((side) => side.reached().number);
-    const same = catalog.version() === version && reached.every((number) => number === upTo);
-    return same ? implied.agrees(catalog, settled) : undefined;
+    const isSame = catalog.version() === version && reached.every((number) => number === upTo);
+    return isSame ? implied.agrees(catalog, settled) : undefined;
   });
   for (;;) {
     const step = tryCatalog(() => comparing?.next());
@@ -135,16 +135,16 @@ async function notRebuilt(
   deferred: DeferredMessages,
   signal: AbortSignal,
 ): Promise<readonly MessageId[]> {
-  const failed: MessageId[] = [];
+  const failures: MessageId[] = [];
   const jobs = jobsOf(deferred, checker.width);
   const turn = async (): Promise<void> => {
     for (const job of jobs) {
       signal.throwIfAborted();
-      failed.push(...(await checker.rebuild(job)));
+      failures.push(...(await checker.rebuild(job)));
     }
   };
   await Promise.all(Array.from({ length: checker.width }, turn));
-  return failed;
+  return failures;
 }
 
 /** Splits the work in log order, so that few blocks are read twice. Yields at least one job per thread. */
@@ -152,16 +152,16 @@ function* jobsOf(
   { dir, messages: deferred, locator }: DeferredMessages,
   width: number,
 ): Generator<MessagesJob, void, undefined> {
-  const most = Math.min(MAX_REBUILT, Math.ceil(deferred.size / width));
+  const limit = Math.min(MAX_REBUILT, Math.ceil(deferred.size / width));
   let messages = new Map<MessageId, Position | undefined>();
   let blobs = new Map<BlobHash, Position>();
-  for (const [id, needed] of deferred) {
+  for (const [id, hashes] of deferred) {
     messages.set(id, locator.message(id));
-    for (const hash of needed) {
+    for (const hash of hashes) {
       const blob = locator.blob(hash);
       if (blob !== undefined) blobs.set(hash, blob);
     }
-    if (messages.size < most) continue;
+    if (messages.size < limit) continue;
     yield { dir, messages, blobs };
     messages = new Map();
     blobs = new Map();
@@ -288,7 +288,7 @@ class Verifying {
     }
     for (const damage of this.#damages) {
       const { file, segment, offset, end, reason } = damage;
-      const messages = this.findings.keeps ? messagesInDamage(this.#concerns(), damage) : [];
+      const messages = this.findings.keeps ? messagesInDamage(this.#lookups(), damage) : [];
       this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
     }
     // Other threads rebuild while this one compares. Their findings come first.
@@ -362,19 +362,19 @@ class Verifying {
     }
     const { dir, checker } = this.options;
     const deferred = { dir, messages: this.#deferred, locator: this.#locator() };
-    const failed = await notRebuilt(checker, deferred, signal);
-    if (failed.length === 0) return;
+    const failures = await notRebuilt(checker, deferred, signal);
+    if (failures.length === 0) return;
     if (this.#agreed) await this.#foldAll(signal);
     const reader = openLogReader({ dir, locator: this.#locator(), files: this.files });
     try {
-      for (const id of failed) {
+      for (const id of failures) {
         signal.throwIfAborted();
         try {
           for await (const _piece of reader.streamMessage(id));
         } catch (error) {
           if (!(error instanceof MailkeepError)) throw error;
           this.#unsound.set(id, 'hash');
-          this.findings.add(messageFinding(error, id, this.#concerns()));
+          this.findings.add(messageFinding(error, id, this.#lookups()));
         }
       }
     } finally {
@@ -391,13 +391,13 @@ class Verifying {
     });
   }
 
-  #concerns() {
+  #lookups() {
     return [this.#witness, this.implied];
   }
 
   #named(id: MessageId) {
-    for (const concerns of this.#concerns()) {
-      const found = concerns?.byId(id);
+    for (const lookup of this.#lookups()) {
+      const found = lookup?.byId(id);
       if (found !== undefined) return found;
     }
     return { id, subject: null, places: [] };
@@ -455,15 +455,15 @@ class Verifying {
       (error: unknown) => [catalogFailure(error)],
     );
     const damaged = inFile.some(({ state }) => state === 'damaged') || compared === 'damaged';
-    const met = this.#witness?.failure;
-    const troubles = damaged || met === undefined ? inFile : [...inFile, met];
+    const failure = this.#witness?.failure;
+    const troubles = damaged || failure === undefined ? inFile : [...inFile, failure];
     const damage = troubles.filter(({ state }) => state === 'damaged');
     for (const { detail } of damage) this.findings.add({ what: 'catalog-file', detail });
     if (damage.length > 0) return 'damaged';
     this.findings.take(rows);
     const [unread] = troubles;
-    const known = unread === undefined || compared === 'damaged' || compared === 'different';
-    return known ? compared : this.#unreadable(unread);
+    const isKnown = unread === undefined || compared === 'damaged' || compared === 'different';
+    return isKnown ? compared : this.#unreadable(unread);
   }
 
   async #foldUpTo(number: number): Promise<void> {
@@ -483,6 +483,6 @@ export function couldNotRead({ findings }: Pick<Verification, 'findings'>): bool
 }
 
 function withoutLog({ kept, count }: Findings): Verification {
-  const nothing = { ...NOTHING_READ, catalog: 'missing', catalogError: null, rebuilt: 0 } as const;
-  return { ...nothing, found: count, findings: kept };
+  const empty = { ...NOTHING_READ, catalog: 'missing', catalogError: null, rebuilt: 0 } as const;
+  return { ...empty, found: count, findings: kept };
 }

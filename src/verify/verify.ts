@@ -81,8 +81,8 @@ function stateToWrite(
   holdsLock: boolean,
   movedAside: (file: string) => void,
 ): StateFile {
-  const stored = openExistingState(dataDir);
-  if (stored !== undefined) return stored;
+  const state = openExistingState(dataDir);
+  if (state !== undefined) return state;
   if (holdsLock) return openState(dataDir, movedAside);
   const file = stateFile(dataDir);
   try {
@@ -166,7 +166,7 @@ export function recordRead(
   );
   const nothing = couldNotRead(result);
   const complete = mode !== 'quick' && !nothing;
-  const held = checkpoint !== null && holds(result) ? checkpoint.number : 0;
+  const number = checkpoint !== null && isIntact(result) ? checkpoint.number : 0;
   const outcome = {
     at,
     endedAt: context.now(),
@@ -175,7 +175,7 @@ export function recordRead(
     covers: (known: StoredFinding) =>
       complete &&
       (catalog !== 'unreadable' || !concernsCatalogOnly(known)) &&
-      (known.what !== 'checkpoint' || (known.commit ?? 1) <= held),
+      (known.what !== 'checkpoint' || (known.commit ?? 1) <= number),
   };
   const act = (state: StateFile): void =>
     nothing
@@ -184,7 +184,7 @@ export function recordRead(
   return writeStateOrWarn(context, dataDir, 'result', act, holdsLock);
 }
 
-function holds({ findings }: Verification): boolean {
+function isIntact({ findings }: Verification): boolean {
   return !findings.some((finding) => finding.what === 'commit' && finding.by === 'checkpoint');
 }
 
@@ -225,7 +225,7 @@ export async function verifySampleOf(context: EngineContext, dataDir: string, si
   const checkups = new Map<number, SegmentVerification>();
   try {
     const segments = catalog.segments();
-    const all = segments.reduce((sum, { messages }) => sum + messages, 0);
+    const total = segments.reduce((sum, { messages }) => sum + messages, 0);
     const startedAt = now();
     const known = messagesIn(recallVerification(recalled));
     const sound = new Set<string>();
@@ -241,7 +241,7 @@ export async function verifySampleOf(context: EngineContext, dataDir: string, si
       sound: (id) => {
         if (known.has(id)) sound.add(id);
       },
-      wanted: 'share' in size ? Math.ceil(all * size.share) : size.messages,
+      wanted: 'share' in size ? Math.ceil(total * size.share) : size.messages,
       now: startedAt,
       signal,
     });
