@@ -73,7 +73,7 @@ export async function publishFile<T>(
   bytes: number,
   steps: {
     readonly write: (target: LogFile) => Promise<T>;
-    /** Checks the file, which still has its temporary name. */
+    /** Checks the file under its temporary name. */
     readonly check: (temporary: string, written: T) => unknown;
   },
 ): Promise<T> {

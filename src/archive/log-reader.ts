@@ -63,7 +63,7 @@ import {
 /** Returns the positions of the facts in a segment's nth commit, or undefined if n is too large. Counts from 0. */
 type CommitsOf = (n: number) => readonly Position[] | undefined;
 
-/** Finds the facts of a commit, which directly precede it. Walks each part of an unsealed file only once. */
+/** Finds a commit's facts: the records directly before it. Walks each part of an unsealed file only once. */
 class CommitFacts {
   readonly #commitIndexes = new WeakMap<OpenSegment, CommitsOf>();
 
@@ -248,7 +248,7 @@ class CachedReader {
       throw archiveError('message-damaged', { message: id, reason: 'hash' });
   }
 
-  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if those are all of its bytes. */
+  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if they are the whole source. */
   readSource(id: MessageId, maxBytes: number): ReadSource {
     return this.#withRetry(() => {
       const payload = this.#message(id);

@@ -224,7 +224,7 @@ interface Job {
   /** Number of records, or 0 for a standalone record. */
   readonly records: number;
   readonly job: Promise<StoredRecord>;
-  /** The block's memory, which is reused afterwards. */
+  /** The block's memory, reused afterwards. */
   readonly memory: Buffer | undefined;
 }
 

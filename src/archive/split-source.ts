@@ -504,7 +504,7 @@ class WindowSplitter {
     private readonly reusesWindow = true,
   ) {}
 
-  /** Returns the number of bytes processed, which in the final window is all of them. */
+  /** Processes a window (all of it, if final) and returns the number of bytes processed. */
   take(window: Buffer, final: boolean): number {
     let added = 0;
     if (this.#open !== undefined) {

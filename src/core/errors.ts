@@ -312,7 +312,7 @@ function describeSystem(error: unknown): (ErrorText & { readonly code: string })
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {
     const reason = reasonText(String(error.code));
-    // If a code has no description, the statement is wrong, which is a bug.
+    // A code without a description means a wrong SQL statement, which is a bug.
     if (reason === String(error.code)) return undefined;
     return { code, ...say(`A database of the archive cannot be used: ${reason}.`, CHECK) };
   }

@@ -100,7 +100,7 @@ function hasRoom(file: string): boolean {
   }
 }
 
-/** Checks again, because SQLite does not distinguish a missing permission from a read-only file system. */
+/** Distinguishes a missing permission from a read-only file system, which SQLite does not. */
 function findDenial(file: string, code: string): string | undefined {
   if (!/^SQLITE_(?:CANTOPEN|READONLY)/.test(code)) return undefined;
   for (const [at, mode] of [

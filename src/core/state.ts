@@ -572,7 +572,7 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
   }
 }
 
-/** Deletes entries about mailboxes that are not in the archive, which a sync would mistake for complete. */
+/** Deletes entries about mailboxes that are not in the archive, because a sync would treat them as complete. */
 function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
   const prefixOf = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
   const prefixes = new Set(known.map((one) => prefixOf(mailboxKey(one))));

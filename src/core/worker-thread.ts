@@ -227,7 +227,7 @@ export class WorkerThread<In, Out extends object> {
     return this.#reason !== null;
   }
 
-  /** Sends a message, which a thread that is still loading receives later. Transfers the buffers in `transfer`. */
+  /** Sends a message. A thread that is still loading receives it later. Transfers the buffers in `transfer`. */
   post(message: In, transfer: readonly Transferable[] = []): void {
     this.#worker.postMessage(message, transfer);
   }

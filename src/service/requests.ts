@@ -104,7 +104,7 @@ export type TokenReader = () => string | Promise<string>;
 /** Tokens that an Authorization header can carry (RFC 6750, 2.1, slightly extended). */
 const USABLE = /^[\x21-\x7e]+$/;
 
-/** Caches the token until the service refuses it, which avoids reading a file or a secret store for every request. */
+/** Caches the token until the service refuses it, to avoid reading a file or a secret store for every request. */
 export class Credentials {
   #token: string | undefined;
   #reading: Promise<string> | undefined;

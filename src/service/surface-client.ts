@@ -45,7 +45,7 @@ import {
 } from './transport.ts';
 import { encodeBody, type Operation } from './wire.ts';
 
-/** The Mailbox API's code for a missing mailbox, which can come with any status. */
+/** The Mailbox API's code for a missing mailbox. It can come with any status. */
 const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
 const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 529]);
 
@@ -247,7 +247,7 @@ export interface ClientOptions {
   readonly baseUrl: string;
   /** The token, or a function that reads it. It is called for the first request, and again after a 401. */
   readonly token: string | TokenReader;
-  /** Allows plain http to other machines, which sends the token unencrypted. */
+  /** Allows plain http to other machines, sending the token unencrypted. */
   readonly insecure?: boolean;
   /** The process's limiter. By default, the client creates one from `requestsPerMinute` and `concurrency`. */
   readonly limiter?: Limiter;

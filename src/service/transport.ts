@@ -380,7 +380,7 @@ export interface Request {
   readonly body: string | null;
   readonly spool: Spool | null;
   readonly lane: Lane;
-  /** The mailbox, which is the unit of fairness within a lane. */
+  /** The mailbox: the unit of fairness within a lane. */
   readonly key: string;
   readonly signal: AbortSignal | undefined;
 }
