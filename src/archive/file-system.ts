@@ -186,17 +186,17 @@ export function fileSystemOf(folder: string): FileSystem | null {
 
 /** Finds the mount of an absolute path in /proc/self/mountinfo (proc_pid_mountinfo(5)). */
 export function findFileSystem(mountinfo: string, folder: string): FileSystem | null {
-  let found: FileSystem | null = null;
+  let best: FileSystem | null = null;
   for (const line of mountinfo.split('\n')) {
     const [before = '', after = ''] = line.split(' - ');
     const mountPoint = decodeEscapes(before.split(' ')[4] ?? '');
     const type = after.split(' ')[0] ?? '';
     // If several mounts share a mount point, only the last one is visible.
     if (mountPoint === '' || !contains(mountPoint, folder)) continue;
-    if (found !== null && mountPoint.length < found.mountPoint.length) continue;
-    found = { type, mountPoint, network: NETWORK.has(type) || NETWORK_FUSE.test(type) };
+    if (best !== null && mountPoint.length < best.mountPoint.length) continue;
+    best = { type, mountPoint, network: NETWORK.has(type) || NETWORK_FUSE.test(type) };
   }
-  return found;
+  return best;
 }
 
 function contains(mountPoint: string, folder: string): boolean {

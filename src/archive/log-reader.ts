@@ -103,18 +103,18 @@ class CommitFacts {
       if (header.previousNumber < commit) low = middle;
       else high = middle;
     }
-    const found = numbers[low];
-    if (found !== undefined && high - low > 1 && !this.#has(found, commit)) {
-      throw archiveError('segment-elsewhere', { segment: numbers[(low + high) >>> 1] ?? found });
+    const segment = numbers[low];
+    if (segment !== undefined && high - low > 1 && !this.#has(segment, commit)) {
+      throw archiveError('segment-elsewhere', { segment: numbers[(low + high) >>> 1] ?? segment });
     }
-    if (found === undefined)
+    if (segment === undefined)
       throw archiveError('log-damaged', {
         file: logFolder(this.dir),
         segment: 1,
         offset: 0,
         reason: 'segment-missing',
       });
-    return found;
+    return segment;
   }
 
   /** Returns the index of the local segment closest to the middle of a range, or undefined if none is local. */
@@ -228,7 +228,7 @@ class CachedReader {
   }
 
   readMessage(id: MessageId): Buffer {
-    return this.#withRetry(() => this.#whole(id, this.#message(id)));
+    return this.#withRetry(() => this.#rebuildWhole(id, this.#message(id)));
   }
 
   /** Streams a raw source of any size. The source is verified only once the stream has ended without an error. */
@@ -253,12 +253,12 @@ class CachedReader {
     return this.#withRetry(() => {
       const payload = this.#message(id);
       return payload.recipe.size <= maxBytes
-        ? { bytes: this.#whole(id, payload), cut: false }
+        ? { bytes: this.#rebuildWhole(id, payload), cut: false }
         : { bytes: this.#beginning(id, payload, maxBytes), cut: true };
     });
   }
 
-  #whole(id: MessageId, payload: MessagePayload): Buffer {
+  #rebuildWhole(id: MessageId, payload: MessagePayload): Buffer {
     const source = this.#rebuild(id, () => rebuildSource(payload, this.#blobSource));
     if (digest('sha256', source, 'hex') !== id)
       throw archiveError('message-damaged', { message: id, reason: 'hash' });

@@ -324,8 +324,8 @@ export function findTornPayloads(
   dir: string,
   hashes: ReadonlySet<string>,
 ): Map<string, Buffer> {
-  const found = new Map<string, Buffer>();
-  if (hashes.size === 0) return found;
+  const payloads = new Map<string, Buffer>();
+  if (hashes.size === 0) return payloads;
   for (const name of files.list(logFolder(dir))) {
     const number = parseTailName(name);
     if (number === undefined) continue;
@@ -339,10 +339,10 @@ export function findTornPayloads(
       if (!hashes.has(hash)) continue;
       const start = at + RECORD_HEADER_BYTES;
       const payload = bytes.subarray(start, start + bytes.readUInt32LE(at + 12));
-      if (digest('sha256', payload, 'hex') === hash) found.set(hash, payload);
+      if (digest('sha256', payload, 'hex') === hash) payloads.set(hash, payload);
     }
   }
-  return found;
+  return payloads;
 }
 
 export interface LogWriterOptions {

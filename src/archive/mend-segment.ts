@@ -94,7 +94,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   if (codec === 'zstd') await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
-  const whole = await publishFile(files, path, 0, {
+  const isComplete = await publishFile(files, path, 0, {
     async write(target) {
       const header: SegmentHeader = { ...first.header, generation };
       await writeAll(target, encodeSegmentHeader(header), 0);
@@ -115,7 +115,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
       return true;
     },
   });
-  return whole ? generation : undefined;
+  return isComplete ? generation : undefined;
 }
 
 /** Yields the batches in order with their commits. Yields undefined and stops if no source has the next one. */

@@ -216,11 +216,11 @@ function decodeLines(window: Buffer, start: number, end: number, shape: LineShap
   const breaks = Math.floor((end - start - 1) / (shape.lineLength + eol));
   const characters = end - start - breaks * eol;
   // Node's decoder skips invalid characters, which the length reveals, and accepts the URL-safe `-` and `_`.
-  const whole =
+  const isFull =
     bytes.length === (characters / 4) * 3 - pads &&
     !hasUrlSafe(window, start, end) &&
     (pads === 0 || isCanonicalTail(bytes, pads, window, end));
-  return whole ? { bytes, end } : decodeValidLines(window, start, end, shape);
+  return isFull ? { bytes, end } : decodeValidLines(window, start, end, shape);
 }
 
 function hasUrlSafe(window: Buffer, start: number, end: number): boolean {
@@ -464,7 +464,7 @@ async function split(
   { bytes, judged }: WindowSize,
   decode: boolean,
 ) {
-  const whole = createHash('sha256');
+  const sourceHash = createHash('sha256');
   const rebuilt = createHash('sha256');
   const builder = new RecipeBuilder({
     blob: (hash, blob) => sink.blob(hash, blob),
@@ -478,7 +478,7 @@ async function split(
   while (read < size) {
     const got = readFully(file, window.subarray(carried), read);
     if (got === 0) throw new Error('the source became shorter while it was read');
-    whole.update(window.subarray(carried, carried + got));
+    sourceHash.update(window.subarray(carried, carried + got));
     read += got;
     const filled = carried + got;
     const processed = splitter.take(window.subarray(0, filled), read >= size);
@@ -486,7 +486,7 @@ async function split(
     carried = filled - processed;
     await sink.drain();
   }
-  const id = whole.digest('hex');
+  const id = sourceHash.digest('hex');
   const payload = messagePayload(builder, id, read);
   return { id, size: read, payload, rebuilt: rebuilt.digest('hex') };
 }

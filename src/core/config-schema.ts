@@ -318,8 +318,8 @@ const HOST_NAME_PATTERN = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/;
 function isPublicOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, username, password, pathname, search, hash } = new URL(text);
-  const rest = username + password + search + hash;
-  return protocol === 'https:' && pathname === '/' && rest === '';
+  const extras = username + password + search + hash;
+  return protocol === 'https:' && pathname === '/' && extras === '';
 }
 
 /** `fetch` rejects addresses that contain a user name. */
@@ -703,14 +703,14 @@ export function validationProblems(
   const schema = nodeSchema.parse(z.toJSONSchema(configSchema, { io: 'input' }));
   return issues.flatMap((issue): ConfigProblem[] => {
     if (issue.code === 'unrecognized_keys') {
-      const known = nodesAt(schema, issue.path)
+      const names = nodesAt(schema, issue.path)
         .flatMap(({ properties = {} }) => Object.keys(properties))
         .filter((key) => key !== '$schema');
       return issue.keys.map((key) => ({
         path: pathText([...issue.path, key]),
         found: null,
-        expected: known.join(', '),
-        suggestion: nearest(key, known),
+        expected: names.join(', '),
+        suggestion: nearest(key, names),
       }));
     }
     const [node] = nodesAt(schema, issue.path);
@@ -997,10 +997,10 @@ export function storedAccount(
   settings: unknown,
   secrets: ReadonlyMap<string, string>,
 ): AccountSettings {
-  const stored = isObject(settings) ? settings : {};
-  const { platform } = stored;
+  const fields = isObject(settings) ? settings : {};
+  const { platform } = fields;
   const entry = {
-    ...{ ...stored, name, token: secrets.get('token') },
+    ...{ ...fields, name, token: secrets.get('token') },
     ...(isObject(platform)
       ? { platform: { ...platform, token: secrets.get('platform-token') } }
       : {}),

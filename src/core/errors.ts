@@ -210,9 +210,9 @@ export const NOT_REGULAR = 'ENOTREG';
 const MOST = 200;
 
 /** Returns a readable list: `a, b and 3 more`. */
-export function shortList(names: readonly string[], shown = 3): string {
-  const others = names.length - shown;
-  const cut = (others > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
+export function shortList(names: readonly string[], limit = 3): string {
+  const others = names.length - limit;
+  const cut = (others > 1 ? names.slice(0, limit) : names).map((name) => fitColumns(name, MOST));
   return others > 1 ? `${cut.join(', ')} and ${others} more` : cut.join(', ');
 }
 

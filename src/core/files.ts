@@ -34,15 +34,15 @@ export function joinPath(folder: FilePath, name: FilePath): FilePath {
 /** Returns a path as displayable text, with bytes that are not UTF-8 escaped, as in `B\xFCro`. */
 export function shownPath(file: FilePath): string {
   if (typeof file === 'string') return file;
-  let shown = '';
+  let text = '';
   for (let at = 0; at < file.length; ) {
     const isCharacter = (length: number) => isUtf8(file.subarray(at, at + length));
     const length = [1, 2, 3, 4].find(isCharacter) ?? 0;
     const piece = file.subarray(at, at + Math.max(1, length));
-    shown += length > 0 ? piece.toString('utf8') : `\\x${piece.toString('hex').toUpperCase()}`;
+    text += length > 0 ? piece.toString('utf8') : `\\x${piece.toString('hex').toUpperCase()}`;
     at += piece.length;
   }
-  return shown;
+  return text;
 }
 
 /** The character with which Node.js replaces invalid UTF-8 in arguments. */
@@ -51,16 +51,16 @@ const REPLACED = '\ufffd';
 /**
  * Returns the paths that a command line argument can refer to. Node.js replaces bytes that are not UTF-8, so this
  * returns every existing file whose name decodes to the same text. If there are none, returns the argument.
- * @param given absolute path
+ * @param argument absolute path
  */
-export function possiblePaths(given: string): FilePath[] {
-  if (!given.includes(REPLACED) || existsSync(given)) return [given];
-  const { root } = path.parse(given);
+export function possiblePaths(argument: string): FilePath[] {
+  if (!argument.includes(REPLACED) || existsSync(argument)) return [argument];
+  const { root } = path.parse(argument);
   let matches: FilePath[] = [root];
-  for (const level of given.slice(root.length).split(path.sep)) {
+  for (const level of argument.slice(root.length).split(path.sep)) {
     matches = matches.flatMap((folder) => matchingNames(folder, level));
   }
-  return matches.length === 0 ? [given] : matches;
+  return matches.length === 0 ? [argument] : matches;
 }
 
 function matchingNames(folder: FilePath, level: string): FilePath[] {
@@ -268,7 +268,7 @@ export function tooLarge(file: string): Error {
 }
 
 function irregularError(file: FilePath, code: string): Error {
-  const shown = shownPath(file);
-  const facts = { code, syscall: 'open', path: shown };
-  return Object.assign(new Error(`${shown} is not a regular file`), facts);
+  const text = shownPath(file);
+  const facts = { code, syscall: 'open', path: text };
+  return Object.assign(new Error(`${text} is not a regular file`), facts);
 }

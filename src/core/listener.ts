@@ -156,7 +156,7 @@ class Connections {
       const { socket } = request;
       this.#idle.delete(socket);
       response.once('close', () => {
-        if (!socket.destroyed) this.#rest(socket);
+        if (!socket.destroyed) this.#markIdle(socket);
       });
     });
   }
@@ -173,10 +173,10 @@ class Connections {
       socket.destroy();
       return;
     }
-    this.#rest(socket);
+    this.#markIdle(socket);
   }
 
-  #rest(socket: Socket): void {
+  #markIdle(socket: Socket): void {
     const address = socket.remoteAddress ?? '';
     this.#idle.delete(socket);
     this.#idle.set(socket, address);

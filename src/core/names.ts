@@ -129,9 +129,9 @@ export function nearestFolder(
  * Returns the known address that a mistyped one probably means. Compares local part and domain separately, because all
  * addresses in one domain look similar.
  */
-export function nearestAddress(found: string, known: readonly string[]): string | null {
+export function nearestAddress(found: string, addresses: readonly string[]): string | null {
   const [name = '', domain] = found.split('@', 2);
-  const candidates = known
+  const candidates = addresses
     .map((address) => ({ address, parts: address.split('@', 2) }))
     .filter(({ parts }) => domain === undefined || nearest(domain, parts.slice(1)) !== null);
   const meant = nearest(name, [...new Set(candidates.map(({ parts: [local = ''] }) => local))]);

@@ -117,8 +117,8 @@ export function maxInFlight(state: PaceState, policy: PacePolicy): number {
 
 /** Decides whether a request may start now, and counts it if so. */
 export function requestTurn(state: PaceState, policy: PacePolicy, now: number): Decision {
-  const held = remainingHold(state.holdUntil, now);
-  if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
+  const holdMs = remainingHold(state.holdUntil, now);
+  if (holdMs > 0) return { go: false, waitMs: holdMs, reason: 'retry-after' };
   const rate = currentRate(state, policy);
   const interval = (MINUTE_MS + SLACK_MS) / rate;
   const most = Math.min(MAX_BURST, Math.max(1, Math.floor(rate / 15)));

@@ -47,9 +47,9 @@ function addressProblem(text: string): string | undefined {
   const mistyped = S3.exec(input)?.[0] ?? MISTYPED_S3.exec(input)?.[0] ?? findHost(input);
   if (mistyped !== undefined) {
     const after = input.slice(mistyped.length).replaceAll('\\', '/');
-    const rest = /^[\w./-]+/.exec(after)?.[0] ?? '';
-    const isWhole = /^["'>\s]*$/.test(after.slice(rest.length));
-    return `it looks like s3://${isWhole && rest !== '' ? rest : 'BUCKET/PREFIX'}`;
+    const name = /^[\w./-]+/.exec(after)?.[0] ?? '';
+    const isWhole = /^["'>\s]*$/.test(after.slice(name.length));
+    return `it looks like s3://${isWhole && name !== '' ? name : 'BUCKET/PREFIX'}`;
   }
   if (!ADDRESS.test(input)) return undefined;
   const file = /^file:(?:\/\/(?:localhost)?)?(?=\/)/i.exec(input)?.[0];
@@ -77,11 +77,11 @@ export function parseTarget(text: string): ParsedTarget {
     if (problem !== undefined) throw invalid(text, problem);
     return { kind: 'folder', path: text };
   }
-  const rest = text.slice('s3://'.length);
-  if (rest.includes('@')) throw invalid(text, 'credentials do not belong into the address');
-  const slash = rest.indexOf('/');
-  const bucket = slash < 0 ? rest : rest.slice(0, slash);
-  const prefix = slash < 0 ? '' : rest.slice(slash + 1).replace(/\/$/, '');
+  const name = text.slice('s3://'.length);
+  if (name.includes('@')) throw invalid(text, 'credentials do not belong into the address');
+  const slash = name.indexOf('/');
+  const bucket = slash < 0 ? name : name.slice(0, slash);
+  const prefix = slash < 0 ? '' : name.slice(slash + 1).replace(/\/$/, '');
   if (!BUCKET.test(bucket) || bucket.includes('..')) {
     throw invalid(text, `"${bucket}" is no name of a bucket`);
   }

@@ -42,11 +42,11 @@ export class Statements {
   }
 
   #prepare(sql: string): Database.Statement<unknown[]> {
-    const known = this.#statements.get(sql);
-    if (known !== undefined) return known;
-    const prepared = this.db.prepare<unknown[]>(sql);
-    this.#statements.set(sql, prepared);
-    return prepared;
+    const cached = this.#statements.get(sql);
+    if (cached !== undefined) return cached;
+    const statement = this.db.prepare<unknown[]>(sql);
+    this.#statements.set(sql, statement);
+    return statement;
   }
 }
 

@@ -503,9 +503,9 @@ export function stateDamage(dataDir: string): string | undefined {
     if (database.pragma('user_version', { simple: true }) === VERSION) wrapDatabase(database, file);
     return undefined;
   } catch (error) {
-    const known = convertSqliteError(error, file);
-    if (known?.code === 'catalog-damaged') return error instanceof Error ? error.message : '';
-    if (known !== undefined) return undefined;
+    const converted = convertSqliteError(error, file);
+    if (converted?.code === 'catalog-damaged') return error instanceof Error ? error.message : '';
+    if (converted !== undefined) return undefined;
     throw error;
   } finally {
     database?.close();
@@ -573,9 +573,9 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
 }
 
 /** Deletes entries about mailboxes that are not in the archive, because a sync would treat them as complete. */
-function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
+function dropUnknownMailboxes(database: Database.Database, mailboxes: readonly MailboxKey[]): void {
   const prefixOf = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
-  const prefixes = new Set(known.map((one) => prefixOf(mailboxKey(one))));
+  const prefixes = new Set(mailboxes.map((one) => prefixOf(mailboxKey(one))));
   const remove = database.prepare('DELETE FROM remembered WHERE scope = ? AND key = ?');
   const kinds = ['generation', 'folder', 'missing-folder', 'folder-or-mailbox', 'mailbox'] as const;
   for (const scope of kinds.flatMap((kind): ScopeName[] => scopesOf(kind))) {

@@ -253,7 +253,7 @@ function alternativesOf(criteria: Criteria): Test<Buffer>[] {
   for (const name of ['subject', 'from', 'to', 'cc'] as const) {
     const needle = criteria[name]?.toLowerCase();
     if (needle === undefined) continue;
-    alternatives.push((raw) => searchableHeader(raw, name).some((found) => found.includes(needle)));
+    alternatives.push((raw) => searchableHeader(raw, name).some((text) => text.includes(needle)));
   }
   const body = criteria.body?.toLowerCase();
   if (body !== undefined) alternatives.push((raw) => searchableBody(raw).includes(body));

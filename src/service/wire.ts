@@ -279,15 +279,15 @@ type ParamReading =
   | { readonly ok: false; readonly expected: string };
 
 /** Parses a parameter from text (a query string or command line), or checks a given value. */
-export function readParam(param: Param, given: string | number): ParamReading {
+export function readParam(param: Param, input: string | number): ParamReading {
   const expected = { ok: false, expected: describeParam(param) } as const;
   if (param.type === 'string') {
-    if (typeof given !== 'string' || given.length < (param.minLength ?? 0)) return expected;
-    if (param.values !== undefined && !param.values.includes(given)) return expected;
-    return { ok: true, value: given };
+    if (typeof input !== 'string' || input.length < (param.minLength ?? 0)) return expected;
+    if (param.values !== undefined && !param.values.includes(input)) return expected;
+    return { ok: true, value: input };
   }
   const value =
-    typeof given === 'string' && !/^-?\d{1,15}$/.test(given) ? Number.NaN : Number(given);
+    typeof input === 'string' && !/^-?\d{1,15}$/.test(input) ? Number.NaN : Number(input);
   if (!Number.isSafeInteger(value)) return expected;
   if (value < (param.min ?? -Infinity) || value > (param.max ?? Infinity)) return expected;
   return { ok: true, value };
