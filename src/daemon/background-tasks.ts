@@ -410,7 +410,7 @@ export class ScheduledCopies {
     return { code: EXIT.usage, result: undefined, error: { code, message } };
   }
 
-  /** Handles failures outside the copy, such as an unwritable state. Syncs detect those too. */
+  /** Handles failures outside the copy, such as an unwritable state, which syncs detect too. */
   #recordFailure(planned: Planned, error: unknown): void {
     const { clock, log } = this.#options;
     planned.pausedUntil = clock.now() + PAUSE_MS;

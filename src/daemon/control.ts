@@ -161,7 +161,7 @@ async function sync(
   const narrowing = { ...message, account: message.account };
   let release = () => {};
   const shutdown = new Promise<AnswerLine>((resolve) => {
-    // Waits one turn, because the sync may just have finished with a more specific result.
+    // Waits one turn of the event loop, because the sync may just have finished with a more specific result.
     const stopped = (): void => resolve(errorLine(daemonError('daemon-stopped', {})));
     release = onAbort(ending, () => setImmediate(stopped));
   });

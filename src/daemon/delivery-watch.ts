@@ -90,7 +90,7 @@ export interface WebhookFinding {
 
 /** Maximum age of failures to consider, because older ones say nothing about the present. */
 const RECENT_MS = 24 * 3_600_000;
-/** Consecutive deliveries needing retries that are too many for a coincidence. */
+/** Number of consecutive retried deliveries that rules out coincidence. */
 const MANY = 3;
 
 export function judgeWebhooks(

@@ -328,7 +328,7 @@ interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
   readonly observe: (observations: Observations) => void;
 }
 
-/** The service's delivery log covers more than a quarter of an hour. */
+/** Interval between checks. The service's delivery log covers a longer time. */
 const EVERY_MS = 15 * 60_000;
 const FAILED = 'webhooks could not be looked at';
 const MAX_PENDING = 1_000;

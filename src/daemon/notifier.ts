@@ -95,7 +95,7 @@ function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject
 /** A notification, as JSON on the command's standard input and in the POST body. */
 interface NotificationMessage {
   /**
-   * `warning`: a problem is near. `recovered`: everything reported works. `alive`: a heartbeat. `test`: by a user.
+   * `warning`: a problem is close. `recovered`: everything reported works. `alive`: a heartbeat. `test`: by a user.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
   readonly ok: boolean;
@@ -231,7 +231,7 @@ const FLAPPING_MS = 60 * 60_000;
 /** Minimum interval between notifications. Events in between are reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
-/** How long to keep subjects after they were last observed, such as removed mailboxes. */
+/** Time for which a subject is kept after its last observation. */
 const FORGET_MS = 30 * REMIND_MS;
 
 /** Failures that require the user to act. Damage is the gravest. */

@@ -130,7 +130,7 @@ const TICK_MS = 60_000;
 /** All syncs use one archive, so a failed write has the same subject in every run. */
 const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 
-/** Damage is treated as a failed verification, whatever found it. */
+/** Damage is reported as a failed verification, however it was found. */
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 

@@ -177,7 +177,7 @@ interface ReceptionPorts<Sender> {
   readonly now: () => number;
 }
 
-/** Maximum delay until a new webhook is known, however many guesses arrive. */
+/** Maximum delay before a new webhook is accepted, however many guesses arrive. */
 const LEARN_MS = 5_000;
 const UNAVAILABLE_MS = 30_000;
 

@@ -409,7 +409,7 @@ const PACKED = [
   'application/zip',
 ];
 
-/** Groups of attachment types. `image` includes all its subtypes. A term is added if the types alone are not enough. */
+/** Groups of attachment types. `image` includes all its subtypes. Some groups need a term as well as their types. */
 const GROUPS: readonly (readonly [name: string, types: readonly string[], term?: string])[] = [
   ['PDF', ['application/pdf']],
   ['Pictures', ['image']],

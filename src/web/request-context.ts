@@ -16,14 +16,14 @@ import type { Session, Sessions, SignInCodes } from './sessions.ts';
 export interface ArchiveParts {
   readonly archive: ServedArchive;
   readonly assets: Assets;
-  /** Tells whether a browser is still signed in while a response is being sent. */
+  /** Used to check that a browser is still signed in while a response is being sent. */
   readonly sessions: Pick<Sessions, 'isOpen'>;
   readonly forms: FormTokens;
   readonly events: EventStreams;
   readonly accounts: AccountsOf;
   /** Asks the archive's daemon to check for new mail. Resolves to false if there is no daemon. */
   readonly look: () => Promise<boolean>;
-  /** Returns whether a daemon is running for the archive; null if there cannot be one. */
+  /** Reports whether a daemon is running for the archive; null if it cannot have one. */
   readonly hasDaemon: () => Promise<boolean | null>;
   readonly policy: () => ArchivePolicy | null;
   readonly now: () => number;

@@ -139,7 +139,7 @@ function identityOf(file: string): string {
 /** Returns the hosts of configured accounts by lower-case name, for a query that contains one. */
 export type AccountsOf = (node: SearchNode) => ReadonlyMap<string, string>;
 
-/** A limited reader gets no accounts, and uses hosts instead. */
+/** Limited readers get no accounts, so account terms match only hosts. */
 export function accountsFor(
   { mailboxes }: Pick<ServedReader, 'mailboxes'>,
   accounts: AccountsOf,

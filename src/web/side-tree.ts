@@ -31,7 +31,7 @@ export function folderLabels(
 function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): string {
   if (delimiter === '') return path;
   const parts = path.split(delimiter);
-  // An empty part would leave nothing to read between two slashes.
+  // An empty part would leave nothing between two slashes.
   if (parts.length === 1 || parts.includes('')) return path;
   return (parts[0]?.toUpperCase() === 'INBOX' ? parts.slice(1) : parts).join(' / ');
 }

@@ -6,7 +6,7 @@ export interface CompletionRow {
   readonly insert: string;
   readonly from: number;
   readonly to: number;
-  /** Names and addresses are written by others, so they are only shown as text. */
+  /** Can contain names and addresses written by others, so it is shown only as text. */
   readonly label: string;
   readonly detail: string;
   /** Messages that the term alone finds; null if the number is not immediately known. */

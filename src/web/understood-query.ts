@@ -8,7 +8,7 @@ import { describeError, MailkeepError } from '../core/errors.ts';
 import type { TextPiece } from './pages/message-props.ts';
 import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
 
-/** Why a query finds nothing: the CLI's message, the affected part, and a query to try instead. */
+/** Reason why a query finds nothing: the CLI's message, the affected part, and a query to try instead. */
 export interface QueryProblem {
   readonly message: string;
   readonly hint: string | null;

@@ -81,7 +81,7 @@ export type Page = { readonly frame: Frame } & (
       /** Null for all. */
       readonly group: FileGroup | null;
       readonly inlinePictures: boolean;
-      /** The query that finds the messages with these attachments; null if there is no list. */
+      /** Query for the messages with these attachments; null without a list. */
       readonly messages: FilesMessages | null;
       readonly after: string | undefined;
       /** SHA-256 of the chosen attachment, in hexadecimal. */
