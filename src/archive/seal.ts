@@ -150,16 +150,16 @@ export async function compactSegment(
   return sealed;
 }
 
-/** Durably removes generations before `keepFrom`, and returns their paths. @throws `log-write-failed`, `log-sync-failed` */
+/** Durably removes generations before `first` and returns their paths. @throws `log-write-failed`, `log-sync-failed` */
 export async function removeGenerations(
   files: FileLayer,
   dir: string,
   segment: number,
-  keepFrom: number,
+  first: number,
 ): Promise<string[]> {
   const removed: string[] = [];
   for (const generation of listSegments(files, dir).get(segment) ?? []) {
-    if (generation >= keepFrom) continue;
+    if (generation >= first) continue;
     const path = segmentPath(dir, { segment, generation });
     await convertWriteErrors(path, 0, () => files.remove(path));
     removed.push(path);

@@ -295,7 +295,7 @@ export function utcDayBefore(ms: number, days: number): string {
 
 /**
  * Returns a key that starts with the day, so that keys sort by time.
- * @param gate as in `LimiterFacts`
+ * @param gate host, port and the account's label
  */
 export function requestKey(day: string, gate: string): string {
   return `${day} ${gate}`;

@@ -84,7 +84,7 @@ function upgradeVerification(value: unknown): StoredVerification | undefined {
 /** Parses a finding, which identifies mail only by its hash, because forgotten mail must leave no trace here. */
 function findingParser(since: number) {
   return fields({
-    /** `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill` */
+    /** One of log, message, missing, catalog, catalog-file, state-file, commit, checkpoint, format, drill. */
     what: text,
     /** ID of the damaged message; null unless the finding concerns a single message. */
     id: nullable(text),
