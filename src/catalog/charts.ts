@@ -258,7 +258,7 @@ function keyOf(address: string, path: string): string {
   return `${address.toLowerCase()}\0${path}`;
 }
 
-/** Returns whether any message without a current place in these folders has an unknown last place. */
+/** Reports whether any message without a current place in these folders has an unknown last place. */
 function hasUnplaced(received: ReceivedCounts, folders: ReadonlySet<number>): boolean {
   const unplaced = received.all(
     ({ deleted, current, last }) =>

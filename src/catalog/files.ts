@@ -252,7 +252,7 @@ class FoundFiles {
     );
   }
 
-  /** Returns whether a matching message at or before a position has this content. */
+  /** Reports whether a matching message at or before a position has this content. */
   #isEarlier(hash: Buffer, position: FilePosition, mayContinue: () => boolean): boolean {
     const carriers = this.#carriers(hash, mayContinue);
     const earlier = upTo(carriers, position);
@@ -415,7 +415,7 @@ function holdersOf(
   };
 }
 
-/** Returns the newest messages with this content, each with its first such attachment, and the total. */
+/** Returns the newest messages with this content, the first such attachment in each, and the total. */
 function walkHolders(
   connection: Connection,
   hash: Buffer,

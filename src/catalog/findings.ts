@@ -15,7 +15,7 @@ export type MessageProblem = DamageReason | 'hash' | 'absent' | 'purged';
 
 /** A problem found by verification. Any finding makes the exit code 3. */
 export type Finding =
-  /** Log bytes differ from those written. `messages` are stored there. */
+  /** Damaged bytes in the log. `messages` are stored there. */
   | {
       readonly what: 'log';
       readonly file: string;

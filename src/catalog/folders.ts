@@ -90,7 +90,7 @@ export function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimit
   return cut < 0 ? path : path.slice(cut + delimiter.length);
 }
 
-/** Alternative names. Undefined and an empty list match everything. */
+/** Alternative names. Undefined or an empty list matches everything. */
 export type OneOrMore = string | readonly string[] | undefined;
 
 /** Selects folders that are in one of the mailboxes and have one of the names. */

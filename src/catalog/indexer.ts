@@ -147,7 +147,7 @@ export class IndexingRound {
       read = await withFetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
-      // After a rebuild from a damaged log, a message in the catalog may lack a position.
+      // After a rebuild from a damaged log, a message in the catalog can lack a position.
       const damage =
         hasCode(error, 'bytes-unknown') ||
         (error instanceof MailkeepError && error.family === 'damage');
@@ -282,7 +282,7 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
     async all(signal) {
       for (;;) {
         const { indexed: done, remaining } = await round(signal);
-        // Some messages cannot be indexed, such as purged ones. A round that has no effect ends the loop.
+        // Some messages, such as purged ones, cannot be indexed. A round that has no effect ends the loop.
         if (remaining === 0 || done === 0 || signal.aborted) return;
       }
     },

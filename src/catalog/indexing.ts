@@ -312,7 +312,7 @@ function knownOf(connection: Connection, documents: readonly IndexedDocument[]):
   const extractors = new Map(
     connection.all(ROWS, { docids }).map(({ docid, extractor }) => [docid, extractor]),
   );
-  // A message that was stored again may appear twice, but its terms must be added once.
+  // A message that was stored again can appear twice, but its terms must be added once.
   const distinct = new Map(documents.map((document) => [document.docid, document]));
   return [...distinct.values()].flatMap((document) => {
     const extractor = extractors.get(document.docid);

@@ -104,7 +104,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       const found = scope === undefined ? record(RECORD_BLOB, hash) : undefined;
       return found !== undefined && found.segment !== null;
     },
-    /** Returns whether a message was purged deliberately and must not be fetched again. */
+    /** Reports whether a message was purged deliberately and must not be fetched again. */
     isForgotten: (id: MessageId) => tombstone(id) !== undefined,
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
     /** Returns up to ten purged messages. `time` is in milliseconds since the epoch. */
@@ -427,7 +427,7 @@ export interface PastPlace extends Place {
   readonly folderGone: boolean;
   /** False if the mailbox has, or had, another folder with this path. A fact about it would be ambiguous. */
   readonly isNameable: boolean;
-  /** Milliseconds since the epoch. Null while the place is open. */
+  /** Milliseconds since the epoch; null while the place is open. */
   readonly endedAt: number | null;
 }
 

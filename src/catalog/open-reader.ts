@@ -59,7 +59,7 @@ export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promi
 const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
 
 /**
- * Returns whether a directory holds an archive.
+ * Reports whether a directory holds an archive.
  *
  * @param damaged accept a log without its FORMAT
  * @throws archive-unreadable if the system denies access
@@ -212,7 +212,7 @@ function hasWriter(dataDir: string): boolean {
 export interface Reader {
   readonly dataDir: string;
   readonly catalog: Catalog;
-  /** Null if the catalog is up to date, or a writer will update it. */
+  /** Lag of the catalog; null if it is up to date, or a writer will update it. */
   readonly catalogBehind: CatalogLag | null;
   sources(): LogReader;
   /** Closes open segments, which may have been replaced. */

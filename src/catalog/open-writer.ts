@@ -204,7 +204,7 @@ export async function tidyArchive(
 
 /**
  * Deletes a directory's catalog with its write-ahead log, unfinished rebuilds, and catalogs kept by repairs, because
- * all contain message text. Returns whether there was one. The caller holds the directory's lock.
+ * all contain message text. Reports whether there was one. The caller holds the directory's lock.
  */
 export async function removeCatalogs(dataDir: string): Promise<boolean> {
   const file = catalogFile(dataDir);
@@ -250,7 +250,7 @@ export async function updateCatalog(
   }
 }
 
-/** True if the catalog has a different version, is damaged, or belongs to another log. */
+/** Reports whether the catalog has a different version, is damaged, or belongs to another log. */
 export function isUnusableCatalog({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }

@@ -189,7 +189,7 @@ export interface PlacedMessage {
   readonly fingerprint: string;
   /** From the first listing of the message. Shows whether the UID still belongs to it. */
   readonly messageId: string | null;
-  /** When it was received, in milliseconds since the epoch. Null if the listing's date is invalid. */
+  /** When it was received, in milliseconds since the epoch; null if the listing's date is invalid. */
   readonly date: number | null;
 }
 
@@ -255,7 +255,7 @@ export function relinkQueries(connection: Connection) {
         row && { ...row, id: row.id.toString('hex'), fingerprint: row.fingerprint.toString('hex') }
       );
     },
-    /** Returns whether the mailbox has an open place with this fingerprint that is older than the commit `before`. */
+    /** Reports whether the mailbox has an open place with this fingerprint that is older than the commit `before`. */
     isOpenSomewhere: ({ host, mailbox }: MailboxKey, fingerprint: string, before: number) =>
       connection.get(OPEN_ALIKE, {
         fingerprint: Buffer.from(fingerprint, 'hex'),

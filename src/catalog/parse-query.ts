@@ -445,7 +445,7 @@ function misplacedSign(
   { type, text: typed, prefix }: Token & { readonly type: 'word' | 'phrase' },
   isValue: boolean,
 ): '*' | '?' | '|' | '/' | undefined {
-  // A keycap may contain a star.
+  // A keycap can contain a star.
   const text = isAscii(typed) ? typed : typed.replaceAll(EMOJI(), '');
   // An exact address.
   if (/^<.*>$/.test(text)) return undefined;
@@ -453,7 +453,7 @@ function misplacedSign(
   if (isExpression(text)) return '/';
   if (text.includes('*') && (isValue || hasWord(text))) return '*';
   if (text.includes('|') && BAR_IN_WORD().test(text)) return '|';
-  // With other punctuation, it may be a URL.
+  // With other punctuation, it could be a URL.
   const whole = prefix ? `${text}*` : text;
   return /\?[^?]/u.test(whole) && PLAIN_WORD().test(whole) ? '?' : undefined;
 }
@@ -462,7 +462,7 @@ const STAR_AT_LETTER = lazy(() => /\p{L}\p{M}*\*|\*\p{L}/u);
 const BAR_IN_WORD = lazy(() => /[\p{L}\p{M}\p{N}]\|+[\p{L}\p{N}]/u);
 const PLAIN_WORD = lazy(() => /^[\p{L}\p{M}\p{N}?*]+$/u);
 
-/** Returns whether a word is a regular expression between slashes. A path has more slashes and no such characters. */
+/** Reports whether a word is a regular expression between slashes. Paths have more slashes and fewer symbols. */
 function isExpression(word: string): boolean {
   const end = word.lastIndexOf('/');
   if (!word.startsWith('/') || end < 2 || !/^[gimsuy]{0,3}$/.test(word.slice(end + 1)))

@@ -182,7 +182,7 @@ function lastBefore(connection: Connection, key: Key, docid: number): number | u
   ])) {
     const people = connection.get(OF_MESSAGE, row);
     if (people === undefined || people.mailboxes !== key.mailboxes) continue;
-    // Two addresses may share one word.
+    // Two addresses can share one word.
     const list = isSender ? people.senders : people.recipients;
     if (numberList(list, connection.file).includes(key.address_id)) return row.docid;
   }

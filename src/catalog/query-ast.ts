@@ -181,7 +181,7 @@ const is: Operator = (value, span, _context, name) => {
 
 type Ask<R> = (value: OperatorValue, context: ParseContext, name: string) => R;
 
-/** Half-open. Null means no bound. */
+/** Half-open; null means no bound. */
 interface Between {
   readonly from: number | null;
   readonly to: number | null;
@@ -215,7 +215,7 @@ const observed =
     span,
   });
 
-/** Bytes, both ends included. Null means no bound. */
+/** Bytes, both ends included; null means no bound. */
 const sized =
   (between: Ask<{ readonly min: number | null; readonly max: number | null }>): Operator =>
   (value, span, context, name) => ({ kind: 'size', ...between(value, context, name), span });

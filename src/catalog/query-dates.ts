@@ -1,6 +1,6 @@
 import type { ParseContext } from './query-ast.ts';
 
-/** Local date and time. The month counts from 1, and fields may overflow as in `Date.UTC`. */
+/** Local date and time. The month counts from 1, and fields can overflow as in `Date.UTC`. */
 interface WallTime {
   readonly year: number;
   readonly month: number;

@@ -159,8 +159,8 @@ class IndexAhead {
   }
 
   /**
-   * Returns whether these batches purge an indexed message. Its terms would be removed, but their bytes would remain in
-   * the file. Only an interrupted purge leaves such a message in the log.
+   * Reports whether these batches purge an indexed message. Removing its terms would leave their bytes in the file. The
+   * log contains such a message only after an interrupted purge.
    */
   isUndoneBy(batches: readonly CommittedBatch[]): boolean {
     return batches.some(({ records }) =>
@@ -206,7 +206,7 @@ interface RebuildOptions {
   readonly expected?: ExpectedCommit | undefined;
   /** Stops at the first damage instead of folding later batches. */
   readonly wholeLogOnly?: boolean | undefined;
-  /** Keeps the old catalog under this name. It may contain data that a damaged log has lost. */
+  /** Keeps the old catalog under this name, since it can contain data that a damaged log has lost. */
   readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
   readonly onIndex?: (progress: IndexingProgress) => void;

@@ -437,7 +437,7 @@ function endedBy(commit: number, ours: string): string {
   return `${closed('places')} UNION ALL ${closed('spans')} AND resumed > ${commit}`;
 }
 
-/** A condition on one place of a message. Null means any folder, or any flags. */
+/** A condition on one place of a message; null means any folder or any flags. */
 export interface PlaceCondition {
   readonly folders: readonly number[] | null;
   readonly flagSets: readonly number[] | null;

@@ -339,7 +339,7 @@ function parseMailboxes(expression: string): ReadonlySet<number> | undefined {
 
 /** Unread messages that share folders and mailboxes. */
 interface Group {
-  /** The current folders in which they are unread, or the last ones if there are no current ones. */
+  /** Current folders in which they are unread, or else the last ones. */
   readonly folders: readonly number[];
   readonly mailboxes: readonly number[];
   messages: number;

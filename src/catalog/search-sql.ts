@@ -358,7 +358,7 @@ export function chooseAccessPath(
 /** Checking a candidate in a walk takes about twenty times as long as a set operation. */
 const SPARSE = 16;
 
-/** Returns whether walks would finish before sets could be built. Each alternative merges its own words with a star. */
+/** Reports whether walks would finish before sets could be built. Each alternative merges its own words with a star. */
 export function isSparse(
   connection: Connection,
   drives: readonly PlannedWalk[],
@@ -487,7 +487,7 @@ export class TimeLimit {
     return false;
   }
 
-  /** Returns whether a docid lies beyond the stopping point, which some walks have not reached. */
+  /** Reports whether a docid lies beyond the stopping point, which some walks have not reached. */
   isBehind(docid: number, direction: Direction): boolean {
     return this.stoppedAt !== null && isBehind(docid, this.stoppedAt, direction);
   }

@@ -232,7 +232,7 @@ function endsInWord(text: string): boolean {
 }
 
 /**
- * Returns whether a UTF-16 unit can be part of a word. Covers ASCII, Latin-1, Latin Extended-A and -B, and common
+ * Reports whether a UTF-16 unit can be part of a word. Covers ASCII, Latin-1, Latin Extended-A and -B, and common
  * punctuation; undefined for anything else. An expression for all of Unicode takes longer to compile than most searches
  * take.
  */
@@ -265,7 +265,7 @@ function matchEnd(
   return { start: window[0]?.start ?? 0, end: window[last]?.end ?? 0 };
 }
 
-/** In an unspaced run, a match may start at any character. */
+/** In an unspaced run, a match can start at any character. */
 function looseEnd(
   shown: { readonly word: string; readonly start: number; readonly end: number },
   { words }: SoughtPhrase,
@@ -375,7 +375,7 @@ const BEHIND = 240;
 const BEGINNING = 4_000;
 const MAX_PARTS = 20;
 const MAX_HITS = 1_000;
-/** UTF-16 units searched at a time. A word may extend this far into the next range. */
+/** UTF-16 units searched at a time. A word can extend this far into the next range. */
 const STRETCH = 4_096;
 const OVERLAP = 256;
 

@@ -31,7 +31,7 @@ export function isVisible(scope: Scope): string {
 export const FOLDERS_OF_MAILBOXES =
   '(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(:mailboxes)))';
 
-/** Returns whether a message is or was in a mailbox of the scope. */
+/** Reports whether a message is or was in a mailbox of the scope. */
 export function isInScope(
   connection: Connection,
   scope: Scope | undefined,

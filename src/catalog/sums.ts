@@ -35,7 +35,7 @@ export interface StatsRow {
   /** `2026`, `2026-03`, an address, a path, a type, or a domain. */
   readonly key: string;
   readonly messages: number;
-  /** For a type, the bytes of its distinct contents. Null if not counted. */
+  /** For a type, the bytes of its distinct contents; null if not counted. */
   readonly bytes: number | null;
   readonly deleted: number | null;
   /** Only for a type: distinct contents. */

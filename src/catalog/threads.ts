@@ -102,7 +102,7 @@ export function threadOf(connection: Connection, docid: number): number | undefi
   return connection.get(MEMBER, { docid })?.thread;
 }
 
-/** Returns the IDs of the messages in a message's thread, oldest first. Empty until it is indexed. */
+/** Returns the IDs of the messages in a message's thread, oldest first; none until it is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
   return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
 }
@@ -333,7 +333,7 @@ function sizesOfAll(
   return sizes;
 }
 
-/** A thread may split into several conversations, because messages outside the scope connect nothing. */
+/** A thread can split into several conversations, because messages outside the scope connect nothing. */
 function sizesWithin(
   connection: Connection,
   docids: readonly number[],

@@ -138,7 +138,7 @@ function storedTimeline(
   const periods: CalendarPeriod[] = [];
   for (const day of days) {
     const end = Math.min(high, (day + 1) * DOCIDS_PER_DAY);
-    // A UTC day may overlap two periods in another zone.
+    // A UTC day can overlap two periods in another zone.
     let at = Math.max(low, day * DOCIDS_PER_DAY, periods.at(-1)?.high ?? 0);
     while (at < end) {
       const period = enclosingPeriod(unit, at, request.timeZone);
