@@ -18,12 +18,12 @@ export interface RateBlock {
 const BLOCK: RateBlock = { refusals: 100, forMs: 60_000 };
 
 const defaultSettings = {
-  /** Mailbox API requests per minute and token. Null means no limit. */
+  /** Mailbox API requests per minute and token; null for no limit. */
   requestsPerMinute: null as number | null,
   block: BLOCK as RateBlock | null,
   latencyMs: 0,
   maxBodyBytes: 35 * 1024 * 1024,
-  /** Addresses (`a@example.org`) and domains (`@example.org`) that can receive mail. Null allows all. */
+  /** Addresses (`a@example.org`) and domains (`@example.org`) that can receive mail; null allows all. */
   outgoingAllowList: null as readonly string[] | null,
   storageQuotaBytes: 10 * 1024 ** 3,
   messageQuota: 2_000_000,
@@ -38,7 +38,7 @@ const defaultSettings = {
   webhookLongestRetryMs: 300_000,
   /** Test deliveries per minute and webhook in the Platform API. The Mailbox API has no limit. */
   webhookTestsPerMinute: 10,
-  /** Platform API requests per minute and IP address. Null means no limit. */
+  /** Platform API requests per minute and IP address; null for no limit. */
   platformRequestsPerMinute: 90 as number | null,
   platformBlock: BLOCK as RateBlock | null,
 };

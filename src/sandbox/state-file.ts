@@ -160,7 +160,7 @@ export class StateFile implements Sources {
     return null;
   }
 
-  /** Runs `act` in a transaction. Calls may be nested. */
+  /** Runs `act` in a transaction. Calls can be nested. */
   atomically<T>(act: () => T): T {
     return this.#db.inTransaction ? act() : this.#db.transaction(act).immediate();
   }
@@ -191,7 +191,7 @@ function openState(file: string): Database.Database {
   try {
     db = new Database(file);
     db.pragma('journal_mode = WAL');
-    // A power cut may lose the last changes of this development server, but not its consistency.
+    // A power cut can lose the last changes of this development server, but not its consistency.
     db.pragma('synchronous = NORMAL');
     if (db.pragma('application_id', { simple: true }) === APPLICATION_ID) {
       const version = db.pragma('user_version', { simple: true });
