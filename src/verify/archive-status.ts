@@ -205,7 +205,7 @@ export function archiveFacts(
         ...mailbox,
         provenAt: millisOf(mailbox.provenAt),
         certifiedAt: millisOf(mailbox.certifiedAt),
-        /** Used share of its fullest quota, from 0 to 1. */
+        /** Used share of the fullest quota, from 0 to 1. */
         full: highestUsage(quota?.resources ?? [])?.share ?? null,
         suspended: suspendedSince !== null,
       };

@@ -258,7 +258,7 @@ function open(files: FileLayer, { dir, segment, generation }: SegmentJob) {
   try {
     return openSegment(files, dir, { segment, generation });
   } catch (error) {
-    // A replaced generation may be removed at any time.
+    // A replaced generation can be removed at any time.
     if (errnoName(error) === 'ENOENT') return 'gone';
     throw error;
   }
@@ -380,7 +380,7 @@ export function structuralErrors(dir: string): readonly string[] {
 }
 
 /**
- * Rebuilds, streams and hashes messages one by one. Returns those that fail; the caller reads them again for the
+ * Rebuilds and hashes messages one by one, streamed. Returns the failures, which the caller reads again to find the
  * reason.
  *
  * @throws system errors while reading

@@ -3,7 +3,7 @@ import { type KnownCopy, UNKNOWN_COPY } from '../core/state-runs.ts';
 
 const SCOPE = 'copy-target';
 
-/** Number of intervals since a copy was last complete after which it is stale. */
+/** Intervals after which an incomplete copy is stale. */
 const STALE_INTERVALS = 3;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;

@@ -9,7 +9,7 @@ import type { VerificationStatus } from './verification.ts';
 export const LATE_HOURS = 26;
 export const LATE_MS = LATE_HOURS * 3_600_000;
 
-/** Used percentage of its quota at which a mailbox is reported as full. */
+/** Quota usage in percent at which a mailbox is reported as full. */
 const FULL_PERCENT = 95;
 
 /** A condition of an archive that needs attention. `bad` means damage, or failed protection. */
@@ -132,7 +132,7 @@ function failedRuns(runs: readonly StoredRun[]): Issue[] {
     .map((run) => ({ level: 'warn', kind: 'run-failed', run }));
 }
 
-/** The daemon is considered silent after this many of its usual intervals, and at least this many milliseconds. */
+/** Usual intervals, and minimum milliseconds, after which the daemon is considered silent. */
 const MISSED_RUNS = 3;
 const SILENT_MS = 900_000;
 
@@ -174,7 +174,7 @@ interface Watching {
   readonly unwatched: boolean;
 }
 
-/** Returns whether sync runs compare a mailbox with a service. */
+/** Reports whether sync runs compare a mailbox with a service. */
 export function isWatched(mailbox: Watching): boolean {
   return !isImported(mailbox) && !mailbox.unwatched;
 }

@@ -28,7 +28,7 @@ export interface DeletedPlace
   extends Pick<PastPlace, 'folderId' | 'mailbox' | 'address' | 'folder' | 'isNameable'> {
   readonly isDrafts: boolean;
   readonly endedAt: number;
-  /** When the latest reconciliation proved that the message is gone from the service; null without proof. */
+  /** When the latest reconciliation proved that the message is gone from the service; null if none has. */
   readonly confirmedAt: number | null;
   /** True if the mailbox is in its account's latest listing. */
   readonly isReachable: boolean;
@@ -156,7 +156,7 @@ interface PruneInputs {
   readonly now: number;
   readonly heldMailboxes: readonly string[];
   readonly held: ReadonlySet<number>;
-  /** Returns whether the mailbox is in its account's latest listing. */
+  /** Reports whether the mailbox is in its account's latest listing. */
   readonly isReachable: (host: string, mailbox: string) => boolean;
 }
 

@@ -348,7 +348,7 @@ interface Restored extends MissingRecord {
 
 type OtherCopy = Awaited<ReturnType<typeof openCopies>>['others'][number];
 
-/** Opens copies by reading their logs, because they may have no catalog. */
+/** Opens copies by reading their logs, because they can lack a catalog. */
 async function openCopies(files: FileLayer, copies: readonly string[]) {
   const skipped: SkippedCopy[] = [];
   const opened = [];

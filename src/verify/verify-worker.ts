@@ -41,7 +41,7 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
 let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
 
 async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBlobs> {
-  // A replaced generation may contain data that the log has lost.
+  // A replaced generation can contain data that the log has lost.
   if (!full || generation !== undefined) return new RecentBlobs();
   if (recent?.dir !== dir) {
     const { CatalogBlobs } = await import('./read-log.ts');
