@@ -1,23 +1,32 @@
 import {
+  accessSync,
   closeSync,
+  constants,
   existsSync,
   fdatasync,
   fstatSync,
+  fsyncSync,
   ftruncate,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   readSync,
   realpathSync,
+  rmdirSync,
   statSync,
+  unlinkSync,
   write,
+  writeSync,
 } from 'node:fs';
 import { open as openHandle, rename, statfs, unlink } from 'node:fs/promises';
 import path, { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { errnoName, NOT_REGULAR } from '../core/errors.ts';
+import { usageError } from '../core/error-tables.ts';
+import { errnoName, errnoOf, type MailkeepError, NOT_REGULAR } from '../core/errors.ts';
 import { makeFolders, openRegularFile } from '../core/files.ts';
-import { FILE_MODE, FOLDER_MODE, temporaryPath } from './format.ts';
+import { archiveError } from './errors.ts';
+import { FILE_MODE, FOLDER_MODE, formatPath, logFolder, temporaryPath } from './format.ts';
 
 /** Returns the free bytes on the disk of an existing directory, excluding any that are reserved for root. */
 export async function freeBytes(dir: string): Promise<number> {
@@ -264,5 +273,119 @@ async function syncFolder(folder: string): Promise<void> {
     if (!(tolerated && FOLDER_SYNC_UNSUPPORTED.has(code))) throw error;
   } finally {
     await handle?.close();
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export function allowsNetworkFileSystem(env: Environment): boolean {
+  return env.MAILKEEP_NETWORK_FILE_SYSTEM === 'allow';
+}
+
+/**
+ * Refuses to write to an archive on a network file system.
+ *
+ * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
+ */
+export function refuseNetworkFileSystem(dataDir: string, env: Environment): void {
+  if (allowsNetworkFileSystem(env)) return;
+  const found = fileSystemOf(dataDir);
+  if (found?.network !== true) return;
+  const { type, mountPoint } = found;
+  throw archiveError('network-file-system', { dir: dataDir, type, mountPoint });
+}
+
+const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
+
+/**
+ * Reports whether a directory holds an archive.
+ *
+ * @param damaged accept a log without its FORMAT
+ * @throws archive-unreadable if the system denies access
+ */
+export function holdsArchive(dataDir: string, damaged = false): boolean {
+  const exists = (file: string): boolean => {
+    try {
+      statSync(file);
+      return true;
+    } catch (error) {
+      const errno = errnoOf(error);
+      if (errno === undefined) throw error;
+      if (ABSENT.has(errno)) return false;
+      throw archiveError('archive-unreadable', { dir: dataDir, errno }, error);
+    }
+  };
+  return exists(formatPath(dataDir)) || (damaged && exists(logFolder(dataDir)));
+}
+
+/** @throws usage-no-archive; archive-unreadable */
+export function requireArchive(dataDir: string, damaged = false): void {
+  if (!holdsArchive(dataDir, damaged)) throw usageError('usage-no-archive', { dataDir });
+}
+
+/**
+ * Tests whether a sync could write, by creating and removing a file. If the folder does not exist, tests in a temporary
+ * folder in its nearest existing parent.
+ */
+export function testWriting(dataDir: string): {
+  readonly folder: string;
+  readonly error: MailkeepError | undefined;
+} {
+  let folder = dataDir;
+  while (!existsSync(folder) && isMissing(folder)) folder = path.dirname(folder);
+  const error = systemRefusal(
+    () => {
+      const trial = path.join(folder, `.doctor-${process.pid}`);
+      if (folder === dataDir) writeOnce(trial);
+      else writeBelow(trial);
+    },
+    (errno, cause) => archiveError('archive-unwritable', { file: folder, errno }, cause),
+  );
+  return { folder, error };
+}
+
+/** Some file systems, such as /proc, look writable but refuse folders. Control groups accept folders but no files. */
+function writeBelow(folder: string): void {
+  mkdirSync(folder, { mode: 0o700 });
+  try {
+    writeOnce(path.join(folder, 'trial'));
+  } finally {
+    rmdirSync(folder);
+  }
+}
+
+function writeOnce(file: string): void {
+  const descriptor = openSync(file, 'wx', 0o600);
+  try {
+    writeSync(descriptor, 'mailkeep doctor\n');
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+    unlinkSync(file);
+  }
+}
+
+/** Returns false if part of the path is inaccessible. Writing there then fails with the actual error. */
+function isMissing(folder: string): boolean {
+  try {
+    accessSync(folder, constants.F_OK);
+    return false;
+  } catch (error) {
+    return errnoOf(error) === 'ENOENT';
+  }
+}
+
+/** Runs an action. If the system refuses it, returns that error. */
+export function systemRefusal(
+  act: () => void,
+  refused: (errno: string, cause: unknown) => MailkeepError,
+): MailkeepError | undefined {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === undefined) throw error;
+    return refused(errno, error);
   }
 }

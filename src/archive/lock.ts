@@ -195,3 +195,17 @@ function explainFailure(dir: string, error: unknown): unknown {
 function isBusy(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 }
+
+/**
+ * Runs `act` while holding the writer's lock.
+ *
+ * @throws archive-in-use, and errors from `act`
+ */
+export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promise<T> {
+  const lock = acquireLock(dataDir);
+  try {
+    return await act();
+  } finally {
+    lock.release();
+  }
+}

@@ -1,8 +1,5 @@
-import { statSync } from 'node:fs';
-import { archiveError } from '../archive/errors.ts';
-import { fileSystemOf, realFiles } from '../archive/file-system.ts';
-import { formatPath, logFolder } from '../archive/format.ts';
-import { acquireLock, readHolder, tryLock } from '../archive/lock.ts';
+import { realFiles, requireArchive } from '../archive/file-system.ts';
+import { readHolder, tryLock } from '../archive/lock.ts';
 import {
   type LogReader,
   type LogReaderOptions,
@@ -13,7 +10,7 @@ import type { SegmentStore } from '../archive/segment-files.ts';
 import type { ConfigWarning } from '../core/config.ts';
 import { locateDataDir, type ProcessEnvironment } from '../core/config-locate.ts';
 import { catalogError, usageError } from '../core/error-tables.ts';
-import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import { nearestAddress, nearestFolder } from '../core/names.ts';
 import type { Place } from '../core/types.ts';
 import { type Catalog, openCatalogReader } from './catalog.ts';
@@ -22,67 +19,6 @@ import type { Finding } from './findings.ts';
 import { asList, type FolderFilter, hasMailboxName, matchingFolders } from './folders.ts';
 import type { UnknownName } from './resolve-query.ts';
 import { reachedCommit } from './sql.ts';
-
-type Environment = Readonly<Record<string, string | undefined>>;
-
-export function allowsNetworkFileSystem(env: Environment): boolean {
-  return env.MAILKEEP_NETWORK_FILE_SYSTEM === 'allow';
-}
-
-/**
- * Refuses to write to an archive on a network file system.
- *
- * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
- */
-export function refuseNetworkFileSystem(dataDir: string, env: Environment): void {
-  if (allowsNetworkFileSystem(env)) return;
-  const found = fileSystemOf(dataDir);
-  if (found?.network !== true) return;
-  const { type, mountPoint } = found;
-  throw archiveError('network-file-system', { dir: dataDir, type, mountPoint });
-}
-
-/**
- * Runs `act` while holding the writer's lock.
- *
- * @throws archive-in-use, and errors from `act`
- */
-export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promise<T> {
-  const lock = acquireLock(dataDir);
-  try {
-    return await act();
-  } finally {
-    lock.release();
-  }
-}
-
-const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
-
-/**
- * Reports whether a directory holds an archive.
- *
- * @param damaged accept a log without its FORMAT
- * @throws archive-unreadable if the system denies access
- */
-export function holdsArchive(dataDir: string, damaged = false): boolean {
-  const exists = (file: string): boolean => {
-    try {
-      statSync(file);
-      return true;
-    } catch (error) {
-      const errno = errnoOf(error);
-      if (errno === undefined) throw error;
-      if (ABSENT.has(errno)) return false;
-      throw archiveError('archive-unreadable', { dir: dataDir, errno }, error);
-    }
-  };
-  return exists(formatPath(dataDir)) || (damaged && exists(logFolder(dataDir)));
-}
-
-/** @throws usage-no-archive; archive-unreadable */
-export function requireArchive(dataDir: string, damaged = false): void {
-  if (!holdsArchive(dataDir, damaged)) throw usageError('usage-no-archive', { dataDir });
-}
 
 /**
  * Refuses a query for a folder, mailbox or account that never existed, because an empty result would look like an

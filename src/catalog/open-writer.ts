@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path, { basename, dirname, join } from 'node:path';
-import { realFiles } from '../archive/file-system.ts';
+import { realFiles, refuseNetworkFileSystem } from '../archive/file-system.ts';
 import { FOLDER_MODE } from '../archive/format.ts';
 import { acquireLock } from '../archive/lock.ts';
 import { type LogReader, openLogReader } from '../archive/log-reader.ts';
@@ -27,7 +27,7 @@ import { openCatalog, type WritableCatalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
 import { readCatalogHead } from './implied.ts';
 import { createIndexer, type Indexer, readAttachments } from './indexer.ts';
-import { type EngineContext, refuseNetworkFileSystem } from './open-reader.ts';
+import type { EngineContext } from './open-reader.ts';
 import { catchUp, rebuildWithExtractors, withExtractors } from './rebuild.ts';
 
 /** The archive, opened by its only writer. Always close it, to release the lock. */

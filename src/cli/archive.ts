@@ -1,17 +1,4 @@
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  rmdirSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs';
-import path from 'node:path';
-import { archiveError } from '../archive/errors.ts';
+import { requireArchive } from '../archive/file-system.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { hasMailboxName, matchingFolders } from '../catalog/folders.ts';
 import type { QuarantineEntry } from '../catalog/messages.ts';
@@ -21,14 +8,12 @@ import {
   type Reader,
   refuseUnknownFolder,
   refuseUnknownNames,
-  requireArchive,
 } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { type UnknownName, unknownText } from '../catalog/resolve-query.ts';
 import { accountHosts, expandSaved, readSavedSearches } from '../catalog/saved-searches.ts';
 import { locateDataDir } from '../core/config-locate.ts';
 import { usageError } from '../core/error-tables.ts';
-import { errnoOf, type MailkeepError } from '../core/errors.ts';
 import { mailboxKey, readState, type StateFile } from '../core/state.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { count } from '../core/text.ts';
@@ -102,73 +87,6 @@ export async function withState<T>(
     return await act(state);
   } finally {
     state?.close();
-  }
-}
-
-/**
- * Tests whether a sync could write, by creating and removing a file. If the folder does not exist, tests in a temporary
- * folder in its nearest existing parent.
- */
-export function testWriting(dataDir: string): {
-  readonly folder: string;
-  readonly error: MailkeepError | undefined;
-} {
-  let folder = dataDir;
-  while (!existsSync(folder) && isMissing(folder)) folder = path.dirname(folder);
-  const error = systemRefusal(
-    () => {
-      const trial = path.join(folder, `.doctor-${process.pid}`);
-      if (folder === dataDir) writeOnce(trial);
-      else writeBelow(trial);
-    },
-    (errno, cause) => archiveError('archive-unwritable', { file: folder, errno }, cause),
-  );
-  return { folder, error };
-}
-
-/** Some file systems, such as /proc, look writable but refuse folders. Control groups accept folders but no files. */
-function writeBelow(folder: string): void {
-  mkdirSync(folder, { mode: 0o700 });
-  try {
-    writeOnce(path.join(folder, 'trial'));
-  } finally {
-    rmdirSync(folder);
-  }
-}
-
-function writeOnce(file: string): void {
-  const descriptor = openSync(file, 'wx', 0o600);
-  try {
-    writeSync(descriptor, 'mailkeep doctor\n');
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-    unlinkSync(file);
-  }
-}
-
-/** Returns false if part of the path is inaccessible. Writing there then fails with the actual error. */
-function isMissing(folder: string): boolean {
-  try {
-    accessSync(folder, constants.F_OK);
-    return false;
-  } catch (error) {
-    return errnoOf(error) === 'ENOENT';
-  }
-}
-
-/** Runs an action. If the system refuses it, returns that error. */
-export function systemRefusal(
-  act: () => void,
-  refused: (errno: string, cause: unknown) => MailkeepError,
-): MailkeepError | undefined {
-  try {
-    act();
-    return undefined;
-  } catch (error) {
-    const errno = errnoOf(error);
-    if (errno === undefined) throw error;
-    return refused(errno, error);
   }
 }
 

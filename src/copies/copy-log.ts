@@ -10,7 +10,7 @@ import {
   temporaryPath,
 } from '../archive/format.ts';
 import { convertWriteErrors, publishFile } from '../archive/hot-segment.ts';
-import { holderPath } from '../archive/lock.ts';
+import { holderPath, withLock } from '../archive/lock.ts';
 import { reopenSegment, sealedCommit } from '../archive/log-reader.ts';
 import { createArchive, removeUnfinished } from '../archive/log-writer.ts';
 import { mendSegment, reportUnreadable } from '../archive/mend-segment.ts';
@@ -39,7 +39,6 @@ import {
 import { catalogFile } from '../catalog/database.ts';
 import { readCatalogHead } from '../catalog/implied.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
-import { withLock } from '../catalog/open-reader.ts';
 import { removeCatalogs, updateCatalog } from '../catalog/open-writer.ts';
 import { type FoldProgress, rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { usageError } from '../core/error-tables.ts';

@@ -12,10 +12,10 @@ import {
   segmentPath,
 } from '../archive/format.ts';
 import { publishFile } from '../archive/hot-segment.ts';
+import { withLock } from '../archive/lock.ts';
 import { refuseUnknownFormat } from '../archive/recovery.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
-import { withLock } from '../catalog/open-reader.ts';
 import { type FoldProgress, rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { forEachConcurrent } from '../core/concurrency.ts';
 import { usageError } from '../core/error-tables.ts';

@@ -1,3 +1,5 @@
+import { webhookError } from '../core/error-tables.ts';
+import type { MailkeepError } from '../core/errors.ts';
 import type { StoredWebhook } from '../core/secrets.ts';
 import type { StateFile } from '../core/state.ts';
 import type { PlatformClient } from '../service/client.ts';
@@ -333,4 +335,24 @@ export function planWebhooks<Hook extends ListedHook>(
     return { ...step, act: hook.status === 'active' ? 'keep' : 'resume', hook };
   });
   return { steps, others: rest };
+}
+
+/** Returns the reason why a webhook does not deliver, or null if it does. */
+export function errorOf({
+  webhook,
+  state,
+  status,
+  failures,
+}: WebhookFinding): MailkeepError | null {
+  const { id } = webhook;
+  switch (state) {
+    case 'well':
+      return null;
+    case 'missing':
+      return webhookError('webhook-missing', { id });
+    case 'off':
+      return webhookError('webhook-off', { id, status: status ?? '' });
+    case 'failing':
+      return webhookError('webhook-failing', { id, failures });
+  }
 }

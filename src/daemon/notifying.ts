@@ -4,7 +4,6 @@ import packageJson from '../../package.json' with { type: 'json' };
 import type { Reader } from '../catalog/open-reader.ts';
 import { copiesError } from '../copies/errors.ts';
 import type { Settings } from '../core/config-schema.ts';
-import { webhookError } from '../core/error-tables.ts';
 import { describeFacts, type ErrorFamily, type MailkeepError } from '../core/errors.ts';
 import { mailboxKey, type StateFile } from '../core/state.ts';
 import type { MailboxKey } from '../core/types.ts';
@@ -17,7 +16,7 @@ import type { RunReport } from '../verify/facts.ts';
 import { highestUsage, listCopyIssues, roundedPercent } from '../verify/issues.ts';
 import { recallVerification } from '../verify/verification.ts';
 import type { DaemonLog } from './daemon-log.ts';
-import type { WebhookFinding } from './delivery-watch.ts';
+import { errorOf, type WebhookFinding } from './delivery-watch.ts';
 import { daemonError } from './errors.ts';
 import type { Metrics } from './metrics.ts';
 import {
@@ -93,26 +92,6 @@ export function webhookObservations(findings: readonly WebhookFinding[]): Observ
     const subject = { kind: 'webhook' as const, name: finding.webhook.id };
     return { subject, failure: error === null ? null : failureOf(error) };
   });
-}
-
-/** Returns the reason why a webhook does not deliver, or null if it does. */
-export function errorOf({
-  webhook,
-  state,
-  status,
-  failures,
-}: WebhookFinding): MailkeepError | null {
-  const { id } = webhook;
-  switch (state) {
-    case 'well':
-      return null;
-    case 'missing':
-      return webhookError('webhook-missing', { id });
-    case 'off':
-      return webhookError('webhook-off', { id, status: status ?? '' });
-    case 'failing':
-      return webhookError('webhook-failing', { id, failures });
-  }
 }
 
 function copyObservations(copies: readonly CopyStatus[]): Observation[] {

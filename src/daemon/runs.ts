@@ -35,8 +35,8 @@ import { runAccounts } from '../sync/run-sync.ts';
 import { type SyncRestrictions, selectMail } from '../sync/selection.ts';
 import type { MailSelection } from '../sync/sync-memory.ts';
 import { recordExcludedMailboxes } from '../sync/usage.ts';
+import { Compaction } from '../verify/compact.ts';
 import type { RunReport } from '../verify/facts.ts';
-import { Compaction } from '../verify/purge.ts';
 import type { Failure } from './notifier.ts';
 import {
   type DaemonClock,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { realFiles } from '../archive/file-system.ts';
+import { realFiles, requireArchive } from '../archive/file-system.ts';
 import { SEGMENT_HEADER_BYTES } from '../archive/format.ts';
+import { withLock } from '../archive/lock.ts';
 import { purgeJournal } from '../archive/purge-journal.ts';
 import {
   checkExpectedHash,
@@ -8,7 +9,6 @@ import {
   requireExpectedCommit,
 } from '../archive/recovery.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
-import { requireArchive, withLock } from '../catalog/open-reader.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import { fleetError } from '../registry/errors.ts';
 import {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../archive/file-system.ts';
 import { convertWriteErrors } from '../archive/hot-segment.ts';
-import { withLock } from '../catalog/open-reader.ts';
+import { withLock } from '../archive/lock.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { leaveCache } from '../registry/leases.ts';
 import { copiesToWipe } from '../registry/reading.ts';

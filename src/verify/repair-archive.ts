@@ -10,6 +10,7 @@ import {
   RECORD_KIND,
   segmentPath,
 } from '../archive/format.ts';
+import { withLock } from '../archive/lock.ts';
 import { openLogReader, type ScanEvent, scanLog } from '../archive/log-reader.ts';
 import { findTornPayloads, type LogWriter, openLogWriter } from '../archive/log-writer.ts';
 import {
@@ -33,7 +34,7 @@ import { type ChainState, segmentBatches, segmentRecords } from '../archive/segm
 import { loadSettings } from '../catalog/archive-settings.ts';
 import { catalogFile } from '../catalog/database.ts';
 import { openComparedCatalog, openImpliedCatalog, readCatalogHead } from '../catalog/implied.ts';
-import { type EngineContext, withLock } from '../catalog/open-reader.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
 import { rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { locateConfig } from '../core/config-locate.ts';
 import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';

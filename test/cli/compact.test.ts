@@ -6,7 +6,7 @@ import { scanLog } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { dropOldGenerations, sealClosedSegments } from '../../src/archive/seal.ts';
 import { openWriter } from '../../src/catalog/open-writer.ts';
-import { Compaction } from '../../src/verify/purge.ts';
+import { Compaction } from '../../src/verify/compact.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { mailkeep } from './child.ts';

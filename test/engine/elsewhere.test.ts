@@ -17,9 +17,10 @@ import {
   type Writer,
 } from '../../src/catalog/open-writer.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
+import { compactArchive } from '../../src/verify/compact.ts';
 import { findPurgedRecords } from '../../src/verify/find-purged.ts';
 import { journalPurge, type PurgedFact } from '../../src/verify/prune.ts';
-import { compactArchive, finishPurge } from '../../src/verify/purge.ts';
+import { finishPurge } from '../../src/verify/purge.ts';
 import { Positions } from '../archive/positions.ts';
 import { place, writeBatches } from '../archive/sample-log.ts';
 import { verified } from '../verify/grown-archive.ts';

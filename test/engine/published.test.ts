@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { logFolder, type SegmentFile, segmentName } from '../../src/archive/format.ts';
 import { localSegments } from '../../src/archive/segment-files.ts';
 import { openWriter, tidyArchive, type Writer } from '../../src/catalog/open-writer.ts';
-import { Compaction } from '../../src/verify/purge.ts';
+import { Compaction } from '../../src/verify/compact.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 

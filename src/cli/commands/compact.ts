@@ -1,11 +1,10 @@
-import { realFiles } from '../../archive/file-system.ts';
+import { realFiles, requireArchive } from '../../archive/file-system.ts';
 import { DEFAULT_CODEC } from '../../archive/payload.ts';
 import { checkFormat } from '../../archive/recovery.ts';
-import { requireArchive } from '../../catalog/open-reader.ts';
 import { locateCodec, locateDataDir } from '../../core/config-locate.ts';
 import { describeError, EXIT, type ExitCode } from '../../core/errors.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
-import { type CompactResult, compactArchive, planCompaction } from '../../verify/purge.ts';
+import { type CompactResult, compactArchive, planCompaction } from '../../verify/compact.ts';
 import { action, type CommandContext, type Flags, type Register } from '../context.ts';
 import { joinReport } from '../output.ts';
 

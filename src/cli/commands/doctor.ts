@@ -3,13 +3,19 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { Pool } from 'undici';
 import { archiveError, describeHolder } from '../../archive/errors.ts';
-import { fileSystemOf, freeBytes } from '../../archive/file-system.ts';
+import {
+  allowsNetworkFileSystem,
+  fileSystemOf,
+  freeBytes,
+  holdsArchive,
+  systemRefusal,
+  testWriting,
+} from '../../archive/file-system.ts';
 import { formatPath, logFolder, parseSegmentName, segmentName } from '../../archive/format.ts';
 import { readHolder, tryLock } from '../../archive/lock.ts';
 import { loadSettings } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import { readCatalogHead } from '../../catalog/implied.ts';
-import { allowsNetworkFileSystem, holdsArchive } from '../../catalog/open-reader.ts';
 import { copiesError } from '../../copies/errors.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import {
@@ -33,13 +39,12 @@ import { readToken, storedWebhooks } from '../../core/secrets.ts';
 import { stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted, span } from '../../core/text.ts';
-import { watchDeliveries } from '../../daemon/delivery-watch.ts';
-import { errorOf } from '../../daemon/notifying.ts';
+import { errorOf, watchDeliveries } from '../../daemon/delivery-watch.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { damageError } from '../../verify/errors.ts';
 import { recallVerification, verificationStatus } from '../../verify/verification.ts';
 import { type Clients, orderOf, SHORT_RETRIES, withClients } from '../account-clients.ts';
-import { systemRefusal, testWriting, withState } from '../archive.ts';
+import { withState } from '../archive.ts';
 import type { CommandContext, Register } from '../context.ts';
 import type { Colours } from '../output.ts';
 import { verifiedText } from '../warnings.ts';

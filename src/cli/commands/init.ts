@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { testWriting } from '../../archive/file-system.ts';
 import { isLoopback, parseServiceUrl, withScheme } from '../../core/address.ts';
 import { DEFAULT_DATA_DIR, locateConfig } from '../../core/config-locate.ts';
 import type { ConfigInput, TokenSource } from '../../core/config-schema.ts';
@@ -14,7 +15,6 @@ import { count, counted, span } from '../../core/text.ts';
 import { originError } from '../../service/errors.ts';
 import { AccountOrigins } from '../../sync/account-origins.ts';
 import { type Forecast, forecast } from '../../sync/plan/plan-folder.ts';
-import { testWriting } from '../archive.ts';
 import { type Prompter, readStdinText, terminalPrompter } from '../ask.ts';
 import {
   action,

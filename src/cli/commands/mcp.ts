@@ -34,7 +34,7 @@ async function serveMcp(
   { mailbox: addresses = [] }: Values<'mailbox', string[]>,
 ): Promise<void> {
   const { StdioServerTransport } = await import('@modelcontextprotocol/server/stdio');
-  const { requireArchive } = await import('../../catalog/open-reader.ts');
+  const { requireArchive } = await import('../../archive/file-system.ts');
   const { accountHosts } = await import('../../catalog/saved-searches.ts');
   const { mcpServer } = await import('../../web/mcp.ts');
   const { ServedArchive } = await import('../../web/served-archive.ts');

@@ -1,6 +1,6 @@
+import { requireArchive } from '../../archive/file-system.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { readCatalogHead } from '../../catalog/implied.ts';
-import { requireArchive } from '../../catalog/open-reader.ts';
 import { type RebuildResult, rebuildWithExtractors } from '../../catalog/rebuild.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { EXIT } from '../../core/errors.ts';

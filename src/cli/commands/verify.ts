@@ -1,10 +1,9 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { InvalidArgumentError } from 'commander';
+import { holdsArchive } from '../../archive/file-system.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import type { Finding } from '../../catalog/findings.ts';
-import { holdsArchive } from '../../catalog/open-reader.ts';
-import { openWriter } from '../../catalog/open-writer.ts';
 import type { SegmentsForRepair } from '../../copies/restore-copy.ts';
 import { catalogError, usageError } from '../../core/error-tables.ts';
 import {
@@ -17,10 +16,9 @@ import {
 } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
-import { type Difference, examineAccount, type OriginFinding } from '../../sync/examine-account.ts';
+import type { Difference, OriginFinding } from '../../sync/examine-account.ts';
 import type { SyncResult } from '../../sync/result.ts';
 import type { ConnectedAccounts } from '../../sync/run-sync.ts';
-import { chooseAccounts } from '../../sync/selection.ts';
 import type { SegmentChecker } from '../../verify/check-segment.ts';
 import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
 import { verifyError } from '../../verify/errors.ts';
@@ -384,7 +382,10 @@ const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
  */
 async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
   const { loadSettings } = await import('../../catalog/archive-settings.ts');
+  const { openWriter } = await import('../../catalog/open-writer.ts');
+  const { examineAccount } = await import('../../sync/examine-account.ts');
   const { runAccounts, withAccounts } = await import('../../sync/run-sync.ts');
+  const { chooseAccounts } = await import('../../sync/selection.ts');
   const settings = loadSettings(context);
   const selection = chooseAccounts(settings, undefined);
   const writer = await openWriter(context, settings.dataDir, settings.archive.codec);

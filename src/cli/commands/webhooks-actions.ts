@@ -24,6 +24,7 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { count, counted, localTime } from '../../core/text.ts';
 import {
   countAttempts,
+  errorOf,
   fetchDeliveries,
   isSameAddress,
   judgeWebhooks,
@@ -35,7 +36,6 @@ import {
   type WebhookFinding,
   type WebhookStep,
 } from '../../daemon/delivery-watch.ts';
-import { errorOf } from '../../daemon/notifying.ts';
 import type { MailboxClient, WebhookRef } from '../../service/client.ts';
 import {
   createWebhookRequest,

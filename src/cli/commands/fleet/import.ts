@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { refuseNetworkFileSystem } from '../../../catalog/open-reader.ts';
+import { refuseNetworkFileSystem } from '../../../archive/file-system.ts';
 import { s3Store } from '../../../copies/s3-store.ts';
 import { EXIT, type ExitCode } from '../../../core/errors.ts';
 import { count, counted } from '../../../core/text.ts';

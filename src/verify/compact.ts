@@ -1,0 +1,157 @@
+import { join } from 'node:path';
+import { freeBytes, realFiles, refuseNetworkFileSystem } from '../archive/file-system.ts';
+import { isTemporary, logFolder } from '../archive/format.ts';
+import { convertWriteErrors } from '../archive/hot-segment.ts';
+import { withLock } from '../archive/lock.ts';
+import type { ArchiveCodec } from '../archive/payload.ts';
+import {
+  type CompactableSegment,
+  compactSegment,
+  dropOldGenerations,
+  isDamage,
+  listCompactable,
+  sealerOnThread,
+} from '../archive/seal.ts';
+import {
+  fetchAll,
+  listSegments,
+  localSegments,
+  type SegmentStore,
+} from '../archive/segment-files.ts';
+import type { EngineContext } from '../catalog/open-reader.ts';
+import type { Writer } from '../catalog/open-writer.ts';
+import type { MailkeepError } from '../core/errors.ts';
+
+/** Rewrites segments that use another codec, in order, one at a time. */
+export class Compaction {
+  readonly #damaged: MailkeepError[] = [];
+  /** All earlier segments are done. Newer ones will be sealed with this process's codec. */
+  #next = 1;
+
+  constructor(private readonly writer: Writer) {}
+
+  /**
+   * Rewrites the next segment, if any.
+   *
+   * @param leastFree bytes that must remain free while both files exist; otherwise nothing is done
+   * @returns all damage found since the start, and whether unexamined segments remain
+   */
+  async step(leastFree: number, signal: AbortSignal) {
+    const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
+    const found = this.#find();
+    if (found === undefined || signal.aborted) return this.#stopped(false);
+    const available = await freeBytes(dir);
+    if (available - found.bytes < leastFree) return this.#stopped(false);
+    try {
+      await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec }, segments);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.#damaged.push(error);
+    } finally {
+      await sealer.close();
+      sources.refresh();
+    }
+    this.#next = found.segment + 1;
+    return this.#stopped(true);
+  }
+
+  #stopped(more: boolean) {
+    return { damaged: [...this.#damaged], more };
+  }
+
+  #find(): CompactableSegment | undefined {
+    const { dataDir, codec, log } = this.writer;
+    for (const found of listCompactable(realFiles, dataDir, codec, this.#next)) {
+      if ('bytes' in found) return found;
+      this.#damaged.push(found.damage);
+      this.#next = found.segment + 1;
+    }
+    this.#next = log.segment;
+    return undefined;
+  }
+}
+
+export type CompactResult =
+  | ReturnType<typeof planCompaction>
+  | Awaited<ReturnType<typeof compactArchive>>;
+
+export function planCompaction(dir: string, codec: ArchiveCodec) {
+  const { segments, damaged } = findCompactable(dir, codec);
+  const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
+  return {
+    ...{ codec, dryRun: true, segments: segments.length, bytesBefore, bytesAfter: null },
+    ...{ remaining: segments.length, interrupted: false, damaged },
+  };
+}
+
+/**
+ * Rewrites the sealed segments whose codec is not `codec`, while holding the archive's lock.
+ *
+ * @param progress called after each segment with the examined and total numbers
+ * @param store all its segments are fetched first, and each is published once rewritten
+ * @throws archive-in-use, network-file-system: nothing was changed
+ * @throws errors while fetching or publishing a segment
+ * @throws disk-full and other write errors: rewritten segments are kept, and the next run continues
+ */
+export async function compactArchive(
+  { environment, signal }: Pick<EngineContext, 'environment' | 'signal'>,
+  dir: string,
+  codec: ArchiveCodec,
+  progress: (examined: number, of: number) => void,
+  store: SegmentStore = localSegments,
+) {
+  refuseNetworkFileSystem(dir, environment.env);
+  return withLock(dir, async () => {
+    await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
+    await clearRemains(dir, store);
+    const { segments, damaged } = findCompactable(dir, codec);
+    const sealer = sealerOnThread();
+    let [rewritten, bytesBefore, bytesAfter] = [0, 0, 0];
+    let examined = 0;
+    try {
+      for (const { segment } of segments) {
+        if (signal.aborted) break;
+        examined += 1;
+        try {
+          const result = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
+          rewritten += 1;
+          bytesBefore += result.bytesBefore;
+          bytesAfter += result.bytesAfter;
+        } catch (error) {
+          if (!isDamage(error)) throw error;
+          damaged.push(error);
+        }
+        progress(examined, segments.length);
+      }
+    } finally {
+      await sealer.close();
+    }
+    const remaining = segments.length - examined;
+    const interrupted = remaining > 0;
+    return {
+      ...{ codec, dryRun: false, segments: rewritten, bytesBefore, bytesAfter },
+      ...{ remaining, interrupted, damaged },
+    };
+  });
+}
+
+/** Removes unfinished files and replaced generations left by a killed run. */
+async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
+  const folder = logFolder(dir);
+  for (const name of realFiles.list(folder).filter(isTemporary)) {
+    await convertWriteErrors(folder, 0, () => realFiles.remove(join(folder, name)));
+  }
+  await convertWriteErrors(folder, 0, () =>
+    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0, segments }),
+  );
+}
+
+function findCompactable(dir: string, codec: ArchiveCodec) {
+  const segments: CompactableSegment[] = [];
+  const damaged: MailkeepError[] = [];
+  for (const found of listCompactable(realFiles, dir, codec)) {
+    if ('bytes' in found) segments.push(found);
+    else damaged.push(found.damage);
+  }
+  return { segments, damaged };
+}
