@@ -231,11 +231,11 @@ export function resetOutdatedAttachments(connection: Connection): void {
 /** Returns the known texts of a message's attachments, for indexing. */
 export function attachmentText(connection: Connection, docid: number): string {
   const texts: string[] = [];
-  let room = CHARS_PER_MESSAGE;
+  let budget = CHARS_PER_MESSAGE;
   for (const { text } of attachmentTexts(connection, docid)) {
-    if (room <= 0) break;
-    texts.push(text.slice(0, room));
-    room -= text.length;
+    if (budget <= 0) break;
+    texts.push(text.slice(0, budget));
+    budget -= text.length;
   }
   // The blank line prevents phrases from matching across attachments.
   return texts.join('\n\n');

@@ -550,12 +550,12 @@ export function findDuplicates(
     .slice(0, limit);
 
   function ofAll(): Member[] {
-    const shared = scope === null ? '1' : isVisible(scope);
+    const condition = scope === null ? '1' : isVisible(scope);
     return [
       ...connection.text<Member>(
         `SELECT t.node, t.docid FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
          WHERE t.node IN (SELECT node FROM thread_members GROUP BY node HAVING count(*) > 1)
-           AND ${shared} ORDER BY t.docid`,
+           AND ${condition} ORDER BY t.docid`,
         [],
       ),
     ];
@@ -671,7 +671,7 @@ export function countFacets(
   const view = createView(connection, request);
   const known = archiveNames(connection, view.asOf).folders;
   const names = view.scope === null ? known : namesWithin(known, view.scope);
-  const of = (keys: Iterable<string>): FacetValue[] =>
+  const valuesOf = (keys: Iterable<string>): FacetValue[] =>
     [...countedFacet(keys)].map(([key, messages]) => ({ key, messages }));
   const dated = docids.filter(hasDate);
   const paths = foldersOf(connection, docids, found, view).flatMap((folders) =>
@@ -680,10 +680,10 @@ export function countFacets(
   return {
     counted: docids.length,
     complete,
-    mailbox: largestFacets(of(mailboxesOf(connection, found, names)), limit),
-    folder: largestFacets(of(paths), limit),
-    year: of(dated.map((docid) => periodOf(docid).slice(0, 4))).slice(0, limit),
-    month: of(dated.map(periodOf)).slice(0, limit),
+    mailbox: largestFacets(valuesOf(mailboxesOf(connection, found, names)), limit),
+    folder: largestFacets(valuesOf(paths), limit),
+    year: valuesOf(dated.map((docid) => periodOf(docid).slice(0, 4))).slice(0, limit),
+    month: valuesOf(dated.map(periodOf)).slice(0, limit),
     from: largestFacets(matchingPeople('from', found, limit), limit),
     type: largestFacets(matchingTypes(found), limit),
   };

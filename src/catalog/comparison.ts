@@ -451,10 +451,10 @@ export function* findMiscountedRows(
     ].map(([id, set]) => [id, set]),
   );
   const days = new Map<string, [messages: number, bytes: number]>();
-  let walked = 0;
+  let steps = 0;
   for (const { docid, size, set, text } of locateMessages(actual)) {
-    walked += 1;
-    if (walked % MESSAGES_A_TURN === 0) yield 'turn';
+    steps += 1;
+    if (steps % MESSAGES_A_TURN === 0) yield 'turn';
     if (sets.get(set) !== text)
       yield { ...ofMessage(docid), difference: 'different', columns: ['place_set'] };
     const key = `${set} ${utcDayOf(docid)}`;
@@ -567,9 +567,9 @@ function* locateMessages(actual: Connection): Generator<{
   const knownTextOf = (rows: readonly OwnPlace[]): string => {
     const [only, extra] = rows;
     if (only === undefined || extra !== undefined || only.to_commit !== null) return textOf(rows);
-    const known = ofOnePlace.get(only.folder_id) ?? textOf(rows);
-    ofOnePlace.set(only.folder_id, known);
-    return known;
+    const text = ofOnePlace.get(only.folder_id) ?? textOf(rows);
+    ofOnePlace.set(only.folder_id, text);
+    return text;
   };
   const places = actual.values<PlaceRow>(
     'SELECT docid, folder_id, to_commit FROM places ORDER BY docid',

@@ -639,9 +639,9 @@ function connect(file: string, readonly: boolean): Connection {
     const db = new Database(file, { readonly, fileMustExist: readonly, timeout: BUSY_TIMEOUT });
     return new Connection(db, file);
   } catch (error) {
-    const known = convertSqliteError(error, file) ?? error;
-    const reason = hasCode(known, 'catalog-io') ? whyNot(file) : undefined;
-    throw reason === undefined ? known : catalogError('catalog-io', { file, reason }, error);
+    const failure = convertSqliteError(error, file) ?? error;
+    const reason = hasCode(failure, 'catalog-io') ? whyNot(file) : undefined;
+    throw reason === undefined ? failure : catalogError('catalog-io', { file, reason }, error);
   }
 }
 

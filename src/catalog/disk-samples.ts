@@ -40,8 +40,8 @@ function noteOn(
     state.set('disk-sample', day, { ...sample, mail });
     if (previous !== undefined) return;
     const oldest = utcDayBefore(now, DISK_DAYS);
-    for (const { key: past } of state.entries('disk-sample'))
-      if (past < oldest) state.set('disk-sample', past, null);
+    for (const { key: oldDay } of state.entries('disk-sample'))
+      if (oldDay < oldest) state.set('disk-sample', oldDay, null);
   });
 }
 

@@ -37,11 +37,11 @@ function* carriersOf(
      WHERE a.hash = ? ORDER BY a.docid ${direction}, a.number ${direction}`,
     [hash],
   );
-  let passed = 0;
+  let steps = 0;
   for (const { docid, number, isMeant } of rows) {
     if (isMeant === 1) yield { docid, number };
-    passed += 1;
-    if (passed % ASKED_AFTER === 0 && !mayContinue()) return false;
+    steps += 1;
+    if (steps % ASKED_AFTER === 0 && !mayContinue()) return false;
   }
   return true;
 }
@@ -99,7 +99,7 @@ const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
 export function groupFilter(group: FileGroup): string | null {
   const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
   if (types === undefined) return null;
-  const endings = [...BY_ENDING].flatMap(([ending, of]) => (of === group ? ending : []));
+  const endings = [...BY_ENDING].flatMap(([ending, owner]) => (owner === group ? ending : []));
   const named = endings.length === 1 ? endings.join('') : `(${endings.join(' OR ')})`;
   return `(${[...types, `filename:${named}`].join(' OR ')})`;
 }
@@ -166,7 +166,7 @@ const HAS_ANY: SearchNode = {
  * if the walk starts after that message.
  */
 class FoundFiles {
-  readonly #seen = new Set<string>();
+  readonly #hashes = new Set<string>();
   readonly #request: FilesRequest;
   readonly #rowFilter: string;
   readonly #meant: string;
@@ -190,7 +190,7 @@ class FoundFiles {
   }
 
   get met(): number {
-    return this.#seen.size;
+    return this.#hashes.size;
   }
 
   /**
@@ -211,14 +211,14 @@ class FoundFiles {
         for (const row of this.#rowsOf(chunk)) {
           if (position !== undefined && isAt(row, position)) continue;
           const key = row.hash.toString('latin1');
-          if (this.#seen.has(key)) continue;
-          this.#seen.add(key);
-          const its = fileGroup(row.type, row.filename);
+          if (this.#hashes.has(key)) continue;
+          this.#hashes.add(key);
+          const rowGroup = fileGroup(row.type, row.filename);
           // The newest message also determines the type, so that groups are independent of each other.
-          if (group !== undefined && group !== its) continue;
+          if (group !== undefined && group !== rowGroup) continue;
           if (position !== undefined && this.#isEarlier(row.hash, position, mayContinue)) continue;
           const { text_id: textId, ...rest } = row;
-          yield { ...rest, textId, group: its };
+          yield { ...rest, textId, group: rowGroup };
         }
         if (end === null) return;
         // The position before the first attachment of the next message.
@@ -237,7 +237,7 @@ class FoundFiles {
     const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
     this.#walk?.return(null);
     if (docid === undefined) return undefined;
-    const [row] = [...this.#rowsOf([docid])].filter((known) => known.hash.equals(hash));
+    const [row] = [...this.#rowsOf([docid])].filter((candidate) => candidate.hash.equals(hash));
     if (row === undefined) return undefined;
     const { text_id: textId, ...rest } = row;
     return { ...rest, textId, group: fileGroup(row.type, row.filename) };
@@ -255,7 +255,7 @@ class FoundFiles {
   /** Reports whether a matching message at or before a position has this content. */
   #isEarlier(hash: Buffer, position: FilePosition, mayContinue: () => boolean): boolean {
     const carriers = this.#carriers(hash, mayContinue);
-    const earlier = upTo(carriers, position);
+    const earlier = takeUpTo(carriers, position);
     if (!this.#isAll) return this.#newestAmong(earlier, mayContinue) !== undefined;
     const [first] = earlier;
     return first !== undefined;
@@ -305,7 +305,7 @@ class FoundFiles {
   }
 }
 
-function* upTo(
+function* takeUpTo(
   carriers: Iterable<Carrier>,
   position: FilePosition,
 ): Generator<Carrier, void, undefined> {
@@ -600,8 +600,8 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
           new FoundFiles(connection, search, among).newestWith(bytes, mayContinue);
         // Searches the listed attachments first, then inline images, then the whole view.
         const found = newest(asked) ?? newest(inTexts);
-        const shown = found ?? newest(all);
-        const file = shown === undefined ? undefined : toListedFile(shown, view, mayContinue);
+        const match = found ?? newest(all);
+        const file = match === undefined ? undefined : toListedFile(match, view, mayContinue);
         return file === undefined
           ? undefined
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };

@@ -95,7 +95,7 @@ export class FoldPlaces {
     // The index holds a message's mailboxes, so a new one requires reindexing.
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
     const flags = this.flagSets.of(listing.flags);
-    const received = moment(listing.date);
+    const receivedAt = moment(listing.date);
     // Not a spread, because this runs for every message in a log.
     const row = {
       folder_id: folder.id,
@@ -107,13 +107,13 @@ export class FoldPlaces {
       flag_set: flags.id,
       marks: flags.marks,
       fingerprint: Buffer.from(fingerprint(listing), 'hex'),
-      date: received === date ? null : received,
+      date: receivedAt === date ? null : receivedAt,
       assumed: fact.assumedFrom === undefined ? 0 : 1,
       held: 0,
     };
-    const opened = this.#arrive(first ? undefined : this.#find(key), row, flags);
+    const isNew = this.#arrive(first ? undefined : this.#find(key), row, flags);
     // A new row already counts this place.
-    if (opened && !added) this.messages.opened(docid, 1);
+    if (isNew && !added) this.messages.opened(docid, 1);
     if (fact.accepted !== undefined || fact.assumedFrom !== undefined)
       this.#event(key, commit, 'appeared', {
         accepted: fact.accepted,
@@ -329,7 +329,7 @@ interface KnownFolder {
 export class FoldFolders {
   readonly #mailboxes = new Map<string, number>();
   readonly #live = new Map<string, KnownFolder>();
-  readonly #touched = new Set<KnownFolder>();
+  readonly #dirty = new Set<KnownFolder>();
   /** By folder number. A folder that comes back under its path has seen its UIDs before. */
   readonly #generations = new Map<number, KnownFolder['generations']>();
 
@@ -373,7 +373,7 @@ export class FoldFolders {
     }
     // The renamed folder replaces a live one at the new path.
     const occupant = this.#folder(mailbox, fact.to);
-    if (occupant !== undefined && occupant.gone_commit === null) this.#gone(occupant.id, commit);
+    if (occupant !== undefined && occupant.gone_commit === null) this.#drop(occupant.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
     const path = storableName(fact.to);
     const name = path.slice(delimiter === '' ? 0 : path.lastIndexOf(delimiter) + delimiter.length);
@@ -386,19 +386,19 @@ export class FoldFolders {
   }
 
   gone(fact: FactOf<'folder-gone'>, commit: number): void {
-    this.#gone(this.of(fact, commit), commit);
+    this.#drop(this.of(fact, commit), commit);
     this.#live.delete(folderText(fact));
   }
 
   generation(fact: FactOf<'generation'>, commit: number): void {
-    const folder = this.#known(fact, commit, fact.generation);
+    const folder = this.#folderFor(fact, commit, fact.generation);
     this.#generation(folder, fact.generation, commit, fact.reason);
     this.connection.run(SET_GENERATION, { id: folder.id, generation: fact.generation });
   }
 
   /** Returns the number of a live folder, creating it if the log lacks the fact that introduced it. */
   of(key: FolderKey, commit: number): number {
-    return this.#known(key, commit).id;
+    return this.#folderFor(key, commit).id;
   }
 
   /** Returns the key of a place's rows, and records that the UID was seen. */
@@ -412,28 +412,28 @@ export class FoldFolders {
     key: PlaceKey,
     commit: number,
   ): { readonly folder: KnownFolder; readonly first: boolean } {
-    const folder = this.#known(key, commit, key.generation);
+    const folder = this.#folderFor(key, commit, key.generation);
     if (!folder.generations.has(key.generation))
       this.#generation(folder, key.generation, commit, null);
     const first = key.uid > (folder.generations.get(key.generation) ?? 0);
     if (first) {
       folder.generations.set(key.generation, key.uid);
-      this.#touched.add(folder);
+      this.#dirty.add(folder);
     }
     return { folder, first };
   }
 
   finish(): void {
-    for (const folder of this.#touched)
+    for (const folder of this.#dirty)
       for (const [generation, uid] of folder.generations)
         this.connection.run(RAISE_HIGHEST, { folder: folder.id, generation, uid });
-    this.#touched.clear();
+    this.#dirty.clear();
   }
 
   forget(): void {
     this.#mailboxes.clear();
     this.#live.clear();
-    this.#touched.clear();
+    this.#dirty.clear();
     this.#generations.clear();
   }
 
@@ -455,7 +455,7 @@ export class FoldFolders {
     return this.connection.get(FIND_FOLDER, { mailbox_id: mailbox, path: storableName(path) });
   }
 
-  #known(key: FolderKey, commit: number, generation = 1): KnownFolder {
+  #folderFor(key: FolderKey, commit: number, generation = 1): KnownFolder {
     const current = this.#live.get(folderText(key));
     if (current !== undefined) return current;
     const mailbox = this.#mailboxOf(key, commit);
@@ -501,7 +501,7 @@ export class FoldFolders {
     folder.generations.set(generation, highestUid(this.connection, folder.id, generation));
   }
 
-  #gone(id: number, commit: number): void {
+  #drop(id: number, commit: number): void {
     this.connection.run(SET_GONE, { id, gone_commit: commit });
     this.connection.run(CLOSE_SPAN, { folder_id: id, to_commit: commit });
   }
@@ -550,17 +550,17 @@ export class FoldPlaceSets {
   readonly #sets = new Map<string, number>();
   readonly #mailboxes = new Map<number, number>();
   /** Sets with one current place, by folder. Nearly all new messages use one. */
-  readonly #single = new Map<number, number>();
-  readonly #touched = new Set<number>();
+  readonly #singles = new Map<number, number>();
+  readonly #dirty = new Set<number>();
   readonly #counts = new Map<string, Counted>();
 
   constructor(private readonly connection: Connection) {}
 
   single(folder: number, mailbox: number): number {
-    let id = this.#single.get(folder);
+    let id = this.#singles.get(folder);
     if (id === undefined) {
       id = this.#idOf({ current: [folder], last: [], mailboxes: [mailbox] });
-      this.#single.set(folder, id);
+      this.#singles.set(folder, id);
     }
     return id;
   }
@@ -574,21 +574,21 @@ export class FoldPlaceSets {
   }
 
   touched(docid: number): void {
-    this.#touched.add(docid);
+    this.#dirty.add(docid);
   }
 
   dropped(docid: number, size: number, set: number): void {
-    this.#touched.delete(docid);
+    this.#dirty.delete(docid);
     this.#count(set, utcDayOf(docid), -1, size);
   }
 
   foldersRemoved(): void {
     this.#mailboxes.clear();
-    this.#single.clear();
+    this.#singles.clear();
   }
 
   finish(): void {
-    for (const docid of this.#touched) {
+    for (const docid of this.#dirty) {
       const message = this.connection.get(MESSAGE, { docid });
       if (message === undefined) continue;
       const places = this.connection.all(PLACES, { docid });
@@ -598,7 +598,7 @@ export class FoldPlaceSets {
       this.#count(message.place_set, utcDayOf(docid), -1, message.size);
       this.#count(set, utcDayOf(docid), 1, message.size);
     }
-    this.#touched.clear();
+    this.#dirty.clear();
   }
 
   write(): void {
@@ -613,8 +613,8 @@ export class FoldPlaceSets {
   forget(): void {
     this.#sets.clear();
     this.#mailboxes.clear();
-    this.#single.clear();
-    this.#touched.clear();
+    this.#singles.clear();
+    this.#dirty.clear();
     this.#counts.clear();
   }
 

@@ -282,12 +282,12 @@ export class FoldMessages {
   }
 
   #firstFree(docid: number): number {
-    let free = docid;
+    let candidate = docid;
     for (const row of this.connection.statement(TAKEN_FROM).iterate({ docid })) {
-      if (row.docid !== free) break;
-      free += 1;
+      if (row.docid !== candidate) break;
+      candidate += 1;
     }
-    return free;
+    return candidate;
   }
 
   #put(

@@ -109,18 +109,18 @@ export function asList(names: OneOrMore): readonly string[] {
 export function matchingFolders<
   F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
 >(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
-  const those = names.filter((name) => hasMailboxName(name, mailbox));
-  const wanted = asList(folder);
-  if (wanted.length === 0) return those;
+  const inMailbox = names.filter((name) => hasMailboxName(name, mailbox));
+  const terms = asList(folder);
+  if (terms.length === 0) return inMailbox;
   const byMailbox = new Map<string, F[]>();
-  for (const name of those) {
+  for (const name of inMailbox) {
     const key = `${name.host}\0${name.mailbox}`;
     const entry = byMailbox.get(key);
     if (entry === undefined) byMailbox.set(key, [name]);
     else entry.push(name);
   }
   const matches = [...byMailbox.values()].flatMap((folders) =>
-    wanted.flatMap((name) => findFolders(name, folders)),
+    terms.flatMap((name) => findFolders(name, folders)),
   );
   return [...new Set(matches)];
 }
@@ -261,20 +261,19 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     )
       .filter((row) => isOurs(row.mailbox_id) && (gone || row.gone_commit === null))
       .map(toKnownFolder);
-  let own: ReadonlySet<number> | undefined;
+  let ownFolders: ReadonlySet<number> | undefined;
   const isOwn = (folder: number): boolean => {
     if (scope === null) return true;
-    own ??= new Set(all({ gone: true }).map(({ id }) => id));
-    return own.has(folder);
+    ownFolders ??= new Set(all({ gone: true }).map(({ id }) => id));
+    return ownFolders.has(folder);
   };
   // Flags change only with a commit, and counting a large folder takes time.
-  let counted = { commit: -1, unread: new Map<number, number>() };
+  let cache = { commit: -1, unread: new Map<number, number>() };
   const unread = (folder: number): number => {
     const commit = reachedCommit(connection);
-    if (counted.commit !== commit) counted = { commit, unread: new Map() };
-    const count =
-      counted.unread.get(folder) ?? connection.get(UNREAD, { folder_id: folder })?.n ?? 0;
-    counted.unread.set(folder, count);
+    if (cache.commit !== commit) cache = { commit, unread: new Map() };
+    const count = cache.unread.get(folder) ?? connection.get(UNREAD, { folder_id: folder })?.n ?? 0;
+    cache.unread.set(folder, count);
     return count;
   };
   return {
@@ -352,8 +351,8 @@ const KNOWN = new WeakMap<Connection, { readonly commit: number; readonly names:
 export function archiveNames(connection: Connection, asOf: number | null): ArchiveNames {
   if (asOf !== null) return readNames(connection, asOf);
   const commit = reachedCommit(connection);
-  const known = KNOWN.get(connection);
-  if (known?.commit === commit) return known.names;
+  const cached = KNOWN.get(connection);
+  if (cached?.commit === commit) return cached.names;
   const names = readNames(connection, null);
   KNOWN.set(connection, { commit, names });
   return names;

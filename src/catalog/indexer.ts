@@ -76,7 +76,7 @@ export class IndexingRound {
         this.#inFlight > 0 &&
         (this.#inFlight >= width || this.#inFlightBytes + message.size > MAX_SOURCE_BYTES);
       await this.#waitWhile(isFull);
-      if (this.#stopped()) break;
+      if (this.#isStopped()) break;
       this.#start(message);
     }
     if (this.#failure !== null) throw this.#failure.error;
@@ -101,18 +101,18 @@ export class IndexingRound {
     return { indexed: this.#indexed, unparsed: this.#unparsed, damaged: this.#damaged };
   }
 
-  #stopped(): boolean {
+  #isStopped(): boolean {
     return this.#isCancelled || this.#failure !== null || this.options.signal.aborted;
   }
 
   /** Resolves when enough extractions have finished, or the round should stop. */
   async #waitWhile(isBusy: () => boolean): Promise<void> {
-    if (!isBusy() || this.#stopped()) return;
+    if (!isBusy() || this.#isStopped()) return;
     const { signal } = this.options;
     const wake = () => this.#wake?.();
     signal.addEventListener('abort', wake);
     try {
-      while (isBusy() && !this.#stopped()) {
+      while (isBusy() && !this.#isStopped()) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve;
         });
@@ -142,9 +142,9 @@ export class IndexingRound {
   /** Returns null for a message that must not be indexed: one that was purged, or is damaged and left for later. */
   async #extracted({ id }: PendingMessage): Promise<IndexEntry | null> {
     const { sources, segments = localSegments } = this.options;
-    let read: { readonly bytes: Uint8Array; readonly cut: boolean };
+    let raw: { readonly bytes: Uint8Array; readonly cut: boolean };
     try {
-      read = await withFetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
+      raw = await withFetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
       // After a rebuild from a damaged log, a message in the catalog can lack a position.
@@ -157,12 +157,12 @@ export class IndexingRound {
       this.#damaged.push(id);
       return indexEntry(emptyExtraction('damaged'));
     }
-    return this.options.extractor.extract({ id, source: read.bytes, cut: read.cut });
+    return this.options.extractor.extract({ id, source: raw.bytes, cut: raw.cut });
   }
 
   #land({ docid }: PendingMessage, entry: IndexEntry | null): void {
     // After an abort, the round may be over and its store closed.
-    if (entry === null || this.#stopped()) return;
+    if (entry === null || this.#isStopped()) return;
     this.#documents.push({ docid, entry });
     this.#textSize += entry.body.length;
     if (this.#documents.length >= MAX_DOCUMENTS || this.#textSize >= MAX_TEXT) this.#flush();
@@ -281,9 +281,9 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
     some: async (limit, signal) => (await round(signal, limit)).remaining,
     async all(signal) {
       for (;;) {
-        const { indexed: done, remaining } = await round(signal);
+        const { indexed: count, remaining } = await round(signal);
         // Some messages, such as purged ones, cannot be indexed. A round that has no effect ends the loop.
-        if (remaining === 0 || done === 0 || signal.aborted) return;
+        if (remaining === 0 || count === 0 || signal.aborted) return;
       }
     },
     totals: () => ({ indexed, unparsed, damaged: [...damaged] }),

@@ -63,9 +63,9 @@ function putAttachments(
     uncount(connection, previous);
   }
   for (const { number, filename, contentType, size, inline, form, hash } of attachments) {
-    const own = hash === null ? ownHash(docid, number) : Buffer.from(hash, 'hex');
+    const digest = hash === null ? ownHash(docid, number) : Buffer.from(hash, 'hex');
     const type = contentType.toLowerCase();
-    if (connection.get(CONTENT, { hash: own, type }) === undefined)
+    if (connection.get(CONTENT, { hash: digest, type }) === undefined)
       connection.run(COUNT_CONTENT, { type, contents: 1, bytes: size });
     connection.run(ADD, {
       docid,
@@ -73,9 +73,9 @@ function putAttachments(
       filename,
       type,
       size,
-      hash: own,
+      hash: digest,
       inline: inline ? 1 : 0,
-      text_id: form === null ? null : textOf(connection, own, form),
+      text_id: form === null ? null : textOf(connection, digest, form),
     });
   }
   dropUnused(connection, previous);

@@ -78,7 +78,7 @@ function armsOf(isInFolder: boolean) {
 function views(isInFolder: boolean, order: 'ASC' | 'DESC') {
   const { places, spans, quarantine } = armsOf(isInFolder);
   const sorted = (...arms: string[]) => `${arms.join(' UNION ALL ')} ORDER BY docid ${order}`;
-  const then = (row: string) => `${row}.from_commit <= :commit AND ${row}.to_commit > :commit`;
+  const wasOpen = (row: string) => `${row}.from_commit <= :commit AND ${row}.to_commit > :commit`;
   return {
     current: sqlQuery<ListBounds, ListRow>(
       sorted(places('p.to_commit IS NULL'), quarantine('q.to_commit IS NULL')),
@@ -86,8 +86,8 @@ function views(isInFolder: boolean, order: 'ASC' | 'DESC') {
     asOf: sqlQuery<ListBounds & { commit: number }, ListRow>(
       sorted(
         places('p.to_commit IS NULL AND p.from_commit <= :commit'),
-        places(`p.to_commit IS NOT NULL AND ${then('p')}`),
-        spans(then('s')),
+        places(`p.to_commit IS NOT NULL AND ${wasOpen('p')}`),
+        spans(wasOpen('s')),
         quarantine('q.from_commit <= :commit AND (q.to_commit IS NULL OR q.to_commit > :commit)'),
       ),
     ),
@@ -156,7 +156,7 @@ export function* listPlaces(
   const all = folderNames(connection, commit);
   const names = filter.scope === undefined ? all : namesWithin(all, filter.scope);
   const { sort = 'newest' } = filter;
-  for (const row of ordered(rows(connection, filter, names, commit), sort)) {
+  for (const row of reorder(rows(connection, filter, names, commit), sort)) {
     const name = names.get(row.folder_id);
     if (name === undefined) continue;
     yield {
@@ -194,19 +194,19 @@ function* rows(
     yield* open(everywhere, 0);
     return;
   }
-  const wanted = new Set(matchingFolders([...names.values()], filter).map((name) => name.id));
-  if (wanted.size <= MERGED_FOLDERS || scope !== undefined) {
-    const walks = [...wanted].map((folder) => open(inFolder, folder));
+  const ids = new Set(matchingFolders([...names.values()], filter).map((name) => name.id));
+  if (ids.size <= MERGED_FOLDERS || scope !== undefined) {
+    const walks = [...ids].map((folder) => open(inFolder, folder));
     yield* mergeWalks(walks, ({ docid }) => docid, sort);
     return;
   }
-  for (const row of open(everywhere, 0)) if (wanted.has(row.folder_id)) yield row;
+  for (const row of open(everywhere, 0)) if (ids.has(row.folder_id)) yield row;
 }
 
 /**
  * Sorts the rows of each docid. An index returns them by row number, which differs between the parts of a past list.
  */
-function* ordered(source: Iterable<ListRow>, sort: ListOrder): Generator<ListRow, void, undefined> {
+function* reorder(source: Iterable<ListRow>, sort: ListOrder): Generator<ListRow, void, undefined> {
   let group: ListRow[] = [];
   for (const row of source) {
     if (group.length > 0 && group[0]?.docid !== row.docid) {
@@ -269,17 +269,17 @@ export function scopedPositions(connection: Connection, scope: Scope): ListPosit
   return {
     shown(docid, direction) {
       const base = docidBaseOf(docid);
-      const passed = inSecond(base);
+      const docids = inSecond(base);
       // Newest first, the rank of the last message passed. Oldest first, the rank of the last message up to the docid.
       return direction === 'newest'
-        ? base + passed.filter((one) => one < docid).length
-        : Math.max(0, base + passed.filter((one) => one <= docid).length - 1);
+        ? base + docids.filter((one) => one < docid).length
+        : Math.max(0, base + docids.filter((one) => one <= docid).length - 1);
     },
     meant(position, direction) {
       const base = docidBaseOf(position);
-      const known = inSecond(base)[position - base];
+      const docid = inSecond(base)[position - base];
       // No message has this rank: newest first, none from this second has been passed; oldest first, all have.
-      return known ?? base + (direction === 'newest' ? DOCIDS_PER_SECOND : DOCIDS_PER_SECOND - 1);
+      return docid ?? base + (direction === 'newest' ? DOCIDS_PER_SECOND : DOCIDS_PER_SECOND - 1);
     },
   };
 }
@@ -349,7 +349,7 @@ export function placeQueries(connection: Connection) {
     if (!sets.has(id)) for (const set of flagSetRows(connection)) sets.set(set.id, set.flags);
     return sets.get(id) ?? [];
   };
-  const opened = (row: Opened): OpenPlace => ({
+  const toPlace = (row: Opened): OpenPlace => ({
     uid: row.uid,
     docid: row.docid,
     flags: flags(row.flag_set),
@@ -382,7 +382,7 @@ export function placeQueries(connection: Connection) {
         });
         for (const row of rows) {
           after = row.uid;
-          yield opened(row);
+          yield toPlace(row);
         }
         if (rows.length < CHUNK) return;
       }
@@ -391,7 +391,7 @@ export function placeQueries(connection: Connection) {
       const key = { folder_id: folder, generation, uid };
       const quarantined = connection.get(QUARANTINED_AT, key);
       const row = connection.get(AT, key);
-      if (row !== undefined && row.to_commit === null) return { state: 'open', ...opened(row) };
+      if (row !== undefined && row.to_commit === null) return { state: 'open', ...toPlace(row) };
       if (quarantined !== undefined)
         return { state: 'quarantined', uid, fingerprint: quarantined.fingerprint.toString('hex') };
       if (connection.get(FORGOTTEN_AT, key) !== undefined) return { state: 'forgotten', uid };
@@ -444,14 +444,14 @@ export function toPlaceSet(
   const current = new Set<number>();
   const mailboxes = new Set<number>();
   let last = new Set<number>();
-  let ended = -1;
+  let lastEnd = -1;
   for (const { folder_id: folder, to_commit: to } of places) {
     mailboxes.add(mailboxOf(folder));
     if (to === null) current.add(folder);
-    else if (to > ended) {
-      ended = to;
+    else if (to > lastEnd) {
+      lastEnd = to;
       last = new Set([folder]);
-    } else if (to === ended) last.add(folder);
+    } else if (to === lastEnd) last.add(folder);
   }
   return {
     current: ascending(current),

@@ -175,35 +175,35 @@ export interface RemovalEffect {
 }
 
 function removable(connection: Connection, chosen: readonly ChosenPlaces[]): RemovalEffect {
-  const known = chosen.flatMap(({ host, mailbox, commits }) => {
+  const mailboxes = chosen.flatMap(({ host, mailbox, commits }) => {
     const sql = 'SELECT id FROM mailboxes WHERE host = ? AND mailbox = ?';
     const id = connection.first<number>(sql, [host, mailbox]);
     return id === undefined ? [] : [{ id, host, mailbox, commits }];
   });
   const isChosen = (place: string, folder: string) =>
-    known
+    mailboxes
       .map(({ id, commits }) => {
-        const own = `${folder}.mailbox_id = ${id}`;
-        if (commits === undefined) return own;
-        return `(${own} AND ${place}.first_commit BETWEEN ${commits[0]} AND ${commits[1]})`;
+        const condition = `${folder}.mailbox_id = ${id}`;
+        if (commits === undefined) return condition;
+        return `(${condition} AND ${place}.first_commit BETWEEN ${commits[0]} AND ${commits[1]})`;
       })
       .join(' OR ') || '0';
   const places = 'places AS p JOIN folders AS f ON f.id = p.folder_id';
   const others = `SELECT 1 FROM places AS q JOIN folders AS g ON g.id = q.folder_id
     WHERE q.docid = m.docid AND NOT (${isChosen('q', 'g')})`;
-  const concerned = `m.docid IN (SELECT p.docid FROM ${places} WHERE ${isChosen('p', 'f')})`;
+  const affected = `m.docid IN (SELECT p.docid FROM ${places} WHERE ${isChosen('p', 'f')})`;
   const count = (sql: string) => connection.first<number>(`SELECT count(*) FROM ${sql}`, []) ?? 0;
   const found = connection.text<{ docid: number; id: Buffer; size: number }>(
-    `SELECT m.docid, m.id, m.size FROM messages AS m WHERE ${concerned} AND NOT EXISTS (${others})
+    `SELECT m.docid, m.id, m.size FROM messages AS m WHERE ${affected} AND NOT EXISTS (${others})
      ORDER BY m.docid`,
     [],
   );
-  const whole = known.filter(({ commits }) => commits === undefined).map(({ id }) => id);
+  const whole = mailboxes.filter(({ commits }) => commits === undefined).map(({ id }) => id);
   return {
-    parts: known.map((one) => partOf(connection, one)),
+    parts: mailboxes.map((one) => partOf(connection, one)),
     places: count(`${places} WHERE ${isChosen('p', 'f')}`),
     going: [...found].map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    staying: count(`messages AS m WHERE ${concerned} AND EXISTS (${others})`),
+    staying: count(`messages AS m WHERE ${affected} AND EXISTS (${others})`),
     incomplete: count(
       `quarantine AS p JOIN folders AS f ON f.id = p.folder_id
        WHERE p.to_commit IS NULL AND f.mailbox_id IN (${whole.join(', ')})`,

@@ -56,12 +56,12 @@ export function refuseUnknownFolder(
     const suggestion = nearestAddress(found, candidates);
     throw usageError('usage-unknown-name', { kind: 'mailbox', found, suggestion, candidates });
   }
-  const live = catalog.folders.all().map((seen) => ({ ...seen, path: seen.folder }));
+  const live = catalog.folders.all().map((entry) => ({ ...entry, path: entry.folder }));
   for (const found of asList(folder)) {
     const filter = { mailbox, folder: found };
     if (matchingFolders(folders, filter).length === 0) {
-      const near = folders.filter((name) => hasMailboxName(name, mailbox));
-      const suggestion = nearestFolder(found, near);
+      const inMailbox = folders.filter((name) => hasMailboxName(name, mailbox));
+      const suggestion = nearestFolder(found, inMailbox);
       throw usageError('usage-unknown-name', { kind: 'folder', found, suggestion, candidates: [] });
     }
     if (deleted !== true && asOf === undefined && matchingFolders(live, filter).length === 0)

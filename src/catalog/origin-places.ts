@@ -235,12 +235,12 @@ const FORGOTTEN_UIDS = selectBy('forgotten', 'uid', FOLDER_KEY);
 
 /** Queries for a sync run about messages that may have moved. */
 export function relinkQueries(connection: Connection) {
-  const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
-    connection.all(which, { folder_id: folder, generation }).map(({ uid }) => uid);
-  const inChunks = (read: (stretch: Omit<Stretch, keyof InGeneration>) => { uid: number }[]) => {
+  const uids = (query: typeof HELD_UIDS, folder: number, generation: number): number[] =>
+    connection.all(query, { folder_id: folder, generation }).map(({ uid }) => uid);
+  const inChunks = (load: (stretch: Omit<Stretch, keyof InGeneration>) => { uid: number }[]) => {
     const found: number[] = [];
     for (;;) {
-      const rows = read({ after: found[found.length - 1] ?? 0, limit: CHUNK });
+      const rows = load({ after: found[found.length - 1] ?? 0, limit: CHUNK });
       for (const { uid } of rows) found.push(uid);
       if (rows.length < CHUNK) return found;
     }

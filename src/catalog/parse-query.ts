@@ -76,13 +76,13 @@ function spellingsOf(node: TextNode): TextNode[] {
   const text = node.text.normalize('NFC');
   if (/^<.*>$/u.test(text)) return [node];
   const parts: string[][] = [];
-  let done = 0;
+  let end = 0;
   for (const { 0: letters, index } of text.matchAll(VARIABLE)) {
     const short = letters.length === 1 ? LONG[letters.toLowerCase()] : letters[0];
-    parts.push([text.slice(done, index)], [letters, short ?? letters]);
-    done = index + letters.length;
+    parts.push([text.slice(end, index)], [letters, short ?? letters]);
+    end = index + letters.length;
   }
-  return product([...parts, [text.slice(done)]]).map((one) => ({ ...node, text: one.join('') }));
+  return product([...parts, [text.slice(end)]]).map((one) => ({ ...node, text: one.join('') }));
 }
 
 /** Returns every combination of one item from each list. @throws search-too-complex */
@@ -462,7 +462,7 @@ const STAR_AT_LETTER = lazy(() => /\p{L}\p{M}*\*|\*\p{L}/u);
 const BAR_IN_WORD = lazy(() => /[\p{L}\p{M}\p{N}]\|+[\p{L}\p{N}]/u);
 const PLAIN_WORD = lazy(() => /^[\p{L}\p{M}\p{N}?*]+$/u);
 
-/** Reports whether a word is a regular expression between slashes. Paths have more slashes and fewer symbols. */
+/** Reports whether a word is a regular expression in slashes. Paths have more slashes and no metacharacters. */
 function isExpression(word: string): boolean {
   const end = word.lastIndexOf('/');
   if (!word.startsWith('/') || end < 2 || !/^[gimsuy]{0,3}$/.test(word.slice(end + 1)))

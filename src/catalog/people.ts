@@ -54,16 +54,16 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
       senders: JSON.stringify(withDomains(senders).map((one) => addressId(connection, one))),
       recipients: JSON.stringify(recipients.map((one) => addressId(connection, one))),
     };
-    const before = fresh ? undefined : connection.get(OF_MESSAGE, { docid });
-    if (before !== undefined) {
+    const previous = fresh ? undefined : connection.get(OF_MESSAGE, { docid });
+    if (previous !== undefined) {
       const isSame = (['mailboxes', 'senders', 'recipients'] as const).every(
-        (column) => before[column] === row[column],
+        (column) => previous[column] === row[column],
       );
       if (isSame) continue;
     }
     let gained: Iterable<Key> = keysOf(connection, docid, row);
-    if (before !== undefined) {
-      const previousKeys = [...keysOf(connection, docid, before)];
+    if (previous !== undefined) {
+      const previousKeys = [...keysOf(connection, docid, previous)];
       const is = [...gained];
       uncount(connection, docid, subtract(previousKeys, is));
       gained = subtract(is, previousKeys);
@@ -77,9 +77,9 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
 
 /** Removes a message's people, and addresses that no other message uses. Call within a transaction. */
 export function dropPeople(connection: Connection, docid: number): void {
-  const before = connection.get(OF_MESSAGE, { docid });
-  if (before === undefined) return;
-  uncount(connection, docid, [...keysOf(connection, docid, before)]);
+  const previous = connection.get(OF_MESSAGE, { docid });
+  if (previous === undefined) return;
+  uncount(connection, docid, [...keysOf(connection, docid, previous)]);
   connection.run(DROP, { docid });
   dropUnused(connection);
 }
@@ -138,11 +138,11 @@ function textOf({ address_id: address, role, year, mailboxes }: Key): string {
 
 function count(counts: Map<string, Row<'correspondents'>>, key: Key, docid: number): void {
   const text = textOf(key);
-  const known = counts.get(text);
-  if (known === undefined) counts.set(text, { ...key, messages: 1, last_docid: docid });
+  const entry = counts.get(text);
+  if (entry === undefined) counts.set(text, { ...key, messages: 1, last_docid: docid });
   else {
-    known.messages += 1;
-    known.last_docid = Math.max(known.last_docid, docid);
+    entry.messages += 1;
+    entry.last_docid = Math.max(entry.last_docid, docid);
   }
 }
 
@@ -153,19 +153,18 @@ function uncount(connection: Connection, docid: number, keys: readonly Key[]): v
   const unused = UNUSED.get(connection) ?? new Set();
   UNUSED.set(connection, unused);
   for (const key of keys) {
-    const counted = connection.get(COUNTED, key);
-    if (counted === undefined) continue;
-    if (counted.messages <= 1) {
+    const row = connection.get(COUNTED, key);
+    if (row === undefined) continue;
+    if (row.messages <= 1) {
       connection.run(DROP_COUNTED, key);
       unused.add(key.address_id);
       continue;
     }
-    const last =
-      counted.last_docid === docid ? lastBefore(connection, key, docid) : counted.last_docid;
+    const last = row.last_docid === docid ? lastBefore(connection, key, docid) : row.last_docid;
     connection.run(SET_COUNTED, {
       ...key,
-      messages: counted.messages - 1,
-      last_docid: last ?? counted.last_docid,
+      messages: row.messages - 1,
+      last_docid: last ?? row.last_docid,
     });
   }
 }

@@ -345,9 +345,9 @@ export function resolveAsOf(value: OperatorValue, context: ParseContext, name: s
 }
 
 function period(value: OperatorValue, context: ParseContext, operator: string): Period {
-  const reading = readDate(plain(value), context);
-  if ('period' in reading) return reading.period;
-  throw badDate(value, operator, reading.problem);
+  const parsed = readDate(plain(value), context);
+  if ('period' in parsed) return parsed.period;
+  throw badDate(value, operator, parsed.problem);
 }
 
 function ago(value: OperatorValue, context: ParseContext, operator: string): number {

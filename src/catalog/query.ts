@@ -148,9 +148,9 @@ function lazy<P extends object, R>(sql: () => string, parameters: List): Query<P
 }
 
 function binder(names: readonly string[]) {
-  return (given: object): unknown[] => {
+  return (row: object): unknown[] => {
     // Plain field access, because Reflect.get is slow and the fold binds millions of values.
-    const values = given as Readonly<Record<string, unknown>>;
+    const values = row as Readonly<Record<string, unknown>>;
     const bound: unknown[] = [];
     for (const name of names) bound.push(values[name]);
     return bound;

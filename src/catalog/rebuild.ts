@@ -236,36 +236,36 @@ export interface RebuildResult extends FoldProgress {
 export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildResult> {
   const { dir, signal } = options;
   const file = catalogFile(dir);
-  const fresh = rebuildFile(dir);
-  removeDatabase(fresh);
+  const newFile = rebuildFile(dir);
+  removeDatabase(newFile);
   let catalog: WritableCatalog | undefined;
   let result: Omit<RebuildResult, 'unread'>;
   let unread: string | null = null;
   try {
-    catalog = await openCatalog(dir, fresh);
+    catalog = await openCatalog(dir, newFile);
     try {
       result = await fill(catalog, options, true);
     } catch (error) {
       if (!(error instanceof IndexedBeforePurge)) throw error;
       catalog.close();
-      removeDatabase(fresh);
-      catalog = await openCatalog(dir, fresh);
+      removeDatabase(newFile);
+      catalog = await openCatalog(dir, newFile);
       result = await fill(catalog, options, false);
     }
     if (signal.aborted) throw rebuildError('rebuild-interrupted', { commits: result.commits });
     // A reader checking progress may have blocked the checkpoint, without which the file is incomplete.
-    if (!catalog.checkpoint()) throw catalogError('catalog-busy', { file: fresh });
+    if (!catalog.checkpoint()) throw catalogError('catalog-busy', { file: newFile });
     if (options.keepAs !== undefined && existsSync(file)) {
       unread = keepDatabase(file, options.keepAs);
       await realFiles.syncFolder(dirname(options.keepAs));
     }
   } catch (error) {
     catalog?.close();
-    removeDatabase(fresh);
+    removeDatabase(newFile);
     throw error;
   }
   catalog.close();
-  await swap(fresh, file);
+  await swap(newFile, file);
   return { ...result, unread };
 }
 
@@ -319,7 +319,7 @@ async function fill(
     const indexer = createIndexer({ store, sources, extractor, progress: onIndex });
     await indexer.all(signal);
     // Counted before attachments, because their text causes messages to be indexed again.
-    const { messages: known, pending, unparsed } = catalog.totals();
+    const { messages: total, pending, unparsed } = catalog.totals();
     const { damaged } = indexer.totals();
     options.onSearchable?.();
     const { read } =
@@ -333,7 +333,7 @@ async function fill(
             makeRoom: () => extractor.rest(),
             signal,
           });
-    const indexed = known - pending;
+    const indexed = total - pending;
     return { ...folded, indexed, unparsed, attachments: read, damage, damagedMessages: damaged };
   } finally {
     ahead?.cancel();
@@ -348,8 +348,8 @@ async function fill(
  */
 async function swap(fresh: string, file: string): Promise<void> {
   const log = `${file}-wal`;
-  const logged = existsSync(log) && statSync(log).size > 0;
-  if (logged) removeDatabase(file);
+  const hasLog = existsSync(log) && statSync(log).size > 0;
+  if (hasLog) removeDatabase(file);
   tryMove(fresh, file);
   for (const name of [log, `${file}-shm`]) rmSync(name, { force: true });
   await realFiles.syncFolder(dirname(file));

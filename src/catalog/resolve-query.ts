@@ -72,18 +72,18 @@ const STATE_MARKS: Readonly<Record<Exclude<State, 'deleted'>, readonly [number, 
 
 const never: Predicate = { op: 'never' };
 
-/** Resolves the names in a query. Calls `unknown` for each one that does not exist. */
+/** Resolves the names in a query. Calls `report` for each one that does not exist. */
 export function resolve(
   node: SearchNode,
   names: Names,
-  unknown: (name: UnknownName) => void,
+  report: (name: UnknownName) => void,
 ): Predicate {
   switch (node.kind) {
     case 'and':
     case 'or':
-      return { op: node.kind, parts: node.nodes.map((part) => resolve(part, names, unknown)) };
+      return { op: node.kind, parts: node.nodes.map((part) => resolve(part, names, report)) };
     case 'not':
-      return { op: 'not', part: resolve(node.node, names, unknown) };
+      return { op: 'not', part: resolve(node.node, names, report) };
     case 'all':
       return { op: 'always' };
     case 'text':
@@ -101,15 +101,15 @@ export function resolve(
     case 'id':
       return messageId(node.value, names);
     case 'thread':
-      return thread(node.value, names, unknown);
+      return thread(node.value, names, report);
     case 'me':
       return me(node.field, names);
     case 'account':
-      return account(node.value, names, unknown);
+      return account(node.value, names, report);
     case 'folder':
-      return folder(node.value, names, unknown);
+      return folder(node.value, names, report);
     case 'mailbox':
-      return mailbox(node.value, names, unknown);
+      return mailbox(node.value, names, report);
     case 'flag': {
       const keyword = node.value.toLowerCase().replace(/^\\/, '');
       return flagged(names, ({ flags }) =>
@@ -180,7 +180,7 @@ function messageId(value: string, names: Names): Predicate {
 }
 
 /** Accepts the ID of any message in the thread, its prefix, or a Message-ID that a message has or references. */
-function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Predicate {
+function thread(value: string, names: Names, report: (name: UnknownName) => void): Predicate {
   const matches = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
   const found = [
     ...matches.flatMap((docid) => names.threadOf(docid) ?? []),
@@ -188,7 +188,7 @@ function thread(value: string, names: Names, unknown: (name: UnknownName) => voi
   ];
   const [first] = found;
   if (first === undefined) {
-    unknown({ kind: 'message', found: value, suggestion: null, candidates: [], never: true });
+    report({ kind: 'message', found: value, suggestion: null, candidates: [], never: true });
     return never;
   }
   const values = [...new Set(found.flatMap((members) => members.values))];
@@ -210,17 +210,17 @@ function me(field: TextField, { folders }: Names): Predicate {
 function account(
   value: string,
   { folders, ever, accounts }: Names,
-  unknown: (name: UnknownName) => void,
+  report: (name: UnknownName) => void,
 ): Predicate {
   const name = value.toLowerCase();
   const host = accounts.get(name) ?? name;
   const ids = accountMailboxes(value, [...folders.values()], accounts);
   if (ids.size === 0) {
-    const hosts = new Set(ever().mailboxes.map((known) => known.host));
+    const hosts = new Set(ever().mailboxes.map((entry) => entry.host));
     const candidates = [...accounts.keys(), ...hosts];
     const suggestion = nearest(value, candidates);
     const named = { kind: 'account', found: value, suggestion, candidates } as const;
-    unknown({ ...named, never: !accounts.has(name) && !hosts.has(host) });
+    report({ ...named, never: !accounts.has(name) && !hosts.has(host) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
@@ -229,16 +229,16 @@ function account(
 function folder(
   value: string,
   { folders, ever }: Names,
-  unknown: (name: UnknownName) => void,
+  report: (name: UnknownName) => void,
 ): Predicate {
   if (value.toLowerCase() === 'anywhere') return { op: 'always' };
   const all = [...folders.values()];
   const found = foldersCalled(value, all);
   if (found.length === 0) {
-    const known = ever().folders;
-    const isNever = foldersCalled(value, known).length === 0;
-    const suggestion = nearestFolder(value, known);
-    unknown({ kind: 'folder', found: value, suggestion, candidates: [], never: isNever });
+    const past = ever().folders;
+    const isNever = foldersCalled(value, past).length === 0;
+    const suggestion = nearestFolder(value, past);
+    report({ kind: 'folder', found: value, suggestion, candidates: [], never: isNever });
     return never;
   }
   return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
@@ -271,7 +271,7 @@ function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'
 function mailbox(
   value: string,
   { folders, ever }: Names,
-  unknown: (name: UnknownName) => void,
+  report: (name: UnknownName) => void,
 ): Predicate {
   const ids = findMailboxes(value, [...folders.values()]);
   if (ids.size === 0) {
@@ -279,7 +279,7 @@ function mailbox(
     const candidates = mailboxes.map(({ address }) => address);
     const suggestion = nearestAddress(value, candidates);
     const named = { kind: 'mailbox', found: value, suggestion, candidates } as const;
-    unknown({ ...named, never: !mailboxes.some((one) => matchesMailboxTerm(value, one)) });
+    report({ ...named, never: !mailboxes.some((one) => matchesMailboxTerm(value, one)) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };

@@ -112,7 +112,7 @@ function checkName(name: string, option: string): void {
  */
 export function expandSaved(query: string, searches: () => readonly SavedSearch[]): string {
   if (!query.includes('@')) return query;
-  let known: readonly SavedSearch[] | undefined;
+  let cache: readonly SavedSearch[] | undefined;
   const whole = query.trim();
   return query
     .split(/("[^"]*")/)
@@ -120,10 +120,10 @@ export function expandSaved(query: string, searches: () => readonly SavedSearch[
       i % 2 === 1
         ? piece
         : piece.replaceAll(USED, (used: string, name: string) => {
-            known ??= searches();
-            const match = known.find((search) => search.name === name);
+            cache ??= searches();
+            const match = cache.find((search) => search.name === name);
             if (match === undefined) {
-              const names = known.map((search) => search.name);
+              const names = cache.map((search) => search.name);
               throw usageError('usage-unknown-search', { name, suggestion: nearest(name, names) });
             }
             return used === whole ? match.query : `(${match.query})`;

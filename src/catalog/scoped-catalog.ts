@@ -26,10 +26,10 @@ function ownCommits(connection: Connection, scope: Scope): OwnCommits {
   const cache = KNOWN.get(connection) ?? new Map<string, OwnCommits>();
   KNOWN.set(connection, cache);
   const key = scope.mailboxes.join(' ');
-  const own = cache.get(key) ?? new OwnCommits(connection, scope);
+  const commits = cache.get(key) ?? new OwnCommits(connection, scope);
   if (!cache.has(key) && cache.size >= MAX_SCOPES) cache.clear();
-  cache.set(key, own);
-  return own;
+  cache.set(key, commits);
+  return commits;
 }
 
 /**
@@ -131,7 +131,7 @@ export function scopedCatalog(
   const isOurs = (docid: number | undefined): docid is number =>
     docid !== undefined && isInScope(connection, scope, docid);
   const count = (condition: string) => countWhere(connection, scope, condition);
-  const limited =
+  const withScope =
     <R extends { readonly scope?: Scope | undefined }, More extends unknown[], T>(
       ask: (request: R, ...more: More) => T,
     ) =>
@@ -164,49 +164,49 @@ export function scopedCatalog(
       unparsed: count('m.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)'),
     }),
     positions: scopedPositions(connection, scope),
-    list: limited(inner.list),
-    listPlaces: limited(inner.listPlaces),
+    list: withScope(inner.list),
+    listPlaces: withScope(inner.listPlaces),
     search(request) {
       const { hits, ...rest } = inner.search({ ...request, scope });
       return { ...rest, hits: hits.map(withoutRank) };
     },
-    countHits: limited(inner.countHits),
-    countHitsWhile: limited(inner.countHitsWhile),
+    countHits: withScope(inner.countHits),
+    countHitsWhile: withScope(inner.countHitsWhile),
     // The sums cover all mailboxes.
     sumUnread: () => false,
-    foundDocids: limited(inner.foundDocids),
-    foundIds: limited(inner.foundIds),
-    walkFound: limited(inner.walkFound),
-    sumsFilter: limited(inner.sumsFilter),
-    explainSearch: limited(inner.explainSearch),
+    foundDocids: withScope(inner.foundDocids),
+    foundIds: withScope(inner.foundIds),
+    walkFound: withScope(inner.walkFound),
+    sumsFilter: withScope(inner.sumsFilter),
+    explainSearch: withScope(inner.explainSearch),
     changes: {
       span() {
         const [first, last] = [commits.timeOf(1), commits.timeOf(commits.last())];
         return first === undefined || last === undefined ? undefined : { first, last };
       },
-      columns: limited(changes.columns),
+      columns: withScope(changes.columns),
       next: (time) => renumber(commits, changes.next(time, scope)),
       previous: (time) => renumber(commits, changes.previous(time, scope)),
       since: (time) => changes.since(time, scope),
     },
-    timeline: limited(inner.timeline),
+    timeline: withScope(inner.timeline),
     files: {
-      page: limited(files.page),
-      sums: limited(files.sums),
-      content: limited(files.content),
+      page: withScope(files.page),
+      sums: withScope(files.sums),
+      content: withScope(files.content),
       ofMessage: (request, docid, mayContinue) =>
         isOurs(docid) ? files.ofMessage({ ...request, scope }, docid, mayContinue) : [],
       text: (textId) => (hasText(connection, scope, textId) ? files.text(textId) : undefined),
     },
     stats: {
-      totals: limited(stats.totals),
+      totals: withScope(stats.totals),
       rows: (by, request, limit) => stats.rows(by, { ...request, scope }, limit),
-      facets: limited(stats.facets),
+      facets: withScope(stats.facets),
       people: (typed, limit, _, mayContinue) => stats.people(typed, limit, scope, mayContinue),
       // The sums cover all mailboxes.
       types: () => [],
-      largest: limited(stats.largest),
-      duplicates: limited(stats.duplicates),
+      largest: withScope(stats.largest),
+      duplicates: withScope(stats.duplicates),
     },
     charts: {
       ...inner.charts,

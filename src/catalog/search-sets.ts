@@ -107,7 +107,7 @@ export class SetSearch {
 type DocidSet = Uint8Array;
 
 class StretchSets {
-  readonly #known = new Map<string, DocidSet>();
+  readonly #cache = new Map<string, DocidSet>();
   #sizes: readonly number[] | undefined;
 
   constructor(
@@ -121,15 +121,15 @@ class StretchSets {
   ) {}
 
   any(conjuncts: readonly Conjunct[]): number[] {
-    const sets = conjuncts.map((conjunct) => this.#of(conjunct));
+    const sets = conjuncts.map((conjunct) => this.#evaluate(conjunct));
     return this.docids.filter((_, position) => sets.some((set) => set[position] === 1));
   }
 
-  #of(conjunct: Conjunct): DocidSet {
+  #evaluate(conjunct: Conjunct): DocidSet {
     const found = new Uint8Array(this.docids.length).fill(1);
     for (const condition of conditionsOf(conjunct, this.view)) {
-      const set = this.#known.get(condition.key) ?? this.#make(condition);
-      this.#known.set(condition.key, set);
+      const set = this.#cache.get(condition.key) ?? this.#make(condition);
+      this.#cache.set(condition.key, set);
       const expected = condition.holds ? 1 : 0;
       for (let position = 0; position < found.length; position += 1)
         if (set[position] !== expected) found[position] = 0;

@@ -325,16 +325,16 @@ export function chooseAccessPath(
   const measure = <D extends { readonly by: 'match' } | Side>(accessPath: D) =>
     density(connection, conjunct, accessPath, direction, range);
   const best = rivals.map(measure).reduce((a, b) => (b.rate < a.rate ? b : a));
-  const nothing = { ...conjunct, low: 0, high: 0 };
+  const empty = { ...conjunct, low: 0, high: 0 };
   if (best.first === undefined)
-    return { conjunct: nothing, accessPath: best.accessPath, stretch: nothing };
+    return { conjunct: empty, accessPath: best.accessPath, stretch: empty };
   let first = best.first;
   let accessPath: AccessPath = best.accessPath;
   let span = (STRETCH.side * growth) / best.rate;
   if (match) {
     const text = measure({ by: 'match' });
     if (text.first === undefined)
-      return { conjunct: nothing, accessPath: text.accessPath, stretch: nothing };
+      return { conjunct: empty, accessPath: text.accessPath, stretch: empty };
     first = direction === 'newest' ? Math.min(first, text.first) : Math.max(first, text.first);
     if (best.rate > text.rate * TEXT_ALONE) {
       accessPath = text.accessPath;
@@ -344,14 +344,14 @@ export function chooseAccessPath(
       span = (STRETCH.both * growth) / Math.max(best.rate, text.rate / 4);
     }
   }
-  const within = Math.ceil(span);
+  const length = Math.ceil(span);
   if (direction === 'newest') {
     const high = Math.min(conjunct.high, first + 1);
-    const low = Math.max(conjunct.low, high - within);
+    const low = Math.max(conjunct.low, high - length);
     return { conjunct: { ...conjunct, high }, accessPath, stretch: { low, high } };
   }
   const low = Math.max(conjunct.low, first);
-  const high = Math.min(conjunct.high, low + within);
+  const high = Math.min(conjunct.high, low + length);
   return { conjunct: { ...conjunct, low }, accessPath, stretch: { low, high } };
 }
 

@@ -67,10 +67,10 @@ function intervalsOf(connection: Connection, docid: number, { scope }: View) {
       places: connection.all(PLACES, { docid }),
       spans: () => connection.all(SPANS, { docid }),
     };
-  const within = { docid, mailboxes: JSON.stringify(scope.mailboxes) };
+  const params = { docid, mailboxes: JSON.stringify(scope.mailboxes) };
   return {
-    places: connection.all(PLACES_WITHIN, within),
-    spans: () => connection.all(SPANS_WITHIN, within),
+    places: connection.all(PLACES_WITHIN, params),
+    spans: () => connection.all(SPANS_WITHIN, params),
   };
 }
 
@@ -104,8 +104,8 @@ function placesAt(connection: Connection, docid: number, commit: number, view: V
   const intervals = [...places, ...spans()].filter((row) => row.from_commit <= commit);
   const last = new Map<number, PlaceRow>();
   for (const row of intervals) {
-    const known = last.get(row.id);
-    if (known === undefined || row.from_commit >= known.from_commit) last.set(row.id, row);
+    const latest = last.get(row.id);
+    if (latest === undefined || row.from_commit >= latest.from_commit) last.set(row.id, row);
   }
   return [...last.values()].map((row) =>
     row.to_commit === null || row.to_commit > commit ? { ...row, ended_at: null } : row,
@@ -144,13 +144,13 @@ function attachmentMatcher(
   return (docid) => {
     if (!indexed(docid)) return [];
     const found: MatchedAttachment[] = [];
-    let unpacked = 0;
+    let count = 0;
     for (const { number, filename, text } of attachmentTexts(connection, docid)) {
-      unpacked += 1;
-      if (unpacked > UNPACKED) break;
-      const shown = snippet(text, words);
-      if (shown !== undefined)
-        found.push({ number, filename, snippet: shown.text, matches: shown.matches });
+      count += 1;
+      if (count > UNPACKED) break;
+      const excerpt = snippet(text, words);
+      if (excerpt !== undefined)
+        found.push({ number, filename, snippet: excerpt.text, matches: excerpt.matches });
     }
     return found;
   };
@@ -302,12 +302,12 @@ function byRelevance(
   if (rankedWords({ has }) > RANKED_LIMIT)
     throw searchError('search-too-complex', { limit: RANKED_LIMIT, of: 'ranked' });
   const [only] = drives;
-  const most = rankedHits(has, drives.length > 1 ? RANKED_AMONG : RANKED_HITS);
+  const count = rankedHits(has, drives.length > 1 ? RANKED_AMONG : RANKED_HITS);
   if (only !== undefined && drives.length === 1 && has.length > 0) {
-    const { sql, params } = rankNewest(only.conjunct, only.accessPath, limit, most, view);
+    const { sql, params } = rankNewest(only.conjunct, only.accessPath, limit, count, view);
     return inRank(connection.text<RankRow>(sql, params));
   }
-  const newest = firstOf(inOrder(), has.length > 0 ? most : limit);
+  const newest = firstOf(inOrder(), has.length > 0 ? count : limit);
   if (has.length === 0) return newest;
   const { sql, params } = rankDocids(`(${has.join(' OR ')})`, newest, limit);
   const best = inRank(connection.text<RankRow>(sql, params));
@@ -324,10 +324,10 @@ function inRank(rows: Iterable<RankRow>): number[] {
   return [...rows].sort((a, b) => a.rank - b.rank || b.docid - a.docid).map(({ docid }) => docid);
 }
 
-function firstOf(docids: Iterable<number>, most: number): number[] {
+function firstOf(docids: Iterable<number>, limit: number): number[] {
   const first: number[] = [];
   for (const docid of docids) {
-    if (first.length >= most) break;
+    if (first.length >= limit) break;
     first.push(docid);
   }
   return first;
@@ -527,12 +527,12 @@ function toSql({ sql, params }: Sql): string {
 function prepare(connection: Connection, ids: IdLookup, request: WalkRequest) {
   const view = createView(connection, request);
   const { scope } = view;
-  const known = archiveNames(connection, view.asOf);
-  const folders = scope === null ? known.folders : namesWithin(known.folders, scope);
+  const archive = archiveNames(connection, view.asOf);
+  const folders = scope === null ? archive.folders : namesWithin(archive.folders, scope);
   const unknown: UnknownName[] = [];
   const names: Names = {
     folders,
-    flagSets: known.flagSets,
+    flagSets: archive.flagSets,
     ever: () => allNames(connection, scope),
     ...(scope === null ? lookups(connection, ids) : lookupsWithin(connection, scope)),
     observed: new ObservedCommits(connection, view),

@@ -144,8 +144,8 @@ function findFolded(text: string, words: readonly SoughtPhrase[]): Range | undef
   if (earliest === undefined) return undefined;
   const lower = foldWord(stretches.map(({ start, end }) => text.slice(start, end)).join(' '));
   // A word that no folded word contains cannot match, so most texts need no search.
-  const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
-  return present.length === 0 ? undefined : findFrom(text, present, earliest.start, text.length);
+  const phrases = words.filter(({ words: [head = ''] }) => lower.includes(head));
+  return phrases.length === 0 ? undefined : findFrom(text, phrases, earliest.start, text.length);
 }
 
 /** Returns the ranges between dividers that contain at least one non-ASCII character. */
@@ -256,12 +256,12 @@ function matchEnd(
   { words, prefix }: SoughtPhrase,
 ): Range | undefined {
   const last = words.length - 1;
-  const fits = words.every((word, i) => {
+  const isMatch = words.every((word, i) => {
     const shown = window[i]?.word;
     if (shown === undefined) return false;
     return i === last && prefix ? shown.startsWith(word) : shown === word;
   });
-  if (!fits) return undefined;
+  if (!isMatch) return undefined;
   return { start: window[0]?.start ?? 0, end: window[last]?.end ?? 0 };
 }
 

@@ -181,10 +181,10 @@ export class StatsQuery {
 
 /** Statistics of the archive, from stored sums or by counting a query's matches. */
 export function statsQueries(connection: Connection, search: SearchQueries) {
-  const asked = (request: StatsRequest) => new StatsQuery(connection, search, request);
-  const within = <T>(act: () => T): T => connection.snapshot(act);
+  const queryFor = (request: StatsRequest) => new StatsQuery(connection, search, request);
+  const inSnapshot = <T>(act: () => T): T => connection.snapshot(act);
   return {
-    totals: (request: StatsRequest) => within(() => asked(request).totals()),
+    totals: (request: StatsRequest) => inSnapshot(() => queryFor(request).totals()),
     /**
      * Returns the rows that contain messages: years and months in order, all others with the most messages first. A
      * message in two folders or mailboxes, or with two recipients, counts in each.
@@ -196,32 +196,32 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
       request: StatsRequest,
       limit: number = Number.MAX_SAFE_INTEGER,
     ): StatsRow[] =>
-      within(() =>
+      inSnapshot(() =>
         sortRows(
           by,
-          asked(request)
+          queryFor(request)
             .rows(by, limit)
             .filter(({ messages }) => messages > 0),
         ).slice(0, limit),
       ),
     facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
-      within(() => countFacets(connection, search, request, limit, mayContinue)),
+      inSnapshot(() => countFacets(connection, search, request, limit, mayContinue)),
     people: (
       typed: string,
       limit: number,
       scope?: Scope,
       mayContinue: () => boolean = () => true,
     ): Person[] =>
-      within(() => peopleByPrefix(connection, typed, limit, scope ?? null, mayContinue)),
+      inSnapshot(() => peopleByPrefix(connection, typed, limit, scope ?? null, mayContinue)),
     types: (
       prefix: string,
       limit: number,
     ): { readonly type: string; readonly contents: number }[] =>
       typesByPrefix(connection, prefix, limit),
     largest: (request: StatsRequest, limit: number) =>
-      within(() => largestMessages(connection, asked(request), limit)),
+      inSnapshot(() => largestMessages(connection, queryFor(request), limit)),
     duplicates: (request: StatsRequest, limit: number) =>
-      within(() => findDuplicates(connection, asked(request), limit)),
+      inSnapshot(() => findDuplicates(connection, queryFor(request), limit)),
   };
 }
 

@@ -295,7 +295,7 @@ export class ReceivedCounts {
 
   all(fits: (set: ChartedSet) => boolean): Sums {
     let sums: Sums = NONE;
-    for (const [set, own] of this.bySet()) if (fits(set)) sums = addSums(sums, own);
+    for (const [set, setSums] of this.bySet()) if (fits(set)) sums = addSums(sums, setSums);
     return sums;
   }
 
@@ -328,13 +328,13 @@ export class ReceivedCounts {
         this.bounds[at + 1] ?? dayStart + DOCIDS_PER_DAY,
         dayStart + DOCIDS_PER_DAY,
       );
-      const counted = this.connection.values<Count>(
+      const rows = this.connection.values<Count>(
         `SELECT place_set, count(*), sum(size) FROM messages
          WHERE docid >= ${low} AND docid < ${high} AND ${chartCondition(this.sets, this.filter)}
          GROUP BY place_set`,
       );
       const first = countUpTo(this.bounds, dayStart);
-      for (const [set, messages, bytes] of counted) {
+      for (const [set, messages, bytes] of rows) {
         this.#add(at + 1, [set, messages, bytes]);
         this.#add(first, [set, -messages, -bytes]);
       }
@@ -405,9 +405,9 @@ export function listReceivedDays(
   filter: ChartFilter,
   fits: (set: ChartedSet) => boolean,
 ): number[] {
-  const counted = countedSets(connection, filter);
+  const sets = countedSets(connection, filter);
   const found = receivedDays(connection).flatMap(({ id, days }) => {
-    const set = counted.get(id);
+    const set = sets.get(id);
     return set !== undefined && fits(set) ? days : [];
   });
   return [...new Set(found)].filter((day) => hasDate(day * DOCIDS_PER_DAY)).sort((a, b) => a - b);

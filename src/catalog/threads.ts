@@ -86,14 +86,14 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
 export function leaveThreads(connection: Connection, docids: Iterable<number>): void {
   const threads = new Set<number>();
   for (const docid of docids) {
-    const known = connection.get(MEMBER, { docid });
-    if (known === undefined) continue;
-    threads.add(known.thread);
+    const member = connection.get(MEMBER, { docid });
+    if (member === undefined) continue;
+    threads.add(member.thread);
     // Messages that were joined to this one by subject may now join an earlier one.
-    const before = neighbour(connection, known, BEFORE);
+    const before = neighbour(connection, member, BEFORE);
     if (before !== undefined) threads.add(before.thread);
     connection.run(DROP, { docid });
-    for (const node of nodesOf(known)) connection.run(DROP_NODE, { node });
+    for (const node of nodesOf(member)) connection.run(DROP_NODE, { node });
   }
   if (threads.size > 0) settle(connection, threads);
 }
@@ -140,10 +140,10 @@ function partsOf(members: readonly Member[]): ThreadPart[] {
   const found = new Map<number, { docids: number[]; nodes: Set<number> }>();
   for (const member of members) {
     const part = parts.least(member.node);
-    const known = found.get(part) ?? { docids: [], nodes: new Set() };
-    known.docids.push(member.docid);
-    for (const node of nodesOf(member)) known.nodes.add(node);
-    found.set(part, known);
+    const entry = found.get(part) ?? { docids: [], nodes: new Set() };
+    entry.docids.push(member.docid);
+    for (const node of nodesOf(member)) entry.nodes.add(node);
+    found.set(part, entry);
   }
   return [...found.values()];
 }
@@ -353,9 +353,9 @@ function sizesWithin(
     [JSON.stringify(docids)],
   );
   const threads = Map.groupBy(rows, ({ thread }) => thread);
-  const read = [...threads.values()].reduce((sum, members) => sum + members.length, 0);
+  const total = [...threads.values()].reduce((sum, members) => sum + members.length, 0);
   // The last one may be incomplete.
-  const last = read < MAX_READ ? undefined : [...threads.keys()].at(-1);
+  const last = total < MAX_READ ? undefined : [...threads.keys()].at(-1);
   for (const [thread, members] of threads) {
     if (thread === last) continue;
     const isSeen = new Set(members.flatMap((member) => (member.seen === 1 ? member.docid : [])));

@@ -128,8 +128,8 @@ function storedTimeline(
 ): Timeline | undefined {
   const filter = search.sumsFilter(request);
   if (filter === undefined) return undefined;
-  const counted = { scope: request.scope ?? null, fits: null };
-  const days = listReceivedDays(connection, counted, filter.fits);
+  const chartFilter = { scope: request.scope ?? null, fits: null };
+  const days = listReceivedDays(connection, chartFilter, filter.fits);
   const [first, last] = [days[0], days.at(-1)];
   if (first === undefined || last === undefined) return NOTHING;
   const low = Math.max(first * DOCIDS_PER_DAY, filter.low);
@@ -150,7 +150,7 @@ function storedTimeline(
     [Math.max(low, period.low), Math.min(high, period.high)] as const;
   const bounds = [...new Set(periods.flatMap(within))];
   const positions = new Map(bounds.map((bound, at) => [bound, at]));
-  const sums = new ReceivedCounts(connection, counted, bounds).of(filter.fits);
+  const sums = new ReceivedCounts(connection, chartFilter, bounds).of(filter.fits);
   const bars = periods.flatMap((period): Bar[] => {
     const { messages = 0, deleted = 0 } = sums[positions.get(within(period)[0]) ?? -1] ?? {};
     return messages > 0 ? [{ ...period, messages, ended: deleted }] : [];
@@ -221,14 +221,14 @@ class Counting {
       this.complete &&= this.mayContinue();
       return this.complete;
     };
-    let seen = 0;
+    let steps = 0;
     for (const docid of search.foundDocids(request, hasTime)) {
       // The rest have no date, because the newest come first.
       if (!hasDate(docid)) return;
       yield docid;
       this.last = docid;
-      seen += 1;
-      if (seen % ASKED_AFTER === 0 && !hasTime()) return;
+      steps += 1;
+      if (steps % ASKED_AFTER === 0 && !hasTime()) return;
     }
   }
 }
@@ -311,19 +311,19 @@ export function changesSince(
 }
 
 function laterChange(
-  then: readonly Interval[],
+  past: readonly Interval[],
   places: readonly LastPlace[],
   names: ReadonlyMap<number, FolderName>,
 ): LaterChange | undefined {
   const current = places.filter(({ ended }) => ended === null);
   const [first] = current;
   if (first === undefined) {
-    const ends = places.flatMap(({ ended }) => ended ?? []);
-    return ends.length === 0 ? undefined : { kind: 'deleted', at: Math.max(...ends) };
+    const endTimes = places.flatMap(({ ended }) => ended ?? []);
+    return endTimes.length === 0 ? undefined : { kind: 'deleted', at: Math.max(...endTimes) };
   }
-  const stayed = current.some(({ folder }) => then.some((before) => before.folder === folder));
+  const isSame = current.some(({ folder }) => past.some((before) => before.folder === folder));
   const name = names.get(first.folder);
-  if (stayed || name === undefined) return undefined;
+  if (isSame || name === undefined) return undefined;
   return { kind: 'moved', mailbox: name.address, folder: name.path };
 }
 
@@ -352,7 +352,7 @@ export function changeQueries(connection: Connection) {
     const [row] = connection.text<ChangedCommit>(sql, params);
     return row;
   };
-  const near = (condition: string, order: string, commit: number, scope: Scope | undefined) =>
+  const find = (condition: string, order: string, commit: number, scope: Scope | undefined) =>
     one(
       `SELECT c.commit_number AS "commit", t.time, sum(c.came) AS came, sum(c.ended) AS ended
        FROM commit_changes c CROSS JOIN commits t ON t.number = c.commit_number
@@ -400,9 +400,9 @@ export function changeQueries(connection: Connection) {
         return { columns: found.reverse(), complete };
       }),
     /** Return the first commit with changes after a time, or the last one before it. */
-    next: (time: number, scope?: Scope) => near('>', 'ASC', commitAt(connection, time), scope),
+    next: (time: number, scope?: Scope) => find('>', 'ASC', commitAt(connection, time), scope),
     previous: (time: number, scope?: Scope) =>
-      near('<=', 'DESC', commitAt(connection, time - 1), scope),
+      find('<=', 'DESC', commitAt(connection, time - 1), scope),
     /** Counts the places that appeared and ended after a time. */
     since: (time: number, scope?: Scope) =>
       between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
