@@ -154,15 +154,15 @@ export function deliver(
 /**
  * Changes a mailbox without the client's knowledge. Does nothing if the mailbox or folder is missing.
  *
- * @param of mailbox and folder of the request, for faults that name neither
+ * @param place mailbox and folder of the request, for faults that name neither
  */
 export function applyMailboxFault(
   service: ServiceState,
   fault: MailboxFault,
-  of: { readonly mailbox: string | undefined; readonly folder?: string | undefined },
+  place: { readonly mailbox: string | undefined; readonly folder?: string | undefined },
 ): void {
-  const mailbox = findMailbox(service, fault.mailbox ?? of.mailbox ?? '');
-  const folder = mailbox?.folders.get(fault.folder ?? of.folder ?? 'INBOX');
+  const mailbox = findMailbox(service, fault.mailbox ?? place.mailbox ?? '');
+  const folder = mailbox?.folders.get(fault.folder ?? place.folder ?? 'INBOX');
   if (mailbox === null || folder === undefined) return;
   const { store } = service;
   switch (fault.kind) {

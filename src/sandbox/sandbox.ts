@@ -189,10 +189,10 @@ function openService(
 }
 
 function fill(store: Store, options: SandboxOptions, orderId: string, seed: number): void {
-  const [first, ...others] = options.addresses ?? DEFAULT_ADDRESSES;
+  const [first, ...addresses] = options.addresses ?? DEFAULT_ADDRESSES;
   if (first === undefined) return;
   const mailbox = store.addMailbox(first, orderId, seed);
-  const mailboxes = others.map((address) => store.addMailbox(address, orderId, seed));
+  const mailboxes = addresses.map((address) => store.addMailbox(address, orderId, seed));
   const paths = options.from ?? [];
   if (paths.length === 0) loadGenerated(store, [mailbox, ...mailboxes], seed, options.mail ?? {});
   for (const path of paths) loadPath(store, mailbox, path);
