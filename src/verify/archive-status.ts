@@ -81,10 +81,10 @@ function waitingMailboxes(
   catalog: Reader['catalog'],
   state: StateFile | undefined,
 ): StatusMailbox[] {
-  const known = new Set(catalog.folders.mailboxes().map(mailboxKey));
+  const keys = new Set(catalog.folders.mailboxes().map(mailboxKey));
   return listedMailboxes(state)
     .map(({ host, resourceId, address }) => ({ host, mailbox: resourceId, address }))
-    .filter((mailbox) => !known.has(mailboxKey(mailbox)) && !isExcludedMailbox(state, mailbox));
+    .filter((mailbox) => !keys.has(mailboxKey(mailbox)) && !isExcludedMailbox(state, mailbox));
 }
 
 function mailboxStatus(
@@ -134,8 +134,8 @@ export function recallQuota(
   state: Pick<StateFile, 'get'> | undefined,
   mailbox: MailboxKey,
 ): Quota | null {
-  const known = state?.get('quota', mailboxKey(mailbox));
-  return known === undefined ? null : { ...known, at: new Date(known.at).toISOString() };
+  const record = state?.get('quota', mailboxKey(mailbox));
+  return record === undefined ? null : { ...record, at: new Date(record.at).toISOString() };
 }
 
 function budgets(state: StateFile | undefined) {

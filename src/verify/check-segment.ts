@@ -176,18 +176,18 @@ export type FindBlob = (hash: BlobHash) => Buffer | undefined;
 
 export class RecentBlobs {
   readonly #blobs = new Map<BlobHash, Buffer>();
-  #kept = 0;
+  #size = 0;
 
   constructor(private readonly find: FindBlob = () => undefined) {}
 
   keep(hash: BlobHash, payload: Buffer): void {
     if (payload.length > KEPT_BYTES || this.#blobs.has(hash)) return;
     this.#blobs.set(hash, Buffer.from(payload));
-    this.#kept += payload.length;
+    this.#size += payload.length;
     for (const [oldest, bytes] of this.#blobs) {
-      if (this.#kept <= KEPT_BYTES) break;
+      if (this.#size <= KEPT_BYTES) break;
       this.#blobs.delete(oldest);
-      this.#kept -= bytes.length;
+      this.#size -= bytes.length;
     }
   }
 
@@ -474,7 +474,7 @@ export class FastComparison {
 class BatchSettling {
   messages = 0;
   blobs = 0;
-  readonly #left: Placed[] = [];
+  readonly #output: Placed[] = [];
   readonly #arrived = new Map<string, PlacedMessage>();
   readonly #settled = new Set<Placed>();
 
@@ -487,7 +487,7 @@ class BatchSettling {
   left(records: readonly LocatedValue<FoldInput>[]): readonly Placed[] {
     for (const record of records) this.#take(record);
     const { size } = this.#settled;
-    return size === 0 ? this.#left : this.#left.filter((record) => !this.#settled.has(record));
+    return size === 0 ? this.#output : this.#output.filter((record) => !this.#settled.has(record));
   }
 
   #take({ value, ordinal, offset }: LocatedValue<FoldInput>): void {
@@ -497,18 +497,18 @@ class BatchSettling {
         const state = this.rows.blob(value.hash, value.size, position);
         // A blob replaced by a later record has no row here. If that record is missing, the catalog has a surplus row.
         if (state === 'settled') this.blobs += 1;
-        else if (state === undefined) this.#left.push({ value, ordinal, offset });
+        else if (state === undefined) this.#output.push({ value, ordinal, offset });
         return;
       }
       case 'message': {
         const message = { value, ordinal, offset };
         this.#arrived.set(value.id, message);
-        this.#left.push(message);
+        this.#output.push(message);
         return;
       }
       case 'fact': {
         const run = this.#settle(value.fact);
-        if (run === undefined) this.#left.push({ value, ordinal, offset });
+        if (run === undefined) this.#output.push({ value, ordinal, offset });
         else this.#append(run, { ordinal, offset });
       }
     }
@@ -527,7 +527,7 @@ class BatchSettling {
     const folderId = this.rows.arrival(fact, value.size, position, this.commit);
     if (folderId === undefined) return undefined;
     this.#arrived.delete(fact.message);
-    if (this.#left.at(-1) === message) this.#left.pop();
+    if (this.#output.at(-1) === message) this.#output.pop();
     else this.#settled.add(message);
     this.messages += 1;
     const { host, mailbox, folder, generation, uid, size } = fact;
@@ -536,10 +536,10 @@ class BatchSettling {
   }
 
   #append(run: MatchingRun, at: Omit<Placed, 'value'>): void {
-    const last = this.#left.at(-1);
+    const last = this.#output.at(-1);
     if (last?.value.kind === 'settled' && isSameFolder(last.value, run)) {
-      this.#left[this.#left.length - 1] = { ...last, value: mergeRuns(last.value, run) };
-    } else this.#left.push({ ...at, value: run });
+      this.#output[this.#output.length - 1] = { ...last, value: mergeRuns(last.value, run) };
+    } else this.#output.push({ ...at, value: run });
   }
 }
 

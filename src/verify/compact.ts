@@ -39,9 +39,9 @@ export class Compaction {
   async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
     const found = this.#find();
-    if (found === undefined || signal.aborted) return this.#stopped(false);
+    if (found === undefined || signal.aborted) return this.#result(false);
     const available = await freeBytes(dir);
-    if (available - found.bytes < leastFree) return this.#stopped(false);
+    if (available - found.bytes < leastFree) return this.#result(false);
     try {
       await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec }, segments);
     } catch (error) {
@@ -52,10 +52,10 @@ export class Compaction {
       sources.refresh();
     }
     this.#next = found.segment + 1;
-    return this.#stopped(true);
+    return this.#result(true);
   }
 
-  #stopped(more: boolean) {
+  #result(more: boolean) {
     return { damaged: [...this.#damaged], more };
   }
 
@@ -97,7 +97,7 @@ export async function compactArchive(
   { environment, signal }: Pick<EngineContext, 'environment' | 'signal'>,
   dir: string,
   codec: ArchiveCodec,
-  progress: (examined: number, of: number) => void,
+  progress: (examined: number, total: number) => void,
   store: SegmentStore = localSegments,
 ) {
   refuseNetworkFileSystem(dir, environment.env);

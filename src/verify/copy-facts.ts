@@ -80,8 +80,8 @@ export function recordCopyRepair(
   change(state, to, (copy) => {
     const isShown = copy.unkept !== null && findings.every(({ repaired }) => repaired);
     const names = new Set(replaced);
-    const left = (copy.damage?.names ?? []).filter((name) => !names.has(name));
-    const damage = names.size > 0 && left.length === 0 ? null : copy.damage;
+    const remaining = (copy.damage?.names ?? []).filter((name) => !names.has(name));
+    const damage = names.size > 0 && remaining.length === 0 ? null : copy.damage;
     const unkept = isShown ? null : damageOf(findings, copy.unkept, at);
     return { ...copy, damage, unkept };
   });
@@ -147,7 +147,7 @@ export function recordCopyCurrent(state: Memory, to: string, now: number): void 
   );
 }
 
-function change(state: Memory, to: string, after: (known: KnownCopy) => KnownCopy): void {
+function change(state: Memory, to: string, after: (copy: KnownCopy) => KnownCopy): void {
   state.together(() => state.set(SCOPE, to, after(recallCopy(state, to))));
 }
 
@@ -162,8 +162,8 @@ export function copyStatuses(
   reached: number,
   now: number,
 ) {
-  const known = state?.entries(SCOPE) ?? [];
-  return known.map(({ key, value }) => copyStatus(key, value, reached, now));
+  const entries = state?.entries(SCOPE) ?? [];
+  return entries.map(({ key, value }) => copyStatus(key, value, reached, now));
 }
 
 /** Returns a copy's status for `status --json`. Times are in ISO 8601. */

@@ -102,8 +102,8 @@ export class DaemonState {
 }
 
 /** Returns liveness: whether the process responds. Ignores damage, because a restart would not repair it. */
-export function liveness(state: DaemonState, known: KnownCondition, now: number) {
-  return { ok: state.phase !== 'failed', ...common(state, known, now) };
+export function liveness(state: DaemonState, condition: KnownCondition, now: number) {
+  return { ok: state.phase !== 'failed', ...common(state, condition, now) };
 }
 
 /**
@@ -114,19 +114,19 @@ export function liveness(state: DaemonState, known: KnownCondition, now: number)
 export function readiness(
   state: DaemonState,
   mailboxes: () => ArchiveStatus['mailboxes'],
-  known: KnownCondition,
+  condition: KnownCondition,
   maxAgeMs: number | null,
   now: number,
 ) {
   const works = state.phase === 'ready';
-  if (maxAgeMs === null) return { ok: works, ...common(state, known, now) };
+  if (maxAgeMs === null) return { ok: works, ...common(state, condition, now) };
   const archive = { mailboxes: mailboxes(), messages: 0, pending: 0 };
-  const issues = listIssues({ ...known, ...archive }, { ...known, maxAgeMs, now });
+  const issues = listIssues({ ...condition, ...archive }, { ...condition, maxAgeMs, now });
   const fails = issues.some(({ kind }) => DAMAGED.includes(kind) || STALE.includes(kind));
   const stale = issues.flatMap((issue) =>
     issue.kind === 'mailbox-stale' ? [issue.mailbox.resourceId] : [],
   );
-  return { ok: works && !fails, ...common(state, known, now), stale };
+  return { ok: works && !fails, ...common(state, condition, now), stale };
 }
 
 /** Returns the fields that both responses share. Contains no mail addresses. Times are in ISO 8601. */

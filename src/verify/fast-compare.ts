@@ -211,8 +211,8 @@ export async function verifySample(options: {
   const { segments, messagesIn, reader, concerns, checkups, wanted, now, signal } = options;
   const findings = new Findings();
   const state = new Map(segments.map(({ segment }) => [segment, checkups.get(segment)]));
-  const of = segments.reduce((sum, { messages }) => sum + messages, 0);
-  const limit = Math.min(wanted, of);
+  const total = segments.reduce((sum, { messages }) => sum + messages, 0);
+  const limit = Math.min(wanted, total);
   let checked = 0;
   for (const { segment, from } of leastRecentlyVerified(segments, (it) => state.get(it) ?? NEVER)) {
     if (checked >= limit) break;
@@ -237,7 +237,7 @@ export async function verifySample(options: {
   const oldest = Math.min(...times);
   return {
     checked,
-    of,
+    of: total,
     /** Time of the oldest verification of any message; null if some have never been verified. */
     oldest: times.length === 0 || oldest === 0 ? null : oldest,
     found: findings.count,
@@ -246,17 +246,17 @@ export async function verifySample(options: {
 }
 
 function checkupAfter(
-  before: SegmentVerification,
+  previous: SegmentVerification,
   { end }: StoredSegment,
   from: number,
   reached: number,
   now: number,
 ): SegmentVerification {
-  const first = from === before.covered && before.covered < end;
-  if (first) return { at: before.at || now, covered: reached, next: before.next, end };
+  const first = from === previous.covered && previous.covered < end;
+  if (first) return { at: previous.at || now, covered: reached, next: previous.next, end };
   return reached >= end
     ? { at: now, covered: end, next: 0, end }
-    : { ...before, next: reached, end };
+    : { ...previous, next: reached, end };
 }
 
 async function isSound(

@@ -74,9 +74,9 @@ async function* walkLog(
 
 function visit(record: Parameters<typeof interpretRecord>[0]): VisitResult<WalkedRecord> {
   if (record.kind !== RECORD_KIND.message) {
-    const read = interpretRecord(record);
-    if (read === undefined || 'problem' in read) return read;
-    return read.value.kind === 'message' ? undefined : { value: read.value };
+    const parsed = interpretRecord(record);
+    if (parsed === undefined || 'problem' in parsed) return parsed;
+    return parsed.value.kind === 'message' ? undefined : { value: parsed.value };
   }
   const message = readMessagePayload(record.payload);
   if (message === undefined) return { problem: 'recipe' };
@@ -171,17 +171,17 @@ export class FolderIdentities {
     if (fact.fact !== 'folder-renamed') return;
     const { host, mailbox, folder, to } = fact;
     const from = text(host, mailbox, folder);
-    const identity = this.#of(from);
+    const identity = this.#identityOf(from);
     this.#renamed.delete(from);
     this.#renames.set(from, (this.#renames.get(from) ?? 0) + 1);
     this.#renamed.set(text(host, mailbox, to), identity);
   }
 
   keyOf({ host, mailbox, folder, generation, uid }: Place): string {
-    return `${this.#of(text(host, mailbox, folder))}/${generation}/${uid}`;
+    return `${this.#identityOf(text(host, mailbox, folder))}/${generation}/${uid}`;
   }
 
-  #of(path: string): string {
+  #identityOf(path: string): string {
     return this.#renamed.get(path) ?? `${path}\0${this.#renames.get(path) ?? 0}`;
   }
 }
@@ -281,7 +281,7 @@ async function findConcerned(
   const blobs = new Map<BlobHash, MessageId>();
   /** Places that held one of the messages, or whose incomplete message is forgotten. */
   const places = new Map<string, MessageId>();
-  const kept = new Map<string, Set<BlobHash>>();
+  const blobsByPlace = new Map<string, Set<BlobHash>>();
   const quarantined = new Set<string>();
   const folders = new FolderIdentities();
   for await (const record of walkLog(files, dir, signal, segments)) {
@@ -298,7 +298,7 @@ async function findConcerned(
       if (kept !== undefined && !blobs.has(kept)) blobs.set(kept, target.removed.message);
     } else if (fact.fact === 'quarantined' && fact.kept !== undefined) {
       const key = folders.keyOf(fact);
-      kept.set(key, (kept.get(key) ?? new Set()).add(fact.kept));
+      blobsByPlace.set(key, (blobsByPlace.get(key) ?? new Set()).add(fact.kept));
     } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
       if (target.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
     } else if (fact.fact === 'purged' && fact.again === true && target.messages.has(fact.message)) {
@@ -315,7 +315,7 @@ async function findConcerned(
     places.set(key, id);
   }
   for (const [key, id] of places) {
-    for (const blob of kept.get(key) ?? []) if (!blobs.has(blob)) blobs.set(blob, id);
+    for (const blob of blobsByPlace.get(key) ?? []) if (!blobs.has(blob)) blobs.set(blob, id);
   }
   return { records, blobs, places, quarantined };
 }

@@ -99,8 +99,8 @@ function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
   const incomplete = watched.filter(
     ({ complete, held: pending }) => complete === false && pending === 0,
   );
-  const full = highestUsage(quota?.resources ?? []);
-  const percent = full === null ? 0 : roundedPercent(full.share);
+  const fullest = highestUsage(quota?.resources ?? []);
+  const percent = fullest === null ? 0 : roundedPercent(fullest.share);
   const issues: (Issue | false)[] = [
     held > 0 && { level: 'warn', kind: 'pending-deletions', mailbox },
     late.length > 0 && { level: 'warn', kind: 'folders-late', mailbox, folders: late },

@@ -162,13 +162,13 @@ export async function readLog(options: LogReading) {
   const listing = listSegments(files, dir);
   const segments = [...listing.keys()];
   const reading = new Reading(dir, options.vouched, listener);
-  const seen = Math.max(0, ...options.vouched.map(({ number }) => number));
+  const highest = Math.max(0, ...options.vouched.map(({ number }) => number));
   const started = new Map<number, AsyncIterable<SegmentReport>>();
   const start = (index: number): void => {
     const segment = segments[index];
     if (segment === undefined || started.has(index)) return;
     const job = {
-      ...{ dir, segment, last: index === segments.length - 1, seen, full },
+      ...{ dir, segment, last: index === segments.length - 1, seen: highest, full },
       ...(settleUpTo !== undefined && { settleUpTo }),
     };
     started.set(index, checker.check(job));
@@ -223,7 +223,7 @@ class Reading {
     switch (report.what) {
       case 'batches': {
         const batches = unpackBatches(report.segment, report.packed);
-        for (const { commit } of batches) this.#met(commit);
+        for (const { commit } of batches) this.#confirm(commit);
         this.listener.batches(batches);
         break;
       }
@@ -269,7 +269,7 @@ class Reading {
     return { totals: this.totals, settled: this.#settled };
   }
 
-  #met({ number, hash }: ChainState): void {
+  #confirm({ number, hash }: ChainState): void {
     for (const commit of this.#vouched) {
       if (commit.number !== number) continue;
       this.#vouched.delete(commit);
@@ -294,7 +294,7 @@ class Reading {
       this.listener.damage({ ...place, end: SEGMENT_HEADER_BYTES, reason: 'chain' });
     }
     this.totals.archiveId ??= archiveId;
-    this.#met(before);
+    this.#confirm(before);
   }
 
   #end({ after, ...read }: Extract<SegmentReport, { what: 'end' }>): void {
@@ -316,7 +316,7 @@ class Reading {
  * nothing is found, the caller waits until the log yields the blob.
  */
 export class CatalogBlobs {
-  #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
+  #handles: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
   #useless = false;
 
   constructor(
@@ -327,7 +327,7 @@ export class CatalogBlobs {
   find(hash: BlobHash): Buffer | undefined {
     if (!this.#hasPosition(hash)) return undefined;
     try {
-      return this.#opened?.reader.readBlob(hash);
+      return this.#handles?.reader.readBlob(hash);
     } catch (error) {
       if (error instanceof MailkeepError) return undefined;
       throw error;
@@ -335,16 +335,16 @@ export class CatalogBlobs {
   }
 
   close(): void {
-    this.#opened?.reader.close();
-    this.#opened?.positions.close();
-    this.#opened = undefined;
+    this.#handles?.reader.close();
+    this.#handles?.positions.close();
+    this.#handles = undefined;
   }
 
   #hasPosition(hash: BlobHash): boolean {
     if (this.#useless) return false;
     try {
-      this.#opened ??= this.#open();
-      const hint = this.#opened.positions.of(hash);
+      this.#handles ??= this.#open();
+      const hint = this.#handles.positions.of(hash);
       // A damaged row can contain anything, but reads require valid offsets.
       return hint !== undefined && [hint.segment, hint.ordinal, hint.offset].every(isCount);
     } catch (error) {

@@ -137,7 +137,7 @@ class Mending {
     const listing = listSegments(files, dir);
     const next = this.#endOf([dir], segment);
     const isDamaged = damaged.includes(segment);
-    const isWhole = !isDamaged && next !== undefined && isAt(this.#lastOf(segment), next);
+    const isWhole = !isDamaged && next !== undefined && isAt(this.#lastCommitOf(segment), next);
     const local = this.#sourcesOf([dir], segment);
     const others = this.#sourcesOf(copies, segment);
     try {
@@ -171,13 +171,13 @@ class Mending {
 
   /** Returns the commit before a segment, if local files show it. */
   #startOf(segment: number): ChainState | undefined {
-    if (segment > 1) return this.#lastOf(segment - 1);
+    if (segment > 1) return this.#lastCommitOf(segment - 1);
     const { archiveId } = this.options;
     if (archiveId === undefined) return undefined;
     return { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) };
   }
 
-  #lastOf(segment: number): ChainState | undefined {
+  #lastCommitOf(segment: number): ChainState | undefined {
     for (const opened of openedIn(this.options.files, this.options.dir, segment)) {
       const batches = segmentBatches(opened, { digest: false }, () => undefined);
       let step = batches.next();
@@ -283,12 +283,12 @@ interface SkippedSegment extends SkippedCopy {
  * Separates unreadable copies and segments, so that one hostile or broken copy cannot block the others. Damage is not a
  * reason to skip a segment, nor is a pipe or directory in its place.
  */
-function readableCopies(files: FileLayer, given: readonly string[]) {
+function readableCopies(files: FileLayer, dirs: readonly string[]) {
   const copies: string[] = [];
   const skippedCopies: SkippedCopy[] = [];
   const skippedSegments: SkippedSegment[] = [];
   const hidden = new Set<string>();
-  for (const copy of given) {
+  for (const copy of dirs) {
     try {
       checkReadable(files, copy);
       const segments = [...listSegments(files, copy)].map(([segment, generations]) => {
@@ -439,10 +439,10 @@ const MAX_CHECKPOINTS = 1000;
  */
 function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, undefined> {
   const checkpoints = path.join(folder, 'checkpoints');
-  let own: string;
+  let ownKey: string;
   let names: readonly string[];
   try {
-    own = publicKeyOf(readSigningKey(path.join(dir, 'checkpoint.key')));
+    ownKey = publicKeyOf(readSigningKey(path.join(dir, 'checkpoint.key')));
     names = readdirSync(checkpoints).toSorted().toReversed().slice(0, MAX_CHECKPOINTS);
   } catch (error) {
     if (!hasCode(error, 'checkpoint-key') && errnoOf(error) === undefined) throw error;
@@ -450,7 +450,7 @@ function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, u
   }
   for (const name of names) {
     const statement = statementIn(path.join(checkpoints, name));
-    if (statement?.publicKey === own) yield statement;
+    if (statement?.publicKey === ownKey) yield statement;
   }
 }
 

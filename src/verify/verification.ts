@@ -141,7 +141,7 @@ function damageAfter(record: StoredDamage | null, outcome: DamageOutcome): Store
     isReplaced(finding.at, outcome) && covers(finding);
   const uncleared = (record?.findings ?? []).filter((finding) => !isCleared(finding));
   const countedAt = record?.countedAt ?? at;
-  const counted = new Map(
+  const unlisted = new Map(
     Object.entries(record?.counted ?? {}).filter(
       // Findings of which only the number is known are cleared by a run that covers all findings of the kind.
       ([what]) =>
@@ -168,9 +168,9 @@ function damageAfter(record: StoredDamage | null, outcome: DamageOutcome): Store
     ...all.filter(({ what }) => what === 'catalog'),
   ].slice(0, MAX_KEPT);
   const totals = countByKind(uncleared);
-  for (const what of new Set([...counted.keys(), ...news.keys()])) {
+  for (const what of new Set([...unlisted.keys(), ...news.keys()])) {
     // Findings of which only the number is known can be the same, so adding them would recount them on every run.
-    raise(totals, what, Math.max(counted.get(what) ?? 0, news.get(what) ?? 0));
+    raise(totals, what, Math.max(unlisted.get(what) ?? 0, news.get(what) ?? 0));
   }
   const total = [...totals.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
@@ -197,10 +197,10 @@ function raise(counts: Map<string, number>, what: string, by: number): void {
 /** Returns new findings. If several look alike, as many as were known are excluded. */
 function newAmong(
   findings: readonly FoundFinding[],
-  known: readonly KnownFinding[],
+  previous: readonly KnownFinding[],
 ): FoundFinding[] {
   const unmatched = new Map<string, number>();
-  for (const finding of known) raise(unmatched, keyOf(finding), 1);
+  for (const finding of previous) raise(unmatched, keyOf(finding), 1);
   return findings.filter((finding) => {
     const key = keyOf(finding);
     const count = unmatched.get(key) ?? 0;

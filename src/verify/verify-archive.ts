@@ -344,16 +344,16 @@ class Verifying {
   }
 
   #fold(batches: readonly ComparedBatch[]): void {
-    const known = batches.filter(({ commit }) => commit.number <= this.#upTo);
+    const comparable = batches.filter(({ commit }) => commit.number <= this.#upTo);
     // After damage the chain has gaps, but commits that are repeated or out of order cannot be folded.
     let last = this.implied.reached().number;
-    const rising = known.filter(({ commit }) => {
+    const rising = comparable.filter(({ commit }) => {
       const rises = commit.number > last;
       if (rises) last = commit.number;
       return rises;
     });
     if (rising.length > 0) this.implied.fold(rising, this.#acrossGap);
-    for (const batch of batches.slice(known.length)) this.#beyond.note(batch);
+    for (const batch of batches.slice(comparable.length)) this.#beyond.note(batch);
   }
 
   async #rebuildDeferred(signal: AbortSignal): Promise<void> {

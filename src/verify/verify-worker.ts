@@ -45,8 +45,8 @@ async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBl
   if (!full || generation !== undefined) return new RecentBlobs();
   if (recent?.dir !== dir) {
     const { CatalogBlobs } = await import('./read-log.ts');
-    const known = new CatalogBlobs(realFiles, dir);
-    recent = { dir, blobs: new RecentBlobs((hash) => known.find(hash)) };
+    const blobs = new CatalogBlobs(realFiles, dir);
+    recent = { dir, blobs: new RecentBlobs((hash) => blobs.find(hash)) };
   }
   return recent.blobs;
 }

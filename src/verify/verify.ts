@@ -161,24 +161,24 @@ export function recordRead(
 ): boolean {
   const { found, findings, catalog, rebuilt, messages } = result;
   if (found === 0 && catalog === 'unreadable') return false;
-  const ours = findings.filter(
+  const relevant = findings.filter(
     (finding) => finding.what !== 'commit' || finding.reason !== 'other-archive',
   );
-  const nothing = couldNotRead(result);
-  const complete = mode !== 'quick' && !nothing;
+  const unreadable = couldNotRead(result);
+  const complete = mode !== 'quick' && !unreadable;
   const number = checkpoint !== null && isIntact(result) ? checkpoint.number : 0;
   const outcome = {
     at,
     endedAt: context.now(),
-    found: found - (findings.length - ours.length),
-    findings: knownFindings(context, ours),
+    found: found - (findings.length - relevant.length),
+    findings: knownFindings(context, relevant),
     covers: (known: StoredFinding) =>
       complete &&
       (catalog !== 'unreadable' || !concernsCatalogOnly(known)) &&
       (known.what !== 'checkpoint' || (known.commit ?? 1) <= number),
   };
   const act = (state: StateFile): void =>
-    nothing
+    unreadable
       ? recordDamage(state, outcome, 'quick')
       : recordVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
   return writeStateOrWarn(context, dataDir, 'result', act, holdsLock);
