@@ -75,7 +75,7 @@ class Check {
   /** `bytes` counts message sources; `lacking` counts messages that the manifest lists as missing. */
   readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
   /** Prefixes of path hashes in hex. Whole paths would take several times as much memory. */
-  readonly #listed = new Set<string>();
+  readonly #marks = new Set<string>();
 
   constructor(private readonly options: CheckOptions) {
     this.#files = options.files ?? realExportFiles;
@@ -85,25 +85,25 @@ class Check {
   /** `found` counts all findings; `findings` contains the first 10,000. */
   result() {
     const { format = null, commit = null, asOf = null } = this.#head ?? {};
-    const sound = this.#damage === 0;
+    const isIntact = this.#damage === 0;
     const [found, findings] = [this.#found, this.#findings];
-    return { format, commit, asOf, ...this.#counts, sound, found, findings };
+    return { format, commit, asOf, ...this.#counts, sound: isIntact, found, findings };
   }
 
   async folder(): Promise<void> {
     const { at } = this.options;
     const manifest = path.join(at, MANIFEST_NAME);
-    const unfinished = this.#files.kindOf(path.join(at, UNFINISHED_NAME)) === 'file';
-    if (unfinished) this.#report({ kind: 'unfinished', path: UNFINISHED_NAME });
+    const isUnfinished = this.#files.kindOf(path.join(at, UNFINISHED_NAME)) === 'file';
+    if (isUnfinished) this.#report({ kind: 'unfinished', path: UNFINISHED_NAME });
     if (this.#files.kindOf(manifest) !== 'file') {
-      if (!unfinished) throw exportError('export-missing', { target: at });
+      if (!isUnfinished) throw exportError('export-missing', { target: at });
       return;
     }
     await this.#compare(manifest, fileLines(this.#files, manifest), {
       entry: (entry) => this.#folderEntry(entry),
       file: async ({ path: at }) => this.#folder.hash(at) ?? null,
     });
-    this.#unlisted('');
+    this.#reportUnlisted('');
   }
 
   async zip(): Promise<void> {
@@ -111,14 +111,14 @@ class Check {
     let zip: ZipReader | undefined;
     try {
       zip = await ZipReader.open(at);
-      const opened = zip;
-      const manifest = await opened.pieces(MANIFEST_NAME);
+      const reader = zip;
+      const manifest = await reader.pieces(MANIFEST_NAME);
       if (manifest === undefined) throw exportError('export-missing', { target: at });
-      const hash = async (file: ManifestFile) => (await opened.hash(file.path))?.sha256 ?? null;
+      const hash = async (file: ManifestFile) => (await reader.hash(file.path))?.sha256 ?? null;
       await this.#compare(at, linesOf(manifest), { entry: hash, file: hash });
       for (const name of zip.names()) {
-        const sidecar = this.#listed.has(mark(name.replace(/\.json$/, '.eml')));
-        if (name !== MANIFEST_NAME && !sidecar && !this.#listed.has(mark(name))) {
+        const sidecar = this.#marks.has(mark(name.replace(/\.json$/, '.eml')));
+        if (name !== MANIFEST_NAME && !sidecar && !this.#marks.has(mark(name))) {
           this.#report({ kind: 'unlisted', path: name });
         }
       }
@@ -146,15 +146,15 @@ class Check {
         if (event.what === 'head') this.#head = event.head;
         else if (event.what === 'missing') this.#counts.lacking += 1;
         else if (event.what === 'file') {
-          this.#listed.add(mark(event.file.path));
+          this.#marks.add(mark(event.file.path));
           const found = await readable(() => hash.file(event.file));
-          this.#judge(found, event.file.sha256, { path: event.file.path });
+          this.#check(found, event.file.sha256, { path: event.file.path });
         } else {
           const { entry } = event;
-          this.#listed.add(mark(entry.path));
+          this.#marks.add(mark(entry.path));
           const { sha256: id, mailbox, folder, uid } = entry;
           const found = await readable(() => hash.entry(entry));
-          this.#judge(found, id, { path: entry.path, id, mailbox, folder, uid });
+          this.#check(found, id, { path: entry.path, id, mailbox, folder, uid });
           this.#counts.messages += 1;
           this.#counts.bytes += entry.size;
           onProgress?.({ messages: this.#counts.messages, bytes: this.#counts.bytes });
@@ -166,9 +166,9 @@ class Check {
     }
   }
 
-  #judge(found: string | null, wanted: string, about: Omit<ExportFinding, 'kind'>): void {
-    if (found === null) this.#report({ kind: 'missing', ...about });
-    else if (found !== wanted) this.#report({ kind: 'changed', ...about });
+  #check(found: string | null, expected: string, details: Omit<ExportFinding, 'kind'>): void {
+    if (found === null) this.#report({ kind: 'missing', ...details });
+    else if (found !== expected) this.#report({ kind: 'changed', ...details });
   }
 
   async #folderEntry(entry: ManifestEntry): Promise<string | null> {
@@ -176,12 +176,12 @@ class Check {
     const isThere = this.#files.kindOf(absolute) === 'file';
     if (entry.inMbox !== undefined)
       return isThere ? hashInMbox(this.#files, absolute, entry.inMbox) : null;
-    const there = isThere ? absolute : this.#remarked(absolute);
-    return there === undefined ? null : hashFile(this.#files, there).sha256;
+    const target = isThere ? absolute : this.#findRenamed(absolute);
+    return target === undefined ? null : hashFile(this.#files, target).sha256;
   }
 
   /** Finds a Maildir message that a mail program renamed because its flags changed. */
-  #remarked(absolute: string): string | undefined {
+  #findRenamed(absolute: string): string | undefined {
     if (this.#head?.format !== 'maildir') return undefined;
     const folder = path.dirname(absolute);
     this.#cur ??= new Map();
@@ -193,18 +193,18 @@ class Check {
     }
     const name = names.get(uniquePart(path.basename(absolute)));
     if (name === undefined) return undefined;
-    const there = path.join(folder, name);
-    return this.#files.kindOf(there) === 'file' ? there : undefined;
+    const file = path.join(folder, name);
+    return this.#files.kindOf(file) === 'file' ? file : undefined;
   }
   #cur: Map<string, Map<string, string>> | undefined;
 
   /** Reports files missing from the manifest. Ignores the flags in Maildir file names. */
-  #unlisted(relative: string): void {
+  #reportUnlisted(relative: string): void {
     const folder = this.#folder.absolute(relative);
     for (const name of readdirSync(folder)) {
       const at = relative === '' ? name : `${relative}/${name}`;
-      if (lstatSync(path.join(folder, name)).isDirectory()) this.#unlisted(at);
-      else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#listed.has(mark(at))) {
+      if (lstatSync(path.join(folder, name)).isDirectory()) this.#reportUnlisted(at);
+      else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#marks.has(mark(at))) {
         // Hidden files belong to the system or a mail program. The next export removes unfinished files.
         if (name.startsWith('.') && temporaryOwner(name) === undefined) continue;
         this.#report({ kind: 'unlisted', path: at });
@@ -245,8 +245,8 @@ function hashInMbox(
   const quotes = new FromLineQuoter(-1);
   const range = { start: offset + added, end: offset + length - (lineEndAdded ? 1 : 0) };
   for (const piece of filePieces(files, absolute, range)) {
-    for (const settled of quotes.take(piece)) digest.update(settled);
+    for (const part of quotes.take(piece)) digest.update(part);
   }
-  for (const rest of quotes.end()) digest.update(rest);
+  for (const part of quotes.end()) digest.update(part);
   return digest.digest('hex');
 }

@@ -37,12 +37,12 @@ export const realExportFiles: ExportFiles = {
 
 /** Lists the folders to sync after creating this one, so that it survives a power failure. */
 export function missingParents(files: ExportFiles, folder: string): string[] {
-  const above: string[] = [];
+  const parents: string[] = [];
   for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
     if (path.dirname(at) === at) break;
-    above.push(path.dirname(at));
+    parents.push(path.dirname(at));
   }
-  return above;
+  return parents;
 }
 
 export function temporaryName(pid: number, number: number): string {
@@ -70,11 +70,11 @@ export async function writing<T>(file: string, act: () => Promise<T>): Promise<T
   try {
     return await act();
   } catch (error) {
-    throw failureOf(file, error);
+    throw toFailure(file, error);
   }
 }
 
-function failureOf(file: string, error: unknown): unknown {
+function toFailure(file: string, error: unknown): unknown {
   const errno = errnoOf(error);
   if (errno === undefined) return error;
   return errno === 'ENOSPC' || errno === 'EDQUOT'
@@ -132,9 +132,9 @@ export class NewFile {
   }
 
   async #flush(): Promise<void> {
-    const [only] = this.#pending;
-    if (only === undefined) return;
-    const bytes = this.#pending.length === 1 ? only : Buffer.concat(this.#pending);
+    const [first] = this.#pending;
+    if (first === undefined) return;
+    const bytes = this.#pending.length === 1 ? first : Buffer.concat(this.#pending);
     this.#pending = [];
     this.#pendingBytes = 0;
     await writeAll(this.file, bytes, this.#written);
@@ -179,14 +179,14 @@ export class ExportFolder {
       const at = parts.slice(0, levels).join('/');
       if (this.#made.has(at)) continue;
       const folder = this.absolute(at);
-      const above = missingParents(this.files, folder);
-      if (above.length > 0) {
+      const parents = missingParents(this.files, folder);
+      if (parents.length > 0) {
         try {
           this.files.makeFolder(folder);
         } catch (error) {
-          throw failureOf(folder, error);
+          throw toFailure(folder, error);
         }
-        for (const parent of above) this.#touched.add(parent);
+        for (const parent of parents) this.#touched.add(parent);
       }
       this.#made.add(at);
     }
@@ -290,10 +290,10 @@ export function* filePieces(
     const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
     const end = range.end ?? Number.POSITIVE_INFINITY;
     for (let at = range.start ?? 0; at < end; ) {
-      const got = readFully(file, chunk.subarray(0, Math.min(CHUNK_BYTES, end - at)), at);
-      if (got === 0) return;
-      yield chunk.subarray(0, got);
-      at += got;
+      const count = readFully(file, chunk.subarray(0, Math.min(CHUNK_BYTES, end - at)), at);
+      if (count === 0) return;
+      yield chunk.subarray(0, count);
+      at += count;
     }
   } finally {
     file.close();

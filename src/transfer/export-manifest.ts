@@ -80,7 +80,7 @@ export async function* readManifest(
   const shapes = await import('./manifest-shapes.ts');
   const digest = createHash('sha256');
   let list: 'entries' | 'files' | 'missing' | undefined;
-  let headRead = false;
+  let hasHead = false;
   for await (const line of lines) {
     const seal = /^"sha256":"([0-9a-f]{64})"\}$/.exec(line)?.[1];
     if (seal !== undefined) {
@@ -88,13 +88,13 @@ export async function* readManifest(
       return;
     }
     digest.update(`${line}\n`);
-    if (!headRead) {
-      headRead = true;
-      yield { what: 'head', head: checked(shapes.headShape, `${line.replace(/,$/, '')}}`) };
+    if (!hasHead) {
+      hasHead = true;
+      yield { what: 'head', head: validate(shapes.headShape, `${line.replace(/,$/, '')}}`) };
       continue;
     }
-    const opened = /^"(entries|files|missing)":\[$/.exec(line)?.[1];
-    if (opened === 'entries' || opened === 'files' || opened === 'missing') list = opened;
+    const section = /^"(entries|files|missing)":\[$/.exec(line)?.[1];
+    if (section === 'entries' || section === 'files' || section === 'missing') list = section;
     else if (line === '],') list = undefined;
     else if (list !== undefined) yield itemOf(shapes, list, line);
     else throw new ManifestDamaged('a line that is none');
@@ -102,7 +102,7 @@ export async function* readManifest(
   throw new ManifestDamaged('it ends early');
 }
 
-function checked<T>(shape: z.ZodType<T>, line: string): T {
+function validate<T>(shape: z.ZodType<T>, line: string): T {
   const item = parseJson(line);
   const isValid = (value: unknown): value is T => shape.safeParse(value).success;
   if (!isValid(item)) throw new ManifestDamaged('a line that is none');
@@ -115,9 +115,9 @@ function itemOf(
   line: string,
 ): ManifestEvent {
   const item = line.replace(/,$/, '');
-  if (list === 'entries') return { what: 'entry', entry: checked(entryShape, item) };
-  if (list === 'files') return { what: 'file', file: checked(fileShape, item) };
-  return { what: 'missing', place: checked(missingShape, item) };
+  if (list === 'entries') return { what: 'entry', entry: validate(entryShape, item) };
+  if (list === 'files') return { what: 'file', file: validate(fileShape, item) };
+  return { what: 'missing', place: validate(missingShape, item) };
 }
 
 type SidecarPlace = Pick<
@@ -137,16 +137,16 @@ export function sidecarOf(
   history: readonly HistoryLine[],
   exported: number,
 ): Sidecar {
-  const known = history.filter(({ commit }) => commit <= exported);
+  const events = history.filter(({ commit }) => commit <= exported);
   return {
     id,
     ...place,
-    places: placesOf(known),
-    history: known.map(({ id: _id, ...line }) => line),
+    places: listPlaces(events),
+    history: events.map(({ id: _id, ...line }) => line),
   };
 }
 
-function placesOf(history: readonly HistoryLine[]): SidecarPlace[] {
+function listPlaces(history: readonly HistoryLine[]): SidecarPlace[] {
   const places = new Map<string, SidecarPlace>();
   for (const { event, time, mailbox, folder, generation, uid, flags } of history) {
     const key = JSON.stringify([mailbox, folder, generation, uid]);
@@ -213,7 +213,7 @@ export function archiveOrigin({ catalog, sources, selection }: ExportArchive): E
 /** A set stored in a temporary database, because a query can match more docids than fit in memory. */
 export class DocidSet {
   readonly #db = scratchDatabase('CREATE TABLE docids (docid INTEGER PRIMARY KEY); BEGIN');
-  readonly #has = this.#db.prepare<[number]>('SELECT 1 FROM docids WHERE docid = ?');
+  readonly #lookup = this.#db.prepare<[number]>('SELECT 1 FROM docids WHERE docid = ?');
 
   add(docids: Iterable<number>): void {
     const add = this.#db.prepare('INSERT OR IGNORE INTO docids VALUES (?)');
@@ -221,7 +221,7 @@ export class DocidSet {
   }
 
   has(docid: number): boolean {
-    return this.#has.get(docid) !== undefined;
+    return this.#lookup.get(docid) !== undefined;
   }
 
   range(): { readonly low: number; readonly high: number } | undefined {
@@ -252,7 +252,7 @@ function readSelection(
   const isNarrowed = query !== null || docids !== null;
   if (query !== null) {
     const { text: _, ...asked } = query;
-    sets.found.add(catalog.foundDocids({ ...asked, ...momentOf(asOf) }));
+    sets.found.add(catalog.foundDocids({ ...asked, ...toMoment(asOf) }));
   }
   if (docids !== null) sets.found.add(docids);
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
@@ -283,16 +283,16 @@ function describeSelection(selection: ExportSelection): ManifestHead['selection'
     deleted,
     withDeleted = false,
   } = selection;
-  const only = (names: readonly string[]) => (names.length > 1 ? names : (names[0] ?? null));
+  const simplify = (names: readonly string[]) => (names.length > 1 ? names : (names[0] ?? null));
   return {
     query: query?.text ?? null,
     ...(docids === null ? {} : { ids: new Set(docids).size }),
-    ...{ mailbox: only(mailboxes), folder: only(folders), deleted },
+    ...{ mailbox: simplify(mailboxes), folder: simplify(folders), deleted },
     ...(withDeleted ? { withDeleted } : {}),
   };
 }
 
-function momentOf(asOf: number | null) {
+function toMoment(asOf: number | null) {
   return asOf === null ? {} : { asOf };
 }
 
@@ -305,7 +305,7 @@ function* selectedPlaces(
   const { query, mailboxes, folders, deleted, withDeleted = false, asOf } = selection;
   const range = isNarrowed ? found.range() : undefined;
   if (isNarrowed && range === undefined) return;
-  const moment = momentOf(asOf);
+  const moment = toMoment(asOf);
   const filter = {
     ...{ mailbox: mailboxes, folder: folders },
     // Scan only the period in which the messages were received. Undated messages have none.

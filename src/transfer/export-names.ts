@@ -44,13 +44,10 @@ function distinctName(name: string, origin: string): string {
  * made harmless and get a hash to stay distinct.
  */
 function componentName(name: string): string {
-  const harmless = portableName(name);
+  const base = portableName(name);
   const kept =
-    name !== '' &&
-    harmless === name &&
-    Buffer.byteLength(name) <= COMPONENT_BYTES &&
-    !OURS.test(name);
-  return kept ? name : distinctName(harmless || 'folder', name);
+    name !== '' && base === name && Buffer.byteLength(name) <= COMPONENT_BYTES && !OURS.test(name);
+  return kept ? name : distinctName(base || 'folder', name);
 }
 
 /**
@@ -58,20 +55,20 @@ function componentName(name: string): string {
  * that ignores case or normalises accents would confuse their names.
  */
 class NameSpace {
-  readonly #given = new Map<string, string>();
+  readonly #names = new Map<string, string>();
   readonly #taken = new Set<string>();
 
   /** @param origin identifies the named item, which always gets the same name */
   name(origin: string, name: string): string {
-    const known = this.#given.get(origin);
-    if (known !== undefined) return known;
-    let given = name;
-    for (let n = 1; this.#taken.has(foldedName(given)); n += 1) {
-      given = distinctName(name, `${n} ${origin}`);
+    const previous = this.#names.get(origin);
+    if (previous !== undefined) return previous;
+    let result = name;
+    for (let n = 1; this.#taken.has(foldedName(result)); n += 1) {
+      result = distinctName(name, `${n} ${origin}`);
     }
-    this.#given.set(origin, given);
-    this.#taken.add(foldedName(given));
-    return given;
+    this.#names.set(origin, result);
+    this.#taken.add(foldedName(result));
+    return result;
   }
 }
 
@@ -89,7 +86,7 @@ const MAILDIR_BYTES = 200;
 /** Assigns export paths, which are the same in every export if folders are passed in order of discovery. */
 export class FolderPaths {
   readonly #mailboxes = new NameSpace();
-  readonly #inside = new Map<string, NameSpace>();
+  readonly #spaces = new Map<string, NameSpace>();
 
   /** @param format `nested` has a subfolder for each `/`; `maildir` means Maildir++ */
   constructor(private readonly format: 'nested' | 'maildir') {}
@@ -102,7 +99,7 @@ export class FolderPaths {
     );
     if (this.format === 'maildir') {
       const name = maildirName(folder);
-      return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, originOf(folder), name)}`;
+      return name === '' ? mailbox : `${mailbox}/${this.#assign(mailbox, identify(folder), name)}`;
     }
     // With any other delimiter, mail programs show the path as a single name.
     const levels = folder.delimiter === '/' ? folder.path.split('/') : [folder.path];
@@ -113,25 +110,25 @@ export class FolderPaths {
     const parent = shown
       .slice(0, -1)
       .reduce(
-        (above, level) => `${above}/${this.#within(above, level, componentName(level))}`,
+        (parent, level) => `${parent}/${this.#assign(parent, level, componentName(level))}`,
         mailbox,
       );
     const last = shown.at(-1) ?? '';
-    const origin = originOf({ ...folder, path: last });
+    const origin = identify({ ...folder, path: last });
     const name = componentName(last);
     const given = (folder.namesake ?? 0) === 0 ? name : distinctName(name, origin);
-    return `${parent}/${this.#within(parent, origin, given)}`;
+    return `${parent}/${this.#assign(parent, origin, given)}`;
   }
 
-  #within(parent: string, origin: string, name: string): string {
-    const known = this.#inside.get(parent) ?? new NameSpace();
-    this.#inside.set(parent, known);
-    return known.name(origin, name);
+  #assign(parent: string, origin: string, name: string): string {
+    const space = this.#spaces.get(parent) ?? new NameSpace();
+    this.#spaces.set(parent, space);
+    return space.name(origin, name);
   }
 }
 
 /** Identifies a folder, since several may have had the same path. */
-function originOf({ path, namesake = 0 }: Pick<NamedFolder, 'path' | 'namesake'>): string {
+function identify({ path, namesake = 0 }: Pick<NamedFolder, 'path' | 'namesake'>): string {
   return namesake === 0 ? path : `${path}\0${namesake}`;
 }
 
@@ -142,9 +139,9 @@ function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
   if (below.length === 0 && namesake === 0) return '';
   const safe = below.map((level) => portableName(level).replace(/[./]/g, '_') || '_');
   const name = `.${encodeModifiedUtf7(safe.join('.'))}`;
-  const kept = namesake === 0 && safe.every((level, i) => level === below[i]);
-  if (kept && Buffer.byteLength(name) <= MAILDIR_BYTES) return name;
-  return `.${encodeModifiedUtf7(distinctName(safe.join('.') || 'INBOX', originOf({ path, namesake })).replace(/^\.+/, ''))}`;
+  const isUnchanged = namesake === 0 && safe.every((level, i) => level === below[i]);
+  if (isUnchanged && Buffer.byteLength(name) <= MAILDIR_BYTES) return name;
+  return `.${encodeModifiedUtf7(distinctName(safe.join('.') || 'INBOX', identify({ path, namesake })).replace(/^\.+/, ''))}`;
 }
 
 /**

@@ -59,15 +59,15 @@ async function inspectFolder(files: ExportFiles, folder: string) {
     if (kind === undefined) return { finished: false, unfinished: false };
     if (kind !== 'folder')
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
-    const finished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
-    const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
+    const isFinished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
+    const isUnfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
     // The marker is an export's first file. Until it is renamed, only its temporary file exists.
-    const foreign = (name: string): boolean =>
+    const isForeign = (name: string): boolean =>
       !SYSTEMS_OWN.test(name) && temporaryOwner(name) === undefined;
-    if (!finished && !unfinished && files.list(folder).some(foreign)) {
+    if (!isFinished && !isUnfinished && files.list(folder).some(isForeign)) {
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     }
-    return { finished, unfinished };
+    return { finished: isFinished, unfinished: isUnfinished };
   });
 }
 
@@ -91,15 +91,15 @@ async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
 export async function* manifestEvents(
   file: string,
   lines: AsyncIterable<string> | Iterable<string>,
-  wanted?: ExportFormat,
+  expected?: ExportFormat,
 ): AsyncGenerator<ManifestEvent, void, undefined> {
   try {
     for await (const event of readManifest(lines)) {
-      if (event.what === 'head' && wanted !== undefined && event.head.format !== wanted) {
+      if (event.what === 'head' && expected !== undefined && event.head.format !== expected) {
         throw exportError('export-format-differs', {
           target: path.dirname(file),
           found: event.head.format,
-          wanted,
+          wanted: expected,
         });
       }
       yield event;
@@ -124,7 +124,7 @@ export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
   longest = MAX_LINE_BYTES,
 ): AsyncGenerator<string, void, undefined> {
-  let rest: Buffer[] = [];
+  let pending: Buffer[] = [];
   let bytes = 0;
   for await (const piece of pieces) {
     await nextTurn();
@@ -134,15 +134,15 @@ export async function* linesOf(
       const end = found === -1 ? piece.length : found;
       bytes += end - from;
       if (bytes > longest) throw new ManifestDamaged('a line that is too long');
-      rest.push(Buffer.from(piece.subarray(from, end)));
+      pending.push(Buffer.from(piece.subarray(from, end)));
       if (found === -1) break;
-      yield Buffer.concat(rest).toString('utf8');
-      rest = [];
+      yield Buffer.concat(pending).toString('utf8');
+      pending = [];
       bytes = 0;
       from = found + 1;
     }
   }
-  if (bytes > 0) yield Buffer.concat(rest).toString('utf8');
+  if (bytes > 0) yield Buffer.concat(pending).toString('utf8');
 }
 
 export function fileLines(files: ExportFiles, file: string): AsyncIterable<string> {
@@ -173,8 +173,8 @@ class FileWriter implements FormatWriter {
     const { folder, plan } = this.deps;
     const parent = parentOf(place.path);
     await this.#prepare(parent);
-    const there = await this.#isThere(place);
-    if (!there) {
+    const isPresent = await this.#isThere(place);
+    if (!isPresent) {
       const source = await open();
       const { date } = place.line;
       const temporaryIn = this.deps.isMaildir ? maildirPart(parent, 'tmp') : undefined;
@@ -191,7 +191,7 @@ class FileWriter implements FormatWriter {
     }
     plan.done(rank, place);
     await this.#putSidecar(place);
-    return there ? 'there' : 'written';
+    return isPresent ? 'there' : 'written';
   }
 
   keep(): Promise<boolean> {
@@ -227,10 +227,10 @@ class FileWriter implements FormatWriter {
     if (folder.hash(path) === line.id) return true;
     if (before === null || folder.hash(before) !== line.id) return false;
     await folder.rename(before, path);
-    const old = sidecarPath(before);
-    if (plan.file(old) !== undefined) {
-      plan.dropFile(old);
-      if (folder.hash(old) !== undefined) await folder.remove(old);
+    const sidecar = sidecarPath(before);
+    if (plan.file(sidecar) !== undefined) {
+      plan.dropFile(sidecar);
+      if (folder.hash(sidecar) !== undefined) await folder.remove(sidecar);
     }
     return true;
   }
@@ -297,12 +297,12 @@ export async function* quotedPieces(
 ): AsyncGenerator<Buffer, { readonly lineEndAdded: boolean }, undefined> {
   const quotes = new FromLineQuoter(1);
   let last: number | undefined;
-  const noted = (piece: Buffer): Buffer => {
+  const record = (piece: Buffer): Buffer => {
     if (piece.length > 0) last = piece[piece.length - 1];
     return piece;
   };
-  for await (const piece of pieces) for (const settled of quotes.take(piece)) yield noted(settled);
-  for (const rest of quotes.end()) yield noted(rest);
+  for await (const piece of pieces) for (const part of quotes.take(piece)) yield record(part);
+  for (const part of quotes.end()) yield record(part);
   const lineEndAdded = last !== undefined && last !== 0x0a;
   if (lineEndAdded) yield Buffer.from('\n');
   return { lineEndAdded };
@@ -379,13 +379,13 @@ class MboxWriter implements FormatWriter {
     const { folder, plan, incremental } = this.deps;
     const earlier = incremental ? plan.file(mbox.relative) : undefined;
     if (earlier === undefined) return;
-    const whole = folder.absolute(mbox.relative);
+    const file = folder.absolute(mbox.relative);
     const range = { end: earlier.size };
-    for (const piece of filePieces(folder.files, whole, range)) {
+    for (const piece of filePieces(folder.files, file, range)) {
       await this.#write(mbox, Buffer.from(piece));
     }
-    const same = mbox.hash.copy().digest('hex') === earlier.sha256;
-    if (!same) throw exportError('export-changed', { file: whole });
+    const isSame = mbox.hash.copy().digest('hex') === earlier.sha256;
+    if (!isSame) throw exportError('export-changed', { file });
   }
 
   async #append(mbox: OpenMbox, { line }: PlannedPlace, source: Source): Promise<InMbox> {
@@ -456,7 +456,7 @@ async function writeFolderSidecars(
   let next = entries.next();
   while (next.done !== true) {
     const path = folderSidecarPath(next.value.path);
-    const inFolder = async function* (): AsyncGenerator<Sidecar> {
+    const listSidecars = async function* (): AsyncGenerator<Sidecar> {
       while (next.done !== true && folderSidecarPath(next.value.path) === path) {
         yield await sidecar(next.value);
         next = entries.next();
@@ -466,7 +466,7 @@ async function writeFolderSidecars(
     const digest = createHash('sha256');
     let size = 0;
     await folder.put(path, async (file) => {
-      for await (const text of sidecarsText(inFolder())) {
+      for await (const text of sidecarsText(listSidecars())) {
         const bytes = Buffer.from(text);
         digest.update(bytes);
         size += bytes.length;
@@ -750,32 +750,32 @@ export function openZipTarget(
     path.dirname(to),
     `.${path.basename(to)}${temporaryName(options.pid ?? process.pid, 1)}`,
   );
-  let old: ZipReader | undefined;
+  let previous: ZipReader | undefined;
   let file: NewFile | undefined;
   const forget = (): void => {
-    old?.close();
-    old = undefined;
+    previous?.close();
+    previous = undefined;
   };
   /** Reads from the archive, or from the earlier zip if the archive has since purged the message. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
     // Avoid downloading a remote source twice.
-    const nearby = origin.sources.bring && (await provenPieces(old, entry));
+    const nearby = origin.sources.bring && (await provenPieces(previous, entry));
     if (nearby !== undefined) return { pieces: () => nearby };
     try {
       return await openSource(origin.sources, entry.sha256, entry.size, true);
     } catch (error) {
-      const gone = hasCode(error, 'bytes-purged') || hasCode(error, 'bytes-unknown');
-      const pieces = gone ? await provenPieces(old, entry) : undefined;
+      const isGone = hasCode(error, 'bytes-purged') || hasCode(error, 'bytes-unknown');
+      const pieces = isGone ? await provenPieces(previous, entry) : undefined;
       if (pieces !== undefined) return { pieces: () => pieces };
-      throw gone ? exportError('export-changed', { file: to }) : error;
+      throw isGone ? exportError('export-changed', { file: to }) : error;
     }
   };
   return {
     manifest: MANIFEST_NAME,
     async recall(plan) {
-      old = await lookAtZip(files, to);
-      if (old === undefined || !incremental) return;
-      const pieces = await old.pieces(MANIFEST_NAME);
+      previous = await lookAtZip(files, to);
+      if (previous === undefined || !incremental) return;
+      const pieces = await previous.pieces(MANIFEST_NAME);
       if (pieces === undefined) return;
       for await (const event of manifestEvents(to, linesOf(pieces), 'zip')) {
         if (event.what === 'entry') plan.addEarlier(event.entry);
@@ -785,9 +785,9 @@ export function openZipTarget(
     async begin(plan, commit) {
       file = await writing(to, async () => {
         const folder = path.dirname(to);
-        const above = missingParents(files, folder);
+        const parents = missingParents(files, folder);
         files.makeFolder(folder);
-        for (const parent of above) await files.syncFolder(parent);
+        for (const parent of parents) await files.syncFolder(parent);
         await sweepZip(files, to);
         return await NewFile.create(files, temporary);
       });
@@ -830,8 +830,8 @@ async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | un
   throw exportError('export-target-foreign', { target: to, expected: 'file' });
 }
 
-async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
-  return (await old?.holds(entry)) === true ? await old?.pieces(entry.path) : undefined;
+async function provenPieces(previous: ZipReader | undefined, entry: ManifestEntry) {
+  return (await previous?.holds(entry)) === true ? await previous?.pieces(entry.path) : undefined;
 }
 
 /**

@@ -134,40 +134,40 @@ function field(name: string, value: string): string {
 export function pickSample(
   segments: readonly StoredSegment[],
   messagesIn: (segment: number, from: number) => readonly StoredMessage[],
-  wanted: number,
+  count: number,
   random: () => number,
 ): MessageId[] {
-  const of = segments.reduce((sum, { messages }) => sum + messages, 0);
-  const ranks = pickRanks(Math.min(wanted, of), of, random);
-  const picked: MessageId[] = [];
+  const total = segments.reduce((sum, { messages }) => sum + messages, 0);
+  const ranks = pickRanks(Math.min(count, total), total, random);
+  const sample: MessageId[] = [];
   let before = 0;
   for (const { segment, messages } of segments) {
-    const here = ranks.filter((rank) => rank >= before && rank < before + messages);
-    if (here.length > 0) {
+    const matches = ranks.filter((rank) => rank >= before && rank < before + messages);
+    if (matches.length > 0) {
       const stored = messagesIn(segment, 0);
-      picked.push(...here.flatMap((rank) => stored[rank - before]?.id ?? []));
+      sample.push(...matches.flatMap((rank) => stored[rank - before]?.id ?? []));
     }
     before += messages;
   }
-  return picked;
+  return sample;
 }
 
 /** Picks distinct sorted numbers below `of` (Floyd's algorithm, with one random number each). */
-function pickRanks(wanted: number, of: number, random: () => number): number[] {
-  const picked = new Set<number>();
-  for (let last = of - wanted; last < of; last += 1) {
-    const drawn = Math.floor(random() * (last + 1));
-    picked.add(picked.has(drawn) ? last : drawn);
+function pickRanks(count: number, total: number, random: () => number): number[] {
+  const ranks = new Set<number>();
+  for (let last = total - count; last < total; last += 1) {
+    const rank = Math.floor(random() * (last + 1));
+    ranks.add(ranks.has(rank) ? last : rank);
   }
-  return [...picked].sort((a, b) => a - b);
+  return [...ranks].sort((a, b) => a - b);
 }
 
 /** Generates numbers in [0, 1) from a seed, so that a test can be repeated with the same messages. */
 export function seededRandom(seed: number): () => number {
-  let drawn = 0;
+  let count = 0;
   return () => {
-    drawn += 1;
-    return hash('sha256', `mailkeep drill ${seed} ${drawn}`, 'buffer').readUIntBE(0, 6) / 2 ** 48;
+    count += 1;
+    return hash('sha256', `mailkeep drill ${seed} ${count}`, 'buffer').readUIntBE(0, 6) / 2 ** 48;
   };
 }
 
@@ -216,8 +216,8 @@ export async function testExport(options: ExportTestOptions) {
     await run.exportTo(path.join(folder, 'present'), false);
     await run.exportTo(path.join(folder, 'ended'), true);
     signal.throwIfAborted();
-    const of = segments.reduce((sum, { messages }) => sum + messages, 0);
-    return { at, messages: ids.length, of, ...run.result() };
+    const total = segments.reduce((sum, { messages }) => sum + messages, 0);
+    return { at, messages: ids.length, of: total, ...run.result() };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -277,14 +277,14 @@ class Drill {
     const { sha256: id, size } = entry;
     const file = path.join(to, ...entry.path.split('/'));
     this.#unmet.delete(id);
-    const [stored, exported] = [await this.#stored(id), await read(createReadStream(file))];
+    const [stored, exported] = [await this.#readStored(id), await read(createReadStream(file))];
     this.#files += 1;
     this.#bytes += exported.size;
     const report = (kind: 'bytes' | 'headers' | 'lost') =>
       this.#findings.push({ kind, id, path: entry.path });
     if (stored === undefined) return void report('lost');
-    const same = stored.hash === exported.hash && stored.hash === id && exported.size === size;
-    if (!same) return void report('bytes');
+    const isSame = stored.hash === exported.hash && stored.hash === id && exported.size === size;
+    if (!isSame) return void report('bytes');
     const ours = readFieldsOurs(stored.head);
     if (ours === undefined) return;
     const theirs = await readFieldsMailparser(exported.head);
@@ -292,7 +292,7 @@ class Drill {
     if (JSON.stringify(ours) !== JSON.stringify(theirs)) report('headers');
   }
 
-  async #stored(id: MessageId) {
+  async #readStored(id: MessageId) {
     try {
       return await read(this.options.sources.streamMessage(id));
     } catch (error) {

@@ -54,7 +54,7 @@ const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
 /** Reads the Dovecot keywords behind the letters a to z in Maildir file names. */
 function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   const keywords = new Map<string, string>();
-  for (const line of textOf(joinPath(maildir, 'dovecot-keywords')).split('\n')) {
+  for (const line of readText(joinPath(maildir, 'dovecot-keywords')).split('\n')) {
     const [, number, keyword] = KEYWORD_LINE.exec(line) ?? [];
     if (keyword === undefined || Number(number) > 25) continue;
     keywords.set(String.fromCharCode('a'.charCodeAt(0) + Number(number)), keyword);
@@ -65,7 +65,7 @@ function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
 /** Reads lines such as `unseen: 3 5-7`. Treats an unreadable or oversized file as empty. */
 function sequencesIn(file: FilePath) {
   const sequences = new Map<string, [number, number][]>();
-  for (const line of textOf(file).split('\n')) {
+  for (const line of readText(file).split('\n')) {
     const [, name, numbers = ''] = /^([\w-]+):(.*)$/.exec(line) ?? [];
     if (name === undefined) continue;
     const ranges = [...numbers.matchAll(/(\d{1,9})(?:-(\d{1,9}))?/g)];
@@ -77,7 +77,7 @@ function sequencesIn(file: FilePath) {
   return sequences;
 }
 
-function textOf(file: FilePath): string {
+function readText(file: FilePath): string {
   try {
     const fd = openRegularFile(file);
     try {
@@ -154,51 +154,51 @@ interface Spot {
  * @throws import-unreadable, import-no-mail for the path itself; unreadable entries below it are yielded as such
  */
 export function* findMail(given: FilePath, below = ''): Found {
-  const stats = reading(given, () => statSync(given));
+  const stats = mapErrors(given, () => statSync(given));
   const inExport = enclosingExport(given);
   const spot = { below, inExport };
   if (!stats.isDirectory()) {
     if (!stats.isFile())
       throw importError('import-unreadable', { path: shownPath(given), errno: NOT_REGULAR });
     const name = path.basename(shownPath(given));
-    const start = startOf(given);
+    const start = readStart(given);
     const text = start.toString('latin1');
-    if (isMbox(start, name)) yield mboxAt(given, spot, name);
-    else if (isEmlx(name)) yield mailAt(given, spot, 'emlx');
-    else if (isEml(name) || BEGINS_WITH_FIELD.test(text)) yield mailAt(given, spot, 'eml');
+    if (isMbox(start, name)) yield toMbox(given, spot, name);
+    else if (isEmlx(name)) yield toMail(given, spot, 'emlx');
+    else if (isEml(name) || BEGINS_WITH_FIELD.test(text)) yield toMail(given, spot, 'eml');
     else if (text.startsWith(ZIP_START)) yield { path: given, kind: 'zip', below: '' };
     else throw importError('import-no-mail', { path: shownPath(given) });
     return;
   }
-  yield* inFolder(given, { ...spot, isBox: BOX.test(shownPath(given)) });
+  yield* walkFolder(given, { ...spot, isBox: BOX.test(shownPath(given)) });
 }
 
-function* inFolder(dir: FilePath, spot: Spot): Found {
+function* walkFolder(dir: FilePath, spot: Spot): Found {
   const { below } = spot;
   const inExport = hasManifest(dir) ? { root: dir, path: '' } : spot.inExport;
-  const entries = listed(dir);
-  const parts = reading(dir, () => maildirParts(dir, entries, inExport));
-  yield* inMaildir(dir, parts, maildirFolder(below, ''), inExport);
+  const entries = listFolder(dir);
+  const parts = mapErrors(dir, () => maildirParts(dir, entries, inExport));
+  yield* walkMaildir(dir, parts, maildirFolder(below, ''), inExport);
   const mh = new MhFolder(dir);
   for (const entry of entries) {
     const { name, shown, kind } = entry;
     const at = joinPath(dir, name);
-    const within = deeper(inExport, shown);
+    const location = childLocation(inExport, shown);
     if (shown.startsWith('.'))
-      yield* reportingErrors(inHidden(at, entry, { below, inExport: within }));
+      yield* reportingErrors(walkHidden(at, entry, { below, inExport: location }));
     else if (kind === 'folder') {
       if (!parts.includes(shown))
-        yield* reportingErrors(inFolder(at, deeperSpot(spot, shown, within)));
+        yield* reportingErrors(walkFolder(at, childSpot(spot, shown, location)));
     } else if (kind === 'file') {
       const isOfMaildir = parts.length > 0 && MAILDIR_FILE.test(shown);
       if (!isOfMaildir)
-        yield* reportingErrors(inFile(at, { ...spot, inExport: within }, shown, mh));
-    } else yield { path: at, kind: 'other', inExport: within };
+        yield* reportingErrors(walkFile(at, { ...spot, inExport: location }, shown, mh));
+    } else yield { path: at, kind: 'other', inExport: location };
   }
 }
 
 /** A hidden folder may belong to Maildir++ or KMail. Hidden files are reported only if their names look like mail. */
-function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Spot): Found {
+function* walkHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Spot): Found {
   if (kind !== 'folder') {
     const isMail = isEml(shown) || isEmlx(shown) || /\.mbox$/i.test(shown);
     if (isMail && !shown.startsWith('._')) yield { path: at, kind: 'other', inExport };
@@ -206,11 +206,11 @@ function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Sp
   }
   const ofKMail = /^\.(.+)\.directory$/.exec(shown)?.[1];
   if (ofKMail !== undefined) {
-    yield* inFolder(at, deeperSpot({ below, inExport }, ofKMail, inExport));
+    yield* walkFolder(at, childSpot({ below, inExport }, ofKMail, inExport));
     return;
   }
-  const parts = reading(at, () => maildirParts(at, listed(at), inExport));
-  yield* inMaildir(at, parts, maildirFolder(below, shown), inExport);
+  const parts = mapErrors(at, () => maildirParts(at, listFolder(at), inExport));
+  yield* walkMaildir(at, parts, maildirFolder(below, shown), inExport);
 }
 
 const BOX = /\.(?:mbox|imapmbox)$/i;
@@ -218,25 +218,25 @@ const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
 /** Folders without meaning inside an Apple Mail mailbox. */
 const IN_BOX = /^(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|Data|Messages|\d)$/i;
 
-function deeperSpot({ below, isBox }: Spot, name: string, inExport: ExportLocation | null): Spot {
+function childSpot({ below, isBox }: Spot, name: string, inExport: ExportLocation | null): Spot {
   if (isBox === true && IN_BOX.test(name)) return { below, inExport, isBox };
-  const own = inExport === null ? name.replace(BOX_OR_SBD, '') || name : name;
-  const folder = below === '' ? own : `${below}/${own}`;
+  const label = inExport === null ? name.replace(BOX_OR_SBD, '') || name : name;
+  const folder = below === '' ? label : `${below}/${label}`;
   return { below: folder, inExport, isBox: BOX.test(name) };
 }
 
-function* inFile(at: FilePath, spot: Spot, name: string, mh: MhFolder): Found {
-  if (isEml(name)) yield mailAt(at, spot, 'eml');
-  else if (isEmlx(name)) yield mailAt(at, spot, 'emlx');
+function* walkFile(at: FilePath, spot: Spot, name: string, mh: MhFolder): Found {
+  if (isEml(name)) yield toMail(at, spot, 'eml');
+  else if (isEmlx(name)) yield toMail(at, spot, 'emlx');
   else {
-    const start = startOf(at);
+    const start = readStart(at);
     const text = start.toString('latin1');
-    if (isMbox(start, name)) yield mboxAt(at, spot, name);
+    if (isMbox(start, name)) yield toMbox(at, spot, name);
     else if (/^[,#]?\d{1,9}$/.test(name) && BEGINS_WITH_FIELD.test(text)) {
-      yield { ...mailAt(at, spot, 'mh'), flags: mh.flagsOf(name) };
-    } else if (isHeader(text)) yield mailAt(at, spot, 'eml');
+      yield { ...toMail(at, spot, 'mh'), flags: mh.flagsOf(name) };
+    } else if (isHeader(text)) yield toMail(at, spot, 'eml');
     else if (text.startsWith(ZIP_START) && /\.zip$/i.test(name)) {
-      yield { path: at, kind: 'zip', below: deeperSpot(spot, name.slice(0, -4), null).below };
+      yield { path: at, kind: 'zip', below: childSpot(spot, name.slice(0, -4), null).below };
     } else if (start.length > 0 && !OF_PROGRAMS.test(name)) {
       yield { path: at, kind: 'other', inExport: spot.inExport };
     }
@@ -271,53 +271,53 @@ function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | '
  * Returns the subfolders with a Maildir's mail. In an export, the format decides, because folders may be named `cur`.
  */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: ExportLocation | null) {
-  const there = (part: string): boolean =>
+  const hasPart = (part: string): boolean =>
     entries.some(({ kind, shown }) => kind === 'folder' && shown === part);
-  const parts = ['cur', 'new'].filter(there);
+  const parts = ['cur', 'new'].filter(hasPart);
   if (parts.length === 0) return [];
   const format = inExport === null ? undefined : exportFormat(inExport.root);
   if (format !== undefined) return format === 'maildir' ? parts : [];
   const names = (part: string): string[] =>
-    listed(joinPath(dir, part)).flatMap(({ kind, shown }) =>
+    listFolder(joinPath(dir, part)).flatMap(({ kind, shown }) =>
       kind === 'file' && !shown.startsWith('.') ? [shown] : [],
     );
   const mail = parts.flatMap(names);
-  const ordinary = mail.length > 0 && mail.every((name) => isEml(name) || /\.mbox$/i.test(name));
-  if (there('tmp')) return ordinary && names('tmp').some(isEml) ? [] : parts;
-  if (ordinary) return [];
+  const isOrdinary = mail.length > 0 && mail.every((name) => isEml(name) || /\.mbox$/i.test(name));
+  if (hasPart('tmp')) return isOrdinary && names('tmp').some(isEml) ? [] : parts;
+  if (isOrdinary) return [];
   return parts.length === 2 || mail.some((name) => MAILDIR_NAME.test(name)) ? parts : [];
 }
 
 const MAILDIR_NAME = /^\d{5,}[._]|[:;!]2,[A-Za-z]*$/;
 
-function* inMaildir(
+function* walkMaildir(
   dir: FilePath,
   parts: readonly string[],
   into: Pick<MailFile, 'folder' | 'delimiter'>,
   inExport: ExportLocation | null,
 ): Found {
   if (parts.length === 0) return;
-  const marked = { ...into, keywords: keywordsOfLetters(dir) };
+  const target = { ...into, keywords: keywordsOfLetters(dir) };
   for (const part of parts) {
-    yield* reportingErrors(inPart(joinPath(dir, part), marked, deeper(inExport, part)));
+    yield* reportingErrors(walkPart(joinPath(dir, part), target, childLocation(inExport, part)));
   }
 }
 
-function* inPart(
+function* walkPart(
   dir: FilePath,
   into: Pick<MailFile, 'folder' | 'delimiter'> & Pick<MailFile, 'keywords'>,
   inExport: ExportLocation | null,
 ): Found {
-  for (const { name, shown, kind } of listed(dir)) {
+  for (const { name, shown, kind } of listFolder(dir)) {
     if (shown.startsWith('.')) continue;
     const at = joinPath(dir, name);
-    const within = deeper(inExport, shown);
-    if (kind === 'file') yield { path: at, kind: 'maildir', ...into, inExport: within };
-    else yield { path: at, kind: 'other', inExport: within };
+    const location = childLocation(inExport, shown);
+    if (kind === 'file') yield { path: at, kind: 'maildir', ...into, inExport: location };
+    else yield { path: at, kind: 'other', inExport: location };
   }
 }
 
-function deeper(inExport: ExportLocation | null, name: string): ExportLocation | null {
+function childLocation(inExport: ExportLocation | null, name: string): ExportLocation | null {
   if (inExport === null) return null;
   return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
 }
@@ -349,20 +349,20 @@ function hasManifest(dir: FilePath): boolean {
 }
 
 function exportFormat(root: FilePath): unknown {
-  const [line = ''] = startOf(joinPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
+  const [line = ''] = readStart(joinPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
   return /"format":"([a-z]+)"/.exec(line)?.[1];
 }
 
-function mailAt(at: FilePath, spot: Spot, kind: 'eml' | 'emlx' | 'mh'): MailFile {
+function toMail(at: FilePath, spot: Spot, kind: 'eml' | 'emlx' | 'mh'): MailFile {
   const { below, inExport } = spot;
   return { path: at, kind, folder: folderName(below), delimiter: '/', inExport };
 }
 
-function mboxAt(at: FilePath, { below, inExport, isBox }: Spot, name: string): MailFile {
-  const own = name.replace(/\.mbox$/i, '') || name;
+function toMbox(at: FilePath, { below, inExport, isBox }: Spot, name: string): MailFile {
+  const label = name.replace(/\.mbox$/i, '') || name;
   // Apple Mail exports NAME.mbox as a folder with a file named mbox.
   const isOfBox = isBox === true && name === 'mbox' && below !== '';
-  const folder = folderName(isOfBox ? below : below === '' ? own : `${below}/${own}`);
+  const folder = folderName(isOfBox ? below : below === '' ? label : `${below}/${label}`);
   return { path: at, kind: 'mbox', folder, delimiter: '/', inExport };
 }
 
@@ -397,16 +397,16 @@ function isHeader(text: string): boolean {
     .trimStart()
     .split(text.includes('\n') ? '\n' : '\r');
   const end = lines.findIndex((line) => !/^(?:[\w-]+[ \t]*:|[ \t]+\S)/.test(line));
-  const usual = lines.slice(0, end < 0 ? undefined : end).filter((line) => USUAL_FIELD.test(line));
-  return new Set(usual.map((line) => line.slice(0, line.indexOf(':')).toLowerCase())).size >= 2;
+  const hits = lines.slice(0, end < 0 ? undefined : end).filter((line) => USUAL_FIELD.test(line));
+  return new Set(hits.map((line) => line.slice(0, line.indexOf(':')).toLowerCase())).size >= 2;
 }
 
-function startOf(file: FilePath): Buffer {
+function readStart(file: FilePath): Buffer {
   const start = Buffer.alloc(FIRST_BYTES);
-  const fd = reading(file, () => openRegularFile(file));
+  const fd = mapErrors(file, () => openRegularFile(file));
   try {
-    const got = reading(file, () => readSync(fd, start, 0, FIRST_BYTES, 0));
-    return start.subarray(0, got);
+    const size = mapErrors(file, () => readSync(fd, start, 0, FIRST_BYTES, 0));
+    return start.subarray(0, size);
   } finally {
     closeSync(fd);
   }
@@ -419,8 +419,8 @@ interface Entry {
 }
 
 /** Lists a folder by name. Keeps names as bytes, because a name that is not UTF-8 cannot be opened as text. */
-function listed(dir: FilePath): Entry[] {
-  const entries: Dirent<Buffer>[] = reading(dir, () =>
+function listFolder(dir: FilePath): Entry[] {
+  const entries: Dirent<Buffer>[] = mapErrors(dir, () =>
     readdirSync(dir, { withFileTypes: true, encoding: 'buffer' }),
   );
   return entries
@@ -432,7 +432,7 @@ function listed(dir: FilePath): Entry[] {
     .sort((a, b) => (a.shown < b.shown ? -1 : a.shown > b.shown ? 1 : 0));
 }
 
-function reading<T>(file: FilePath, act: () => T): T {
+function mapErrors<T>(file: FilePath, act: () => T): T {
   try {
     return act();
   } catch (error) {
@@ -501,9 +501,9 @@ export async function unpackZip(
     });
     for await (const entry of zip.eachEntry()) {
       if (signal.aborted) return;
-      const name = nameOf(entry);
+      const name = decodeName(entry);
       if (name.endsWith('/') || /(?:^|\/)(?:__MACOSX\/|\._)/.test(name)) continue;
-      const problem = problemOf(entry, name, budget);
+      const problem = findProblem(entry, name, budget);
       if (problem !== undefined) {
         onProblem(name, problem);
         if (budget.entries <= 0) return;
@@ -521,7 +521,7 @@ export async function unpackZip(
   }
 }
 
-function nameOf(entry: YauzlEntry): string {
+function decodeName(entry: YauzlEntry): string {
   const raw = Buffer.from(entry.fileNameRaw);
   // Many programs write UTF-8 without setting the flag.
   const flags = isUtf8(raw) ? entry.generalPurposeBitFlag | 0x800 : entry.generalPurposeBitFlag;
@@ -532,7 +532,7 @@ function levelsOf(name: string): string[] {
   return name.split('/').filter((level) => level !== '' && level !== '.');
 }
 
-function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProblem | undefined {
+function findProblem(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProblem | undefined {
   const levels = levelsOf(name);
   const isName =
     yauzl.validateFileName(name) === null &&

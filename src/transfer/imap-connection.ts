@@ -33,8 +33,8 @@ export function imapAddress(text: string): ImapAddress {
 }
 
 export function addressText({ host, port, user, tls }: ImapAddress): string {
-  const named = host.includes(':') ? `[${host}]` : host;
-  return `${tls ? 'imaps' : 'imap'}://${encodeURIComponent(user)}@${named}:${port}`;
+  const name = host.includes(':') ? `[${host}]` : host;
+  return `${tls ? 'imaps' : 'imap'}://${encodeURIComponent(user)}@${name}:${port}`;
 }
 
 function decodedUser(user: string, invalid: (problem: string) => Error): string {
@@ -113,17 +113,17 @@ class StreamedLiteral {
   /** Holds back the last piece until the source has ended, since damage may be found only at the end. */
   async #send(socket: WriteSocket, close: () => void): Promise<void> {
     let last: Buffer | undefined;
-    let given = 0;
+    let count = 0;
     try {
       for await (const piece of this.pieces()) {
         // Do not truncate a message that has grown to its announced size: the server would accept it as complete.
-        if (last !== undefined && given <= this.size) await written(socket, last);
+        if (last !== undefined && count <= this.size) await writeAll(socket, last);
         last = piece;
-        given += piece.length;
+        count += piece.length;
       }
-      if (given !== this.size) throw new Error('a message changed while it was sent');
-      if (last !== undefined) await written(socket, last);
-      await written(socket, CRLF);
+      if (count !== this.size) throw new Error('a message changed while it was sent');
+      if (last !== undefined) await writeAll(socket, last);
+      await writeAll(socket, CRLF);
     } catch (error) {
       if (!(error instanceof SocketGone)) this.#failure = { error };
       close();
@@ -135,14 +135,14 @@ class StreamedLiteral {
 
 class SocketGone extends Error {}
 
-function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
+function writeAll(socket: WriteSocket, bytes: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    const gone = (): void => reject(new SocketGone());
-    socket.once('close', gone);
+    const fail = (): void => reject(new SocketGone());
+    socket.once('close', fail);
     socket.write(bytes, (error) => {
-      socket.off('close', gone);
+      socket.off('close', fail);
       if (error === undefined || error === null) resolve();
-      else gone();
+      else fail();
     });
   });
 }
@@ -182,7 +182,7 @@ interface Internals {
 class Commands {
   readonly mostAtOnce: number;
   readonly #inner: Internals;
-  #more: readonly Appended[] = [];
+  #extras: readonly Appended[] = [];
   #asks = true;
   /** From APPENDUID (RFC 4315) if several messages were sent. */
   #uids: readonly number[] | null = null;
@@ -211,24 +211,24 @@ class Commands {
     asks: boolean,
     act: (bytes: Buffer) => Promise<readonly number[] | null>,
   ): Promise<readonly number[] | null> {
-    const [first, ...more] = messages;
+    const [first, ...extras] = messages;
     if (first === undefined) return [];
     const { content, size } = first;
-    if (!Buffer.isBuffer(content)) return this.#inPieces(content, size, act);
-    this.#more = more;
+    if (!Buffer.isBuffer(content)) return this.#appendInPieces(content, size, act);
+    this.#extras = extras;
     this.#asks = asks;
     this.#uids = null;
     try {
       const uids = await act(content);
-      return more.length === 0 ? uids : this.#uids;
+      return extras.length === 0 ? uids : this.#uids;
     } finally {
-      this.#more = [];
+      this.#extras = [];
       this.#asks = true;
       this.#forgetLiterals();
     }
   }
 
-  async #inPieces(
+  async #appendInPieces(
     pieces: () => AsyncIterable<Buffer>,
     size: number,
     act: (bytes: Buffer) => Promise<readonly number[] | null>,
@@ -270,16 +270,16 @@ class Commands {
   #appendSeveral(inner: Internals): void {
     const exec = inner.exec.bind(inner);
     inner.exec = async (command, attributes, options) => {
-      const more = this.#more;
-      if (command !== 'APPEND' || more.length === 0) return exec(command, attributes, options);
-      const tokens = more.flatMap(tokensOf);
+      const extras = this.#extras;
+      if (command !== 'APPEND' || extras.length === 0) return exec(command, attributes, options);
+      const tokens = extras.flatMap(tokensOf);
       const response = await exec(command, [...attributes, ...tokens], options);
       const [, , uids] = response.response.attributes?.[0]?.section ?? [];
-      const listed = uids === undefined ? [] : uidsIn(String(uids.value));
-      if (uids !== undefined && listed.length === more.length + 1) {
-        this.#uids = listed;
+      const list = uids === undefined ? [] : uidsIn(String(uids.value));
+      if (uids !== undefined && list.length === extras.length + 1) {
+        this.#uids = list;
         // imapflow expects a single uid and would search for the message without one.
-        uids.value = String(listed.at(-1));
+        uids.value = String(list.at(-1));
       }
       return response;
     };
@@ -290,11 +290,11 @@ function tokensOf({ content, flags, date }: Appended): (Token | readonly Token[]
   return [
     flags.map((value) => ({ type: 'ATOM', value })),
     ...(date === null ? [] : [{ type: 'STRING', value: imapDate(date) } as const]),
-    { type: 'LITERAL', value: held(content) },
+    { type: 'LITERAL', value: toBuffer(content) },
   ];
 }
 
-function held(content: Content): Buffer {
+function toBuffer(content: Content): Buffer {
   if (Buffer.isBuffer(content)) return content;
   throw new Error('a message that is sent in pieces goes alone');
 }
@@ -559,33 +559,33 @@ const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED',
 const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
 function commandError(command: string, error: unknown, host: string): MailkeepError {
-  const { status, response, text, code, waitMs } = fieldsOf(error);
+  const { status, response, text, code, waitMs } = readFields(error);
   if (code === 'ETHROTTLE') return restoreError('restore-throttled', { text, waitMs }, error);
   const isLater = (response !== null && LATER.has(response)) || LATER_WORDS.test(text);
   if (status !== null && isLater)
     return restoreError('restore-throttled', { text, waitMs: null }, error);
   if (status !== null || response !== null || (code !== null && NEVER_SENT.has(code)))
     return restoreError('restore-refused', { command, response, text }, error);
-  return restoreError('restore-connection-lost', { host, reason: reasonOf(error) }, error);
+  return restoreError('restore-connection-lost', { host, reason: findReason(error) }, error);
 }
 
 function connectError(error: unknown, { host, port, user }: ImapAddress): MailkeepError {
-  const { text, status, response, code } = fieldsOf(error);
+  const { text, status, response, code } = readFields(error);
   if (response !== null && LATER.has(response))
     return restoreError('restore-unreachable', { host, port, reason: text }, error);
   if (error instanceof Error && 'authenticationFailed' in error)
     return restoreError('restore-login-refused', { user, host, text }, error);
   if (code !== null && /CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code))
-    return restoreError('restore-certificate', { host, reason: reasonOf(error) }, error);
+    return restoreError('restore-certificate', { host, reason: findReason(error) }, error);
   if (status !== null) return restoreError('restore-login-refused', { user, host, text }, error);
-  return restoreError('restore-unreachable', { host, port, reason: reasonOf(error) }, error);
+  return restoreError('restore-unreachable', { host, port, reason: findReason(error) }, error);
 }
 
-function reasonOf(error: unknown): string {
-  return errnoOf(error) ?? fieldsOf(error).text;
+function findReason(error: unknown): string {
+  return errnoOf(error) ?? readFields(error).text;
 }
 
-function fieldsOf(error: unknown) {
+function readFields(error: unknown) {
   const field = (name: string): unknown =>
     typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined;
   const string = (name: string): string | null => {

@@ -56,19 +56,19 @@ export class ExportIndex {
     this.#db.db.exec('BEGIN');
     for await (const event of readManifest(lines)) {
       if (event.what === 'file')
-        this.#db.run('INSERT OR IGNORE INTO files VALUES (?)', keyOf(event.file.path));
+        this.#db.run('INSERT OR IGNORE INTO files VALUES (?)', toKey(event.file.path));
       if (event.what !== 'entry') continue;
       const { entry } = event;
       this.#db.run(
         'INSERT OR REPLACE INTO entries (key, at, entry) VALUES (?, ?, ?)',
-        ...[keyOf(entry.path), entry.inMbox?.offset ?? 0, JSON.stringify(entry)],
+        ...[toKey(entry.path), entry.inMbox?.offset ?? 0, JSON.stringify(entry)],
       );
       const mailbox = mailboxOf(entry);
       if (this.#mailboxes.has(mailbox)) continue;
       // Another mailbox may previously have had the same address.
       const times = (labels.get(entry.mailbox) ?? 0) + 1;
       labels.set(entry.mailbox, times);
-      this.#mailboxes.set(mailbox, numbered(entry.mailbox, times));
+      this.#mailboxes.set(mailbox, addNumber(entry.mailbox, times));
     }
     this.#db.db.exec('COMMIT');
   }
@@ -80,43 +80,43 @@ export class ExportIndex {
    */
   find(path: string, offset = 0): ManifestEntry | undefined {
     const sql = 'SELECT entry FROM entries WHERE key = ? AND at = ?';
-    const row = this.#db.get<{ entry: string }>(sql, keyOf(path), offset);
+    const row = this.#db.get<{ entry: string }>(sql, toKey(path), offset);
     if (row === undefined) return undefined;
     const entry: ManifestEntry = JSON.parse(row.entry);
     const { folder, mailbox } = entry;
-    const usable = folder !== '' && folder.length <= MAX_NAME && mailbox.length <= MAX_NAME;
-    return usable ? entry : undefined;
+    const isUsable = folder !== '' && folder.length <= MAX_NAME && mailbox.length <= MAX_NAME;
+    return isUsable ? entry : undefined;
   }
 
   meet({ path, inMbox }: ManifestEntry): void {
     const sql = 'UPDATE entries SET met = 1 WHERE key = ? AND at = ?';
-    this.#db.run(sql, keyOf(path), inMbox?.offset ?? 0);
+    this.#db.run(sql, toKey(path), inMbox?.offset ?? 0);
   }
 
   /** Reports whether a file in the export is not a message. */
   isOther(path: string): boolean {
     if (path === MANIFEST_NAME) return true;
-    if (this.#db.has('SELECT 1 FROM files WHERE key = ?', keyOf(path))) return true;
+    if (this.#db.has('SELECT 1 FROM files WHERE key = ?', toKey(path))) return true;
     return path.endsWith('.json') && this.find(path.replace(/\.json$/, '.eml')) !== undefined;
   }
 
   /** Yields the paths at or below `below` whose messages were not found; an empty path means all. */
   *unmet(below: string): Generator<string> {
-    const key = keyOf(below);
+    const key = toKey(below);
     // Look up ranges of keys, so that the cost depends only on this part. A user may list a thousand files.
     const all = key === '';
-    if (!all) yield* this.#unmet('key = ?', key);
-    yield* this.#unmet('key >= ? AND key < ?', all ? '' : `${key}/`, all ? LAST : `${key}0`);
+    if (!all) yield* this.#findUnmet('key = ?', key);
+    yield* this.#findUnmet('key >= ? AND key < ?', all ? '' : `${key}/`, all ? LAST : `${key}0`);
   }
 
-  *#unmet(condition: string, ...keys: readonly (string | Buffer)[]): Generator<string> {
+  *#findUnmet(condition: string, ...keys: readonly (string | Buffer)[]): Generator<string> {
     const sql = `SELECT entry ->> 'path' AS path FROM entries WHERE ${condition} AND met = 0`;
     for (const { path } of this.#db.iterate<{ path: string }>(sql, ...keys)) yield path;
   }
 
   /** If the export contains several mailboxes, each gets a parent folder named after its address. */
   folderOf(entry: ManifestEntry): TargetFolder {
-    const own = numbered(entry.folder, (entry.namesake ?? 0) + 1);
+    const own = addNumber(entry.folder, (entry.namesake ?? 0) + 1);
     const delimiter = delimiterOf(entry) ?? (own.includes('/') ? '/' : '.');
     const name = (delimiter === '' ? own : own.split(delimiter).at(-1)) || own;
     const specialUse = specialUseOf(entry);
@@ -140,10 +140,10 @@ export function flagsOf(entry: ManifestEntry, name: string): string[] {
   const flags = entry.flags.filter((flag) => flag !== '' && flag.length <= MAX_FLAG);
   const exported = new Set(flagsFromName(entry.path).map((flag) => flag.toLowerCase()));
   const now = flagsFromName(name);
-  const unmarked = flags.filter((flag) => !exported.has(flag.toLowerCase()));
+  const others = flags.filter((flag) => !exported.has(flag.toLowerCase()));
   const kept = flags.filter((flag) => now.some((it) => it.toLowerCase() === flag.toLowerCase()));
   const added = now.filter((flag) => !exported.has(flag.toLowerCase()));
-  return [...new Set([...unmarked, ...kept, ...added])].slice(0, MAX_FLAGS);
+  return [...new Set([...others, ...kept, ...added])].slice(0, MAX_FLAGS);
 }
 
 function specialUseOf({ specialUse }: ManifestEntry): string | null {
@@ -159,12 +159,12 @@ function mailboxOf({ host, resourceId }: ManifestEntry): string {
   return JSON.stringify([host, resourceId]);
 }
 
-function numbered(name: string, number: number): string {
+function addNumber(name: string, number: number): string {
   return number === 1 ? name : `${name} (${number})`;
 }
 
 /** Removes Maildir flags and normalises to NFC. */
-function keyOf(path: string): string {
+function toKey(path: string): string {
   return uniquePart(cutMarks(path).normalize('NFC'));
 }
 
@@ -206,10 +206,10 @@ export class Manifests {
    * @throws import-no-mail for a file that is not a zip; import-manifest-damaged
    */
   async zip(file: FilePath): Promise<OpenZip | null> {
-    const shown = shownPath(file);
-    const known = this.#zips.get(shown);
-    if (known !== undefined) return known;
-    if (typeof file !== 'string') throw importError('import-no-mail', { path: shown });
+    const label = shownPath(file);
+    const entry = this.#zips.get(label);
+    if (entry !== undefined) return entry;
+    if (typeof file !== 'string') throw importError('import-no-mail', { path: label });
     let zip: ZipReader | undefined;
     let isKept = false;
     try {
@@ -217,17 +217,17 @@ export class Manifests {
       const pieces = await zip.pieces(MANIFEST_NAME);
       if (pieces === undefined) return null;
       const opened = { zip, index: await ExportIndex.read(linesOf(pieces)) };
-      this.#zips.set(shown, opened);
+      this.#zips.set(label, opened);
       isKept = true;
       return opened;
     } catch (error) {
       if (error instanceof ManifestDamaged)
-        throw importError('import-manifest-damaged', { path: shown });
+        throw importError('import-manifest-damaged', { path: label });
       // The manifest's bytes can also contradict the zip's directory.
       if (!(error instanceof ZipUnreadable)) throw error;
       // Our reader rejects names that our writer never produces.
       if (zip === undefined && (await isZip(file))) return null;
-      throw importError('import-no-mail', { path: shown });
+      throw importError('import-no-mail', { path: label });
     } finally {
       if (!isKept) zip?.close();
     }
@@ -236,8 +236,8 @@ export class Manifests {
   *unmet(): Generator<string> {
     for (const { path, index, parts } of this.#folders.values()) {
       const root = path.slice(0, -MANIFEST_NAME.length);
-      const outermost = [...parts].filter((part) => !isWithin(part, parts));
-      for (const part of outermost) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
+      const roots = [...parts].filter((part) => !isWithin(part, parts));
+      for (const part of roots) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
     }
     for (const [file, { index }] of this.#zips) {
       for (const at of index.unmet('')) yield `${file}/${at}`;
@@ -260,13 +260,13 @@ export class Manifests {
   }
 
   async #manifest(root: FilePath): Promise<Manifest> {
-    const shown = shownPath(root);
-    const known = this.#folders.get(shown);
-    if (known !== undefined) return known;
+    const label = shownPath(root);
+    const entry = this.#folders.get(label);
+    if (entry !== undefined) return entry;
     const file = joinPath(root, MANIFEST_NAME);
     const index = await indexOf(file);
     const manifest = { path: shownPath(file), index, parts: new Set<string>() };
-    this.#folders.set(shown, manifest);
+    this.#folders.set(label, manifest);
     return manifest;
   }
 }

@@ -90,8 +90,8 @@ export class ExportPlan {
   }
 
   add(place: Omit<PlannedPlace, 'before'>): void {
-    const missing = keyOfMissing({ ...place, ...place.line });
-    this.#db.run('DELETE FROM missing WHERE key = ?', missing);
+    const key = keyOfMissing({ ...place, ...place.line });
+    this.#db.run('DELETE FROM missing WHERE key = ?', key);
     const { docid, line } = place;
     this.#add(entryOf(place), { docid, uid: line.uid }, place);
   }
@@ -110,7 +110,7 @@ export class ExportPlan {
          outcome = excluded.outcome, place = excluded.place, entry = excluded.entry`,
       ...[
         keyOf(entry),
-        groupOf(path),
+        findGroup(path),
         docid,
         generation,
         uid,
@@ -243,7 +243,7 @@ export function missingPlace(
 }
 
 /** Returns the folder or mbox to which a path belongs. Each is written as a unit. */
-function groupOf(path: string): string {
+function findGroup(path: string): string {
   return path.endsWith('.mbox') ? path : parentOf(path);
 }
 
@@ -274,7 +274,7 @@ export async function planPlaces(
   const counts = { places: 0, skipped: 0, quarantined: 0 };
   const failures: MissingPlace[] = [];
   /** Places in an earlier export, rewritten or not. */
-  let known = 0;
+  let count = 0;
   const take = ({ line, folder, generation, docid }: SelectedPlace): void => {
     counts.places += 1;
     const { id } = line;
@@ -282,16 +282,16 @@ export async function planPlaces(
     const from = { namesake, generation };
     if (id === null) {
       counts.quarantined += 1;
-      const missing = missingPlace({ ...from, line }, 'quarantined');
-      plan.addMissing(missing);
-      if (failures.length < MAX_NAMED) failures.push(missing);
+      const entry = missingPlace({ ...from, line }, 'quarantined');
+      plan.addMissing(entry);
+      if (failures.length < MAX_NAMED) failures.push(entry);
       return;
     }
     const path = pathIn(paths.of(folder), { ...line, id, generation }, options);
     const at = { host, resourceId, delimiter, specialUse, ...from };
     const place = { ...at, line: { ...line, id }, docid, path };
     const isKnown = plan.has(place);
-    if (isKnown) known += 1;
+    if (isKnown) count += 1;
     if (isKnown && incremental) counts.skipped += 1;
     else plan.add(place);
   };
@@ -309,7 +309,7 @@ export async function planPlaces(
     return {
       ...{ ...selected, plan, ...counts, failures },
       /** Places found only in an earlier export. */
-      kept: earlier - known,
+      kept: earlier - count,
     };
   } catch (error) {
     plan.close();
@@ -445,7 +445,7 @@ export async function openSource(
   provenFirst: boolean,
 ): Promise<Source> {
   if (size <= WHOLE_BYTES) {
-    const bytes = await wholeOf(reader, id, size);
+    const bytes = await readWhole(reader, id, size);
     return { pieces: () => [bytes] };
   }
   if (provenFirst && reader.bring !== undefined) return reader.bring(id, size);
@@ -464,7 +464,7 @@ export function unreadableReason(error: unknown): 'damaged' | 'purged' | undefin
 }
 
 /** A segment stored elsewhere can be streamed, but not read as a whole. */
-async function wholeOf(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
+async function readWhole(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
   try {
     return await reader.readMessage(id, size);
   } catch (error) {

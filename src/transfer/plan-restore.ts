@@ -117,7 +117,7 @@ export class RestorePlan {
 
   /** Yields messages in order. The caller can settle messages while iterating. */
   *due(folder: number): Generator<PlannedMessage, void, undefined> {
-    for (const row of this.#page(folder, "outcome = 'due'")) yield plannedOf(row);
+    for (const row of this.#page(folder, "outcome = 'due'")) yield toPlanned(row);
   }
 
   appendedAs(folder: number, uid: number): AppendedMessage | undefined {
@@ -126,11 +126,11 @@ export class RestorePlan {
       folder,
       uid,
     );
-    return row === undefined ? undefined : appendedOf(row);
+    return row === undefined ? undefined : toAppended(row);
   }
 
   *unseen(folder: number): Generator<AppendedMessage, void, undefined> {
-    for (const row of this.#page(folder, `${OURS} AND looked IS NULL`)) yield appendedOf(row);
+    for (const row of this.#page(folder, `${OURS} AND looked IS NULL`)) yield toAppended(row);
   }
 
   seen(seq: number): void {
@@ -144,7 +144,7 @@ export class RestorePlan {
 
   *again(folder: number): Generator<PlannedMessage, void, undefined> {
     for (const row of this.#page(folder, "again = 1 AND outcome = 'appended'"))
-      yield plannedOf(row);
+      yield toPlanned(row);
   }
 
   present(seq: number, uid: number, isOurs: boolean): void {
@@ -180,7 +180,7 @@ export class RestorePlan {
   }
 
   named(seq: number): NamedMessage {
-    const [found] = this.#named<object>('seq', 'seq = ?', 1, seq);
+    const [found] = this.#selectNamed<object>('seq', 'seq = ?', 1, seq);
     return found ?? { id: null, mailbox: '', folder: '', uid: 0 };
   }
 
@@ -200,11 +200,11 @@ export class RestorePlan {
       'SELECT folder, outcome, count(*) AS n, sum(size) AS bytes FROM items GROUP BY folder, outcome',
     );
     for (const { folder, outcome, n, bytes } of rows) {
-      const of = counts.get(folder);
-      if (of === undefined) continue;
-      of.planned += n;
-      of[outcome] += n;
-      if (outcome === 'due') of.bytes += bytes;
+      const sums = counts.get(folder);
+      if (sums === undefined) continue;
+      sums.planned += n;
+      sums[outcome] += n;
+      if (outcome === 'due') sums.bytes += bytes;
     }
     return counts;
   }
@@ -216,11 +216,11 @@ export class RestorePlan {
 
   refused(limit: number) {
     type Refused = { reason: RefusalReason; text: string | null };
-    return this.#named<Refused>('reason, text', 'reason IS NOT NULL', limit);
+    return this.#selectNamed<Refused>('reason, text', 'reason IS NOT NULL', limit);
   }
 
   altered(limit: number) {
-    const rows = this.#named<{ altered: string }>('altered', 'altered IS NOT NULL', limit);
+    const rows = this.#selectNamed<{ altered: string }>('altered', 'altered IS NOT NULL', limit);
     return rows.map(({ altered, ...named }) => {
       const reasons: readonly Alteration[] = JSON.parse(altered);
       return { ...named, reasons };
@@ -263,10 +263,10 @@ export class RestorePlan {
     );
   }
 
-  #named<T>(columns: string, condition: string, limit: number, ...values: readonly number[]) {
+  #selectNamed<T>(columns: string, condition: string, limit: number, ...values: readonly number[]) {
     const sql = `SELECT folder AS number, id, origin_uid AS uid, ${columns} FROM items WHERE ${condition} ORDER BY seq LIMIT ?`;
-    type Named = { number: number; id: string | null; uid: number } & T;
-    const rows = this.#db.all<Named>(sql, ...values, limit);
+    type NamedRow = { number: number; id: string | null; uid: number } & T;
+    const rows = this.#db.all<NamedRow>(sql, ...values, limit);
     return rows.map(({ number, ...row }) => {
       const { address: mailbox = '', path: folder = '' } = this.#folders.get(number) ?? {};
       return { ...row, mailbox, folder };
@@ -286,11 +286,11 @@ export class RestorePlan {
   }
 }
 
-function appendedOf(row: Row): AppendedMessage {
-  return { ...plannedOf(row), uid: row.uid ?? 0, sent: row.sent, isDelicate: row.delicate === 1 };
+function toAppended(row: Row): AppendedMessage {
+  return { ...toPlanned(row), uid: row.uid ?? 0, sent: row.sent, isDelicate: row.delicate === 1 };
 }
 
-function plannedOf({ seq, folder, id, size, received, flags, messageId }: Row): PlannedMessage {
+function toPlanned({ seq, folder, id, size, received, flags, messageId }: Row): PlannedMessage {
   return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId };
 }
 

@@ -61,7 +61,7 @@ export function listingOf(
 ): Listing {
   const { fields } = readHeaderBlock(head, HEAD_BYTES);
   const hint = headerCharset(fields);
-  const text = (name: string): string => textOf(fieldOf(fields, name), hint);
+  const text = (name: string): string => toText(findField(fields, name), hint);
   const addresses = (name: string): Address[] =>
     fields
       .filter((field) => field.name === name)
@@ -97,7 +97,7 @@ function headerDate(fields: readonly RawField[], now: number): number | null {
   const hops = fields.filter(({ name }) => name === 'received').slice(0, MAX_HOPS);
   const texts = [
     ...hops.map(({ value }) => value.slice(value.lastIndexOf(';') + 1)),
-    textOf(fieldOf(fields, 'date'), null),
+    toText(findField(fields, 'date'), null),
   ];
   for (const text of texts) {
     const date = parseHeaderDate(text);
@@ -135,7 +135,7 @@ const MOZILLA_IMAP_DELETED = 0x200000;
 
 function marksInHeader(head: Buffer): HeaderMarks {
   const { fields } = readHeaderBlock(head, HEAD_BYTES);
-  const value = (name: string): string => fieldOf(fields, name);
+  const value = (name: string): string => findField(fields, name);
   const letters = [...`${value('status')}${value('x-status')}`.slice(0, 32)];
   const bits = hexadecimal(value('x-mozilla-status'));
   const bits2 = hexadecimal(value('x-mozilla-status2'));
@@ -151,15 +151,15 @@ function marksInHeader(head: Buffer): HeaderMarks {
   ];
   const labels = fields.find(({ name }) => name === 'x-gmail-labels');
   if (labels === undefined) return { flags };
-  const gmail = foldersOfLabels(labelsIn(textOf(labels.value, null)));
+  const gmail = foldersOfLabels(labelsIn(toText(labels.value, null)));
   return { flags: [...flags, ...gmail.flags], labels: gmail.folders };
 }
 
-function fieldOf(fields: readonly RawField[], wanted: string): string {
+function findField(fields: readonly RawField[], wanted: string): string {
   return fields.find(({ name }) => name === wanted)?.value ?? '';
 }
 
-function textOf(value: string, hint: string | null): string {
+function toText(value: string, hint: string | null): string {
   return fieldText(value, FIELD_CHARS, hint).replace(/\s+/g, ' ').trim();
 }
 
@@ -282,18 +282,18 @@ export class MailReader {
    * @throws system errors
    */
   messages(file: MailFile, index: ExportIndex | null): AsyncGenerator<FoundMail, void, undefined> {
-    if (file.kind === 'mbox') return this.#inMbox(file, index);
-    return file.kind === 'emlx' ? this.#inEmlx(file) : this.#inFile(file, index);
+    if (file.kind === 'mbox') return this.#readMbox(file, index);
+    return file.kind === 'emlx' ? this.#inEmlx(file) : this.#readFile(file, index);
   }
 
-  async *#inFile(file: MailFile, index: ExportIndex | null) {
+  async *#readFile(file: MailFile, index: ExportIndex | null) {
     const { size } = statSync(file.path);
     const name = path.basename(shownPath(file.path));
     const isMaildir = file.kind === 'maildir';
-    const named = isMaildir ? receivedFromName(name) : Number.NaN;
+    const fromName = isMaildir ? receivedFromName(name) : Number.NaN;
     const flags = isMaildir ? flagsFromName(name, file.keywords) : (file.flags ?? []);
-    const own: OwnFacts = {
-      received: Number.isNaN(named) ? null : named,
+    const facts: OwnFacts = {
+      received: Number.isNaN(fromName) ? null : fromName,
       // Thunderbird stores a Maildir's flags in the messages.
       marks: (head) =>
         isMaildir && uniquePart(name) === name ? { flags: marksInHeader(head).flags } : { flags },
@@ -301,13 +301,13 @@ export class MailReader {
     const entry = file.inExport === null ? undefined : index?.find(file.inExport.path);
     if (entry !== undefined) index?.meet(entry);
     for await (const read of this.#pieces(size, () => filePieces(file.path), file.path)) {
-      yield this.#judged(read, own, entry, file, name);
+      yield this.#judged(read, facts, entry, file, name);
     }
   }
 
   /** Reads Apple Mail's format: a line with the length, the source, and a property list with flags and dates. */
   async *#inEmlx(file: MailFile) {
-    const shown = shownPath(file.path);
+    const label = shownPath(file.path);
     const fd = openRegularFile(file.path);
     let layout: ReturnType<typeof emlxLayout>;
     try {
@@ -315,8 +315,8 @@ export class MailReader {
     } finally {
       closeSync(fd);
     }
-    if (layout === undefined || layout.isCut) this.onFailure(shown, 'emlx-damaged');
-    else if (/\.partial\.emlx$/i.test(shown)) this.onFailure(shown, 'emlx-partial');
+    if (layout === undefined || layout.isCut) this.onFailure(label, 'emlx-damaged');
+    else if (/\.partial\.emlx$/i.test(label)) this.onFailure(label, 'emlx-partial');
     if (layout === undefined) return;
     const { start, end, received, flags } = layout;
     const pieces = () => rangePieces(file.path, { start, end });
@@ -325,7 +325,7 @@ export class MailReader {
     }
   }
 
-  async *#inMbox(file: MailFile, index: ExportIndex | null) {
+  async *#readMbox(file: MailFile, index: ExportIndex | null) {
     let isStray = false;
     // Our own mboxes need no Content-Length, because the manifest lists the delimiters.
     const isOurs = file.inExport !== null && index?.isOther(file.inExport.path) === true;
@@ -346,20 +346,20 @@ export class MailReader {
       const date = parseHeaderDate(range.date);
       // Thunderbird writes no sender, and the time of copying as the date.
       const dates = range.hasSender ? { received: date } : { received: null, copied: date };
-      const own: OwnFacts = { ...dates, marks: marksInHeader };
+      const facts: OwnFacts = { ...dates, marks: marksInHeader };
       const entry =
         file.inExport === null ? undefined : index?.find(file.inExport.path, range.start);
-      const exact = entry?.inMbox === undefined ? undefined : withoutAdded(range, entry.inMbox);
-      let same = false;
+      const original = entry?.inMbox === undefined ? undefined : stripAdded(range, entry.inMbox);
+      let isSame = false;
       if (entry !== undefined) index?.meet(entry);
-      if (entry !== undefined && exact !== undefined) {
-        for await (const found of read(exact)) {
-          same = found.id === entry.sha256;
-          if (same) yield this.#judged(found, own, entry, file);
+      if (entry !== undefined && original !== undefined) {
+        for await (const found of read(original)) {
+          isSame = found.id === entry.sha256;
+          if (isSame) yield this.#judged(found, facts, entry, file);
         }
       }
-      if (same) continue;
-      for await (const found of read(range)) yield this.#judged(found, own, entry, file);
+      if (isSame) continue;
+      for await (const found of read(range)) yield this.#judged(found, facts, entry, file);
     }
     if (isStray)
       this.onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
@@ -375,36 +375,36 @@ export class MailReader {
       const entry = index.find(name);
       if (entry === undefined) continue;
       index.meet(entry);
-      const own: OwnFacts = { received: null, marks: () => ({ flags: [] }) };
-      let same = false;
+      const facts: OwnFacts = { received: null, marks: () => ({ flags: [] }) };
+      let isSame = false;
       try {
         const pieces = zip.sizeOf(name) === entry.size ? await zip.pieces(name) : undefined;
         if (pieces === undefined) continue;
         for await (const read of this.#pieces(entry.size, () => pieces)) {
-          const found = withEntry(read, own, entry);
-          same = found !== undefined;
+          const found = withEntry(read, facts, entry);
+          isSame = found !== undefined;
           if (found !== undefined) yield found;
         }
       } catch (error) {
         if (!(error instanceof ZipUnreadable)) throw error;
       } finally {
-        if (!same) this.onFailure(`${at}/${name}`, 'differs-from-manifest');
+        if (!isSame) this.onFailure(`${at}/${name}`, 'differs-from-manifest');
       }
     }
   }
 
   #judged(
     read: Read,
-    own: OwnFacts,
+    facts: OwnFacts,
     entry: ManifestEntry | undefined,
     file: MailFile,
     name?: string,
   ): FoundMail {
-    if (entry === undefined) return { ...read, ...own, listed: null };
-    const found = withEntry(read, own, entry, name);
+    if (entry === undefined) return { ...read, ...facts, listed: null };
+    const found = withEntry(read, facts, entry, name);
     if (found !== undefined) return found;
     this.onFailure(shownPath(file.path), 'differs-from-manifest');
-    return { ...read, ...own, listed: null };
+    return { ...read, ...facts, listed: null };
   }
 
   /** Assembles a message in memory, or in a spool file that is removed after use. */
@@ -422,53 +422,53 @@ export class MailReader {
       return;
     }
     if (typeof inPlace === 'string') {
-      yield await largeFile(inPlace);
+      yield await readLarge(inPlace);
       return;
     }
     this.#spooled += 1;
-    const spooled = path.join(this.spoolDir, `import-${this.#spooled}`);
+    const file = path.join(this.spoolDir, `import-${this.#spooled}`);
     try {
-      const target = await openFile(spooled, 'wx', 0o600);
+      const target = await openFile(file, 'wx', 0o600);
       try {
-        for await (const piece of gathered(open())) await target.writeFile(piece);
+        for await (const piece of gather(open())) await target.writeFile(piece);
       } finally {
         await target.close();
       }
-      yield await largeFile(spooled);
+      yield await readLarge(file);
     } finally {
-      await rm(spooled, { force: true });
+      await rm(file, { force: true });
     }
   }
 }
 
 function withEntry(
   read: Read,
-  own: OwnFacts,
+  facts: OwnFacts,
   entry: ManifestEntry,
   name = entry.path,
 ): ListedMail | undefined {
   if (read.id !== entry.sha256) return undefined;
-  const received = entry.date === null ? own.received : Date.parse(entry.date);
+  const received = entry.date === null ? facts.received : Date.parse(entry.date);
   const marks = () => ({ flags: flagsOf(entry, name) });
-  return { ...read, ...own, received, marks, listed: entry };
+  return { ...read, ...facts, received, marks, listed: entry };
 }
 
 /** Returns the range of the original source, or undefined if the length differs from the manifest. */
-function withoutAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox) {
+function stripAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox) {
   const { start, end } = range;
-  const exact = { ...range, start: start + added, end: end - (lineEndAdded ? 1 : 0) };
-  return end - start === length && exact.start <= exact.end ? exact : undefined;
+  const original = { ...range, start: start + added, end: end - (lineEndAdded ? 1 : 0) };
+  return end - start === length && original.start <= original.end ? original : undefined;
 }
 
-async function largeFile(file: string): Promise<Read> {
+async function readLarge(file: string): Promise<Read> {
   const { size } = statSync(file);
   const { sha256 } = await computeFetchFacts({ kind: 'file', path: file, size, sha256: '' });
   const head = Buffer.alloc(HEAD_BYTES);
   const fd = openRegularFile(file);
   try {
-    const got = readSync(fd, head, 0, HEAD_BYTES, 0);
+    const count = readSync(fd, head, 0, HEAD_BYTES, 0);
     const source: FetchedSource = { kind: 'file', path: file, size, sha256 };
-    return { id: sha256, source, head: head.subarray(0, got) };
+    return { id: sha256, source, head: head.subarray(0, count) };
   } finally {
     closeSync(fd);
   }
@@ -476,18 +476,18 @@ async function largeFile(file: string): Promise<Read> {
 
 const GATHERED_BYTES = 1024 * 1024;
 
-async function* gathered(pieces: AsyncIterable<Buffer> | Iterable<Buffer>) {
-  let held: Buffer[] = [];
+async function* gather(pieces: AsyncIterable<Buffer> | Iterable<Buffer>) {
+  let pending: Buffer[] = [];
   let bytes = 0;
   for await (const piece of pieces) {
-    held.push(piece);
+    pending.push(piece);
     bytes += piece.length;
     if (bytes < GATHERED_BYTES) continue;
-    yield Buffer.concat(held);
-    held = [];
+    yield Buffer.concat(pending);
+    pending = [];
     bytes = 0;
   }
-  if (bytes > 0) yield Buffer.concat(held);
+  if (bytes > 0) yield Buffer.concat(pending);
 }
 
 function filePieces(file: FilePath): AsyncIterable<Buffer> {
@@ -525,24 +525,24 @@ const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
  * Returns the message's range, whether it is truncated, and its property list. Returns undefined if there is no length.
  */
 function emlxLayout(fd: number) {
-  const textAt = (offset: number, length: number): string => {
+  const readText = (offset: number, length: number): string => {
     const bytes = Buffer.alloc(length);
     return bytes.toString('latin1', 0, readSync(fd, bytes, 0, length, offset));
   };
-  const [line, digits] = /^[ \t]*(\d{1,15})[ \t]*\r?\n/.exec(textAt(0, 64)) ?? [];
+  const [line, digits] = /^[ \t]*(\d{1,15})[ \t]*\r?\n/.exec(readText(0, 64)) ?? [];
   if (line === undefined) return undefined;
   const { size } = fstatSync(fd);
   const start = line.length;
-  const whole = start + Number(digits);
-  const plist = textAt(whole, PLIST_BYTES);
+  const end = start + Number(digits);
+  const plist = readText(end, PLIST_BYTES);
   const integer = (key: string): string =>
     plist.split(`<key>${key}</key>`, 2)[1]?.match(/^\s*<integer>(\d{1,19})<\/integer>/)?.[1] ?? '0';
   const bits = BigInt(integer('flags'));
   const seconds = Number(integer('date-received'));
   return {
     start,
-    end: Math.min(whole, size),
-    isCut: whole > size,
+    end: Math.min(end, size),
+    isCut: end > size,
     received: seconds > 0 && seconds < 1e11 ? seconds * 1000 : null,
     flags: APPLE_FLAGS.filter(([bit]) => ((bits >> bit) & 1n) === 1n).map(([, flag]) => flag),
   };

@@ -14,7 +14,7 @@ export class ZipReader {
 
   /** @throws ZipUnreadable; the system's error if the file cannot be read */
   static async open(file: string): Promise<ZipReader> {
-    return await reading(async () => {
+    return await mapErrors(async () => {
       const zip = await yauzl.openPromise(file, { lazyEntries: true, autoClose: false });
       const entries = new Map<string, Entry>();
       for await (const entry of zip.eachEntry()) entries.set(entry.fileName, entry);
@@ -39,12 +39,12 @@ export class ZipReader {
   async pieces(name: string): Promise<AsyncGenerator<Buffer, void, undefined> | undefined> {
     const entry = this.entries.get(name);
     if (entry === undefined) return undefined;
-    const stream = await reading(() => this.zip.openReadStreamPromise(entry));
+    const stream = await mapErrors(() => this.zip.openReadStreamPromise(entry));
     return (async function* () {
       try {
         for await (const piece of stream) yield piece;
       } catch (error) {
-        throw unreadable(error);
+        throw toUnreadable(error);
       }
     })();
   }
@@ -73,15 +73,15 @@ export class ZipReader {
   }
 }
 
-async function reading<T>(act: () => Promise<T>): Promise<T> {
+async function mapErrors<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act();
   } catch (error) {
-    throw unreadable(error);
+    throw toUnreadable(error);
   }
 }
 
-function unreadable(error: unknown): unknown {
+function toUnreadable(error: unknown): unknown {
   if (error instanceof ZipUnreadable || !(error instanceof Error)) return error;
   const system = 'syscall' in error;
   return system ? error : new ZipUnreadable(error.message, { cause: error });

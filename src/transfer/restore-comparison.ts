@@ -105,10 +105,10 @@ export function messageIdOf(bytes: Buffer): string | null {
 /** Removes brackets, surrounding text and white space, because programs unfold long lines differently. */
 function plainMessageId(text: string | null): string | null {
   if (text === null) return null;
-  const open = text.indexOf('<');
-  const close = text.indexOf('>', open);
-  const plain = (open >= 0 && close > open ? text.slice(open + 1, close) : text).replace(/\s/g, '');
-  return plain === '' ? null : plain;
+  const start = text.indexOf('<');
+  const close = text.indexOf('>', start);
+  const id = (start >= 0 && close > start ? text.slice(start + 1, close) : text).replace(/\s/g, '');
+  return id === '' ? null : id;
 }
 
 /** Reports whether a server could have changed a message's size in this way by adding or removing CR bytes. */
@@ -225,12 +225,12 @@ export function fitFlags(flags: readonly string[], permanent: readonly string[] 
   const allowed = permanent === null ? null : new Set(permanent.map((flag) => flag.toLowerCase()));
   const [kept, leftOut, refused]: [string[], string[], string[]] = [[], [], []];
   for (const flag of flags) {
-    const folded = flag.toLowerCase();
+    const key = flag.toLowerCase();
     const isKeyword = !flag.startsWith('\\');
     const isAllowed =
       FLAG.test(flag) &&
-      (allowed === null || allowed.has(folded) || (isKeyword && allowed.has('\\*')));
-    if (NEVER_SENT.has(folded)) leftOut.push(flag);
+      (allowed === null || allowed.has(key) || (isKeyword && allowed.has('\\*')));
+    if (NEVER_SENT.has(key)) leftOut.push(flag);
     else if (isAllowed) kept.push(flag);
     else refused.push(flag);
   }
@@ -308,11 +308,11 @@ interface Group {
  * if a wanted message has no Message-ID, or shares its Message-ID and size with a different message.
  */
 export function uidsToRead(
-  wanted: readonly ExpectedMessage[],
+  expected: readonly ExpectedMessage[],
   found: readonly FoundMessage[],
 ): number[] {
-  return [...groupsOf(wanted, found)]
-    .filter(([, group]) => isAmbiguous(group, wanted))
+  return [...groupById(expected, found)]
+    .filter(([, group]) => isAmbiguous(group, expected))
     .flatMap(([, group]) => group.found.map(({ uid }) => uid));
 }
 
@@ -323,13 +323,13 @@ export function uidsToRead(
  * @param idOf returns the id of a message that `uidsToRead` listed; undefined if it has since been removed
  */
 export function matchExisting(
-  wanted: readonly ExpectedMessage[],
+  expected: readonly ExpectedMessage[],
   found: readonly FoundMessage[],
   idOf: (uid: number) => MessageId | undefined,
 ): Map<number, number> {
   const matched = new Map<number, number>();
-  for (const [, group] of groupsOf(wanted, found)) {
-    const isUnread = !isAmbiguous(group, wanted);
+  for (const [, group] of groupById(expected, found)) {
+    const isUnread = !isAmbiguous(group, expected);
     const [only] = group.ids;
     const free = new Map<MessageId, number[]>();
     for (const { uid } of group.found) {
@@ -337,7 +337,7 @@ export function matchExisting(
       if (id !== undefined) free.set(id, [...(free.get(id) ?? []), uid]);
     }
     for (const position of group.wanted) {
-      const id = wanted[position]?.id;
+      const id = expected[position]?.id;
       const uid = id === undefined ? undefined : free.get(id)?.shift();
       if (uid !== undefined) matched.set(position, uid);
     }
@@ -345,33 +345,33 @@ export function matchExisting(
   return matched;
 }
 
-function groupsOf(
-  wanted: readonly ExpectedMessage[],
+function groupById(
+  expected: readonly ExpectedMessage[],
   found: readonly FoundMessage[],
 ): Map<string, Group> {
   const groups = new Map<string, Group>();
-  for (const [position, message] of wanted.entries()) {
-    const key = keyOf(message);
+  for (const [position, message] of expected.entries()) {
+    const key = toKey(message);
     const group = groups.get(key) ?? { wanted: [], found: [], ids: new Set() };
     groups.set(key, group);
     group.wanted.push(position);
     group.ids.add(message.id);
   }
-  for (const message of found) groups.get(keyOf(message))?.found.push(message);
+  for (const message of found) groups.get(toKey(message))?.found.push(message);
   for (const [key, { found: there }] of groups) if (there.length === 0) groups.delete(key);
   return groups;
 }
 
-function keyOf({ messageId, size }: Pick<FoundMessage, 'messageId' | 'size'>): string {
+function toKey({ messageId, size }: Pick<FoundMessage, 'messageId' | 'size'>): string {
   return JSON.stringify([messageId, size]);
 }
 
 function isAmbiguous(
   { wanted: positions, ids }: Group,
-  wanted: readonly ExpectedMessage[],
+  expected: readonly ExpectedMessage[],
 ): boolean {
   const [first = -1] = positions;
-  return ids.size > 1 || (wanted[first]?.messageId ?? null) === null;
+  return ids.size > 1 || (expected[first]?.messageId ?? null) === null;
 }
 
 /**
@@ -425,10 +425,10 @@ export async function matchFolder(
       plan.present(message.seq, uid, true);
     }
   }
-  const listed = await settleMatches(deps, wanted, found, asListed);
+  const listed = await settleMatches(deps, wanted, found, toListed);
   // Bare LFs change the size, and a listing can lack the Message-ID that the header has.
   const exact = await settleMatches(deps, possibleMatches(listed), listed.found, (message) =>
-    asSent(deps, message),
+    toSent(deps, message),
   );
   await settleChanged(deps, exact);
   for (const message of plan.due(folder))
@@ -450,9 +450,9 @@ function journaledUids(journal: PlanJournal | null, selected: SelectedFolder) {
   for (const { id, uid } of entries) {
     if (uid === null) continue;
     uids.add(uid);
-    const known = byId.get(id);
-    if (known === undefined) byId.set(id, [uid]);
-    else known.push(uid);
+    const entry = byId.get(id);
+    if (entry === undefined) byId.set(id, [uid]);
+    else entry.push(uid);
   }
   return { uids, byId, open };
 }
@@ -467,8 +467,8 @@ function possibleMatches({ wanted, found }: Unsettled): PlannedMessage[] {
   if (found.length === 0) return [];
   const ids = new Set(found.map(({ messageId }) => messageId));
   return wanted.filter(({ messageId }) => {
-    const plain = plainMessageId(messageId);
-    return plain === null || ids.has(plain);
+    const id = plainMessageId(messageId);
+    return id === null || ids.has(id);
   });
 }
 
@@ -486,11 +486,11 @@ async function settleChanged(
     const form = await read(message);
     if (form === undefined) continue;
     const candidates = free.get(messageIdOf(form.head)) ?? [];
-    const away = ({ size }: FoundMessage): number => Math.abs(size - form.size);
+    const distance = ({ size }: FoundMessage): number => Math.abs(size - form.size);
     // Messages without a Message-ID are candidates for one another.
     const nearest = candidates
       .filter(({ size }) => isSimilarSize(form.size, size))
-      .toSorted((a, b) => away(a) - away(b));
+      .toSorted((a, b) => distance(a) - distance(b));
     for (const one of nearest.slice(0, MAX_READ)) {
       if ((await changesIn(form, connection.pieces(one.uid))) === undefined) continue;
       plan.present(message.seq, one.uid, false);
@@ -519,20 +519,20 @@ async function settleMatches(
     const message = messages[position];
     if (message !== undefined) plan.present(message.seq, uid, false);
   }
-  const taken = new Set(matched.values());
+  const uids = new Set(matched.values());
   return {
     wanted: messages.filter((_, position) => !matched.has(position)),
-    found: found.filter(({ uid }) => !taken.has(uid)),
+    found: found.filter(({ uid }) => !uids.has(uid)),
   };
 }
 
-function asListed({ id, messageId, size }: PlannedMessage): ExpectedMessage {
+function toListed({ id, messageId, size }: PlannedMessage): ExpectedMessage {
   return { id, messageId: plainMessageId(messageId), size };
 }
 
-async function asSent({ read }: LookDeps, message: PlannedMessage): Promise<ExpectedMessage> {
+async function toSent({ read }: LookDeps, message: PlannedMessage): Promise<ExpectedMessage> {
   const form = await read(message);
-  if (form === undefined) return asListed(message);
+  if (form === undefined) return toListed(message);
   const id = (await sha256Of(piecesOf(form.content), form.size)) ?? message.id;
   return { id, messageId: messageIdOf(form.head), size: form.size };
 }

@@ -20,9 +20,9 @@ const FILE_MODE = 0o600;
  *
  * @throws restore-running, restore-journal-unwritable
  */
-function holdRestore(journalFile: string, target: string, what: string): () => void {
+function holdRestore(journalFile: string, target: string, key: string): () => void {
   const name = createHash('sha256')
-    .update(JSON.stringify([target, what]))
+    .update(JSON.stringify([target, key]))
     .digest('hex');
   const file = `${journalFile}-restore-${name.slice(0, 16)}`;
   let database: Database.Database | undefined;
@@ -36,11 +36,11 @@ function holdRestore(journalFile: string, target: string, what: string): () => v
       throw restoreError('restore-running', { target }, error);
     throw restoreError('restore-journal-unwritable', { file, reason: errnoName(error) }, error);
   }
-  const held = database;
+  const lock = database;
   return () => {
     // Remove the file while it is locked. Once unlocked, it may belong to another process.
     rmSync(file, { force: true });
-    held.close();
+    lock.close();
   };
 }
 
@@ -99,16 +99,16 @@ export class RestoreJournal {
   }
 
   /** @throws restore-running */
-  hold(target: string, what: string): () => void {
-    return holdRestore(this.database.name, target, what);
+  hold(target: string, key: string): () => void {
+    return holdRestore(this.database.name, target, key);
   }
 
-  unfinished(target: string, what: string): JournaledPlan | undefined {
-    if (!this.#isThere()) return undefined;
+  unfinished(target: string, key: string): JournaledPlan | undefined {
+    if (!this.#exists()) return undefined;
     const row = this.#db.get<Omit<JournaledPlan, 'layout'> & { readonly levels: string }>(
       `SELECT number, started_at AS startedAt, levels, as_of AS asOf, refused FROM restores
        WHERE target = ? AND what = ? AND finished_at IS NULL ORDER BY number DESC LIMIT 1`,
-      ...[target, what],
+      ...[target, key],
     );
     if (row === undefined) return undefined;
     const { levels, ...plan } = row;
@@ -119,12 +119,12 @@ export class RestoreJournal {
 
   begin(
     target: string,
-    what: string,
+    key: string,
     { startedAt, layout, asOf }: Pick<JournaledPlan, 'startedAt' | 'layout' | 'asOf'>,
   ): JournaledPlan {
     const number = this.#db.run(
       "INSERT INTO restores (target, what, started_at, levels, as_of, refused) VALUES (?, ?, ?, ?, ?, '')",
-      ...[target, what, startedAt, JSON.stringify(layout), asOf],
+      ...[target, key, startedAt, JSON.stringify(layout), asOf],
     );
     return { number, startedAt, layout, asOf, refused: '' };
   }
@@ -149,7 +149,7 @@ export class RestoreJournal {
   }
 
   rateOf(target: string): Rate | null {
-    if (!this.#isThere()) return null;
+    if (!this.#exists()) return null;
     const rate = this.#db.get<Rate>(
       `SELECT messages_per_second AS messagesPerSecond, bytes_per_second AS bytesPerSecond FROM restores
        WHERE target = ? AND bytes_per_second IS NOT NULL ORDER BY number DESC LIMIT 1`,
@@ -166,7 +166,7 @@ export class RestoreJournal {
     this.database.close();
   }
 
-  #isThere(): boolean {
+  #exists(): boolean {
     const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'restores'";
     return this.#db.has(sql);
   }
@@ -314,13 +314,13 @@ export class Line {
       try {
         await this.open();
         return;
-      } catch (again) {
-        cause = isRestoreError(again, 'restore-login-refused')
+      } catch (second) {
+        cause = isRestoreError(second, 'restore-login-refused')
           ? restoreError('restore-connection-lost', {
               host: this.deps.host,
-              reason: again.facts.text,
+              reason: second.facts.text,
             })
-          : again;
+          : second;
       }
     }
   }
@@ -339,8 +339,8 @@ export class Line {
       const facts = { host, tries: this.#failures - 1, reason: String(reason ?? text) };
       throw restoreError('restore-gave-up', facts, cause);
     }
-    const asked = isRestoreError(cause, 'restore-throttled') ? cause.facts.waitMs : null;
+    const delay = isRestoreError(cause, 'restore-throttled') ? cause.facts.waitMs : null;
     const pause = Math.min(MAX_PAUSE, FIRST_PAUSE * 2 ** (this.#failures - 1));
-    await sleep(Math.max(asked ?? 0, pause));
+    await sleep(Math.max(delay ?? 0, pause));
   }
 }

@@ -41,8 +41,8 @@ export function* lastPlaces<Place extends EndedPlace>(
       docid = place.docid;
     }
     if (isCurrent(place.docid, place.address)) continue;
-    const known = last.get(place.address);
-    if (known === undefined || place.endedAt > known.endedAt) last.set(place.address, place);
+    const entry = last.get(place.address);
+    if (entry === undefined || place.endedAt > entry.endedAt) last.set(place.address, place);
   }
   yield* last.values();
 }
@@ -80,12 +80,12 @@ export function addSelection(
       const { query, deleted } = selection;
       if (query !== null) {
         const { text: _, ...asked } = query;
-        found.add(catalog.foundDocids({ ...asked, ...momentOf(selection) }));
+        found.add(catalog.foundDocids({ ...asked, ...toMoment(selection) }));
       }
       // Empty folders are also restored.
       if (query === null && !deleted)
         for (const folder of existingFolders(catalog, selection)) plan.addFolder(folder);
-      const places = deleted ? deletedPlaces(catalog, selection) : placesOf(catalog, selection);
+      const places = deleted ? deletedPlaces(catalog, selection) : getPlaces(catalog, selection);
       for (const place of places) {
         if (query === null || (place.line.id !== null && found.has(place.docid))) plan.add(place);
       }
@@ -105,24 +105,24 @@ function existingFolders({ folders, commitAt }: SelectableCatalog, selection: Re
       .filter(({ from, to }) => from <= (commit ?? 0) && (to === null || to > (commit ?? 0)))
       .map((span) => [span.folder, span]),
   );
-  const stood = knownFolders(folders).flatMap((folder) => {
+  const entries = knownFolders(folders).flatMap((folder) => {
     if (commit === undefined) return folder.gone ? [] : [folder];
     const span = spans.get(folder.id);
     return span === undefined ? [] : [{ ...folder, path: span.path, specialUse: span.specialUse }];
   });
-  return matchingFolders(stood, filterOf(selection)).toSorted((a, b) => a.id - b.id);
+  return matchingFolders(entries, toFilter(selection)).toSorted((a, b) => a.id - b.id);
 }
 
 function knownFolders(folders: SelectableCatalog['folders']) {
   return folders.all({ gone: true }).map(({ folder: path, ...rest }) => ({ ...rest, path }));
 }
 
-function filterOf({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
+function toFilter({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
   return { mailbox, folder };
 }
 
-function placesOf(catalog: SelectableCatalog, selection: RestoreSelection): Iterable<ListedPlace> {
-  const filter = { ...filterOf(selection), ...momentOf(selection) };
+function getPlaces(catalog: SelectableCatalog, selection: RestoreSelection): Iterable<ListedPlace> {
+  const filter = { ...toFilter(selection), ...toMoment(selection) };
   return catalog.listPlaces({ ...filter, sort: 'oldest' });
 }
 
@@ -131,11 +131,11 @@ function* deletedPlaces(
   catalog: SelectableCatalog,
   selection: RestoreSelection,
 ): Generator<ListedPlace, void, undefined> {
-  const known = knownFolders(catalog.folders);
-  const wanted = new Set(matchingFolders(known, filterOf(selection)).map(({ id }) => id));
-  const mailboxes = new Map(known.map(({ id, host, mailbox }) => [id, `${host} ${mailbox}`]));
+  const folders = knownFolders(catalog.folders);
+  const ids = new Set(matchingFolders(folders, toFilter(selection)).map(({ id }) => id));
+  const mailboxes = new Map(folders.map(({ id, host, mailbox }) => [id, `${host} ${mailbox}`]));
   const mailboxOf = ({ folder }: ListedPlace): string => mailboxes.get(folder.id) ?? '';
-  const listing = { ...momentOf(selection), sort: 'oldest' } as const;
+  const listing = { ...toMoment(selection), sort: 'oldest' } as const;
   const current = catalog.listPlaces(listing);
   const ended = function* () {
     for (const place of catalog.listPlaces({ ...listing, deleted: true })) {
@@ -145,7 +145,7 @@ function* deletedPlaces(
   };
   try {
     for (const { place } of lastPlaces(ended(), mailboxLookup(current, mailboxOf)))
-      if (wanted.has(place.folder.id)) yield place;
+      if (ids.has(place.folder.id)) yield place;
   } finally {
     current.return?.();
   }
@@ -168,7 +168,7 @@ function mailboxLookup(
   };
 }
 
-function momentOf({ asOf }: RestoreSelection) {
+function toMoment({ asOf }: RestoreSelection) {
   return asOf === null ? {} : { asOf };
 }
 
@@ -187,9 +187,9 @@ export async function readForm(
     if (size <= WHOLE_BYTES) return sentForm(reader.readMessage(id));
     return await formInPieces(() => reader.streamMessage(id));
   } catch (error) {
-    const why = unreadableReason(error);
-    if (why === undefined) throw error;
-    return why;
+    const reason = unreadableReason(error);
+    if (reason === undefined) throw error;
+    return reason;
   }
 }
 
@@ -199,25 +199,25 @@ async function formInPieces(source: () => AsyncIterable<Buffer>): Promise<SentFo
   const noteEndings = (): void => {
     endings = true;
   };
-  for await (const piece of inCrlf(source(), noteEndings)) {
+  for await (const piece of toCrlf(source(), noteEndings)) {
     size += piece.length;
     nul ||= piece.includes(0);
     if (start.length < HEAD_BYTES && !start.includes(HEADER_END))
       start = Buffer.concat([start, piece]);
   }
-  return { ...headerForm(start), content: () => inCrlf(source()), size, endings, nul };
+  return { ...headerForm(start), content: () => toCrlf(source()), size, endings, nul };
 }
 
-async function* inCrlf(
+async function* toCrlf(
   source: AsyncIterable<Buffer>,
   onChange?: () => void,
 ): AsyncGenerator<Buffer, void, undefined> {
   let isAfterCr = false;
   for await (const piece of source) {
     if (piece.length === 0) continue;
-    const sent = withCrlf(piece, isAfterCr);
-    if (sent !== piece) onChange?.();
-    yield sent;
+    const bytes = withCrlf(piece, isAfterCr);
+    if (bytes !== piece) onChange?.();
+    yield bytes;
     isAfterCr = piece.at(-1) === CR;
   }
 }
@@ -273,15 +273,15 @@ export function targetFolders(
 
   const place = (inside: typeof items, depth: number, parent: Place): void => {
     const isHere = ({ levels }: (typeof items)[number]): boolean => levels.length === depth + 1;
-    const byLevel = new Map<string, typeof items>();
+    const groups = new Map<string, typeof items>();
     for (const item of inside) {
       let key = item.levels[depth] ?? '';
       // Folders with the same path each get a separate place.
-      while (isHere(item) && byLevel.get(key)?.some(isHere) === true) key += '\0';
-      byLevel.set(key, byLevel.get(key) ?? []);
-      byLevel.get(key)?.push(item);
+      while (isHere(item) && groups.get(key)?.some(isHere) === true) key += '\0';
+      groups.set(key, groups.get(key) ?? []);
+      groups.get(key)?.push(item);
     }
-    const nodes = [...byLevel.values()].map((below) => {
+    const nodes = [...groups.values()].map((below) => {
       const level = below[0]?.levels[depth] ?? '';
       const wanted = acceptableName(level, rules);
       return { below, wanted, replaced: wanted !== level };
@@ -295,8 +295,8 @@ export function targetFolders(
           ? freePlace(node, parent, rules, taken)
           : { path, replaced: false, numbered: false };
       if (source !== undefined) found.set(source, { source, ...here });
-      const deeper = node.below.filter((item) => !isHere(item));
-      if (deeper.length > 0) place(deeper, depth + 1, here);
+      const children = node.below.filter((item) => !isHere(item));
+      if (children.length > 0) place(children, depth + 1, here);
     }
   };
   place(items, 0, { path: '', replaced: false, numbered: false });
@@ -319,29 +319,29 @@ function specialFolders(
 ): Map<SourceFolder, string> {
   const uses = new Set<string>();
   const paths = new Set<string>();
-  const given = new Map<SourceFolder, string>();
+  const result = new Map<SourceFolder, string>();
   for (const source of sources) {
     const use = source.specialUse;
     const path = use === null ? undefined : specialUse.get(use);
     if (use === null || path === undefined || uses.has(use) || paths.has(path)) continue;
     uses.add(use);
     paths.add(path);
-    given.set(source, path);
+    result.set(source, path);
   }
-  return given;
+  return result;
 }
 
 export function acceptableName(
   level: string,
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
 ): string {
-  let accepted = '';
+  let result = '';
   // A lone surrogate has no UTF-8 form, so two such names would become equal.
   for (const char of level.toWellFormed()) {
     const isRefused = char === delimiter || refused.includes(char) || /\p{Cc}/u.test(char);
-    accepted += isRefused ? '_' : char;
+    result += isRefused ? '_' : char;
   }
-  return accepted === '' ? '_' : accepted;
+  return result === '' ? '_' : result;
 }
 
 /** Appends ` (2)` or a higher number if the name is taken. */
@@ -352,16 +352,16 @@ function freePlace(
   taken: Set<string>,
 ): Place {
   const isFlat = parent.path !== '' && rules.delimiter === '';
-  const between = isFlat ? '_' : rules.delimiter;
-  const fullPath = (name: string): string => {
-    if (parent.path !== '') return `${parent.path}${between}${name}`;
+  const separator = isFlat ? '_' : rules.delimiter;
+  const toPath = (name: string): string => {
+    if (parent.path !== '') return `${parent.path}${separator}${name}`;
     return name === 'INBOX' ? name : `${rules.prefix}${name}`;
   };
-  let path = fullPath(node.wanted);
+  let path = toPath(node.wanted);
   let number = 1;
   while (taken.has(pathKey(path, rules))) {
     number += 1;
-    path = fullPath(`${node.wanted} (${number})`);
+    path = toPath(`${node.wanted} (${number})`);
   }
   taken.add(pathKey(path, rules));
   return {

@@ -47,20 +47,20 @@ function* readingAhead(
     return;
   }
   let before: readonly Placed[] = [];
-  for (const group of groupsOf(places)) {
-    expect(group.flatMap(dueOf));
+  for (const group of groupPlaces(places)) {
+    expect(group.flatMap(listDue));
     yield* before;
     before = group;
   }
   yield* before;
 }
 
-function* groupsOf(places: Iterable<Placed>): Generator<readonly Placed[], void, undefined> {
+function* groupPlaces(places: Iterable<Placed>): Generator<readonly Placed[], void, undefined> {
   let group: Placed[] = [];
   let bytes = 0;
   for (const place of places) {
     group.push(place);
-    for (const { size } of dueOf(place)) bytes += size;
+    for (const { size } of listDue(place)) bytes += size;
     if (bytes < GROUP_BYTES && group.length < GROUP_PLACES) continue;
     yield group;
     group = [];
@@ -69,7 +69,7 @@ function* groupsOf(places: Iterable<Placed>): Generator<readonly Placed[], void,
   if (group.length > 0) yield group;
 }
 
-function dueOf({ outcome, place }: Placed): Expected[] {
+function listDue({ outcome, place }: Placed): Expected[] {
   if (outcome !== 'due' || place === null) return [];
   const { id, size } = place.line;
   return [{ id, size }];
@@ -145,20 +145,20 @@ function checkAllCounted(
   { exported, there, damaged, purged, replaced }: ExportRun['counts'],
   plan: ExportPlan,
 ): void {
-  const counted = exported + there + skipped + damaged + purged + quarantined;
-  if (counted !== places) throw exportError('export-incomplete', { places, told: counted });
+  const total = exported + there + skipped + damaged + purged + quarantined;
+  if (total !== places) throw exportError('export-incomplete', { places, told: total });
   const { due, done, earlier, failed } = plan.tally();
   const planned = due + done + earlier + failed + quarantined - (kept - replaced);
-  const agrees =
+  const isConsistent =
     due === 0 &&
     done === exported + there &&
     earlier === skipped + kept - replaced &&
     failed === damaged + purged;
-  if (!agrees) throw exportError('export-incomplete', { places, told: planned });
+  if (!isConsistent) throw exportError('export-incomplete', { places, told: planned });
 }
 
 class ExportRun {
-  readonly #flying = new Set<Promise<void>>();
+  readonly #tasks = new Set<Promise<void>>();
   #failure: { readonly error: unknown } | undefined;
   readonly counts = { exported: 0, there: 0, bytes: 0, damaged: 0, purged: 0, replaced: 0 };
   readonly failures: ExportFailure[] = [];
@@ -181,8 +181,8 @@ class ExportRun {
       if (outcome === 'earlier' && !(await this.writer.keep(rank, entry)))
         this.counts.replaced += 1;
       if (outcome !== 'due' || place === null) continue;
-      while (this.#flying.size >= this.writer.width) await Promise.race(this.#flying);
-      const flight = this.#put(rank, place).then(
+      while (this.#tasks.size >= this.writer.width) await Promise.race(this.#tasks);
+      const task = this.#put(rank, place).then(
         () => {
           done += 1;
           bytes += place.line.size;
@@ -192,10 +192,10 @@ class ExportRun {
           this.#failure ??= { error };
         },
       );
-      this.#flying.add(flight);
-      void flight.finally(() => this.#flying.delete(flight));
+      this.#tasks.add(task);
+      void task.finally(() => this.#tasks.delete(task));
     }
-    await Promise.all(this.#flying);
+    await Promise.all(this.#tasks);
     const { error } = this.#failure ?? {};
     // An interrupted write leaves nothing behind, so its error does not matter.
     const isAbort = signal.aborted && error instanceof Error && error.name === 'AbortError';
@@ -206,10 +206,10 @@ class ExportRun {
   async #put(rank: number, place: PlannedPlace): Promise<void> {
     const { id, size } = place.line;
     try {
-      const written = await this.writer.put(rank, place, () =>
+      const result = await this.writer.put(rank, place, () =>
         openSource(this.sources, id, size, this.writer.provenFirst),
       );
-      if (written === 'there') this.counts.there += 1;
+      if (result === 'there') this.counts.there += 1;
       else {
         this.counts.exported += 1;
         this.counts.bytes += size;
@@ -217,11 +217,11 @@ class ExportRun {
     } catch (error) {
       const reason = unreadableReason(error);
       if (reason === undefined) throw error;
-      const missing = missingPlace(place, reason);
+      const entry = missingPlace(place, reason);
       this.plan.failed(rank);
-      this.plan.addMissing(missing);
+      this.plan.addMissing(entry);
       this.counts[reason] += 1;
-      if (this.failures.length < MAX_FAILURES) this.failures.push(missing);
+      if (this.failures.length < MAX_FAILURES) this.failures.push(entry);
     }
   }
 }
@@ -248,7 +248,7 @@ export async function streamExport(
   { format, signal, ...archive }: StreamOptions,
   sink: ExportSink,
 ): Promise<ExportResult> {
-  const whole: WritingOptions = {
+  const settings: WritingOptions = {
     signal,
     to: `mailkeep.${format}`,
     // An mbox contains no paths, so a zip's will do.
@@ -262,12 +262,12 @@ export async function streamExport(
     recall: async () => {},
     async begin(plan, commit) {
       sink.begin(commit);
-      return format === 'zip' ? zipTo(sink, whole.to, plan) : mboxTo(sink, plan);
+      return format === 'zip' ? zipTo(sink, settings.to, plan) : mboxTo(sink, plan);
     },
     finish: (writer, _plan, head) => writer.finish(head),
     discard: (writer) => writer.discard(),
   };
-  return exportTo(archiveOrigin(archive), whole, target);
+  return exportTo(archiveOrigin(archive), settings, target);
 }
 
 function zipTo(sink: ExportSink, final: string, plan: ExportPlan): FormatWriter {

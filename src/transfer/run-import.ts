@@ -66,12 +66,12 @@ const MAX_PASSED_OVER = 10_000;
 export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const { catalog, name } = options;
   const boxes = catalog?.folders.mailboxes() ?? [];
-  const taken = boxes.some(
+  const isTaken = boxes.some(
     (box) =>
       !isImported(box) &&
-      [box.address, box.mailbox].some((known) => known.toLowerCase() === name.toLowerCase()),
+      [box.address, box.mailbox].some((value) => value.toLowerCase() === name.toLowerCase()),
   );
-  if (taken) throw importError('import-name-taken', { name });
+  if (isTaken) throw importError('import-name-taken', { name });
   const manifests = new Manifests();
   try {
     const paths = options.paths.flatMap(possiblePaths);
@@ -132,7 +132,7 @@ class Import {
     this.#reader = new MailReader(
       options.spoolDir,
       (at, reason) => this.#failed(at, reason),
-      (at, line) => this.#doubted(at, line),
+      (at, line) => this.#recordDoubt(at, line),
     );
     const { now, after } = options;
     this.#committer =
@@ -172,22 +172,22 @@ class Import {
 
   async #file(file: MailFile | OtherFile, index: ExportIndex | null): Promise<void> {
     if (file.kind === 'other') {
-      const ours = file.inExport !== null && index?.isOther(file.inExport.path) === true;
-      if (!ours) this.#passOver(shownPath(file.path));
+      const isOurs = file.inExport !== null && index?.isOther(file.inExport.path) === true;
+      if (!isOurs) this.#passOver(shownPath(file.path));
       return;
     }
     const { folder, delimiter } = file;
     const name = folder.split(delimiter).at(-1) ?? folder;
-    const own = { folder, name, delimiter, specialUse: null };
+    const target = { folder, name, delimiter, specialUse: null };
     await this.#messagesOf(shownPath(file.path), this.#reader.messages(file, index), (found) => {
-      if (found.listed !== null) return [index?.folderOf(found.listed) ?? own];
+      if (found.listed !== null) return [index?.folderOf(found.listed) ?? target];
       const { labels } = found.marks(found.head);
       return (
         labels?.map((label) => ({
           ...label,
           name: label.folder.split('/').at(-1) || label.folder,
           delimiter: '/',
-        })) ?? [own]
+        })) ?? [target]
       );
     });
   }
@@ -202,21 +202,21 @@ class Import {
   }
 
   async #zip({ path: at, below }: ZipFile, budget?: ZipBudget): Promise<void> {
-    const shown = shownPath(at);
+    const label = shownPath(at);
     let opened: Awaited<ReturnType<Manifests['zip']>>;
     try {
       opened = await this.manifests.zip(at);
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
-      this.#failed(shown, 'zip-damaged');
+      this.#failed(label, 'zip-damaged');
       return;
     }
     if (opened === null) {
-      await this.#unpack(shown, below, budget ?? createZipBudget(shown));
+      await this.#unpack(label, below, budget ?? createZipBudget(label));
       return;
     }
     const { zip, index } = opened;
-    await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) => [
+    await this.#messagesOf(label, this.#reader.inZip(zip, index, label), ({ listed }) => [
       index.folderOf(listed),
     ]);
   }
@@ -256,24 +256,24 @@ class Import {
 
   #passOver(at: string): void {
     this.#counts.passedOver += 1;
-    if (this.#passedOverPaths.length < MAX_PASSED_OVER) this.#passedOverPaths.push(this.#named(at));
+    if (this.#passedOverPaths.length < MAX_PASSED_OVER) this.#passedOverPaths.push(this.#label(at));
   }
 
-  #doubted(at: string, line: AmbiguousLine): void {
+  #recordDoubt(at: string, line: AmbiguousLine): void {
     this.#counts.doubtful += 1;
     if (this.#doubtfulLines.length < MAX_DOUBTS)
-      this.#doubtfulLines.push({ path: this.#named(at), ...line });
+      this.#doubtfulLines.push({ path: this.#label(at), ...line });
   }
 
   #failed(at: string, reason: FailureReason): void {
     if (this.#failures.length < MAX_FAILURES)
-      this.#failures.push({ path: this.#named(at), reason });
+      this.#failures.push({ path: this.#label(at), reason });
   }
 
   /** Replaces the folder of an unpacked zip with the zip's own path. */
-  #named(at: string): string {
+  #label(at: string): string {
     for (const [into, zip] of this.#unpacked) {
-      if (at.startsWith(into)) return this.#named(`${zip}${at.slice(into.length)}`);
+      if (at.startsWith(into)) return this.#label(`${zip}${at.slice(into.length)}`);
     }
     return at;
   }
@@ -317,15 +317,15 @@ class Import {
   }
 
   #folder({ folder, name: ownName, delimiter, specialUse }: TargetFolder) {
-    const known = this.#folders.get(folder);
-    if (known !== undefined) return known;
+    const entry = this.#folders.get(folder);
+    if (entry !== undefined) return entry;
     const { catalog, name } = this.options;
     const key: FolderKey = { ...this.key, folder };
     const seen = catalog?.folders.find(key);
     if (this.#folders.size === 0) {
       const boxes = catalog?.folders.mailboxes() ?? [];
-      const met = boxes.some((box) => box.host === key.host && box.mailbox === key.mailbox);
-      if (!met) this.#committer?.addFact({ fact: 'mailbox', ...this.key, address: name });
+      const isKnown = boxes.some((box) => box.host === key.host && box.mailbox === key.mailbox);
+      if (!isKnown) this.#committer?.addFact({ fact: 'mailbox', ...this.key, address: name });
     }
     // An earlier import without the manifest did not know the special use.
     if (seen === undefined || (specialUse !== null && seen.specialUse !== specialUse)) {
@@ -338,17 +338,17 @@ class Import {
         generation: 1,
       });
     }
-    const underWay = new Set<MessageId>();
+    const pending = new Set<MessageId>();
     const made: OpenFolder = {
       uid: seen === undefined ? 0 : (catalog?.folders.highestUid(seen.id, 1) ?? 0),
       added: 0,
       known: 0,
-      underWay,
+      underWay: pending,
       has: (id, docid) => {
-        if (underWay.has(id)) return true;
+        if (pending.has(id)) return true;
         if (docid === undefined) return false;
-        const there = catalog?.folders.find(key);
-        return there !== undefined && catalog?.places.wasIn(there.id, docid) === true;
+        const record = catalog?.folders.find(key);
+        return record !== undefined && catalog?.places.wasIn(record.id, docid) === true;
       },
     };
     this.#folders.set(folder, made);
@@ -377,7 +377,7 @@ export async function importMail(
     const { catalog, log, sources, spoolDir } = writer;
     const startedAtCommit = catalog.reached().number;
     const record = beginRun(writer, mail.name, now());
-    const result = await runImport({ ...orderOf(context, mail), spoolDir, log, catalog });
+    const result = await runImport({ ...toOrder(context, mail), spoolDir, log, catalog });
     const run = record(result, now());
     await log.endThread();
     const extractor = openExtractorPool();
@@ -409,7 +409,7 @@ export async function previewImport(
   const spoolDir = mkdtempSync(path.join(tmpdir(), 'mailkeep-import-'));
   try {
     const catalog = reader?.catalog ?? null;
-    return await runImport({ ...orderOf(context, mail), spoolDir, log: null, catalog });
+    return await runImport({ ...toOrder(context, mail), spoolDir, log: null, catalog });
   } finally {
     rmSync(spoolDir, { recursive: true, force: true });
     reader?.close();
@@ -451,7 +451,7 @@ function readerOf(dataDir: string): Reader | null {
   }
 }
 
-function orderOf(
+function toOrder(
   { now, signal }: EngineContext,
   { paths, name, onRead: onProgress }: MailToImport,
 ): Omit<ImportOrder, 'spoolDir'> {

@@ -54,7 +54,7 @@ interface DoubledMessage extends NamedMessage {
 
 type VerifiedFolder = Awaited<ReturnType<typeof verifyRestored>>;
 
-interface Due {
+interface DueMessage {
   readonly message: AppendedMessage;
   readonly size: number;
   /** False for a message sent by an earlier run: only its source shows whether servers change it. */
@@ -78,13 +78,13 @@ async function verifyRestored(
 ) {
   const { plan } = deps;
   const strangers: { readonly uid: number; readonly size: number }[] = [];
-  const due: Due[] = [];
-  const again = [...plan.again(folder)];
+  const due: DueMessage[] = [];
+  const repeats = [...plan.again(folder)];
   let compared = 0;
   for await (const seen of connection.looks(1)) {
     const message = plan.appendedAs(folder, seen.uid);
     if (message === undefined) {
-      if (again.length > 0) strangers.push(seen);
+      if (repeats.length > 0) strangers.push(seen);
       continue;
     }
     compared += 1;
@@ -109,7 +109,7 @@ async function verifyRestored(
     compared,
     fetched,
     lost,
-    doubled: await findDuplicates(deps, connection, strangers, again),
+    doubled: await findDuplicates(deps, connection, strangers, repeats),
   };
 }
 
@@ -118,12 +118,12 @@ function compareMetadata(
   seen: { readonly flags: ReadonlySet<string>; readonly date: number },
   permanentFlags: readonly string[] | null,
 ): Alteration[] {
-  const there = new Set([...seen.flags].map((flag) => flag.toLowerCase()));
+  const seenFlags = new Set([...seen.flags].map((flag) => flag.toLowerCase()));
   const { kept } = fitFlags(flags, permanentFlags);
   const altered: Alteration[] = [];
-  if (kept.some((flag) => !there.has(flag.toLowerCase()))) altered.push('flags');
-  const sent = received === null ? null : Math.floor(fitDate(received).date / 1000);
-  if (sent !== null && sent !== Math.floor(seen.date / 1000)) altered.push('date');
+  if (kept.some((flag) => !seenFlags.has(flag.toLowerCase()))) altered.push('flags');
+  const sentDate = received === null ? null : Math.floor(fitDate(received).date / 1000);
+  if (sentDate !== null && sentDate !== Math.floor(seen.date / 1000)) altered.push('date');
   return altered;
 }
 
@@ -134,7 +134,7 @@ function compareMetadata(
 async function compareBytes(
   { plan, read }: LookDeps,
   connection: RestoreConnection,
-  { message, size, isSure }: Due,
+  { message, size, isSure }: DueMessage,
 ): Promise<boolean> {
   const form = await read(message);
   if (typeof form === 'string') return false;
@@ -143,13 +143,13 @@ async function compareBytes(
     return false;
   }
   let isThere = false;
-  const there = async function* () {
+  const readPieces = async function* () {
     for await (const piece of connection.pieces(message.uid)) {
       isThere = true;
       yield piece;
     }
   };
-  const changes = await changesIn(form, there());
+  const changes = await changesIn(form, readPieces());
   if (!isThere) return false;
   const altered: Alteration[] = form.endings ? ['line-endings'] : [];
   altered.push(...(changes ?? ['bytes']));
@@ -161,11 +161,11 @@ async function findDuplicates(
   { plan, read }: LookDeps,
   connection: RestoreConnection,
   strangers: readonly { readonly uid: number; readonly size: number }[],
-  again: readonly PlannedMessage[],
+  repeats: readonly PlannedMessage[],
 ): Promise<DoubledMessage[]> {
   const doubled: DoubledMessage[] = [];
   const taken = new Set<number>();
-  for (const message of again) {
+  for (const message of repeats) {
     const form = await read(message);
     if (typeof form === 'string') continue;
     for (const { uid, size } of strangers) {
@@ -216,12 +216,12 @@ async function findArrived(
   after: number,
   ready: readonly { readonly form: SentForm }[],
 ): Promise<(number | undefined)[]> {
-  const there: FoundMessage[] = [];
-  for await (const found of connection.messages(after + 1)) there.push(found);
+  const arrivals: FoundMessage[] = [];
+  for await (const found of connection.messages(after + 1)) arrivals.push(found);
   const uids: (number | undefined)[] = [];
   const taken = new Set<number>();
   for (const { form } of ready) {
-    const uid = await findArrivedMessage(connection, there, taken, form);
+    const uid = await findArrivedMessage(connection, arrivals, taken, form);
     if (uid !== undefined) taken.add(uid);
     uids.push(uid);
   }
@@ -230,12 +230,12 @@ async function findArrived(
 
 async function findArrivedMessage(
   connection: RestoreConnection,
-  there: readonly FoundMessage[],
+  arrivals: readonly FoundMessage[],
   taken: ReadonlySet<number>,
   form: SentForm,
 ): Promise<number | undefined> {
   const messageId = messageIdOf(form.head);
-  for (const { uid, ...found } of there) {
+  for (const { uid, ...found } of arrivals) {
     if (taken.has(uid) || found.messageId !== messageId || !isSimilarSize(form.size, found.size))
       continue;
     if ((await changesIn(form, connection.pieces(uid))) !== undefined) return uid;
@@ -386,7 +386,7 @@ class FolderRun {
   async #send(ready: readonly ReadyMessage[], breaksBefore = 0): Promise<void> {
     const { journal, now, signal } = this.shared;
     const [first] = ready;
-    const alone = ready.length === 1 ? first : undefined;
+    const single = ready.length === 1 ? first : undefined;
     let breaks = breaksBefore;
     let isPlain = false;
     while (!signal.aborted) {
@@ -426,16 +426,16 @@ class FolderRun {
           const uids = await this.#afterLoss(error, ready, now());
           // The next run determines whether they arrived.
           if (uids === undefined) return;
-          const rest = this.#settleFound(ready, sent, uids);
-          if (alone !== undefined && rest.length > 0 && breaks < MAX_BREAKS) continue;
-          if (breaks < MAX_BREAKS) return this.#sendEach(rest, breaks);
-          for (const { message } of rest) this.shared.plan.refuse(message.seq, 'server', BROKE);
+          const retries = this.#settleFound(ready, sent, uids);
+          if (single !== undefined && retries.length > 0 && breaks < MAX_BREAKS) continue;
+          if (breaks < MAX_BREAKS) return this.#sendEach(retries, breaks);
+          for (const { message } of retries) this.shared.plan.refuse(message.seq, 'server', BROKE);
           return;
         }
         for (const { entry } of sent) journal.forget(entry);
-        const unreadable = unreadableReason(error);
-        if (alone !== undefined && unreadable !== undefined) {
-          this.shared.plan.refuse(alone.message.seq, unreadable, null);
+        const reason = unreadableReason(error);
+        if (single !== undefined && reason !== undefined) {
+          this.shared.plan.refuse(single.message.seq, reason, null);
           return this.line.close();
         }
         if (!isRestoreError(error, 'restore-refused')) {
@@ -445,11 +445,11 @@ class FolderRun {
         this.line.worked();
         const verdict = classifyRefusal(error.facts);
         if (verdict === 'folder') return this.#refuseFolder(error.facts);
-        if (alone === undefined) return this.#sendEach(ready);
+        if (single === undefined) return this.#sendEach(ready);
         // Some servers refuse a message because of its keywords.
         const hasKeywords = sent[0]?.flags.some((flag) => !flag.startsWith('\\')) === true;
         if (verdict !== 'server' || !hasKeywords || isPlain)
-          return this.#refuse(alone, verdict, error.facts);
+          return this.#refuse(single, verdict, error.facts);
         isPlain = true;
       }
     }
@@ -461,23 +461,23 @@ class FolderRun {
     uids: readonly (number | undefined)[],
   ): ReadyMessage[] {
     const { plan, journal } = this.shared;
-    const rest: ReadyMessage[] = [];
-    const there: SentMessage[] = [];
+    const retries: ReadyMessage[] = [];
+    const arrivals: SentMessage[] = [];
     const theirs: number[] = [];
     for (const [i, one] of sent.entries()) {
       const [uid, again] = [uids[i], ready[i]];
       if (uid !== undefined) {
-        there.push(one);
+        arrivals.push(one);
         theirs.push(uid);
       } else if (again !== undefined) {
         journal.forget(one.entry);
         plan.sentAgain(one.seq);
-        rest.push(again);
+        retries.push(again);
       }
     }
-    this.#settled(there, theirs);
+    this.#settled(arrivals, theirs);
     this.#settleLast();
-    return rest;
+    return retries;
   }
 
   /** Records the result while the next messages are being sent, so that the server does not have to wait. */
@@ -524,11 +524,11 @@ class FolderRun {
   async #afterLoss(
     error: unknown,
     ready: readonly ReadyMessage[],
-    lostAt: number,
+    since: number,
   ): Promise<(number | undefined)[] | undefined> {
     const { now, sleep, signal } = this.shared;
     await this.line.recover(error);
-    await sleep(msUntilSettled(lostAt, now()));
+    await sleep(msUntilSettled(since, now()));
     if (signal.aborted) return undefined;
     return this.#persist(async () => {
       const { connection } = await this.#reopen();
@@ -608,16 +608,16 @@ const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT
  */
 async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'>) {
   const { connection, listed } = naming;
-  const there = new Map(listed.map((folder) => [folder.path, folder]));
+  const existing = new Map(listed.map((folder) => [folder.path, folder]));
   const failed = new Map<number, string>();
   const made = new Set<string>();
   let { refused } = plan;
   let targets = nameFolders(naming, refused);
   /** Creates a folder if it is missing. Returns the reason if the server refuses, otherwise null. */
   const make = async (path: string) => {
-    const known = there.get(path);
-    if (known?.selectable === true) {
-      if (!known.subscribed) await connection.subscribe(path);
+    const folder = existing.get(path);
+    if (folder?.selectable === true) {
+      if (!folder.subscribed) await connection.subscribe(path);
       return null;
     }
     try {
@@ -627,7 +627,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
       const { response, text } = error.facts;
       return { words: text, isOfName: response === null || !NOT_THE_NAME.has(response) };
     }
-    there.set(path, { path, specialUse: null, subscribed: true, selectable: true });
+    existing.set(path, { path, specialUse: null, subscribed: true, selectable: true });
     return null;
   };
   for (const number of naming.folders.keys()) {
@@ -636,12 +636,12 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
     if (refusal === null) continue;
     const { words, isOfName } = refusal;
     let isMade = false;
-    for (const trial of isOfName ? replacementCandidates(path, words, connection.delimiter) : []) {
-      const named = nameFolders(naming, refused + trial);
-      const other = named.get(number)?.path;
+    for (const chars of isOfName ? replacementCandidates(path, words, connection.delimiter) : []) {
+      const candidate = nameFolders(naming, refused + chars);
+      const other = candidate.get(number)?.path;
       if (other === undefined || other === path || (await make(other)) !== null) continue;
-      refused += trial;
-      targets = named;
+      refused += chars;
+      targets = candidate;
       isMade = true;
       break;
     }
@@ -662,12 +662,12 @@ const ORDINARY = /[\p{L}\p{M}\p{N} _()-]/u;
  * ones, all non-ASCII ones.
  */
 function replacementCandidates(path: string, words: string, delimiter: string): string[] {
-  const odd = [...new Set(path)].filter((char) => char !== delimiter && !ORDINARY.test(char));
-  const [, named] = /'(.)'/u.exec(words) ?? [];
-  const likely = named !== undefined && odd.includes(named) ? [named] : [];
+  const signs = [...new Set(path)].filter((char) => char !== delimiter && !ORDINARY.test(char));
+  const [, quoted] = /'(.)'/u.exec(words) ?? [];
+  const first = quoted !== undefined && signs.includes(quoted) ? [quoted] : [];
   const wide = [...new Set(path)].filter((char) => char > '~');
-  const all = odd.join('');
-  return [...new Set([...likely, ...odd, all, [...new Set([...odd, ...wide])].join('')])].filter(
+  const all = signs.join('');
+  return [...new Set([...first, ...signs, all, [...new Set([...signs, ...wide])].join('')])].filter(
     (trial) => trial !== '',
   );
 }
@@ -703,7 +703,7 @@ type Limits = Parameters<typeof fitSizes>[1];
 
 class Restore {
   readonly #lines: Line[] = [];
-  readonly #looks: VerifiedFolder[] = [];
+  readonly #results: VerifiedFolder[] = [];
   readonly #leftOut = { recent: 0, deleted: 0 };
   readonly #remade = new Map<number, number>();
   #journaled: JournaledPlan | undefined;
@@ -721,8 +721,8 @@ class Restore {
 
   async run() {
     const { options, plan } = this;
-    const what = selectionKey(options);
-    if (!options.fresh) this.#journaled = options.journal?.unfinished(options.target, what);
+    const key = selectionKey(options);
+    if (!options.fresh) this.#journaled = options.journal?.unfinished(options.target, key);
     this.#continued = this.#journaled !== undefined;
     const selection = this.#continued
       ? { ...options.selection, asOf: this.#journaled?.asOf ?? null }
@@ -739,15 +739,15 @@ class Restore {
       const limits = { appendLimit, quotaLeft: await connection.quotaLeft() };
       if (options.dryRun) {
         this.#targets = nameFolders(naming, this.#journaled?.refused ?? '');
-        const there = listed.filter(({ selectable }) => selectable).map(({ path }) => path);
-        const permanent = await this.#look(connection, new Set(there), null);
+        const paths = listed.filter(({ selectable }) => selectable).map(({ path }) => path);
+        const permanent = await this.#findExisting(connection, new Set(paths), null);
         this.#expected = this.#expect(limits);
         this.#expectAlterations(permanent);
       } else {
         const { journal } = options;
         if (journal === undefined) throw new Error('a restore needs its journal');
         const plan = { startedAt: options.now(), layout, asOf: options.selection.asOf };
-        this.#journaled ??= journal.begin(options.target, what, plan);
+        this.#journaled ??= journal.begin(options.target, key, plan);
         await this.#carryOut(journal, this.#journaled, naming, limits, line);
       }
       this.#checkAllCounted();
@@ -778,7 +778,7 @@ class Restore {
   }
 
   /** Finds messages that are already in these folders. Returns PERMANENTFLAGS by folder number. */
-  async #look(
+  async #findExisting(
     connection: RestoreConnection,
     paths: ReadonlySet<string>,
     journal: PlanJournal | null,
@@ -841,7 +841,7 @@ class Restore {
       const paths = [...targets]
         .filter(([folder, { path }]) => !failed.has(folder) && !made.has(path))
         .map(([, { path }]) => path);
-      await this.#look(await line.open(), new Set(paths), journal.entriesOf(journaled));
+      await this.#findExisting(await line.open(), new Set(paths), journal.entriesOf(journaled));
       this.#expected = this.#expect(limits);
       await this.#send(journal, journaled, failed, line);
     } catch (error) {
@@ -878,11 +878,11 @@ class Restore {
       for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
         const [folder, { path }] = next;
         if (signal.aborted) return;
-        const look = await new FolderRun(shared, line, folder, path).all();
-        if (look !== undefined) this.#looks.push(look);
+        const result = await new FolderRun(shared, line, folder, path).all();
+        if (result !== undefined) this.#results.push(result);
       }
     };
-    const more = Array.from({ length: Math.min(jobs, queue.length) - 1 }, async () => {
+    const workers = Array.from({ length: Math.min(jobs, queue.length) - 1 }, async () => {
       const line = this.#line();
       try {
         await line.open();
@@ -893,7 +893,7 @@ class Restore {
       this.#connections += 1;
       await work(line);
     });
-    const outcomes = await Promise.allSettled([work(first), ...more]);
+    const outcomes = await Promise.allSettled([work(first), ...workers]);
     const elapsed = Math.max(1, options.now() - startedAt) / 1000;
     const { done, bytes } = this.#sent;
     if (done > 0 && bytes > 0) {
@@ -947,9 +947,9 @@ class Restore {
     const total = { planned: 0, due: 0, appended: 0, present: 0, refused: 0, bytes: 0 };
     const counts = plan.counts();
     const folders = [...plan.folders()].map(([folder, { address, path }]) => {
-      const of = counts.get(folder) ?? total;
+      const sums = counts.get(folder) ?? total;
       for (const key of ['planned', 'due', 'appended', 'present', 'refused', 'bytes'] as const)
-        total[key] += of[key];
+        total[key] += sums[key];
       const target = this.#targets.get(folder);
       return {
         mailbox: address,
@@ -959,7 +959,7 @@ class Restore {
         ...{ replaced: target?.replaced ?? false, numbered: target?.numbered ?? false },
         /** Messages appended under this plan to a folder that was later deleted and recreated. */
         remade: this.#remade.get(folder) ?? 0,
-        ...of,
+        ...sums,
       };
     });
     return {
@@ -978,11 +978,11 @@ class Restore {
       alterations: plan.altered(MAX_NAMED),
       leftOut: this.#leftOut,
       looked: {
-        compared: sumOf(this.#looks, ({ compared }) => compared),
-        fetched: sumOf(this.#looks, ({ fetched }) => fetched),
+        compared: sumOf(this.#results, ({ compared }) => compared),
+        fetched: sumOf(this.#results, ({ fetched }) => fetched),
       },
-      lost: this.#looks.flatMap(({ lost }) => lost),
-      doubled: this.#looks.flatMap(({ doubled }) => doubled),
+      lost: this.#results.flatMap(({ lost }) => lost),
+      doubled: this.#results.flatMap(({ doubled }) => doubled),
       connections: this.#connections,
       interrupted: options.signal.aborted,
       ended: this.#ended,
