@@ -22,8 +22,8 @@ async function commit(fill) {
 
 await commit((batch) => {
   batch.addFact({ fact: 'mailbox', ...at, address: 'ada@example.org' });
-  const delimiter = '.';
-  batch.addFact({ fact: 'folder', ...folder, name: 'INBOX', delimiter, specialUse: null, generation: 1 });
+  const about = { name: 'INBOX', delimiter: '.', specialUse: null, generation: 1 };
+  batch.addFact({ fact: 'folder', ...folder, ...about });
 });
 for (const [n, file] of files.entries()) {
   await commit((batch) => {
@@ -34,11 +34,13 @@ for (const [n, file] of files.entries()) {
     const date = '2026-03-0' + uid + 'T10:00:00.000Z';
     const flags = file === 'odd.eml' ? ['\\Flagged'] : [];
     const listing = {
-      ...{ uid, date, flags, size: raw.length, subject: file, from: person, to: [], cc: [], bcc: [] },
-      ...{ messageId: '<' + file + '>', inReplyTo: null, attachments: [], extra: {} },
+      ...{ uid, date, flags, size: raw.length, subject: file, from: person },
+      ...{ to: [], cc: [], bcc: [], messageId: '<' + file + '>', inReplyTo: null },
+      ...{ attachments: [], extra: {} },
     };
     const docid = catalog.docidFor(Date.parse(date));
-    batch.addFact({ fact: 'appeared', ...folder, generation: 1, uid, listing, docid, message, size: raw.length });
+    const place = { ...folder, generation: 1, uid };
+    batch.addFact({ fact: 'appeared', ...place, listing, docid, message, size: raw.length });
   });
 }
 await commit((batch) => {
