@@ -85,7 +85,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       const { docid, size } = found;
       return isInScope(connection, scope, docid) ? { docid, size } : undefined;
     },
-    /** Returns the docid of a message, with or without bytes. */
+    /** Returns a message's docid, whether or not its bytes are known. */
     docidOf,
     summary(id: MessageId) {
       const docid = docidOf(id);

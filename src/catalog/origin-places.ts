@@ -198,7 +198,7 @@ interface InGeneration {
   readonly folder: number;
   readonly generation: number;
 }
-/** Reading in chunks avoids a row object for each of a million messages. */
+/** Rows per chunk. Chunks avoid holding a million row objects in memory. */
 const CHUNK = 5_000;
 type Stretch = InGeneration & { readonly after: number; readonly limit: number };
 

@@ -708,7 +708,7 @@ export class ObservedCommits {
     private readonly view: View,
   ) {}
 
-  /** Returns the commits from `from` (included) to `to` (excluded), milliseconds since the epoch, if there are any. */
+  /** Returns the commits in a half-open range of times (milliseconds since the epoch), or undefined. */
   between(from: number | null, to: number | null): Omit<ObservedChange, 'what'> | undefined {
     const isWithin = [
       ...(from === null ? [] : [`time >= ${from}`]),
@@ -732,7 +732,7 @@ export class ObservedCommits {
     high,
   }: ObservedChange): { readonly low: number; readonly high: number } | null {
     const { asOf, scope } = this.view;
-    // A mailbox can receive an old message later, and a deleted message can have come back.
+    // A mailbox can receive an old message later, and a deleted message may have come back.
     if (scope !== null || (what === 'deleted' && asOf !== null)) return null;
     const rows =
       what === 'added'

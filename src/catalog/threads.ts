@@ -290,7 +290,7 @@ class Parts {
 
 const NONE = Buffer.alloc(0);
 
-/** Maximum messages counted per conversation, so that a list need not wait for an endless one. */
+/** Maximum messages counted per conversation, so that an endless one does not delay a list. */
 const MAX_OF_CONVERSATION = 1_000;
 /** Maximum messages read for a scope, because scopes have separate conversations. */
 const MAX_READ = 20_000;
