@@ -234,7 +234,7 @@ function toolResult(
   if (status >= 400) return failure(bytes.toString('utf8'));
   if (output !== null) {
     const json = status === 204 ? { data: null } : readJson(contentType, bytes);
-    // This can be a proxy's page or a broken response. Clients that check the output must not receive it.
+    // This may be a proxy's page or a broken response. Clients that check the output must not receive it.
     return output.safeParse(json).success ? structured(json) : failure(NOT_AN_ANSWER);
   }
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };

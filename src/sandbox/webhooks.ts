@@ -411,7 +411,7 @@ export class Deliveries {
     return outcome;
   }
 
-  /** Resolves once nothing is being sent. Retries can still be due. */
+  /** Resolves once nothing is being sent. Retries may still be due. */
   async idle(): Promise<void> {
     while (this.#sending.size > 0) await this.#waitForRuns();
   }
