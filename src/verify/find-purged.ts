@@ -84,7 +84,7 @@ function visit(record: Parameters<typeof interpretRecord>[0]): VisitResult<Walke
   return { value: { kind: 'message', id, blobs: parts.flatMap(blobsOf) } };
 }
 
-/** The facts about one place, in log order. Its uid can have belonged to several messages in turn. */
+/** The facts about one place, in log order. Its uid may have belonged to several messages in turn. */
 class PlaceStory {
   /** Facts about one message, until the next message appears. */
   readonly #episodes: {

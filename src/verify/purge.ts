@@ -222,7 +222,7 @@ export async function finishPurge(
     await recordPurgeComplete(realFiles, dataDir, writer);
     return { ...compacted, closed: false };
   }
-  // A rebuild reads only the directory, and closing the writer can close the store.
+  // A rebuild reads only the directory, and closing the writer may close the store.
   await fetchAll(segments, log.segment);
   await writer.close();
   await withLock(dataDir, async () => {

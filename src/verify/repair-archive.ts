@@ -200,7 +200,7 @@ class Mending {
     );
   }
 
-  /** If there are no copies, the id can be unknown, and local files belong to the archive. */
+  /** If there are no copies, the id may be unknown, and local files belong to the archive. */
   #isOwn({ header }: OpenSegment): boolean {
     const { archiveId } = this.options;
     return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
@@ -295,7 +295,7 @@ function readableCopies(files: FileLayer, dirs: readonly string[]) {
         const paths = generations.map((generation) => segmentPath(copy, { segment, generation }));
         return { paths, refused: paths.flatMap((file) => refusedFile(files, copy, file)) };
       });
-      // An older generation can contain mail that the unreadable one has purged.
+      // An older generation may contain mail that the unreadable one has purged.
       const bad = segments.filter(({ refused }) => refused.length > 0);
       const refused = bad.flatMap((segment) => segment.refused);
       const [first] = refused;
@@ -349,7 +349,7 @@ interface Restored extends MissingRecord {
 
 type OtherCopy = Awaited<ReturnType<typeof openCopies>>['others'][number];
 
-/** Opens copies by reading their logs, because they can lack a catalog. */
+/** Opens copies by reading their logs, because they may have no catalog. */
 async function openCopies(files: FileLayer, copies: readonly string[]) {
   const skipped: SkippedCopy[] = [];
   const opened = [];
@@ -413,7 +413,7 @@ function archiveIdOf(
   return known;
 }
 
-/** Returns the id in most log files, because a single file can have been misplaced. */
+/** Returns the id in most log files, because a single file may have been misplaced. */
 function idOfSegments(files: FileLayer, dir: string): string | undefined {
   const votes = new Map<string, number>();
   for (const { header } of openedIn(files, dir)) {
@@ -428,7 +428,7 @@ function idOfCheckpoints(dir: string): string | undefined {
   return undefined;
 }
 
-/** Maximum number of files to read, because anyone can have filled a copy's directory. */
+/** Maximum number of files to read, because anyone may have filled a copy's directory. */
 const MAX_CHECKPOINTS = 1000;
 
 /**
@@ -532,7 +532,7 @@ async function proveCopies(options: ProofOptions): Promise<Proof> {
     let [waiting, hashes]: [CommittedBatch[], string[]] = [[], []];
     for await (const { batch, sound } of batchesIn(files, copy)) {
       const { commit, previousHash } = batch;
-      // After a gap, earlier batches can belong to another chain.
+      // After a gap, earlier batches may belong to another chain.
       if (!sound || previousHash !== last.hash) [waiting, hashes] = [[], []];
       last = commit;
       if (!sound && !trustsCopies) continue;
