@@ -43,7 +43,7 @@ export async function mailText(
 /**
  * Returns a message's listed attachments, or just attachment number `only`. Skips those larger than `maxBytes`.
  *
- * @throws Unreadable if attachment `only` is `too-large`, or missing (`malformed`)
+ * @throws Unreadable `too-large` for attachment `only`, or `malformed` if it is missing
  */
 export async function attachmentsIn(
   source: Iterable<Buffer> | AsyncIterable<Buffer>,

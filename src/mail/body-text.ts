@@ -94,7 +94,7 @@ function mixHash(hash: number, code: number): number {
   return (Math.imul(hash, 0x01000193) ^ code) & 0x3fffffff;
 }
 
-/** Letters, digits and marks. Approximate: includes all non-ASCII except common punctuation. */
+/** Matches letters, digits and marks, approximated as all non-ASCII except common punctuation. */
 function isWordUnit(code: number): boolean {
   if (code < 0x80)
     return (

@@ -126,7 +126,7 @@ async function readInto(
   } else sink.add(formattedText(text) ?? text.replace(/\r\n?/g, '\n'));
 }
 
-/** Loading the PDF reader takes longer than reading a PDF. */
+/** Loads the PDF reader, which takes longer than reading a PDF. */
 export async function loadPdfReader() {
   const { pdfText, loadPdfJs } = await import('./pdf-text.ts');
   await loadPdfJs();

@@ -78,7 +78,7 @@ export function indexEntry(extraction: Extraction) {
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
     deliveredTo: indexText(extraction.deliveredTo),
-    /** Text is sent as UTF-8 by workers, because this is the longest. */
+    /** Workers send this text as UTF-8, because it is the longest. */
     body: indexText(body) as string | Buffer,
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
     tokens: metaTokens(extraction),

@@ -279,7 +279,7 @@ const ROMAN = {
   ...{ X: 10, IX: 9, V: 5, IV: 4, I: 1 },
 };
 
-/** Returns digits if the number has no Roman numeral. */
+/** Formats a number in Roman numerals, or in digits if it has none. */
 function roman(number: number): string {
   if (!Number.isInteger(number) || number < 1 || number > 3999) return String(number);
   let text = '';

@@ -2,7 +2,7 @@ import { createHash, hash as digest, hash } from 'node:crypto';
 import type { Address, FlagSet, Listing, MailboxKey, MessageId } from '../core/types.ts';
 import { foldWord } from './normalise.ts';
 
-/** Matches `[list]` prefixes. The reply and forward words are those of RFC 5256 and common translations. */
+/** Matches `[list]` prefixes. Reply and forward words come from RFC 5256 and common translations. */
 const BLOB = String.raw`\[[^[\]]{0,200}\]\s*`;
 const WORDS = [
   're fwd? aw wg sv vs vb antw doorst tr rif rv enc odp pd',

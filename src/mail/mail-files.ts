@@ -16,7 +16,7 @@ export interface MboxRange {
   /** Number of lines quoted with `>`; 0 if a Content-Length makes quoting unnecessary. */
   readonly quotedLines: number;
   readonly date: string;
-  /** False if the delimiter has no sender. Thunderbird writes such files. */
+  /** False if the delimiter has no sender, which Thunderbird omits. */
   readonly hasSender: boolean;
   /** A lone CR ends lines only in files from old Macs. Programs elsewhere do not quote after one. */
   readonly lineEnds: LineEnds;
@@ -278,7 +278,7 @@ class Lines {
     return { bytes: text, offset, length: this.#at - offset };
   }
 
-  /** Returns the end of a delimiter line from the length of its text, and which line ends the message uses. */
+  /** Returns the end of a delimiter line, given its text's length, and the message's type of line end. */
   delimiterEnd({ bytes, offset, length }: Line, text: number) {
     const tail = bytes.subarray(text);
     const isLone = tail.length > 0 && !isEmptyLine(tail);

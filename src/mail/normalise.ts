@@ -107,7 +107,7 @@ function clusters(run: string): string[] {
 }
 
 export function isAscii(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the whole of ASCII is meant
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range covers all of ASCII
   return /^[\x00-\x7f]*$/.test(text);
 }
 
@@ -135,7 +135,7 @@ const LETTERS: Readonly<Record<string, string>> = {
 };
 /** Harakat, Quranic signs, kashida, niqqud, cantillation, Syriac vowels, and enclosing marks. */
 const OPTIONAL_MARKS =
-  // biome-ignore lint/suspicious/noMisleadingCharacterClass: each mark is meant by itself
+  // biome-ignore lint/suspicious/noMisleadingCharacterClass: each mark stands for itself
   /(?:[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\ufb1e\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u0897-\u089f\u08ca-\u08e1\u08e3-\u08ff\u20dd-\u20e0\u20e2-\u20e4]|\u0640|[\u{10efa}-\u{10eff}])+/gu;
 /** Standalone forms of harakat. NFKC would insert a space. */
 const ISOLATED_MARKS = /[\ufc5e-\ufc63\ufe70-\ufe7f]+/g;
@@ -245,7 +245,7 @@ const FRAME_BYTES = 64;
  * Unpacks a result of `packUtf8`.
  *
  * @param maxBytes length of the longest text ever packed here
- * @throws `catalog-damaged` with `reason` if the data is invalid or too long. A rebuild restores it
+ * @throws `catalog-damaged` with `reason` if the data is invalid or too long. A rebuild fixes this
  */
 export function unpackUtf8(
   packed: Buffer,
@@ -304,7 +304,7 @@ const SCRATCH = Buffer.alloc(TEXT_BYTES_PER_MESSAGE);
 /** Level 3 shrinks real mail to 0.473 of its size in 26 µs, level 6 to 0.464 in 43 µs, level 19 to 0.459 in 300 µs. */
 const LEVEL = 3;
 
-/** @throws `catalog-damaged` if the data is invalid or too long. A rebuild restores it */
+/** @throws `catalog-damaged` if the data is invalid or too long. A rebuild fixes this */
 export function unpackText(packed: Buffer | null, file: string): string {
   if (packed === null) return '';
   return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });

@@ -103,7 +103,7 @@ function parsePartInfo(fields: readonly Buffer[], parents: readonly string[]): P
   };
 }
 
-/** Returns unfolded values by lower-case name, one character per byte. The first of repeated fields wins. */
+/** Returns unfolded values by lower-case name, one character per byte. The first occurrence wins. */
 function contentFields(fields: readonly Buffer[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>();
   for (const lines of fields) {
@@ -132,7 +132,7 @@ function removeComments(value: string): string {
   return from >= 0 && to > from ? value.slice(0, from) + value.slice(to + 1) : value;
 }
 
-/** An invalid type means plain text (RFC 2045, 5.2), and an odd multipart means mixed (RFC 2046, 5.1.7). */
+/** Treats an invalid type as plain text (RFC 2045, 5.2) and an odd multipart as mixed (RFC 2046, 5.1.7). */
 function normaliseType(value: string | false): string {
   const text = (value || '').toLowerCase().trim();
   const type = /^([\w!#$&.+^-]{1,127})\s{0,9}\/\s{0,9}([\w!#$&.+^-]{1,127})(?=$|[\s;,(])/.exec(

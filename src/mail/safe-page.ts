@@ -97,7 +97,7 @@ function gif(bytes: Buffer): PictureHeader | undefined {
   let height = bytes.readUInt16LE(8);
   let frames = 0;
   let at = 13 + tableBytes(bytes.readUInt8(10));
-  // Browsers show as much as exists of a truncated file.
+  // Browsers show the available part of a truncated file.
   while (at < bytes.length && bytes.readUInt8(at) !== 0x3b) {
     const block = bytes.readUInt8(at);
     if (block === 0x2c) {

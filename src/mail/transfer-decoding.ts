@@ -110,7 +110,7 @@ for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
   BASE64[sign.charCodeAt(0)] = DIGIT;
 for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
 
-/** Bytes of a line to examine to classify it. */
+/** Bytes of a line to read when classifying it. */
 const LINE_BYTES = 1024;
 const HELD_BYTES = 64 * 1024;
 
