@@ -38,9 +38,9 @@ export interface AccountToSync {
 /** Mailboxes per group. A group's newest mail is fetched before its backlog. */
 const MAILBOXES_TOGETHER = 20;
 const WORTH_A_FORECAST = 200;
-/** Number of the largest mailboxes to request quotas for (a daily request anyway), which give a mean size. */
+/** Number of mailboxes, largest first, whose quota is requested for a mean size. It is due daily anyway. */
 const ASKED_MAILBOXES = 5;
-/** Number of the largest folders to sample in other mailboxes. Their newest page gives the mean size. */
+/** Number of folders in other mailboxes, largest first, whose newest page provides a mean size. */
 const SAMPLED_FOLDERS = 5;
 
 /**

@@ -243,7 +243,7 @@ export function judgeSource(input: {
 }
 
 /**
- * Reports whether an apparent web page is mail without headers. It is if it has the listed Message-ID or, if none is
+ * Reports whether an apparent web page is mail without headers. Such mail has the listed Message-ID or, if none is
  * listed, exactly the listed size. A portal's page has neither.
  */
 function isMailWithoutHeaders(

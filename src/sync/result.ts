@@ -187,7 +187,7 @@ export const syncPlan = z.object({
   messages: count,
   /** Requests for the sync run itself, including listings of mailboxes and folders. */
   requests: count,
-  /** Current rate. If accounts run in parallel, that of the slowest account. */
+  /** Current rate; if accounts run in parallel, the rate of the slowest one. */
   requestsPerMinute: count,
   hours: count,
 });

@@ -150,7 +150,7 @@ export class FolderEvidence {
     return this.underWay.has(uid) || this.deferred.has(uid);
   }
 
-  /** Returns false for a uid above all those of earlier sync runs. */
+  /** Returns false for a uid above any from earlier sync runs. */
   mayBeKnown(uid: number): boolean {
     return uid <= this.#mark;
   }

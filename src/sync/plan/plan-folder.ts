@@ -302,9 +302,8 @@ type BisectQuestion =
 
 /**
  * Finds uids that differ between archive and service by bisection. Skips a range with the expected count, reads one
- * that fits on a page, and splits any other at its middle uid. If splitting would cost more, walks the range.
- *
- * Yields requests; expects the service's count for each `count`.  *
+ * that fits on a page, and splits any other at its middle uid. If splitting would cost more, walks the range. Yields
+ * requests; expects the service's count for each `count`.
  *
  * @param known uids expected to answer, ascending
  * @param range `known` outside it is ignored
