@@ -152,7 +152,7 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
 /** Maximum files written concurrently. A disk syncs several as quickly as one. */
 const WIDTH = 8;
 
-/** Writes one file per message (.eml, Maildir), modified at the received date. */
+/** Writes one file per message (.eml, Maildir). Its modification time is the received date. */
 class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;

@@ -130,7 +130,7 @@ function field(name: string, value: string): string {
   return `${name}: ${value.replace(/\s+/g, ' ').trim()}`;
 }
 
-/** Picks a uniform random sample of the stored messages. Picks all of them if there are no more than `wanted`. */
+/** Picks a uniform random sample of the stored messages. Picks all of them if there are no more than `count`. */
 export function pickSample(
   segments: readonly StoredSegment[],
   messagesIn: (segment: number, from: number) => readonly StoredMessage[],
@@ -152,7 +152,7 @@ export function pickSample(
   return sample;
 }
 
-/** Picks distinct sorted numbers below `of` (Floyd's algorithm, with one random number each). */
+/** Picks distinct sorted numbers below `total` (Floyd's algorithm, with one random number each). */
 function pickRanks(count: number, total: number, random: () => number): number[] {
   const ranks = new Set<number>();
   for (let last = total - count; last < total; last += 1) {

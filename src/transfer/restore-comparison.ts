@@ -78,7 +78,7 @@ export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buf
   return Buffer.isBuffer(content) ? [content] : content();
 }
 
-/** Returns lower-case hexadecimal, or undefined for more than `most` bytes. */
+/** Returns a lower-case hexadecimal hash, or undefined for more than `most` bytes. */
 async function sha256Of(
   pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
   most: number,

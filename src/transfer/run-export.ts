@@ -234,7 +234,7 @@ export interface ExportSink {
 }
 
 export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'signal'> {
-  /** A zip has the same content as from the `export` command. An mbox contains the messages from all folders. */
+  /** A zip matches the output of the `export` command. An mbox contains the messages from all folders. */
   readonly format: 'zip' | 'mbox';
 }
 
