@@ -56,6 +56,15 @@ interface SegmentState {
   /** Ordinals of purged records. Only sealed files have any. */
   readonly purged: ReadonlySet<number>;
   readonly damaged: boolean;
+  /** Commits of an unsealed file, in order. */
+  readonly boundaries: readonly Boundary[];
+}
+
+export interface Boundary extends ChainState {
+  /** Offset of its end in the generation 1 file. */
+  readonly offset: number;
+  /** Milliseconds since the epoch. */
+  readonly time: number;
 }
 
 /** Only batches after the highest acknowledged commit can be torn. This value declares every batch acknowledged. */
@@ -97,18 +106,25 @@ function stateIn(
     if (commit !== undefined) {
       const { number, hash, time } = commit;
       const purged = new Set(sealed?.index.purged());
-      return { ...about, end: { number, hash }, endedAt: time, purged, damaged: false };
+      const end = { number, hash };
+      return { ...about, end, endedAt: time, purged, damaged: false, boundaries: [] };
     }
-    let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
-    let endedAt: number | null = null;
+    const boundaries: Boundary[] = [];
     let damaged = name.generation > 1;
     for (const item of readBatchesToEnd(opened, seen, { digest: false }, () => undefined)) {
       if (item.what === 'remainder') break;
       damaged = damaged || item.problems.length > 0;
-      end = { number: item.commit.number, hash: item.commit.hash };
-      endedAt = item.commit.time;
+      const { number, hash, time } = item.commit;
+      boundaries.push({ number, hash, time, offset: item.end });
     }
-    return { ...about, end, endedAt, purged: new Set(), damaged };
+    const last = boundaries.at(-1);
+    const { number, hash } = last ?? { number: header.previousNumber, hash: header.previousHash };
+    const end = { number, hash };
+    return {
+      ...{ ...about, end, damaged, boundaries },
+      endedAt: last?.time ?? null,
+      purged: new Set(),
+    };
   } finally {
     opened.file.close();
   }
@@ -152,7 +168,10 @@ export async function copyLog(options: CopyOptions) {
   const seenIn = (segment: number) => (segment === lastHere ? options.seen : NO_TORN_BATCH);
   for (const segment of ours.keys()) {
     const state = segmentState(files, from, segment, ours, seenIn(segment));
-    if (state === undefined || state.damaged) throw localDamage(from, segment, state, ours);
+    if (state === undefined || state.damaged) {
+      const reason = state === undefined ? 'segment-header' : 'bytes';
+      throw damagedSegment(from, segment, reason, ours.get(segment));
+    }
     states.set(segment, state);
   }
   // Directories with many segments are slow to list, so they are listed again only after writes.
@@ -346,19 +365,15 @@ function damageAt(segment: OpenSegment) {
   return segmentDamage(segment, 0, 'bytes');
 }
 
-function localDamage(
+/** @param generations of the segment in a listing */
+export function damagedSegment(
   dir: string,
   segment: number,
-  state: SegmentState | undefined,
-  listing: SegmentListing,
+  reason: 'segment-header' | 'segment-missing' | 'bytes',
+  [generation = 1]: readonly number[] = [],
 ) {
-  const [generation = 1] = listing.get(segment) ?? [];
-  return archiveError('log-damaged', {
-    file: segmentPath(dir, { segment, generation }),
-    segment,
-    offset: 0,
-    reason: state === undefined ? 'segment-header' : 'bytes',
-  });
+  const file = segmentPath(dir, { segment, generation });
+  return archiveError('log-damaged', { file, segment, offset: 0, reason });
 }
 
 export type CopiedCatalogState = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';

@@ -8,7 +8,7 @@ import { openRegularFile } from '../core/files.ts';
 import { openExistingState } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import type { CopyFinding } from './check-copy.ts';
-import { committedLength, NO_TORN_BATCH } from './copy-log.ts';
+import { type Boundary, committedLength, NO_TORN_BATCH } from './copy-log.ts';
 import { copiesError, objectError } from './errors.ts';
 import {
   type ClearManifest,
@@ -34,13 +34,7 @@ import {
   readManifest,
 } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
-import {
-  type Boundary,
-  type ClosedSegment,
-  type CopyScan,
-  commitAt,
-  scanArchive,
-} from './scan-copy.ts';
+import { type ClosedSegment, type CopyScan, commitAt, scanArchive } from './scan-copy.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Boundary, CopyScan } from '../../src/copies/scan-copy.ts';
+import type { Boundary } from '../../src/copies/copy-log.ts';
+import type { CopyScan } from '../../src/copies/scan-copy.ts';
 import {
   MAX_TAIL,
   type ObjectEntry,
