@@ -1,7 +1,7 @@
 import { hash as digest } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
-import { hasCode, MailkeepError } from '../core/errors.ts';
+import { hasCode, isDamage, MailkeepError } from '../core/errors.ts';
 import { builtWorker, type HeapLimits, JobPool } from '../core/worker-thread.ts';
 import { archiveError } from './errors.ts';
 import { type FileLayer, type LogFile, realFiles, writeAll } from './file-system.ts';
@@ -122,11 +122,6 @@ export function* listCompactable(
       yield { segment, damage: error };
     }
   }
-}
-
-/** Reports whether an error means damage to one segment, which does not prevent others from being rewritten. */
-export function isDamage(error: unknown): error is MailkeepError {
-  return error instanceof MailkeepError && error.family === 'damage';
 }
 
 /**

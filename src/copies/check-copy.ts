@@ -6,7 +6,7 @@ import { formatPath, logFolder, type SegmentFile, segmentPath } from '../archive
 import { reopenSegment } from '../archive/log-reader.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
-import { MailkeepError } from '../core/errors.ts';
+import { isDamage, type MailkeepError } from '../core/errors.ts';
 import { readState } from '../core/state.ts';
 import { threadedProver } from '../verify/check-segment.ts';
 import { recallCopy } from '../verify/copy-facts.ts';
@@ -154,7 +154,7 @@ function endsIn(
 
 /** @throws the error itself unless it reports damage, because a failing disk or network says nothing about the copy */
 function findingOf(name: string, error: unknown): CopyFinding {
-  if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+  if (!isDamage(error)) throw error;
   // The error's `name`, if any, identifies the damaged object of the segment.
   const { name: object = name } = error.facts;
   return { name: typeof object === 'string' ? object : name, error };
@@ -332,6 +332,6 @@ function isSame(a: ChainState, b: ChainState): boolean {
 function damageOf(error: unknown, file: string, segment: number): MailkeepError {
   if (!existsSync(file))
     return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });
-  if (error instanceof MailkeepError && error.family === 'damage') return error;
+  if (isDamage(error)) return error;
   throw error;
 }

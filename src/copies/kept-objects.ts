@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, isObject, parseJson } from '../archive/format.ts';
 import type { PortableConfig } from '../core/config-shown.ts';
-import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
+import { errnoName, hasCode, isDamage, MailkeepError } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
 import { openState, type StateFile } from '../core/state.ts';
 import type { CopyFinding } from './check-copy.ts';
@@ -14,9 +14,9 @@ import { offsiteError } from './format/errors.ts';
 import {
   encodeSigner,
   type KeyObject,
-  MAX_KEY_BYTES,
   readKeyObject,
   readSigner,
+  type WrappedKeys,
 } from './format/keys.ts';
 import {
   type ClearSettings,
@@ -40,9 +40,15 @@ import {
   putWithLock,
   rawPublicKey,
 } from './local-key.ts';
-import { bytesAsStream, readSmallObject } from './manifests.ts';
+import { bytesAsStream, orDamage, readSmallObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
-import { listOwnNames, localSecrets, recipientAccess } from './own-copy.ts';
+import {
+  listOwnNames,
+  localSecrets,
+  readOwnObject,
+  readOwnObjects,
+  recipientAccess,
+} from './own-copy.ts';
 import type { KeptManifest } from './upload-copy.ts';
 
 export interface RepairedFinding extends CopyFinding {
@@ -126,7 +132,7 @@ async function storeAgain(mending: OptionalLock, { name, bytes }: KeyObject): Pr
     const stored = await readSmallObject(mending.store, name, bytes.length, mending.signal);
     return stored.equals(bytes);
   } catch (error) {
-    if (isWrong(error)) return false;
+    if (isDamage(error) || hasCode(error, 'store-entry-foreign')) return false;
     throw error;
   }
 }
@@ -139,7 +145,7 @@ async function compare(comparing: Comparing, signingKey?: SigningKey): Promise<C
   const missing: KeyObject[] = [];
   const kept: KeptObject[] = [];
   for (const one of key.kept) {
-    const bytes = await readBytes(comparing, one.name);
+    const bytes = await readOwnObject(comparing.store, one.name, comparing.signal);
     const isThere = Buffer.isBuffer(bytes) && hash('sha256', bytes) === one.sha256;
     kept.push(isThere ? { ...one, bytes } : one);
     if (isThere) continue;
@@ -165,33 +171,26 @@ async function findOthers(
   for (const folder of ['keys', 'signers', 'settings'] as const) {
     for await (const { name } of listOwnNames(store, folder, signal)) {
       if (names.has(name)) continue;
-      const bytes = await readBytes(comparing, name);
+      const bytes = await readOwnObject(store, name, signal);
       if (hasCode(bytes, 'object-missing')) continue;
       const isDisplaced = Buffer.isBuffer(bytes) && hashes.has(hash('sha256', bytes));
-      const error = folder === 'keys' || isDisplaced ? recipientError(key, name, bytes) : undefined;
       if (isDisplaced) displaced.push(name);
-      if (error !== undefined) findings.push({ name, error });
+      if (folder !== 'keys' && !isDisplaced) continue;
+      const value = Buffer.isBuffer(bytes)
+        ? await orDamage(() => recipientOf(key, { name, bytes }))
+        : bytes;
+      if (value instanceof MailkeepError) findings.push({ name, error: value });
       else if (isDisplaced) findings.push({ name, error: wrongBytes(name) });
     }
   }
   return { findings, displaced };
 }
 
-/** Returns undefined if the object is a recipient of this copy. */
-function recipientError(
-  { copyId }: LocalKey,
-  name: string,
-  bytes: Buffer | MailkeepError,
-): MailkeepError | undefined {
-  if (!Buffer.isBuffer(bytes)) return bytes;
-  try {
-    const { copyId: found } = readKeyObject({ name, bytes });
-    if (found.toString('hex') === copyId) return undefined;
-    return offsiteError('copy-object-damaged', { name, reason: 'other-copy' });
-  } catch (error) {
-    if (error instanceof MailkeepError) return error;
-    throw error;
-  }
+/** Parses a recipient of this copy. @throws copy-object-damaged, copy-key-damaged */
+function recipientOf({ copyId }: LocalKey, object: KeyObject): WrappedKeys {
+  const keys = readKeyObject(object);
+  if (keys.copyId.toString('hex') === copyId) return keys;
+  throw offsiteError('copy-object-damaged', { name: object.name, reason: 'other-copy' });
 }
 
 /** Accepts the target's objects, for a copy made by an earlier version or being adopted. */
@@ -206,12 +205,10 @@ async function adoptObjects(comparing: Comparing, signingKey?: SigningKey): Prom
     findings.push({ name: COPY_NAME, error: description });
     if (signingKey !== undefined) missing.push(newDescription(key, signingKey));
   }
-  for await (const { name } of listOwnNames(store, 'keys', signal)) {
-    const bytes = await readBytes(comparing, name);
-    if (hasCode(bytes, 'object-missing')) continue;
-    const error = recipientError(key, name, bytes);
-    if (error !== undefined) findings.push({ name, error });
-    else if (Buffer.isBuffer(bytes)) found.push({ name, bytes });
+  const parse = (object: KeyObject) => ({ object, keys: recipientOf(key, object) });
+  for await (const { name, value } of readOwnObjects(store, 'keys', parse, signal)) {
+    if (value instanceof MailkeepError) findings.push({ name, error: value });
+    else found.push(value.object);
   }
   const settings = await newestSettings(comparing);
   if (settings !== undefined) found.push(settings);
@@ -227,7 +224,7 @@ async function adoptObjects(comparing: Comparing, signingKey?: SigningKey): Prom
 }
 
 async function readDescription(comparing: Comparing): Promise<Buffer | MailkeepError> {
-  const bytes = await readBytes(comparing, COPY_NAME);
+  const bytes = await readOwnObject(comparing.store, COPY_NAME, comparing.signal);
   if (!Buffer.isBuffer(bytes)) return bytes;
   try {
     const { copyId } = decodeCopyFile(bytes);
@@ -245,16 +242,10 @@ export async function newestSettings(
 ): Promise<(KeyObject & { readonly clear: ClearSettings }) | undefined> {
   const { store, key, signal } = comparing;
   let newest: (KeyObject & { readonly clear: ClearSettings }) | undefined;
-  for await (const { name } of listOwnNames(store, 'settings', signal)) {
-    const bytes = await readBytes(comparing, name);
-    if (!Buffer.isBuffer(bytes)) continue;
-    try {
-      const clear = decodeSettings({ name, bytes }, key);
-      if (clear.sequence > (newest?.clear.sequence ?? -1)) newest = { name, bytes, clear };
-    } catch (error) {
-      // Anyone with write access can store an invalid object there.
-      if (!(error instanceof MailkeepError)) throw error;
-    }
+  const parse = (object: KeyObject) => ({ ...object, clear: decodeSettings(object, key) });
+  for await (const { value } of readOwnObjects(store, 'settings', parse, signal)) {
+    if (value instanceof MailkeepError) continue;
+    if (value.clear.sequence > (newest?.clear.sequence ?? -1)) newest = value;
   }
   return newest;
 }
@@ -297,16 +288,12 @@ async function readSignerObjects(comparing: Comparing) {
   const secrets = localSecrets(key);
   const found: KeyObject[] = [];
   const valid: Buffer[] = [];
-  for await (const { name } of listOwnNames(store, 'signers', signal)) {
-    const bytes = await readBytes(comparing, name);
+  const parse = (object: KeyObject) => secrets && readSigner(object, secrets);
+  for await (const { name, bytes, value } of readOwnObjects(store, 'signers', parse, signal)) {
+    if (Buffer.isBuffer(value)) valid.push(value);
     if (!Buffer.isBuffer(bytes)) continue;
-    try {
-      if (secrets !== undefined) valid.push(readSigner({ name, bytes }, secrets));
-      found.push({ name, bytes });
-    } catch (error) {
-      if (!(error instanceof MailkeepError)) throw error;
-      if (error.facts.reason === 'older-key') found.push({ name, bytes });
-    }
+    const isInvalid = value instanceof MailkeepError && value.facts.reason !== 'older-key';
+    if (!isInvalid) found.push({ name, bytes });
   }
   if (secrets === undefined) return { found, missing: [] };
   const lost = key.signers.slice(1).filter((one) => !valid.some((signer) => signer.equals(one)));
@@ -340,25 +327,6 @@ function checkRecipients(
     }
   });
   return opens ? [] : [{ name: 'keys/', error: copiesError('offsite-no-recipients', { to }) }];
-}
-
-/** Returns an error for an object that is missing, damaged or foreign. */
-async function readBytes(
-  { store, signal }: Pick<Comparing, 'store' | 'signal'>,
-  name: string,
-): Promise<Buffer | MailkeepError> {
-  try {
-    const most = name.startsWith(FOLDERS.settings) ? MAX_SETTINGS_BYTES : MAX_KEY_BYTES;
-    return await readSmallObject(store, name, most, signal);
-  } catch (error) {
-    if (isWrong(error)) return error;
-    throw error;
-  }
-}
-
-function isWrong(error: unknown): error is MailkeepError {
-  if (!(error instanceof MailkeepError)) return false;
-  return error.family === 'damage' || error.code === 'store-entry-foreign';
 }
 
 function wrongBytes(name: string): MailkeepError {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { MailkeepError } from '../core/errors.ts';
+import { isDamage, MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import { copiesError } from './errors.ts';
 import { offsiteError } from './format/errors.ts';
@@ -90,11 +90,18 @@ async function readVersion(
   signal: AbortSignal,
   version?: string,
 ): Promise<FoundManifest | MailkeepError> {
-  try {
+  return await orDamage(async () => {
     const bytes = await readSmallObject(store, name, MAX_MANIFEST_BYTES, signal, version);
     return { name, clear: decodeManifest(bytes, name, trust), modified };
+  });
+}
+
+/** Runs `act`. Returns the error if it reports damage. */
+export async function orDamage<T>(act: () => T | Promise<T>): Promise<T | MailkeepError> {
+  try {
+    return await act();
   } catch (error) {
-    if (error instanceof MailkeepError && error.family === 'damage') return error;
+    if (isDamage(error)) return error;
     throw error;
   }
 }

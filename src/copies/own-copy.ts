@@ -1,19 +1,25 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { acquireLock } from '../archive/lock.ts';
-import { hasCode, MailkeepError } from '../core/errors.ts';
+import { hasCode, isDamage, MailkeepError } from '../core/errors.ts';
 import { copiesError } from './errors.ts';
 import {
   type CopySecrets,
+  type KeyObject,
   MAX_KEY_BYTES,
-  MAX_SIGNER_BYTES,
   readKeyObject,
   readSigner,
   type UnlockMethod,
   unlock,
   type WrappedKeys,
 } from './format/keys.ts';
-import { COPY_NAME, FOLDERS, idOfName, type SmallFolder } from './format/manifest.ts';
+import {
+  COPY_NAME,
+  FOLDERS,
+  idOfName,
+  MAX_SETTINGS_BYTES,
+  type SmallFolder,
+} from './format/manifest.ts';
 import { decodeCopyFile, keyIdOf, MAX_FILE_BYTES, publicKeyOf } from './format/sealed-object.ts';
 import {
   extendLocks,
@@ -25,7 +31,7 @@ import {
   type Locks,
   readLocalKey,
 } from './local-key.ts';
-import { findManifests, readSmallObject } from './manifests.ts';
+import { findManifests, orDamage, readSmallObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
 /**
@@ -59,11 +65,8 @@ async function hasCopy(key: LocalKey, store: ObjectStore, signal: AbortSignal): 
   if ((await findManifests(store, key, signal)).newest !== undefined) return true;
   for (const { name, bytes } of key.kept ?? []) {
     if (!name.startsWith(FOLDERS.keys)) continue;
-    try {
-      if ((await readSmallObject(store, name, bytes.length, signal)).equals(bytes)) return true;
-    } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-    }
+    const found = await orDamage(() => readSmallObject(store, name, bytes.length, signal));
+    if (Buffer.isBuffer(found) && found.equals(bytes)) return true;
   }
   return false;
 }
@@ -99,8 +102,7 @@ async function readCopyId(
     return decodeCopyFile(bytes).copyId.toString('hex');
   } catch (error) {
     if (hasCode(error, 'object-missing')) return undefined;
-    const isDamaged = error instanceof MailkeepError && error.family === 'damage';
-    if (isDamaged && error.facts.reason !== 'newer') return error;
+    if (isDamage(error) && error.facts.reason !== 'newer') return error;
     throw error;
   }
 }
@@ -138,13 +140,9 @@ const MAX_OBJECTS = 1_000;
 export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
   const recipients: WrappedKeys[] = [];
   const damaged: MailkeepError[] = [];
-  for await (const { name } of listOwnNames(store, 'keys', signal)) {
-    try {
-      const bytes = await readSmallObject(store, name, MAX_KEY_BYTES, signal);
-      recipients.push(readKeyObject({ name, bytes }));
-    } catch (error) {
-      if (!isGone(error)) damaged.push(damageOf(error));
-    }
+  for await (const { value } of readOwnObjects(store, 'keys', readKeyObject, signal)) {
+    if (value instanceof MailkeepError) damaged.push(value);
+    else recipients.push(value);
   }
   return { recipients, damaged };
 }
@@ -167,14 +165,10 @@ export function recipientAccess(
 export async function readSigners(store: ObjectStore, secrets: CopySecrets, signal: AbortSignal) {
   const signers = [secrets.signer];
   const damaged: MailkeepError[] = [];
-  for await (const { name } of listOwnNames(store, 'signers', signal)) {
-    try {
-      const bytes = await readSmallObject(store, name, MAX_SIGNER_BYTES, signal);
-      signers.push(readSigner({ name, bytes }, secrets));
-    } catch (error) {
-      // Anyone with write access can store an object there.
-      if (!isGone(error)) damaged.push(damageOf(error));
-    }
+  const parse = (object: KeyObject) => readSigner(object, secrets);
+  for await (const { value } of readOwnObjects(store, 'signers', parse, signal)) {
+    if (value instanceof MailkeepError) damaged.push(value);
+    else signers.push(value);
   }
   return { signers, damaged };
 }
@@ -190,14 +184,38 @@ export async function* listOwnNames(store: ObjectStore, folder: SmallFolder, sig
   }
 }
 
-/** Some stores continue to list a removed object for a while. */
-function isGone(error: unknown): boolean {
-  return hasCode(error, 'object-missing');
+/** Reads a small object. Returns an error if it is missing, damaged or foreign. */
+export async function readOwnObject(
+  store: ObjectStore,
+  name: string,
+  signal: AbortSignal,
+): Promise<Buffer | MailkeepError> {
+  const most = name.startsWith(FOLDERS.settings) ? MAX_SETTINGS_BYTES : MAX_KEY_BYTES;
+  try {
+    return await orDamage(() => readSmallObject(store, name, most, signal));
+  } catch (error) {
+    if (hasCode(error, 'store-entry-foreign')) return error;
+    throw error;
+  }
 }
 
-function damageOf(error: unknown): MailkeepError {
-  if (error instanceof MailkeepError && error.family === 'damage') return error;
-  throw error;
+/**
+ * Yields the objects in a directory whose names are ours, with their parsed values. Anyone with write access can store
+ * an object there, so values can be errors.
+ */
+export async function* readOwnObjects<T>(
+  store: ObjectStore,
+  folder: SmallFolder,
+  parse: (object: KeyObject) => T,
+  signal: AbortSignal,
+) {
+  for await (const { name } of listOwnNames(store, folder, signal)) {
+    const bytes = await readOwnObject(store, name, signal);
+    // Some stores continue to list a removed object for a while.
+    if (hasCode(bytes, 'object-missing')) continue;
+    const value = Buffer.isBuffer(bytes) ? await orDamage(() => parse({ name, bytes })) : bytes;
+    yield { name, bytes, value };
+  }
 }
 
 export interface KeyRequest {
@@ -279,11 +297,8 @@ async function isOldRecipient(
   { store, key, signal }: Pick<LockOptions, 'store' | 'signal'> & { readonly key: LocalKey },
   name: string,
 ): Promise<boolean> {
-  try {
-    const bytes = await readSmallObject(store, name, MAX_KEY_BYTES, signal);
-    return recipientAccess(readKeyObject({ name, bytes }), key) === 'old';
-  } catch (error) {
-    if (error instanceof MailkeepError && error.family === 'damage') return false;
-    throw error;
-  }
+  const keys = await orDamage(async () =>
+    readKeyObject({ name, bytes: await readSmallObject(store, name, MAX_KEY_BYTES, signal) }),
+  );
+  return !(keys instanceof MailkeepError) && recipientAccess(keys, key) === 'old';
 }

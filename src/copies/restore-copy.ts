@@ -1,6 +1,5 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { archiveError } from '../archive/errors.ts';
 import { realFiles, replaceFile, writeAll } from '../archive/file-system.ts';
 import {
   decodeSegmentHeader,
@@ -19,11 +18,11 @@ import type { IndexingProgress } from '../catalog/indexer.ts';
 import { type FoldProgress, rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { forEachConcurrent } from '../core/concurrency.ts';
 import { usageError } from '../core/error-tables.ts';
-import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
+import { errnoName, hasCode, isDamage, type MailkeepError } from '../core/errors.ts';
 import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
 import { type SegmentProver, threadedProver } from '../verify/check-segment.ts';
 import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
-import { NO_TORN_BATCH, segmentState } from './copy-log.ts';
+import { damagedSegment, NO_TORN_BATCH, segmentState } from './copy-log.ts';
 import { copiesError } from './errors.ts';
 import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
 import {
@@ -53,40 +52,6 @@ import {
   refuseUnprovenSigner,
 } from './recipients.ts';
 import { type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
-
-/** Tracks which version of each object to read: the newest, unless it is damaged or missing. */
-class ChosenVersions {
-  readonly #versions = new Map<string, string>();
-  readonly #remaining = new Map<string, string[]>();
-
-  constructor(
-    private readonly store: ObjectStore,
-    private readonly signal: AbortSignal,
-  ) {}
-
-  /** Returns undefined for the newest version. */
-  of(name: string): string | undefined {
-    return this.#versions.get(name);
-  }
-
-  /** Selects a damaged object's next version. Returns false if there is none, or the error reports no damage. */
-  async another(error: unknown): Promise<boolean> {
-    const name = damagedObject(error);
-    if (name === undefined) return false;
-    const left = this.#remaining.get(name) ?? [...(await this.store.versions(name, this.signal))];
-    const next = left.shift();
-    this.#remaining.set(name, left);
-    if (next === undefined) return false;
-    this.#versions.set(name, next);
-    return true;
-  }
-}
-
-function damagedObject(error: unknown): string | undefined {
-  if (!(error instanceof MailkeepError) || error.family !== 'damage') return undefined;
-  const { name } = error.facts;
-  return typeof name === 'string' ? name : undefined;
-}
 
 /** Source of a copy's segments, with the means to check them. */
 export interface SegmentSource {
@@ -135,61 +100,72 @@ export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegmen
 }
 
 /**
+ * Versions of an object that have not been tried, by name. The first one is to be read; undefined stands for the newest.
+ */
+type Untried = Map<string, (string | undefined)[]>;
+
+/**
  * Writes a segment's file into a directory's log. The file has a temporary name until every byte has been checked.
  * @throws log-damaged, copy-object-damaged, object-missing; `disk-full` and other disk errors
  */
 export async function fetchSegment(source: SegmentSource, to: string, copied: CopiedSegment) {
-  const versions = new ChosenVersions(source.store, source.signal);
+  const { store, signal } = source;
+  const untried: Untried = new Map();
   for (;;) {
     try {
-      return await fetchWith(source, to, copied, versions);
+      return await fetchVersions(source, to, copied, untried);
     } catch (error) {
-      if (source.takesVersions !== true || !(await versions.another(error))) throw error;
+      const name = isDamage(error) ? error.facts.name : undefined;
+      if (source.takesVersions !== true || typeof name !== 'string') throw error;
+      const left = untried.get(name)?.slice(1) ?? (await store.versions(name, signal));
+      if (left.length === 0) throw error;
+      untried.set(name, [...left]);
     }
   }
 }
 
-async function fetchWith(
+async function fetchVersions(
   source: SegmentSource,
   to: string,
   copied: CopiedSegment,
-  versions: ChosenVersions,
+  untried: Untried,
 ) {
-  const bytes = joinPieces(source, copied, versions)[Symbol.asyncIterator]();
+  const pieces = joinPieces(source, copied, untried);
   try {
-    const beginning = await atLeast(bytes, SEGMENT_HEADER_BYTES);
-    const name = nameIn(beginning, source.manifest, copied);
-    if (name === undefined) throw headerError(to, copied);
+    // Contains the whole header, because a piece is an object's content or at least its first MiB.
+    let next = await pieces.next();
+    const name = nameIn(next.value, source.manifest, copied);
+    if (name === undefined) throw damagedSegment(to, copied.segment, 'segment-header');
     const path = segmentPath(to, name);
-    const length = await publishFile(realFiles, path, beginning.length, {
+    const bytes = await publishFile(realFiles, path, next.value?.length ?? 0, {
       write: async (target) => {
         let at = 0;
-        for await (const piece of withRest(beginning, bytes)) {
-          await writeAll(target, piece, at);
-          at += piece.length;
+        for (; next.done !== true; next = await pieces.next()) {
+          await writeAll(target, next.value, at);
+          at += next.value.length;
         }
         return at;
       },
       check: (path) => source.prover.intact({ ...name, path, sealed: name.generation > 1 }),
     });
-    return { name, bytes: length };
+    return { name, bytes };
   } finally {
-    await bytes.return?.();
+    await pieces.return(undefined);
   }
 }
 
 async function* joinPieces(
   { store, key, objects, signal }: SegmentSource,
   copied: CopiedSegment,
-  versions: ChosenVersions,
-) {
+  untried: Untried,
+): AsyncGenerator<Buffer, undefined> {
   let at = 0;
   for (const { kind, name, from } of copied.pieces) {
     const entry = objects.get(name);
     if (from !== at || entry === undefined) {
       throw copiesError('offsite-gap', { to: store.label, name, from: at });
     }
-    const sealed = verifiedObject(store, entry, signal, versions.of(name));
+    const sealed = verifiedObject(store, entry, signal, untried.get(name)?.[0]);
     for await (const piece of open(key, { kind, name }, sealed)) {
       at += piece.length;
       yield piece;
@@ -197,43 +173,18 @@ async function* joinPieces(
   }
 }
 
-async function atLeast(bytes: AsyncIterator<Buffer>, length: number): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  let size = 0;
-  while (size < length) {
-    const next = await bytes.next();
-    if (next.done === true) break;
-    // Copied, because the reader reuses its buffer.
-    pieces.push(Buffer.from(next.value));
-    size += next.value.length;
-  }
-  return Buffer.concat(pieces);
-}
-
-async function* withRest(beginning: Buffer, bytes: AsyncIterator<Buffer>): AsyncIterable<Buffer> {
-  yield beginning;
-  for (let next = await bytes.next(); next.done !== true; next = await bytes.next()) {
-    yield next.value;
-  }
-}
-
 /** Returns the file named by a segment's header, or undefined if it belongs to another segment or archive. */
 function nameIn(
-  beginning: Buffer,
+  beginning: Buffer | undefined,
   { archiveId }: SecretManifest,
   { segment, pieces }: CopiedSegment,
 ): SegmentFile | undefined {
-  const header = decodeSegmentHeader(beginning.subarray(0, SEGMENT_HEADER_BYTES));
+  const header = beginning && decodeSegmentHeader(beginning.subarray(0, SEGMENT_HEADER_BYTES));
   const isPlain = header?.generation === 1;
   if (header?.segment !== segment || header.archiveId.toString('hex') !== archiveId)
     return undefined;
   if (pieces[0]?.kind === 'tail' && !isPlain) return undefined;
   return { segment, generation: header.generation };
-}
-
-function headerError(to: string, { segment }: CopiedSegment) {
-  const file = segmentPath(to, { segment, generation: 1 });
-  return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-header' });
 }
 
 const AT_ONCE = 2;
@@ -261,7 +212,7 @@ async function fetchForRepair(source: SegmentSource, dir: string, into: string) 
       await fetchSegment(source, into, copied);
       fetched.push(segment);
     } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      if (!isDamage(error)) throw error;
       lost.push({ name: copied.pieces[0]?.name ?? '', error });
     }
   });
@@ -289,7 +240,7 @@ async function isIntact(
     await prover.intact(file);
     return true;
   } catch (error) {
-    if (error instanceof MailkeepError && error.family === 'damage') return false;
+    if (isDamage(error)) return false;
     throw error;
   }
 }
@@ -335,7 +286,7 @@ export async function restoreLog(options: BringBackOptions) {
         bytes += fetched.bytes;
       }
     } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      if (!isDamage(error)) throw error;
       lost.push({ segment: job.segment, error });
     }
     done += 1;

@@ -101,6 +101,11 @@ export function hasCode<C extends string>(error: unknown, code: C): error is Mai
   return error instanceof MailkeepError && error.code === code;
 }
 
+/** Returns whether an error reports damaged data, which does not prevent reading other data. */
+export function isDamage(error: unknown): error is MailkeepError {
+  return error instanceof MailkeepError && error.family === 'damage';
+}
+
 /** An error as sent between threads, which preserve neither its class nor its code. */
 export interface TransferredError {
   readonly message: string;

@@ -8,7 +8,6 @@ import {
   type CompactableSegment,
   compactSegment,
   dropOldGenerations,
-  isDamage,
   listCompactable,
   sealerOnThread,
 } from '../archive/seal.ts';
@@ -20,7 +19,7 @@ import {
 } from '../archive/segment-files.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
-import type { MailkeepError } from '../core/errors.ts';
+import { isDamage, type MailkeepError } from '../core/errors.ts';
 
 /** Rewrites segments that use another codec, in order, one at a time. */
 export class Compaction {
