@@ -67,8 +67,9 @@ const zones = new Map<string, Zone>();
 const MAX_ZONES = 32;
 const MAX_OFFSETS = 4_096;
 
-/** In milliseconds. */
-function offsetAt(moment: number, timeZone: string): number {
+/** In milliseconds. Without a zone, returns this machine's offset. */
+export function offsetAt(moment: number, timeZone: string | undefined): number {
+  if (timeZone === undefined) return -60_000 * new Date(moment).getTimezoneOffset();
   const { format, offsets } = zoneOf(timeZone);
   const cached = offsets.get(moment);
   if (cached !== undefined) return cached;

@@ -6,7 +6,7 @@ import type { QuarterCounts, TypeBytes } from '../catalog/charts.ts';
 import { catalogFile } from '../catalog/database.ts';
 import { directoryBytes, fileBytes } from '../catalog/disk-samples.ts';
 import type { KnownMailbox } from '../catalog/folders.ts';
-import { localMoment, wallTime } from '../catalog/query-dates.ts';
+import { localMoment, offsetAt, wallTime } from '../catalog/query-dates.ts';
 import type { ChartFilter, ReceivedCounts } from '../catalog/sums.ts';
 import { mailboxKey, placeKey, readState, type StateFile } from '../core/state.ts';
 import { parseRequestKey, utcDayBefore } from '../core/state-runs.ts';
@@ -230,38 +230,16 @@ function hoursOfWeek(
   zone: string | undefined,
 ): number[][] {
   const week = Array.from({ length: 7 }, () => new Array<number>(24).fill(0));
-  const offsetAt = offsets(zone);
   for (const [time, messages] of counts) {
-    const local = time + offsetAt(time);
-    // 1 January 1970 was a Thursday.
-    const weekday = (((Math.floor(local / DAY_MS) + 3) % 7) + 7) % 7;
-    const hour = Math.floor((((local % DAY_MS) + DAY_MS) % DAY_MS) / HOUR_MS);
+    // An offset takes microseconds to find, and is cached. Few days have two.
+    const day = Math.floor(time / DAY_MS) * DAY_MS;
+    const [first, next] = [offsetAt(day, zone), offsetAt(day + DAY_MS, zone)];
+    const local = new Date(time + (first === next ? first : offsetAt(time, zone)));
+    const [weekday, hour] = [(local.getUTCDay() + 6) % 7, local.getUTCHours()];
     const row = week[weekday];
     if (row !== undefined) row[hour] = (row[hour] ?? 0) + messages;
   }
   return week;
-}
-
-/**
- * Returns a function that maps a time to a zone's UTC offset in milliseconds. A lookup takes microseconds, so offsets
- * are looked up at both ends of a UTC day, and within the day only if they differ.
- */
-function offsets(zone: string | undefined): (time: number) => number {
-  const cache = new Map<number, number>();
-  const ask = (time: number): number => {
-    const cached = cache.get(time);
-    if (cached !== undefined) return cached;
-    const { year, month, day, hour, minute, second } = wallTime(time, zone);
-    const localTime = Date.UTC(2000, month - 1, day, hour, minute, second);
-    const offset = new Date(localTime).setUTCFullYear(year, month - 1, day) - time;
-    cache.set(time, offset);
-    return offset;
-  };
-  return (time) => {
-    const start = Math.floor(time / DAY_MS) * DAY_MS;
-    const [first, next] = [ask(start), ask(start + DAY_MS)];
-    return first === next ? first : ask(time);
-  };
 }
 
 function diskSamples(state: StateFile | undefined, { list }: Periods) {

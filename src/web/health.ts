@@ -44,9 +44,6 @@ function overviewOf(status: ArchiveStatus, issues: readonly ShownIssue[], number
   };
 }
 
-export type Overview = ReturnType<typeof overviewOf>;
-export type MailboxRow = Overview['mailboxes'][number];
-
 function mailboxFilter(
   { address, resourceId }: Pick<MailboxStatus, 'address' | 'resourceId'>,
   all: readonly Pick<MailboxStatus, 'address'>[],
@@ -84,8 +81,6 @@ function folderPages(
   return { groups, sort, from, step: FOLDERS, all: all.length };
 }
 
-export type FolderPages = ReturnType<typeof folderPages>;
-
 /** Counts messages, once per folder: at the service = stored + assumed + quarantined + held + forgotten. */
 function rowOf(status: FolderStatus, within: string, numbers: Numbers) {
   const { folder, unwatched, messages, assumed, held, quarantined, forgotten } = status;
@@ -113,6 +108,7 @@ function retentionOf(
   { linked }: Numbers,
 ) {
   const deleted = linked('is:deleted').linked ?? { count: 0, query: null };
+  // No configuration of this archive was found.
   if (policy === null) return { policy: null, deleted };
   const { retention } = policy;
   const holds = retention.hold.slice(0, MAX_HOLDS).map((hold) => {
@@ -131,10 +127,6 @@ function retentionOf(
     deleted,
   };
 }
-
-/** `policy` is null if no configuration of this archive was found. */
-export type Retention = ReturnType<typeof retentionOf>;
-export type Preview = NonNullable<Retention['policy']>['preview'];
 
 function previewOf(
   reader: Pick<Reader, 'catalog'>,
@@ -216,8 +208,6 @@ function runPages(
   };
 }
 
-export type RunPages = ReturnType<typeof runPages>;
-
 export function isFailed({ outcome, failures }: Pick<StoredRun, 'outcome' | 'failures'>): boolean {
   return outcome === 'failed' || failures > 0;
 }
@@ -238,8 +228,6 @@ function marksOf(runs: readonly StoredRun[], since: number) {
     }));
 }
 
-export type Mark = ReturnType<typeof marksOf>[number];
-
 function verificationsOf(
   { verification, messages, logBytes }: ArchiveStatus,
   state: Pick<StateFile, 'runs'> | undefined,
@@ -247,8 +235,6 @@ function verificationsOf(
   const runs = state?.runs.list({ limit: ROWS, kinds: ['verify'] }) ?? [];
   return { last: verification, messages, bytes: logBytes, runs };
 }
-
-export type Verifications = ReturnType<typeof verificationsOf>;
 
 const WAITING = 100;
 
@@ -259,8 +245,6 @@ function quarantinePages(
 ) {
   return { ...quarantinedMessages(reader, state, { from, limit: WAITING }), from, step: WAITING };
 }
-
-export type QuarantinePages = ReturnType<typeof quarantinePages>;
 
 const MAX_HELD = 500;
 
@@ -291,9 +275,6 @@ function heldPages(
   });
   return { folders, all, shown: held.length };
 }
-
-export type HeldPages = ReturnType<typeof heldPages>;
-export type HeldFolder = HeldPages['folders'][number];
 
 const LAST_RUNS = 50;
 const PASSES = ['sync', 'hand', 'sweep', 'hint', 'backlog'];
@@ -428,6 +409,9 @@ export const HEALTH_TABS = [
   'retention',
 ] as const;
 export type HealthTab = (typeof HEALTH_TABS)[number];
+
+/** Content of one tab. */
+export type TabContent<T extends HealthTab> = Extract<HealthContent['shown'], { readonly tab: T }>;
 
 export interface Linked {
   readonly count: number;

@@ -45,14 +45,10 @@ import {
   MAX_UNFOLDED,
   type MessageContent,
   type MessagePlace,
-  type Near,
   type NoMessage,
-  type OpenMessage,
   openedHit,
-  type SourceText,
   VIEWS,
   type View,
-  type ViewContent,
   WINDOW_BYTES,
 } from './pages/message-props.ts';
 import type { Frame, Page } from './pages/page.ts';
@@ -102,22 +98,20 @@ function attachmentNotes(
   );
 }
 
-export type AttachmentNote = ReturnType<typeof attachmentNotes>[number];
-
 const NEAR_COUNTING_MS = 25;
 
 /** Maximum length of an address, in characters (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
 const MAX_ADDRESS = 320;
 
-function findRelated(
+export function findRelated(
   reader: Pick<Reader, 'catalog'>,
   { line }: SearchHit,
   moment: number | null,
   now: number,
-): readonly Near[] {
+) {
   const { from, date } = line;
   const [place] = line.places;
-  const queries: Omit<Near, 'found'>[] = [];
+  const queries: { label: string; query: string }[] = [];
   if (from !== null && from.address.length <= MAX_ADDRESS)
     queries.push({
       label: `All mail with ${from.name === '' ? from.address : from.name}`,
@@ -218,13 +212,17 @@ interface SourceRequest {
   readonly hit: number;
 }
 
-/** Reads part of a source, and the rest to check its hash. @throws message-damaged, blob-damaged */
+/**
+ * Reads part of a source as UTF-8, and the rest to check its hash. Positions and sizes are bytes, except in `text`.
+ *
+ * @throws message-damaged, blob-damaged
+ */
 async function sourceWindow(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   { from, find, hit }: SourceRequest,
   signal: AbortSignal,
-): Promise<SourceText> {
+) {
   const found =
     find === '' ? null : await findInSource(reader, id, { text: find, from: hit }, signal);
   const at = found?.at ?? null;
@@ -236,8 +234,9 @@ async function sourceWindow(
     length: bytes.length,
     size,
     text,
+    /** Results of a search in the whole source, with the matches in `text`; null if there was no search. */
     find: found === null ? null : { ...found, text: find, matches: matchRanges(text, find) },
-    // The same letters as in `text`, unless the source contains a partial character there.
+    // Start of the current match in `text`, unless the source contains a partial character before it.
     current: at === null ? null : bytes.subarray(0, at - start).toString('utf8').length,
   };
 }
@@ -280,12 +279,7 @@ export class MessageReading {
   }
 
   /** Reads a message for the requested view. A script sets `part` to load the conversation's other messages. */
-  async message(
-    id: MessageId,
-    { found }: Conversation,
-    asOf: number | null,
-    parameter: Parameter,
-  ): Promise<OpenMessage & { readonly content: ViewContent }> {
+  async message(id: MessageId, { found }: Conversation, asOf: number | null, parameter: Parameter) {
     const name = parameter('view');
     const view = VIEWS.find((known) => known === name) ?? 'thread';
     const main = this.#read(id, view === 'html');
@@ -296,27 +290,27 @@ export class MessageReading {
     const [read, ...unfolded] = await Promise.all([main, ...others]);
     const content =
       view === 'thread'
-        ? { view, others: unfolded.map(({ open }) => open) }
+        ? // The query also matches these, so they are unfolded as well.
+          { view, others: unfolded.map(({ open }) => open) }
         : await this.#content(id, view, read, asOf, parameter);
     return { ...read.open, content };
   }
 
-  async #read(
-    id: MessageId,
-    countsRemote: boolean,
-  ): Promise<VerifiedRead & { readonly open: OpenMessage }> {
+  async #read(id: MessageId, countsRemote: boolean) {
     const { reader } = this;
     const options = { ...this.how, countsRemote };
     const read = await readings.run(() => readVerified(reader, id, options), options.signal);
     const docid = reader.catalog.messages.docidOf(id);
     const open = {
       id,
+      /** Null if the stored bytes are damaged. */
       facts: read.reading === null ? null : factsOf(read.reading),
       damage: read.damage,
       text: read.reading === null ? [] : textPieces(read.reading.text.trim(), this.#phrases),
       texts: docid === undefined ? [] : reader.catalog.attachments.ofMessage(docid),
       notes: docid === undefined ? [] : attachmentNotes(reader, docid, this.request),
       commit: reader.catalog.history(id)[0]?.commit ?? null,
+      /** Last sighting in each folder that later lost the message. */
       lastSeen: reader.catalog.lastSeen(id),
     };
     return { ...read, open };
@@ -328,7 +322,7 @@ export class MessageReading {
     { reading, damage }: VerifiedRead,
     asOf: number | null,
     parameter: Parameter,
-  ): Promise<ViewContent> {
+  ) {
     const { reader, how } = this;
     switch (view) {
       case 'history':
@@ -362,8 +356,6 @@ function factsOf(reading: NonNullable<VerifiedRead['reading']>) {
   const onlyHtml = hasHtml && !hasPlain;
   return { from, to, cc, bcc, reason, encrypted, truncated, attachments, hasHtml, onlyHtml };
 }
-
-export type MessageFacts = ReturnType<typeof factsOf>;
 
 /** Returns a message's HTML as a page for a frame; null if it has no HTML or exceeds the limits. */
 export async function framedOrNull(reader: ServedReader, id: MessageId, options: ReadingFor) {

@@ -12,7 +12,6 @@ import type { MessageReading } from '../mail/extraction.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import { readMessage } from '../mail/reading.ts';
 import { attachmentDownload, piecesOf } from './downloads.ts';
-import type { Conversation } from './pages/message-props.ts';
 import { type ReadingFor, yieldBetween } from './served-archive.ts';
 
 export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
@@ -26,7 +25,7 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
 }
 
 /**
- * Returns a message's conversation; null if the archive did not have the message at that moment.
+ * Returns a message's conversation, oldest first, with the message at index `at`; null if the archive did not have the message at that moment.
  *
  * @param asOf milliseconds since the epoch; null for now
  * @param asked the request from the query box; null if it has no words to search mail for
@@ -38,7 +37,7 @@ export function readConversation(
   now: number,
   asked: CountRequest | null,
   limit: number,
-): Conversation | null {
+) {
   const { node } = parseQuery(`thread:${id}`, { now });
   const request = { asOf: asOf ?? undefined, limit, sort: 'oldest' as const };
   const all = catalog.search({ ...request, node }).hits;
@@ -55,6 +54,7 @@ export function readConversation(
     return {
       all: all.map((hit) => byId.get(hit.line.id) ?? hit),
       at,
+      /** Ids of other messages that match in their text or attachments. */
       // A message matched only by its subject shows nothing more when unfolded.
       found: found
         .filter(({ matches, line }) => matches.length + line.matchedAttachments.length > 0)
@@ -135,7 +135,7 @@ const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
 const NAME_CHARS = 200;
 
-/** Returns the servers that a message passed through, in order. Each adds its line above earlier ones. */
+/** Returns the servers that a message passed through, in order. Any line can be forged. Each server adds its line above earlier ones. */
 export function readHops(fields: readonly { readonly name: string; readonly value: string }[]) {
   const lines = fields.filter(({ name }) => name.toLowerCase() === 'received').slice(0, MAX_HOPS);
   let before: number | null = null;
@@ -147,9 +147,6 @@ export function readHops(fields: readonly { readonly name: string; readonly valu
     return { ...hop, delay };
   });
 }
-
-/** A server as described by its own Received line, any part of which can be forged. */
-export type Hop = ReturnType<typeof readHops>[number];
 
 const CLAUSES = ['from', 'by', 'with'] as const;
 type Clause = (typeof CLAUSES)[number];
@@ -334,7 +331,7 @@ export async function findInSource(
   id: MessageId,
   { text, from }: { text: string; from: number },
   signal: AbortSignal,
-): Promise<FoundInSource> {
+) {
   const finder = new SourceFinder(text, from);
   for await (const piece of yieldBetween(reader.sources().streamMessage(id), signal))
     finder.push(piece);
@@ -414,8 +411,6 @@ export class SourceFinder {
     this.#last = at;
   }
 }
-
-export type FoundInSource = ReturnType<SourceFinder['found']>;
 
 /** Converts ASCII letters to lower case. Other bytes are unchanged, because their charset is unknown. */
 function lower(bytes: Buffer): Buffer {

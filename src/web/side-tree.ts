@@ -36,40 +36,17 @@ function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): s
   return (parts[0]?.toUpperCase() === 'INBOX' ? parts.slice(1) : parts).join(' / ');
 }
 
-export interface FolderTreeEntry {
-  readonly name: string;
-  readonly path: string | null;
-  /** Null if the folder's path is too long for a query. The entry is then not a link. */
-  readonly query: string | null;
-  /** Null if counting timed out. */
-  readonly count: number | null;
-  readonly specialUse: string | null;
-  /** Null if all messages are read, or unread ones were not counted. */
-  readonly unread: { readonly count: number; readonly query: string } | null;
-  readonly tag: FolderTag | null;
-}
-
-type OfEntry = Pick<FolderTreeEntry, 'path' | 'specialUse' | 'tag'>;
-
 export type FolderTag = 'imported' | 'unwatched' | 'incomplete';
 
-export interface MailboxTree extends FolderTreeEntry {
-  readonly imported: boolean;
-  readonly folders: readonly FolderTreeEntry[];
-  readonly earlier: readonly EarlierFolder[];
-}
+export type FolderTree = ReturnType<FolderTrees['of']>;
+export type FolderTreeEntry = FolderTree['all'];
+export type MailboxTree = FolderTree['mailboxes'][number];
+export type EarlierFolder = MailboxTree['earlier'][number];
 
-export interface EarlierFolder extends FolderTreeEntry {
-  /** When the folder was first and last known to exist, in milliseconds since the epoch. */
-  readonly from: number;
-  readonly to: number;
-}
-
-export interface FolderTree {
-  readonly all: FolderTreeEntry;
-  readonly ended: FolderTreeEntry;
-  readonly saved: readonly { readonly name: string; readonly query: string }[];
-  readonly mailboxes: readonly MailboxTree[];
+interface Entry {
+  readonly path: string | null;
+  readonly specialUse: string | null;
+  readonly tag: FolderTag | null;
 }
 
 /** Time limit for all counts in a tree, in milliseconds. The rest is omitted, and counted for the next page. */
@@ -93,7 +70,7 @@ export class FolderTrees {
     asOfText: string,
     now: number,
     tags: ReadonlyMap<string, FolderTag>,
-  ): FolderTree {
+  ) {
     const { catalog } = reader;
     const mayContinue = deadline(COUNTING_MS);
     const counting = { catalog, version: catalog.version(), mayContinue };
@@ -101,12 +78,15 @@ export class FolderTrees {
     const entry = (
       name: string,
       filter: string,
-      { path = null, specialUse = null, tag = null }: Partial<OfEntry> = {},
-    ): FolderTreeEntry => {
+      { path = null, specialUse = null, tag = null }: Partial<Entry> = {},
+    ) => {
       const query = `${filter} ${asOfText}`.trim();
       const request = plainRequest(query, now);
       const count = request && this.#count(counting, query, request);
-      return { name, path, query: request && query, specialUse, tag, count, unread: null };
+      /** Null if all messages are read, or unread ones were not counted. */
+      const unread = null as { readonly count: number; readonly query: string } | null;
+      // Without a query, because the path is too long for one, the entry is not a link.
+      return { name, path, query: request && query, specialUse, tag, count, unread };
     };
     const tagOf = (key: string) => (asOf === null ? (tags.get(key) ?? null) : null);
     return catalog.snapshot(() => {
@@ -120,7 +100,7 @@ export class FolderTrees {
           name,
           query: `@${name} ${asOfText}`.trim(),
         })),
-        mailboxes: mailboxes.flatMap((mailbox): MailboxTree[] => {
+        mailboxes: mailboxes.flatMap((mailbox) => {
           const mailboxTerm = filterText('mailbox', mailbox.address);
           // Two hosts may have mailboxes with the same address; the count must match the link's results.
           const prefix = mailboxes.length === 1 ? '' : `${mailboxTerm} `;
@@ -132,7 +112,7 @@ export class FolderTrees {
           if (asOf !== null && folders.length === 0) return [];
           const imported = isImported(mailbox);
           const labels = folderLabels(folders);
-          const treeEntry = ({ path, specialUse }: FolderThen): FolderTreeEntry => {
+          const treeEntry = ({ path, specialUse }: FolderThen) => {
             const tag = tagOf(folderKey({ ...mailbox, folder: path }));
             const filter = `${prefix}${filterText('in', path)}`;
             return entry(labels.get(path) ?? path, filter, { path, specialUse, tag });
@@ -152,6 +132,7 @@ export class FolderTrees {
                 if (first === undefined) return [];
                 const from = Math.min(...group.map((one) => one.from));
                 const to = Math.max(...group.map((one) => one.to));
+                // When the folder was first and last known to exist, in milliseconds since the epoch.
                 return [{ ...treeEntry(first), from, to }];
               }),
             },
@@ -161,7 +142,7 @@ export class FolderTrees {
       // Unread counts come last, as they matter least. There are no sums for single mailboxes or for the past.
       const isQuick = asOf === null && reader.mailboxes === null;
       if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
-      const addUnread = <T extends FolderTreeEntry>(one: T): T => {
+      const addUnread = <T extends ReturnType<typeof entry>>(one: T): T => {
         if (one.count === 0 || one.query === null) return one;
         const query = addTerm(one.query, 'is:unread');
         const request = plainRequest(query, now);

@@ -30,7 +30,7 @@ import {
   StackedArea,
   Textures,
 } from './charts.tsx';
-import { Icon, Link, Strip } from './elements.tsx';
+import { Icon, Link, Strip, Table } from './elements.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 
@@ -388,35 +388,31 @@ function QuarantinePanel({ data, zone }: PanelProps<'quarantine'>) {
     >
       {entries.length > 0 && (
         <section class="scroll" tabindex={0} aria-label="Messages in quarantine">
-          <table>
-            <thead>
-              <tr>
-                {['Since', 'Place', 'Why', 'Tries'].map((name) => (
-                  <th key={name} scope="col" class={name === 'Tries' ? 'r' : undefined}>
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {entries.map(({ address, folder, uid, since, reason, detail, tries }) => (
-                <tr key={`${address} ${folder} ${uid}`}>
-                  <td>{dayText(since, zone)}</td>
-                  <td>
-                    <bdi>
-                      {address} / {folder}, uid {uid}
-                    </bdi>
-                  </td>
-                  <td>
-                    <bdi>
-                      {reason}: {detail}
-                    </bdi>
-                  </td>
-                  <td class="r">{count(tries)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <Table
+            rows={entries}
+            columns={[
+              ['Since', ({ since }) => dayText(since, zone)],
+              [
+                'Place',
+                ({ address, folder, uid }) => (
+                  <bdi>
+                    {address} / {folder}, uid {uid}
+                  </bdi>
+                ),
+                'wrap',
+              ],
+              [
+                'Why',
+                ({ reason, detail }) => (
+                  <bdi>
+                    {reason}: {detail}
+                  </bdi>
+                ),
+                'wrap',
+              ],
+              ['Tries', ({ tries }) => count(tries), 'r'],
+            ]}
+          />
         </section>
       )}
     </Figure>

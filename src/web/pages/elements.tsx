@@ -161,16 +161,18 @@ type Column<T> = readonly [
 ];
 
 interface TableProps<T> {
-  readonly title: ComponentChildren;
-  readonly note?: ComponentChildren;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
   /** In a narrow window, each cell shows its column's name. */
   readonly labelled?: boolean;
 }
 
-/** A table whose cells are stacked in a narrow window. */
-export function TablePanel<T>({ title, note, columns, rows, labelled = true }: TableProps<T>) {
+interface TablePanelProps<T> extends TableProps<T> {
+  readonly title: ComponentChildren;
+  readonly note?: ComponentChildren;
+}
+
+export function TablePanel<T>({ title, note, ...table }: TablePanelProps<T>) {
   return (
     <section class="panel">
       <h2>
@@ -178,39 +180,46 @@ export function TablePanel<T>({ title, note, columns, rows, labelled = true }: T
         {note !== undefined && <small>{note}</small>}
       </h2>
       <div class="scroll">
-        <table class="stacks">
-          <thead>
-            <tr>
-              {columns.map(([name, , kind]) => (
-                <th key={name} scope="col" class={kind === 'r' ? 'r' : undefined}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row, at) => (
-              <tr key={at}>
-                {columns.map(([name, cell, kind]) => {
-                  const label = { key: name, 'data-label': labelled ? name : undefined };
-                  if (kind === 'head')
-                    return (
-                      <th scope="row" {...label}>
-                        {cell(row)}
-                      </th>
-                    );
-                  return (
-                    <td class={typeof kind === 'function' ? kind(row) : kind} {...label}>
-                      {cell(row)}
-                    </td>
-                  );
-                })}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table {...table} />
       </div>
     </section>
+  );
+}
+
+/** A table whose cells are stacked in a narrow window. */
+export function Table<T>({ columns, rows, labelled = true }: TableProps<T>) {
+  return (
+    <table class="stacks">
+      <thead>
+        <tr>
+          {columns.map(([name, , kind]) => (
+            <th key={name} scope="col" class={kind === 'r' ? 'r' : undefined}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row, at) => (
+          <tr key={at}>
+            {columns.map(([name, cell, kind]) => {
+              const label = { key: name, 'data-label': labelled ? name : undefined };
+              if (kind === 'head')
+                return (
+                  <th scope="row" {...label}>
+                    {cell(row)}
+                  </th>
+                );
+              return (
+                <td class={typeof kind === 'function' ? kind(row) : kind} {...label}>
+                  {cell(row)}
+                </td>
+              );
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -3,20 +3,12 @@ import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, KEEP_REASONS, PRUNE_REASONS, span } from '../../core/text.ts';
 import { LATE_HOURS, LATE_MS } from '../../verify/issues.ts';
 import {
-  type FolderPages,
   type FolderRow,
   type HealthTab,
-  type HeldFolder,
-  type HeldPages,
   isFailed,
   type Linked,
-  type MailboxRow,
-  type Overview,
-  type Preview,
-  type QuarantinePages,
-  type Retention,
   type ServiceCheckResult,
-  type Verifications,
+  type TabContent,
 } from '../health.ts';
 import type { ShownIssue } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
@@ -93,7 +85,14 @@ function Panel({ title, children }: RenderableProps<{ title: string }>) {
   );
 }
 
-function FoldersTab({ groups, sort, from, step, all, now }: FolderPages & { now: number }) {
+function FoldersTab({
+  groups,
+  sort,
+  from,
+  step,
+  all,
+  now,
+}: TabContent<'folders'> & { now: number }) {
   const other = sort === 'age' ? '/health/folders' : '/health/folders?sort=age';
   return (
     <>
@@ -167,7 +166,7 @@ function isOdd({ quarantined, held, forgotten, complete }: FolderRow): boolean {
   return quarantined + held + forgotten > 0 || complete === false;
 }
 
-function OverviewTab({ shown, page }: { shown: Overview; page: PageOf<'health'> }) {
+function OverviewTab({ shown, page }: { shown: TabContent<'overview'>; page: PageOf<'health'> }) {
   const { issues, facts, mailboxes, more } = shown;
   const { verification, attachments } = facts;
   const { now, whole } = page;
@@ -244,7 +243,10 @@ function IssueList({ issues }: { issues: readonly ShownIssue[] }) {
   );
 }
 
-function comparisonText({ imported, unwatched, provenAt, complete }: MailboxRow, now: number) {
+function comparisonText(
+  { imported, unwatched, provenAt, complete }: TabContent<'overview'>['mailboxes'][number],
+  now: number,
+) {
   if (imported) return 'imported from files';
   return (
     <>
@@ -264,7 +266,7 @@ const MODES: Readonly<Record<string, string>> = {
   rebuild: 'the catalog was rebuilt from the log',
 };
 
-function VerificationTab({ shown, now }: { shown: Verifications; now: number }) {
+function VerificationTab({ shown, now }: { shown: TabContent<'verification'>; now: number }) {
   const { last, messages, runs } = shown;
   return (
     <>
@@ -325,7 +327,7 @@ function VerificationTab({ shown, now }: { shown: Verifications; now: number }) 
   );
 }
 
-function Damage({ last }: { last: NonNullable<Verifications['last']> }) {
+function Damage({ last }: { last: NonNullable<TabContent<'verification'>['last']> }) {
   const { found, damagedSince } = last;
   // Findings of one kind have the same text, which contains no names.
   const findings = [...new Map(last.findings.map((one) => [one.text, one])).values()];
@@ -374,7 +376,7 @@ function isCode(detail: string): boolean {
   return /^[a-z]+([.-][a-z0-9]+)+$/.test(detail);
 }
 
-function QuarantineTab({ messages, from, step, all }: QuarantinePages) {
+function QuarantineTab({ messages, from, step, all }: TabContent<'quarantine'>) {
   if (all === 0)
     return (
       <Strip kind="ok" icon="shield">
@@ -444,7 +446,7 @@ function QuarantineTab({ messages, from, step, all }: QuarantinePages) {
   );
 }
 
-function HeldTab({ folders, all, shown }: HeldPages) {
+function HeldTab({ folders, all, shown }: TabContent<'held'>) {
   if (all === 0)
     return (
       <Strip kind="ok" icon="shield">
@@ -489,7 +491,7 @@ function HeldTab({ folders, all, shown }: HeldPages) {
   );
 }
 
-function recheckText({ since, lookAt }: HeldFolder) {
+function recheckText({ since, lookAt }: TabContent<'held'>['folders'][number]) {
   if (since === null) return 'pending';
   return (
     <>
@@ -505,9 +507,9 @@ function recheckText({ since, lookAt }: HeldFolder) {
   );
 }
 
-type Policy = NonNullable<Retention['policy']>;
+type Policy = NonNullable<TabContent<'retention'>['policy']>;
 
-function RetentionTab({ policy, deleted }: Retention) {
+function RetentionTab({ policy, deleted }: TabContent<'retention'>) {
   return (
     <>
       <p class="note">
@@ -611,7 +613,7 @@ function Holds({ holds, settings }: Policy) {
   );
 }
 
-function WouldRemove({ preview }: { preview: Preview }) {
+function WouldRemove({ preview }: Pick<Policy, 'preview'>) {
   if (preview.kind === 'refused')
     return (
       <Strip kind="warn" icon="alert">

@@ -1,9 +1,12 @@
 import type { ComponentChildren } from 'preact';
 import type { StoredRun } from '../../core/state-runs.ts';
 import { count, counted, span } from '../../core/text.ts';
-import { DAY_MS, isFailed, type Lane, type Mark, type RunPages } from '../health.ts';
+import { DAY_MS, isFailed, type Lane, type TabContent } from '../health.ts';
 import { pageAddress } from '../query-text.ts';
 import { Clock, Icon, Moment, PageNav, SumText, TablePanel } from './elements.tsx';
+
+type RunPages = TabContent<'runs'>;
+type Mark = RunPages['lanes'][number]['marks'][number];
 
 const LANE_NAMES: Readonly<Record<Lane, string>> = {
   new: 'New mail',

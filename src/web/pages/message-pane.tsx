@@ -36,7 +36,6 @@ import {
   messageAddress,
   type NoMessage,
   openedHit,
-  type SourceText,
   VIEWS,
   type View,
   type ViewContent,
@@ -466,9 +465,8 @@ function thenAddress({ place, id }: MessageContent, ms: number): string {
   return messageAddress({ ...place, query: then, after: undefined }, id, 'history');
 }
 
-interface SourceProps {
+interface SourceProps extends Pick<ContentOf<'source'>, 'window'> {
   readonly message: MessageContent;
-  readonly window: SourceText | null;
 }
 
 function Source({ message, window }: SourceProps) {
@@ -499,7 +497,7 @@ function Source({ message, window }: SourceProps) {
   );
 }
 
-type FindProps = Pick<SourceProps, 'message'> & Pick<SourceText, 'find'>;
+type FindProps = Pick<SourceProps, 'message'> & Pick<NonNullable<SourceProps['window']>, 'find'>;
 
 function Find({ message: { place, id }, find }: FindProps) {
   const { page, query, sort, after } = place;

@@ -1,12 +1,8 @@
-import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
-import type { HistoryLine, LastSeen } from '../../catalog/messages.ts';
-import type { HitCount, SearchHit } from '../../catalog/search.ts';
+import type { SearchHit } from '../../catalog/search.ts';
 import type { Range } from '../../catalog/snippets.ts';
-import type { MessageReading } from '../../mail/extraction.ts';
 import type { AttachmentLine } from '../../mail/identity.ts';
-import type { RemoteImages } from '../../mail/safe-page.ts';
-import type { AttachmentNote, MessageFacts } from '../mail-pages.ts';
-import type { FoundInSource, Hop } from '../message-view.ts';
+import type { findRelated, MessageReading } from '../mail-pages.ts';
+import type { readConversation } from '../message-view.ts';
 import { pageAddress } from '../query-text.ts';
 
 export const VIEWS = ['thread', 'plain', 'html', 'headers', 'source', 'history'] as const;
@@ -17,42 +13,9 @@ export const MAX_OF_THREAD = 200;
 /** Maximum matching messages to unfold in addition to the opened one. */
 export const MAX_UNFOLDED = 3;
 
-export interface OpenMessage {
-  readonly id: string;
-  /** Null if the stored bytes are damaged. */
-  readonly facts: MessageFacts | null;
-  readonly damage: Damage | null;
-  readonly text: readonly TextPiece[];
-  readonly texts: readonly Pick<AttachmentTextState, 'number' | 'status' | 'reason'>[];
-  readonly notes: readonly AttachmentNote[];
-  readonly commit: number | null;
-  /** Last sighting in each folder that later lost the message. */
-  readonly lastSeen: readonly LastSeen[];
-}
-
-export interface Near {
-  readonly label: string;
-  readonly query: string;
-  readonly found: HitCount;
-}
-
-export type ViewContent =
-  /** The query also matches `others`, so they are unfolded as well. */
-  | { readonly view: 'thread'; readonly others: readonly OpenMessage[] }
-  | { readonly view: 'plain' }
-  | { readonly view: 'html'; readonly remote: RemoteImages | null; readonly isReadable: boolean }
-  | {
-      readonly view: 'headers';
-      readonly fields: MessageReading['headers'];
-      readonly hops: readonly Hop[];
-    }
-  | { readonly view: 'source'; readonly window: SourceText | null }
-  | {
-      readonly view: 'history';
-      readonly lines: readonly HistoryLine[];
-      /** The query's moment, in milliseconds since the epoch; null for now. */
-      readonly asOf: number | null;
-    };
+type ReadMessage = Awaited<ReturnType<MessageReading['message']>>;
+export type OpenMessage = Omit<ReadMessage, 'content'>;
+export type ViewContent = ReadMessage['content'];
 
 /** Layout of a message, next to a list or at full width. It determines where the message's links lead. */
 export interface MessagePlace {
@@ -62,19 +25,13 @@ export interface MessagePlace {
   readonly after?: string | undefined;
 }
 
-/** Why a message cannot be shown, worded as on the command line. */
-export interface Damage {
-  readonly message: string;
-  readonly hint: string | null;
-}
-
 export interface MessageContent extends OpenMessage {
   readonly kind: 'message';
   readonly place: MessagePlace;
   readonly conversation: Conversation;
   readonly content: ViewContent;
   /** Empty unless the message is shown at full width. */
-  readonly near: readonly Near[];
+  readonly near: ReturnType<typeof findRelated>;
   readonly dataDir: string;
 }
 
@@ -140,30 +97,10 @@ export function totalBytes(files: readonly Pick<SavedFile, 'size'>[]): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** A conversation, oldest message first. The opened one is at index `at`. */
-export interface Conversation {
-  readonly all: readonly SearchHit[];
-  readonly at: number;
-  /** Ids of other messages that match in their text or attachments. */
-  readonly found: readonly string[];
-}
+export type Conversation = NonNullable<ReturnType<typeof readConversation>>;
 
 /** Source bytes per page. */
 export const WINDOW_BYTES = 256 * 1024;
-
-/** Part of a source, decoded as UTF-8. `from`, `length` and the total `size` are in bytes. */
-export interface SourceText {
-  readonly from: number;
-  readonly length: number;
-  readonly size: number;
-  readonly text: string;
-  /** Results of a search in the whole source, with the matches in `text`; null if there was no search. */
-  readonly find:
-    | (FoundInSource & { readonly text: string; readonly matches: readonly Range[] })
-    | null;
-  /** Start of the current match in `text`. */
-  readonly current: number | null;
-}
 
 export interface TextPiece {
   readonly kind: 'text' | 'quote' | 'signature';
