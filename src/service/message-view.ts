@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
 import libmime from 'libmime';
-import { simpleParser } from 'mailparser';
 import addressparser from 'nodemailer/lib/addressparser';
 import type { Address, ListedAttachment, Listing } from '../core/types.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
@@ -385,6 +384,7 @@ const RENDER_CEILING = 16 * 1024 * 1024;
 
 /** Renders plain text and HTML. Derives a missing one from the other. Both are empty if there is no body. */
 export async function renderText(source: Buffer): Promise<RenderedText> {
+  const { simpleParser } = await import('mailparser');
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,
     skipTextLinks: true,

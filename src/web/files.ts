@@ -1,4 +1,3 @@
-import type { Catalog } from '../catalog/catalog.ts';
 import {
   type FileContent,
   type FilePosition,
@@ -23,12 +22,12 @@ import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
 import { type BlobHash, FILE_GROUPS, type FileGroup, type MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
+import { displayableImageType, type ImageType, MAX_IMAGE_BYTES } from '../mail/image-header.ts';
 import { openAttachments } from '../mail/reading.ts';
-import { displayableImageType, type ImageType, MAX_IMAGE_BYTES } from '../mail/safe-page.ts';
 import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
 import { dayName } from './dashboard-data.ts';
 import { attachmentDownload, attachmentsName, type Download, piecesOf } from './downloads.ts';
-import { deadline } from './mail-list.ts';
+import { deadline, decodePosition, encodePosition, positionText } from './mail-list.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
 import { contentText, type NoTextReason, readContent, readWhole } from './message-view.ts';
 import {
@@ -194,27 +193,6 @@ async function fileDetail(
 }
 
 export type FileDetail = NonNullable<Awaited<ReturnType<typeof fileDetail>>>;
-
-export function encodePosition(
-  { positions }: Pick<Catalog, 'positions'>,
-  { docid, number }: FilePosition,
-): string {
-  // The message at the docid may have more attachments: `oldest` is the rank of that message itself.
-  return positionText({ docid: positions.shown(docid, 'oldest'), number });
-}
-
-function positionText({ docid, number }: FilePosition): string {
-  return `${docid}-${number}`;
-}
-
-export function decodePosition(
-  { positions }: Pick<Catalog, 'positions'>,
-  text: string,
-): FilePosition | undefined {
-  const parts = /^(\d{1,15})-(\d{1,5})$/.exec(text);
-  if (parts === null) return undefined;
-  return { docid: positions.meant(Number(parts[1]), 'oldest'), number: Number(parts[2]) };
-}
 
 function tileOf(file: ListedFile, sheet: Sheet) {
   const received = Math.floor(file.docid / DOCIDS_PER_SECOND) * 1000;

@@ -1,3 +1,5 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import type { FilePosition } from '../catalog/files.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
@@ -271,4 +273,25 @@ function joinBars(past: readonly TimelineBar[], recent: readonly TimelineBar[]):
     bars.set(bar.key, { ...known, later: messages });
   }
   return [...bars.values()].sort((a, b) => a.from - b.from);
+}
+
+export function encodePosition(
+  { positions }: Pick<Catalog, 'positions'>,
+  { docid, number }: FilePosition,
+): string {
+  // The message at the docid may have more attachments: `oldest` is the rank of that message itself.
+  return positionText({ docid: positions.shown(docid, 'oldest'), number });
+}
+
+export function positionText({ docid, number }: FilePosition): string {
+  return `${docid}-${number}`;
+}
+
+export function decodePosition(
+  { positions }: Pick<Catalog, 'positions'>,
+  text: string,
+): FilePosition | undefined {
+  const parts = /^(\d{1,15})-(\d{1,5})$/.exec(text);
+  if (parts === null) return undefined;
+  return { docid: positions.meant(Number(parts[1]), 'oldest'), number: Number(parts[2]) };
 }

@@ -4,7 +4,7 @@ import {
   displayableImageType,
   MAX_IMAGE_BYTES,
   readImageHeader,
-} from '../../src/mail/safe-page.ts';
+} from '../../src/mail/image-header.ts';
 import { bmp, gif, jpeg, movingPng, png, webp } from '../web/pictures.ts';
 
 test.each([

@@ -36,7 +36,7 @@ async function serveMcp(
   const { StdioServerTransport } = await import('@modelcontextprotocol/server/stdio');
   const { requireArchive } = await import('../../archive/file-system.ts');
   const { accountHosts } = await import('../../catalog/saved-searches.ts');
-  const { mcpServer } = await import('../../web/mcp.ts');
+  const { mcpServer } = await import('../../web/mcp-server.ts');
   const { ServedArchive } = await import('../../web/served-archive.ts');
   const { mailboxKeys, withState } = await import('../archive.ts');
   const { globals, environment, only, notices, output, now, signal } = context;
