@@ -125,7 +125,7 @@ export interface FilePosition {
   readonly number: number;
 }
 
-/** An attachment with distinct content, and the newest matching message that contains it. */
+/** A distinct attachment, and the newest matching message that contains it. */
 interface FoundFile extends FilePosition {
   readonly filename: string | null;
   /** In lower case. */
@@ -455,7 +455,7 @@ function meantIn(view: View): string {
   return ['1', ...seen(view)].join(' AND ');
 }
 
-/** An attachment with distinct content, and the newest matching message that contains it. */
+/** A distinct attachment, and the newest matching message that contains it. */
 export interface ListedFile extends FilePosition {
   /** SHA-256 of its bytes, or a unique value for a truncated attachment. */
   readonly hash: BlobHash;
@@ -515,7 +515,7 @@ const OF_MESSAGE = selectBy(
   `ORDER BY number LIMIT ${MAX_OF_MESSAGE}`,
 );
 
-/** Lists attachments by distinct content. Reveals nothing outside the request's time and scope. */
+/** Lists distinct attachments. Reveals nothing outside the request's time and scope. */
 export function fileQueries(connection: Connection, search: SearchQueries) {
   const toListedFile = (
     found: FoundFile,

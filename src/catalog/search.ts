@@ -625,7 +625,7 @@ function inOrder(
 
 /**
  * Reports whether to walk the indexes. A single alternative is always walked. Several are walked only if there are few
- * candidates, because each walk can search far for its next hit and check the same messages as the others.
+ * candidates, because each walk may have to go a long way to its next hit and check the same messages as the others.
  */
 function isWalked(
   connection: Connection,

@@ -40,7 +40,7 @@ const id = hexText(16);
 const keptSchema = z.object({ name: z.string(), sha256: z.string(), bytes });
 export type KeptObject = Readonly<z.output<typeof keptSchema>>;
 
-/** An age recipient (`age1…`), with the ID of its object below `keys/`. */
+/** An age recipient (`age1…`), with the ID of its object under `keys/`. */
 const recipientSchema = z.object({
   id,
   recipient: z.string(),

@@ -689,7 +689,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return isOwn ? reply : undefined;
   }
 
-  /** Tests a bucket with small objects below `probe/`, and deletes them again if allowed. */
+  /** Tests a bucket with small objects under `probe/`, and deletes them again if allowed. */
   async #tryOut(signal: AbortSignal): Promise<StoreAbilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {

@@ -78,7 +78,7 @@ const MINUTE_MS = 60_000;
 const SLACK_MS = 100;
 /** Maximum wait, even if Retry-After is longer. */
 export const MAX_HOLD_MS = 3_600_000;
-/** Wait after the first 429 without Retry-After. Each further 429 doubles it. */
+/** Wait after the first 429 without Retry-After. Each subsequent 429 doubles it. */
 const FIRST_HOLD_MS = 5_000;
 /** A Retry-After of at least this length indicates a limit per minute; a shorter one indicates a limit per second. */
 const MINUTE_WINDOW_HINT_MS = 10_000;

@@ -1,4 +1,4 @@
-/** Values are parsed without the schema library, which would double the startup time of reading commands. */
+/** Values are parsed without the schema library, which would double the startup time of read-only commands. */
 
 /** Returns the value in its shape, or undefined: another version or a damaged disk may have left something else. */
 export type Read<T> = (value: unknown) => T | undefined;

@@ -7,7 +7,7 @@ import { deserializeError, errnoName, serializeError } from './errors.ts';
 import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
- * Lets every heap in this process grow by 60 % before a collection. By default, V8 lets a small heap grow fourfold: a
+ * Lets every heap in this process grow by 60% before a collection. By default, V8 lets a small heap grow fourfold: a
  * mostly idle server then retains about 100 MB of garbage, and a first sync 50 MB, with almost no saving in processor
  * time. A lower number takes more time and frees no more memory. V8 reads the setting at each collection.
  */
@@ -125,7 +125,7 @@ export function fixYoungGeneration(): void {
 /**
  * Initial MiB of each half of a thread's young generation. Must cover its working set, because `fixYoungGeneration`
  * prevents growth. Indexing seven messages fills V8's default of 1 MiB, and early collections promote live objects to
- * the old generation. In five pairs of first syncs of 5,000 messages, 4 MiB took 3 to 7 % less processor time and no
+ * the old generation. In five pairs of first syncs of 5,000 messages, 4 MiB took 3 to 7% less processor time and no
  * more memory. `HeapLimits` still apply.
  */
 const FIRST_SEMI_SPACE_MB = 4;

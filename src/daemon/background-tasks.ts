@@ -107,7 +107,7 @@ const DAY_MS = 24 * 3_600_000;
 
 /** Occurrences of a cron expression that are compared to find the longest interval. */
 const COMPARED = 10;
-/** Delay after the first failure. Each further failure doubles it. */
+/** Delay after the first failure. Each subsequent failure doubles it. */
 const FIRST_RETRY_MS = 60_000;
 const MAX_RETRY_MS = 3_600_000;
 const MAX_DOUBLINGS = 6;

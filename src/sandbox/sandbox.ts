@@ -33,7 +33,7 @@ const defaultSettings = {
   localWebhooks: true,
   webhookTimeoutMs: 10_000,
   webhookAttempts: 6,
-  /** Delay before the second attempt. Doubles with each further attempt, up to the longest. */
+  /** Delay before the second attempt. Doubles with each attempt, up to the longest. */
   webhookFirstRetryMs: 1000,
   webhookLongestRetryMs: 300_000,
   /** Test deliveries per minute and webhook in the Platform API. The Mailbox API has no limit. */

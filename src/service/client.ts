@@ -406,7 +406,7 @@ export class MailboxClient extends Client {
   }
 
   /**
-   * Returns the raw source after checking its type (`message/rfc822`) and its announced length. Above the memory limit,
+   * Returns the raw source after checking its type (`message/rfc822`) and its declared length. Above the memory limit,
    * the source is in a file of mode 0600, which the caller must delete.
    *
    * @throws origin.not-mail for any other type, origin.too-large, spool-failed

@@ -451,10 +451,10 @@ function shapeError({ name }: Operation, path: string, found: unknown, expected:
   return originError('origin.shape', { operation: name, path, found: typeName(found), expected });
 }
 
-/** Bytes as received, with the announced length and type. The receiver deletes the file. */
+/** Bytes as received, with the declared length and type. The receiver deletes the file. */
 export type Bytes = Body & { readonly contentLength: number | null; readonly contentType: string };
 
-/** Checks the response's type and announced length. @throws origin.not-mail, origin.not-bytes, origin.cut-short */
+/** Checks the response's type and declared length. @throws origin.not-mail, origin.not-bytes, origin.cut-short */
 export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes {
   const { body, contentLength } = reply;
   const contentType = contentTypeOf(reply.headers);

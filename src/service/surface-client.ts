@@ -124,7 +124,7 @@ function parseOrigin(location: string | undefined): string | null {
 export interface RetryPolicy {
   /** Maximum attempts. Those that end with a 429 do not count, because the limiter spaces them. */
   readonly attempts: number;
-  /** Upper bound for the first random wait. Doubles for each further wait. */
+  /** Upper bound for the first random wait. Doubles with each wait. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
   /** Total time from the first failure. A wait that would exceed it does not start. */

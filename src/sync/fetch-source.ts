@@ -151,7 +151,7 @@ async function isListedStill(
   return isSame;
 }
 
-/** Stores the first fetch of each distinct content, because confirmation depends on its age. */
+/** Stores the first fetch of each version of the content, because confirmation depends on its age. */
 function rememberFetch(
   ctx: SyncContext,
   key: string,

@@ -178,7 +178,7 @@ export interface SelectedPlace extends Pick<ListedPlace, 'line' | 'generation' |
   readonly folder: NamedFolder & Pick<ListedPlace['folder'], 'specialUse' | 'namesake'>;
 }
 
-export interface SelectionTaker {
+export interface SelectionConsumer {
   /** @param met all folders that ever existed, in order of discovery */
   folders(met: readonly NamedFolder[]): void;
   place(place: SelectedPlace): void;
@@ -188,8 +188,8 @@ export type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
 
 /** An archive and a selection of its messages. */
 export interface ExportOrigin {
-  /** Passes the folders and selected places to `taker`, all from the same state of the archive. */
-  select(taker: SelectionTaker): Promise<Selected>;
+  /** Passes the folders and selected places to `consumer`, all from the same state of the archive. */
+  select(consumer: SelectionConsumer): Promise<Selected>;
   readonly sources: SourceReader;
   history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
 }
@@ -198,10 +198,10 @@ export function archiveOrigin({ catalog, sources, selection }: ExportArchive): E
   return {
     sources,
     history: (id) => catalog.history(id),
-    async select(taker) {
+    async select(consumer) {
       const sets = { found: new DocidSet(), gone: new DocidSet() };
       try {
-        return catalog.snapshot(() => readSelection({ catalog, selection }, sets, taker));
+        return catalog.snapshot(() => readSelection({ catalog, selection }, sets, consumer));
       } finally {
         sets.found.close();
         sets.gone.close();
@@ -245,7 +245,7 @@ type DocidSets = Readonly<Record<'found' | 'gone', DocidSet>>;
 function readSelection(
   archive: Archive,
   sets: DocidSets,
-  { folders, place }: SelectionTaker,
+  { folders, place }: SelectionConsumer,
 ): Selected {
   const { catalog, selection } = archive;
   const { query, docids = null, asOf } = selection;

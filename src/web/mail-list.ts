@@ -222,7 +222,7 @@ export function deadline(ms: number): () => boolean {
   return () => performance.now() < end;
 }
 
-/** Received dates have whole seconds. All times here are milliseconds since the epoch. */
+/** Received dates are in whole seconds. All times here are milliseconds since the epoch. */
 function nextSecond(moment: number): number {
   return (Math.floor(moment / 1000) + 1) * 1000;
 }

@@ -550,7 +550,7 @@ async function repairWith(
   return exit;
 }
 
-/** Returns true only if the folder certainly contains no archive. */
+/** Returns true only if the folder is known to contain no archive. */
 function isAbsent(copy: string): boolean {
   try {
     return !holdsArchive(copy);

@@ -22,7 +22,7 @@ function watch(): void {
   new Worker(WATCH, { eval: true, env: SHARE_ENV, execArgv: [] }).unref();
 }
 
-/** Returns whether a line is a reading command, help or completion. */
+/** Returns whether a line is a read-only command, help or completion. */
 function isQuick(args: readonly string[]): boolean {
   const name = commandName(args);
   return (

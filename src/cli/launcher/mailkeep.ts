@@ -21,7 +21,7 @@ declare const LOAD: string;
 declare const BUILT_BY: string;
 
 /**
- * Starts the program in this process. Interactive reading commands run from a single script with compiled code, without
+ * Starts the program in this process. Interactive read-only commands run from a single script with compiled code, without
  * the module loader, which makes a search a fifth faster. All other commands, or all if that script is missing, run
  * from modules. The build's compiled code works only with the Node.js that built it. For other versions it is stored in
  * the user's cache, in one file per command, because it covers only functions that have run. The cache also replaces

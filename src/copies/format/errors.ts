@@ -20,7 +20,7 @@ const OBJECT_DAMAGE = {
 } as const;
 export type ObjectDamage = keyof typeof OBJECT_DAMAGE;
 
-/** Ways in which an object below `keys/` can differ from the original. */
+/** Ways in which an object under `keys/` can differ from the original. */
 const KEY_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   name: 'it was moved to another name',
@@ -38,7 +38,7 @@ const OPENERS = {
 } as const;
 export type RecipientType = keyof typeof OPENERS;
 
-/** Ways in which an object below `signers/` can differ from the original. */
+/** Ways in which an object under `signers/` can differ from the original. */
 const SIGNER_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   name: 'it was moved to another name',

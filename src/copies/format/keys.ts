@@ -224,7 +224,7 @@ const keyFields = z.discriminatedUnion('type', [
   z.strictObject({ ...clearFields, type: z.literal('age') }),
 ]);
 
-/** Parses an object below `keys/`. @throws `copy-key-damaged` */
+/** Parses an object under `keys/`. @throws `copy-key-damaged` */
 export function readKeyObject({ name, bytes }: KeyObject) {
   const damaged = (reason: KeyDamage) => offsiteError('copy-key-damaged', { name, reason });
   const fields = readCanonical(keyFields, bytes, MAX_KEY_BYTES);
@@ -498,7 +498,7 @@ export function encodeSigner(secrets: CopySecrets, signer: Buffer): KeyObject {
 }
 
 /**
- * Returns the Ed25519 key that an object below `signers/` authorises.
+ * Returns the Ed25519 key that an object under `signers/` authorises.
  * @throws `copy-signer-damaged`; with reason `older-key`, it was valid before a rotation and can be ignored
  */
 export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Buffer {

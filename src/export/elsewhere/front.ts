@@ -6,7 +6,7 @@ import type { HistoryLine } from '../../catalog/messages.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
 import { deserializeError } from '../../core/errors.ts';
 import type { MessageId } from '../../core/types.ts';
-import type { ExportOrigin, Selected, SelectionTaker } from '../../transfer/export-manifest.ts';
+import type { ExportOrigin, Selected, SelectionConsumer } from '../../transfer/export-manifest.ts';
 import type { NamedFolder } from '../../transfer/export-names.ts';
 import { linesOf } from '../../transfer/export-target.ts';
 import type { Expected } from '../../transfer/plan-export.ts';
@@ -85,7 +85,7 @@ export function elsewhereOrigin(options: FrontOptions): ElsewhereOrigin {
 class Elsewhere {
   constructor(private readonly options: FrontOptions) {}
 
-  async select(taker: SelectionTaker): Promise<Selected> {
+  async select(taker: SelectionConsumer): Promise<Selected> {
     const { typed, ids, onUnknown } = this.options;
     async function* asked() {
       yield Buffer.from(`${JSON.stringify({ typed, named: ids !== undefined })}\n`);
@@ -184,7 +184,7 @@ class Elsewhere {
 /** Passes on what an answer has: the head stands before all else. */
 async function selectedFrom(
   body: AsyncIterable<Buffer>,
-  taker: SelectionTaker,
+  taker: SelectionConsumer,
   onUnknown: FrontOptions['onUnknown'],
 ): Promise<Selected> {
   let selected: Selected | undefined;

@@ -97,7 +97,7 @@ export class RequestRefused extends Error {
 /**
  * Fetches data from the server.
  *
- * @param address path below `/api/`, with parameters
+ * @param address path under `/api/`, with parameters
  * @throws RequestRefused; the signal's reason if it aborted the request
  */
 export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
