@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { statusRefusal } from '../service/surface.ts';
-import type { Folder } from './folder.ts';
 import { type Random, randomFrom } from './generated-mail.ts';
 import type { RateBlock, ServiceState } from './sandbox.ts';
-import type { Mailbox } from './store.ts';
+import type { Folder, Mailbox } from './store.ts';
 
 const target = {
   operation: z.string().default('*'),

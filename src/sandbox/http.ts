@@ -35,12 +35,11 @@ import {
   type ReplyFault,
   type RequestLog,
 } from './faults.ts';
-import type { Folder } from './folder.ts';
 import type { Call, Operation } from './operation-call.ts';
 import { MAILBOX_OPERATIONS } from './operations.ts';
 import type { ServiceState } from './sandbox.ts';
 import { readRange } from './seed.ts';
-import type { Mailbox } from './store.ts';
+import type { Folder, Mailbox } from './store.ts';
 
 /**
  * Reads a JSON object from a request body. A missing body is read as `{}`, because the API declares bodies as optional.

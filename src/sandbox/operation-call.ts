@@ -2,9 +2,8 @@ import type { z } from 'zod';
 import type { Reply, RoutePattern } from '../service/surface.ts';
 import { bodyFrom, canonicalPath, Refusal, uidFrom } from '../service/surface.ts';
 import { coversMailbox, type MailboxToken } from './accounts.ts';
-import type { Entry, Folder } from './folder.ts';
 import type { ServiceState } from './sandbox.ts';
-import type { Mailbox } from './store.ts';
+import type { Entry, Folder, Mailbox } from './store.ts';
 
 export interface Call {
   readonly service: ServiceState;

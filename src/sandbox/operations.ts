@@ -25,7 +25,6 @@ import {
   NO_CONTENT,
   pageOf,
   pageOfAll,
-  pageOffset,
   pageOfSorted,
   pageOfSpans,
   pageReply,
@@ -38,7 +37,6 @@ import {
 } from '../service/surface.ts';
 import { fieldOf } from '../service/wire.ts';
 import { coversMailbox } from './accounts.ts';
-import type { Entry, Folder } from './folder.ts';
 import {
   bodyOf,
   type Call,
@@ -54,7 +52,14 @@ import {
 } from './operation-call.ts';
 import { assertComplete } from './seed.ts';
 import { sendEmail } from './send-email.ts';
-import { DELIMITER, type Mailbox, PERMANENT_FOLDERS, withSubfolders } from './store.ts';
+import {
+  DELIMITER,
+  type Entry,
+  type Folder,
+  type Mailbox,
+  PERMANENT_FOLDERS,
+  withSubfolders,
+} from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
 function getCurrentAccount({ service, token }: Call): Reply {
@@ -247,19 +252,6 @@ function getMessageAttachment(call: Call): Reply {
   return { kind: 'bytes', type: 'application/octet-stream', bytes };
 }
 
-function listMessages(call: Call): Reply {
-  const { folder } = folderOf(call);
-  const page = pageOf(call.query, 25, 100);
-  const { field, descending } = sortOf(call.query);
-  const { store } = call.service;
-  const entries = folder.page(field, descending, pageOffset(page), page.perPage, store.sources);
-  return pageReply(
-    entries.map((entry) => store.records.messageJson(folder, entry)),
-    page,
-    folder.count,
-  );
-}
-
 function getMessage(call: Call): Reply {
   const json = call.service.store.records.messageJson(folderOf(call).folder, entryOf(call));
   return { kind: 'text', status: 200, text: `{"data":${json}}` };
@@ -379,11 +371,12 @@ function normaliseFlags(field: string, flags: readonly string[]): string[] {
   });
 }
 
-function searchMessages(call: Call): Reply {
+/** Returns a page of messages. A listing is a search without criteria. */
+function findMessages(call: Call): Reply {
   const { folder } = folderOf(call);
   const page = pageOf(call.query, 25, 100);
   const { field, descending } = sortOf(call.query);
-  const criteria = bodyOf(call, searchRequest);
+  const criteria = bodyOf({ ...call, body: call.body ?? {} }, searchRequest);
   const { store } = call.service;
   const spans = spansOfCriteria(criteria, folder.lastUid);
   const facts = factsTest(criteria);
@@ -494,9 +487,9 @@ export const MAILBOX_OPERATIONS: readonly Operation[] = [
   operation('createFolder', createFolder),
   operation('updateFolder', updateFolder),
   operation('deleteFolder', deleteFolder),
-  operation('listMessages', listMessages),
+  operation('listMessages', findMessages),
   operation('deleteAllMessages', deleteAllMessages),
-  operation('searchMessages', searchMessages),
+  operation('searchMessages', findMessages),
   operation('updateMessageFlags', updateMessageFlags),
   operation('moveMessages', moveMessages),
   operation('deleteMessages', deleteMessages),

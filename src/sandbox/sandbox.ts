@@ -5,7 +5,6 @@ import { type FaultInput, Faults, RateWindow, RequestLog } from './faults.ts';
 import { ControlSurface, listen, MailboxSurface, type Surface, sendReady } from './http.ts';
 import { PlatformSurface } from './platform.ts';
 import { type GeneratedMail, loadGenerated, loadPath } from './seed.ts';
-import { StateFile } from './state-file.ts';
 import { resourceIdOf, Store } from './store.ts';
 import { Deliveries, realTimer, type Timer, Webhooks } from './webhooks.ts';
 
@@ -137,8 +136,7 @@ function openService(
   secrets: ReturnType<typeof secretsOf>,
   settings: ServiceSettings,
 ) {
-  const { stateFile } = options;
-  const store = new Store(stateFile === undefined ? null : new StateFile(stateFile));
+  const store = new Store(options.stateFile);
   try {
     const tokens = new Tokens(store);
     const orders = new Orders(store);

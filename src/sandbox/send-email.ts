@@ -4,8 +4,8 @@ import type { z } from 'zod';
 import { sendRequest } from '../service/mailbox-wire.ts';
 import { readHeaderBlock } from '../service/message-view.ts';
 import { invalid, NO_CONTENT, Refusal, type Reply } from '../service/surface.ts';
-import type { Entry, Folder } from './folder.ts';
 import { bodyOf, type Call, findFolder, mailboxOf } from './operation-call.ts';
+import type { Entry, Folder } from './store.ts';
 
 interface Composed {
   /** The sender's copy, with the Bcc header. */

@@ -1,15 +1,160 @@
 import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
+import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { type FlagSet, flagSet } from '../core/types.ts';
 import { type ImmutableRecord, readListingRecord } from '../service/message-view.ts';
-import { type FileRange, hasFlag } from '../service/surface.ts';
-import { type Entry, Folder } from './folder.ts';
-import type { FolderRow, StateFile } from './state-file.ts';
+import { type FileRange, hasFlag, type UidOrder } from '../service/surface.ts';
+import { serviceError } from './errors.ts';
+
+const APPLICATION_ID = 0x4d4b7362;
+const SCHEMA_VERSION = 1;
+
+const SCHEMA = `
+  CREATE TABLE mailboxes (resource_id TEXT PRIMARY KEY, address TEXT NOT NULL, order_id TEXT NOT NULL);
+  CREATE TABLE folders (
+    id INTEGER PRIMARY KEY, mailbox TEXT NOT NULL, path TEXT NOT NULL, special_use TEXT, next_uid INTEGER NOT NULL
+  );
+  CREATE TABLE messages (
+    folder INTEGER NOT NULL, uid INTEGER NOT NULL, source INTEGER NOT NULL, flags TEXT NOT NULL,
+    PRIMARY KEY (folder, uid)
+  ) WITHOUT ROWID;
+  CREATE TABLE sources (id INTEGER PRIMARY KEY, size INTEGER NOT NULL, received INTEGER NOT NULL, bytes BLOB NOT NULL);
+  CREATE TABLE documents (
+    kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, id)
+  );
+`;
+
+/** Deletes the bytes of a source with its last message. The trigger is not stored in the file. */
+const RELEASE_SOURCES = `
+  CREATE INDEX IF NOT EXISTS messages_source ON messages (source);
+  CREATE TEMP TRIGGER release_source AFTER DELETE ON main.messages BEGIN
+    DELETE FROM sources
+      WHERE id = old.source AND NOT EXISTS (SELECT 1 FROM messages WHERE source = old.source);
+  END;
+`;
+
+/** @throws MailkeepError `sandbox-state-unusable` */
+function openDatabase(file: string): Database.Database {
+  let db: Database.Database | null = null;
+  try {
+    db = new Database(file);
+    db.pragma('journal_mode = WAL');
+    // A power cut can lose the last changes of this development server, but not its consistency.
+    db.pragma('synchronous = NORMAL');
+    if (db.pragma('application_id', { simple: true }) === APPLICATION_ID) {
+      const version = db.pragma('user_version', { simple: true });
+      if (version !== SCHEMA_VERSION) throw new Error(`schema version ${String(version)}`);
+    } else {
+      if (db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() !== 0) {
+        throw new Error('a database of another program');
+      }
+      db.exec(SCHEMA);
+      db.pragma(`application_id = ${APPLICATION_ID}`);
+      db.pragma(`user_version = ${SCHEMA_VERSION}`);
+    }
+    db.exec(RELEASE_SOURCES);
+    return db;
+  } catch (error) {
+    db?.close();
+    const reason = error instanceof Error ? error.message : String(error);
+    throw serviceError('sandbox-state-unusable', { file, reason }, error);
+  }
+}
+
+type MessageRow = readonly [uid: number, source: number, flags: string];
+
+interface FolderRow {
+  readonly id: number;
+  readonly mailbox: string;
+  readonly path: string;
+  readonly specialUse: string | null;
+  readonly nextUid: number;
+  readonly count: number;
+  readonly unread: number;
+}
+
+type Statements = ReturnType<typeof prepareStatements>;
+
+function prepareStatements(db: Database.Database) {
+  return {
+    mailboxes: db.prepare<[], Omit<Mailbox, 'folders'>>(
+      'SELECT resource_id AS resourceId, address, order_id AS orderId FROM mailboxes ORDER BY rowid',
+    ),
+    addMailbox: db.prepare<[resourceId: string, address: string, orderId: string]>(
+      'INSERT INTO mailboxes (resource_id, address, order_id) VALUES (?, ?, ?)',
+    ),
+    folders: db.prepare<[], FolderRow>(
+      `SELECT id, mailbox, path, special_use AS specialUse, next_uid AS nextUid, count(uid) AS count,
+         count(uid) FILTER (WHERE instr(flags, '"\\\\Seen"') = 0) AS unread
+       FROM folders LEFT JOIN messages ON folder = id GROUP BY id ORDER BY id`,
+    ),
+    addFolder: db.prepare<[mailbox: string, path: string, specialUse: string | null]>(
+      'INSERT INTO folders (mailbox, path, special_use, next_uid) VALUES (?, ?, ?, 1)',
+    ),
+    renameFolder: db.prepare<[path: string, id: number]>(
+      'UPDATE folders SET path = ? WHERE id = ?',
+    ),
+    setNextUid: db.prepare<[uid: number, id: number]>(
+      'UPDATE folders SET next_uid = ? WHERE id = ?',
+    ),
+    removeFolder: db.prepare<[id: number]>('DELETE FROM folders WHERE id = ?'),
+    addMessage: db.prepare<[folder: number, uid: number, source: number, flags: string]>(
+      'INSERT INTO messages (folder, uid, source, flags) VALUES (?, ?, ?, ?)',
+    ),
+    setFlags: db.prepare<[flags: string, folder: number, uid: number]>(
+      'UPDATE messages SET flags = ? WHERE folder = ? AND uid = ?',
+    ),
+    setUid: db.prepare<[uid: number, folder: number, before: number]>(
+      'UPDATE messages SET uid = ? WHERE folder = ? AND uid = ?',
+    ),
+    removeMessage: db.prepare<[folder: number, uid: number]>(
+      'DELETE FROM messages WHERE folder = ? AND uid = ?',
+    ),
+    removeMessages: db.prepare<[folder: number]>('DELETE FROM messages WHERE folder = ?'),
+    lastUid: db
+      .prepare<[folder: number], number>(
+        'SELECT coalesce(max(uid), 0) FROM messages WHERE folder = ?',
+      )
+      .pluck(),
+    countBetween: db
+      .prepare<[folder: number, low: number, high: number], number>(
+        'SELECT count(*) FROM messages WHERE folder = ? AND uid BETWEEN ? AND ?',
+      )
+      .pluck(),
+    between: db
+      .prepare<
+        [folder: number, low: number, high: number, limit: number, skip: number],
+        MessageRow
+      >(
+        `SELECT uid, source, flags FROM messages WHERE folder = ? AND uid BETWEEN ? AND ?
+         ORDER BY uid LIMIT ? OFFSET ?`,
+      )
+      .raw(),
+    lastSource: db.prepare<[], number>('SELECT coalesce(max(id), 0) FROM sources').pluck(),
+    addSource: db.prepare<[id: number, size: number, received: number, bytes: Buffer]>(
+      'INSERT INTO sources (id, size, received, bytes) VALUES (?, ?, ?, ?)',
+    ),
+    size: db.prepare<[id: number], number>('SELECT size FROM sources WHERE id = ?').pluck(),
+    received: db.prepare<[id: number], number>('SELECT received FROM sources WHERE id = ?').pluck(),
+    bytes: db.prepare<[id: number], Buffer>('SELECT bytes FROM sources WHERE id = ?').pluck(),
+    documents: db
+      .prepare<[kind: string], readonly [id: string, body: string]>(
+        'SELECT id, body FROM documents WHERE kind = ? ORDER BY rowid',
+      )
+      .raw(),
+    putDocument: db.prepare<[kind: string, id: string, body: string]>(
+      'INSERT INTO documents (kind, id, body) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body',
+    ),
+    removeDocument: db.prepare<[kind: string, id: string]>(
+      'DELETE FROM documents WHERE kind = ? AND id = ?',
+    ),
+  };
+}
 
 /**
- * Sources that were added together: a folder's files, an mbox, generated mail or one delivery. They are not kept in
- * memory. Numbers start at 0 in each block.
+ * Sources that were added together: a folder's files, an mbox or generated mail. They are not kept in memory. Numbers
+ * start at 0 in each block.
  */
 export interface SourceBlock {
   readonly count: number;
@@ -23,90 +168,135 @@ export interface SourceBlock {
   file(number: number): FileRange | null;
 }
 
-export class MemoryBlock implements SourceBlock {
-  constructor(
-    private readonly sources: readonly Buffer[],
-    private readonly dates: readonly number[],
-  ) {}
-
-  get count(): number {
-    return this.sources.length;
-  }
-
-  size(number: number): number {
-    return this.read(number).length;
-  }
-
-  read(number: number): Buffer {
-    const source = this.sources[number];
-    if (source === undefined) throw new RangeError(`no source ${number} in this block`);
-    return source;
-  }
-
-  received(number: number): number {
-    return this.dates[number] ?? 0;
-  }
-
-  file(): null {
-    return null;
-  }
-}
-
-export interface Sources {
-  /** @returns the number of the block's first source; the others follow consecutively */
-  add(block: SourceBlock): number;
-  /** Called when the last message that used a source is gone. */
-  release(source: number): void;
-  size(source: number): number;
-  /** Milliseconds since the epoch. */
-  received(source: number): number;
-  read(source: number): Buffer;
-  /** Null if the source must be read instead. */
-  file(source: number): FileRange | null;
-}
-
-class BlockSources implements Sources {
-  /** Blocks of several sources, sorted by their first numbers. */
+/** The sources of all messages: in the database, or in a block whose sources are read on demand. */
+class Sources {
+  /** Sorted by the number of their first source. */
   readonly #blocks: { readonly first: number; readonly block: SourceBlock }[] = [];
-  readonly #singles = new Map<number, SourceBlock>();
-  #next = 1;
+  #next: number;
 
-  add(block: SourceBlock): number {
+  /** @param copies copies blocks into the database, so that the state file is complete */
+  constructor(
+    private readonly sql: Statements,
+    private readonly copies: boolean,
+  ) {
+    this.#next = (sql.lastSource.get() ?? 0) + 1;
+  }
+
+  add(bytes: Buffer, received: number): number {
+    const number = this.#next;
+    this.#next += 1;
+    this.sql.addSource.run(number, bytes.length, received, bytes);
+    return number;
+  }
+
+  /** @returns the number of the block's first source; the others follow consecutively */
+  addBlock(block: SourceBlock): number {
     const first = this.#next;
-    this.#next += block.count;
-    if (block.count === 1) this.#singles.set(first, block);
-    else if (block.count > 1) this.#blocks.push({ first, block });
+    if (this.copies) {
+      for (let at = 0; at < block.count; at += 1) this.add(block.read(at), block.received(at));
+    } else if (block.count > 0) {
+      this.#blocks.push({ first, block });
+      this.#next += block.count;
+    }
     return first;
   }
 
-  release(source: number): void {
-    this.#singles.delete(source);
-  }
-
   size(source: number): number {
-    return this.#from(source, (block, number) => block.size(number));
+    const found = this.#find(source);
+    return found === null ? known(this.sql.size.get(source)) : found.block.size(found.number);
   }
 
+  /** Milliseconds since the epoch. */
   received(source: number): number {
-    return this.#from(source, (block, number) => block.received(number));
+    const found = this.#find(source);
+    return found === null
+      ? known(this.sql.received.get(source))
+      : found.block.received(found.number);
   }
 
+  /** @throws RangeError if the source's last message has been removed */
   read(source: number): Buffer {
-    return this.#from(source, (block, number) => block.read(number));
+    const found = this.#find(source);
+    return found === null ? known(this.sql.bytes.get(source)) : found.block.read(found.number);
   }
 
+  /** Null if the source must be read instead. */
   file(source: number): FileRange | null {
-    return this.#from(source, (block, number) => block.file(number));
+    const found = this.#find(source);
+    return found === null ? null : found.block.file(found.number);
   }
 
-  #from<T>(source: number, read: (block: SourceBlock, number: number) => T): T {
-    const block = this.#singles.get(source);
-    if (block !== undefined) return read(block, 0);
-    const entry = this.#blocks.findLast(({ first }) => first <= source);
-    if (entry === undefined || source >= entry.first + entry.block.count) {
-      throw new RangeError(`no source ${source}`);
-    }
-    return read(entry.block, source - entry.first);
+  #find(source: number): { readonly block: SourceBlock; readonly number: number } | null {
+    const found = this.#blocks.findLast(({ first }) => first <= source);
+    if (found === undefined || source >= found.first + found.block.count) return null;
+    return { block: found.block, number: source - found.first };
+  }
+}
+
+function known<T>(value: T | undefined): T {
+  if (value === undefined) throw new RangeError('no such source');
+  return value;
+}
+
+export interface Entry {
+  readonly uid: number;
+  readonly source: number;
+  readonly flags: FlagSet;
+}
+
+/** Flag sets by their JSON. Many messages share a few distinct sets. */
+const FLAG_SETS = new Map<string, FlagSet>();
+
+function parseFlags(json: string): FlagSet {
+  const parsed = FLAG_SETS.get(json) ?? z.array(z.string()).parse(JSON.parse(json));
+  FLAG_SETS.set(json, parsed);
+  return parsed;
+}
+
+/** A folder's messages in uid order. A new message always has the highest uid. Only the store changes a folder. */
+export class Folder implements UidOrder<Entry> {
+  readonly id: number;
+  path: string;
+  readonly specialUse: string | null;
+  /** A uid that was never used in this folder. */
+  nextUid: number;
+  count: number;
+  unread: number;
+
+  constructor(
+    private readonly sql: Statements,
+    row: Omit<FolderRow, 'mailbox'>,
+  ) {
+    this.id = row.id;
+    this.path = row.path;
+    this.specialUse = row.specialUse;
+    this.nextUid = row.nextUid;
+    this.count = row.count;
+    this.unread = row.unread;
+  }
+
+  get lastUid(): number {
+    return this.sql.lastUid.get(this.id) ?? 0;
+  }
+
+  get(uid: number): Entry | null {
+    return this.between(uid, uid, 0, 1)[0] ?? null;
+  }
+
+  countBetween(low: number, high: number): number {
+    // Counting takes time in proportion to the range.
+    if (low <= 1 && high >= this.lastUid) return this.count;
+    return this.sql.countBetween.get(this.id, low, high) ?? 0;
+  }
+
+  between(low: number, high: number, skip: number, limit: number): Entry[] {
+    return this.sql.between
+      .all(this.id, low, high, limit, skip)
+      .map(([uid, source, flags]) => ({ uid, source, flags: parseFlags(flags) }));
+  }
+
+  entries(): Entry[] {
+    return this.between(1, Number.MAX_SAFE_INTEGER, 0, this.count);
   }
 }
 
@@ -174,15 +364,11 @@ class RecordCache {
     return fragment;
   }
 
-  forget(source: number): void {
-    this.#characters -= this.#fragments.get(source)?.length ?? 0;
-    this.#fragments.delete(source);
-  }
-
   #shrink(): void {
-    for (const source of this.#fragments.keys()) {
+    for (const [source, { length }] of this.#fragments) {
       if (this.#characters <= this.ceiling * 0.9) return;
-      this.forget(source);
+      this.#fragments.delete(source);
+      this.#characters -= length;
     }
   }
 }
@@ -199,28 +385,34 @@ interface StoreEvents {
 }
 
 interface Placement {
-  readonly number: number;
+  readonly folder: Folder;
   readonly flags: Iterable<string>;
 }
 
-/** The service's state. Changes are written to the state file, if any, before a call returns. */
+/** The service's state, in a SQLite database. Changes are written to the state file, if any, before a call returns. */
 export class Store {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
   readonly sources: Sources;
-  /** Flag sets by their JSON. Many messages share a few distinct sets. */
-  readonly #flagSets = new Map<string, FlagSet>();
-  readonly #documents = new Map<string, Map<string, unknown>>();
-  /** Number of messages that use a source, if more than one. */
-  readonly #shared = new Map<number, number>();
-  #nextFolder = 1;
+  readonly #db: Database.Database;
+  readonly #sql: Statements;
 
-  /** @param state null to keep the state only in memory */
-  constructor(private readonly state: StateFile | null = null) {
-    this.sources = state ?? new BlockSources();
+  /**
+   * @param stateFile undefined to keep the state only in memory
+   * @throws MailkeepError `sandbox-state-unusable`
+   */
+  constructor(stateFile?: string) {
+    this.#db = openDatabase(stateFile ?? ':memory:');
+    this.#sql = prepareStatements(this.#db);
+    this.sources = new Sources(this.#sql, stateFile !== undefined);
     this.records = new RecordCache(this.sources);
-    if (state !== null) this.#open(state);
+    for (const row of this.#sql.mailboxes.all()) {
+      this.mailboxes.set(row.resourceId, { ...row, folders: new Map() });
+    }
+    for (const row of this.#sql.folders.all()) {
+      this.mailboxes.get(row.mailbox)?.folders.set(row.path, new Folder(this.#sql, row));
+    }
   }
 
   /** Adds a mailbox with its permanent folders. Its id depends on seed and address, and so survives restarts. */
@@ -228,7 +420,7 @@ export class Store {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };
     this.atomically(() => {
-      this.state?.addMailbox({ resourceId, address, orderId });
+      this.#sql.addMailbox.run(resourceId, address, orderId);
       this.mailboxes.set(resourceId, mailbox);
       for (const path of PERMANENT_FOLDERS.keys()) this.createFolder(mailbox, path);
     });
@@ -245,9 +437,10 @@ export class Store {
 
   /** @param path must be free */
   createFolder(mailbox: Mailbox, path: string): Folder {
-    const folder = new Folder(this.#nextFolder, path, specialUseOf(path));
-    this.#nextFolder += 1;
-    this.state?.putFolder(toFolderRow(mailbox, folder));
+    const specialUse = specialUseOf(path);
+    const { lastInsertRowid } = this.#sql.addFolder.run(mailbox.resourceId, path, specialUse);
+    const id = Number(lastInsertRowid);
+    const folder = new Folder(this.#sql, { id, path, specialUse, nextUid: 1, count: 0, unread: 0 });
     mailbox.folders.set(path, folder);
     return folder;
   }
@@ -271,7 +464,7 @@ export class Store {
         mailbox.folders.delete(folder.path);
         folder.path = to + folder.path.slice(from.length);
         mailbox.folders.set(folder.path, folder);
-        this.state?.putFolder(toFolderRow(mailbox, folder));
+        this.#sql.renameFolder.run(folder.path, folder.id);
       }
     });
   }
@@ -280,19 +473,19 @@ export class Store {
   deleteFolder(mailbox: Mailbox, path: string): void {
     this.atomically(() => {
       for (const folder of withSubfolders(mailbox, path)) {
-        for (const entry of folder.entries()) this.#release(entry.source);
+        this.removeAll(folder);
         mailbox.folders.delete(folder.path);
-        this.state?.removeFolder(folder.id);
+        this.#sql.removeFolder.run(folder.id);
       }
     });
   }
 
   /** Adds a block's messages in order. @returns the number of the block's first source */
-  place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
+  place(block: SourceBlock, placements: Iterable<Placement & { readonly number: number }>): number {
     return this.atomically(() => {
-      const first = this.sources.add(block);
+      const first = this.sources.addBlock(block);
       for (const { folder, number, flags } of placements) {
-        this.#append(folder, first + number, flags);
+        this.#append(folder, first + number, flagSet(flags));
       }
       return first;
     });
@@ -304,15 +497,10 @@ export class Store {
   }
 
   /** Adds a message to several folders, but stores its bytes once. @returns its uids */
-  addEverywhere(
-    places: readonly { readonly folder: Folder; readonly flags: Iterable<string> }[],
-    source: Buffer,
-    received: number,
-  ): number[] {
+  addEverywhere(places: readonly Placement[], source: Buffer, received: number): number[] {
     return this.atomically(() => {
-      const number = this.sources.add(new MemoryBlock([source], [received]));
-      if (places.length > 1) this.#shared.set(number, places.length);
-      return places.map(({ folder, flags }) => this.#append(folder, number, flags));
+      const number = this.sources.add(source, received);
+      return places.map(({ folder, flags }) => this.#append(folder, number, flagSet(flags)));
     });
   }
 
@@ -330,9 +518,9 @@ export class Store {
     const entry = folder.get(uid);
     if (entry === null) return null;
     const remaining = entry.flags.filter((flag) => !hasFlag(remove, flag));
-    const flags = this.#intern([...remaining, ...add.filter((flag) => !hasFlag(remaining, flag))]);
-    this.state?.setFlags(folder.id, uid, flags);
-    folder.setFlags(uid, flags);
+    const flags = flagSet([...remaining, ...add.filter((flag) => !hasFlag(remaining, flag))]);
+    this.#sql.setFlags.run(JSON.stringify(flags), folder.id, uid);
+    folder.unread += unread(flags) - unread(entry.flags);
     return flags;
   }
 
@@ -340,48 +528,41 @@ export class Store {
   remove(folder: Folder, uid: number): boolean {
     const entry = folder.get(uid);
     if (entry === null) return false;
-    this.state?.removeMessage(folder.id, uid);
-    folder.remove(uid);
-    this.#release(entry.source);
+    this.#sql.removeMessage.run(folder.id, uid);
+    folder.count -= 1;
+    folder.unread -= unread(entry.flags);
     return true;
   }
 
   removeAll(folder: Folder): void {
-    this.atomically(() => {
-      for (const { uid, source } of folder.clear()) {
-        this.state?.removeMessage(folder.id, uid);
-        this.#release(source);
-      }
-    });
+    this.#sql.removeMessages.run(folder.id);
+    folder.count = 0;
+    folder.unread = 0;
   }
 
   /** @returns the uid in the target, or null if the message does not exist */
   move(from: Folder, uid: number, to: Folder): number | null {
-    const entry = from.get(uid);
-    if (entry === null) return null;
     return this.atomically(() => {
-      from.remove(uid);
-      this.state?.removeMessage(from.id, uid);
-      return this.#append(to, entry.source, entry.flags);
+      const moved = this.copy(from, uid, to);
+      this.remove(from, uid);
+      return moved;
     });
   }
 
   /** Copies a message but not its bytes. @returns the uid in the target, or null if the message does not exist */
   copy(from: Folder, uid: number, to: Folder): number | null {
     const entry = from.get(uid);
-    if (entry === null) return null;
-    return this.atomically(() => {
-      const copied = this.#append(to, entry.source, entry.flags);
-      this.#shared.set(entry.source, (this.#shared.get(entry.source) ?? 1) + 1);
-      return copied;
-    });
+    return entry === null ? null : this.#append(to, entry.source, entry.flags);
   }
 
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
-      const entries = folder.renumber(firstUid);
-      for (const entry of entries) this.state?.removeMessage(folder.id, entry.uid);
-      for (const entry of entries) this.#append(folder, entry.source, entry.flags);
+      const entries = folder.entries();
+      // Negative numbers are free, so the old and new uids cannot collide.
+      for (const { uid } of entries) this.#sql.setUid.run(-uid, folder.id, uid);
+      folder.nextUid = firstUid;
+      for (const { uid } of entries) this.#sql.setUid.run(folder.nextUid++, folder.id, -uid);
+      this.#sql.setNextUid.run(folder.nextUid, folder.id);
     });
   }
 
@@ -396,96 +577,44 @@ export class Store {
   }
 
   documents(kind: string): ReadonlyMap<string, unknown> {
-    return this.#documents.get(kind) ?? new Map<string, unknown>();
+    return new Map(this.#sql.documents.all(kind).map(([id, body]) => [id, JSON.parse(body)]));
   }
 
   putDocument(kind: string, id: string, body: unknown): void {
-    this.state?.putDocument(kind, id, body);
-    this.#holdDocument(kind, id, body);
+    this.#sql.putDocument.run(kind, id, JSON.stringify(body));
   }
 
   removeDocument(kind: string, id: string): void {
-    this.state?.removeDocument(kind, id);
-    this.#documents.get(kind)?.delete(id);
+    this.#sql.removeDocument.run(kind, id);
   }
 
-  #holdDocument(kind: string, id: string, body: unknown): void {
-    const documents = this.#documents.get(kind) ?? new Map<string, unknown>();
-    this.#documents.set(kind, documents.set(id, body));
-  }
-
-  /** Runs `act` in a state file transaction. Memory is not rolled back, so `act` must not fail midway. */
+  /**
+   * Runs `act` in a transaction. Calls can be nested. Mailboxes and folders in memory are not rolled back, so `act` must
+   * not fail midway.
+   */
   atomically<T>(act: () => T): T {
-    return this.state === null ? act() : this.state.atomically(act);
+    return this.#db.inTransaction ? act() : this.#db.transaction(act).immediate();
   }
 
   close(): void {
     this.events.removeAllListeners();
-    this.state?.close();
+    this.#db.close();
   }
 
-  #append(folder: Folder, source: number, flagNames: Iterable<string>): number {
+  #append(folder: Folder, source: number, flags: FlagSet): number {
     const uid = folder.nextUid;
-    const flags = this.#intern(flagNames);
-    this.state?.addMessage(folder.id, { uid, source, flags });
-    folder.append(uid, source, flags);
+    this.#sql.addMessage.run(folder.id, uid, source, JSON.stringify(flags));
+    // A uid is never reused, even after a restart or after deleting the newest message.
+    this.#sql.setNextUid.run(uid + 1, folder.id);
+    folder.nextUid = uid + 1;
+    folder.count += 1;
+    folder.unread += unread(flags);
     return uid;
   }
-
-  #intern(flags: Iterable<string>): FlagSet {
-    const set = flagSet(flags);
-    const key = JSON.stringify(set);
-    const shared = this.#flagSets.get(key) ?? set;
-    this.#flagSets.set(key, shared);
-    return shared;
-  }
-
-  #release(source: number): void {
-    const places = this.#shared.get(source) ?? 1;
-    if (places > 2) this.#shared.set(source, places - 1);
-    else if (places === 2) this.#shared.delete(source);
-    else {
-      this.records.forget(source);
-      this.sources.release(source);
-    }
-  }
-
-  #open(state: StateFile): void {
-    for (const row of state.mailboxes()) {
-      this.mailboxes.set(row.resourceId, { ...row, folders: new Map() });
-    }
-    const used = new Set<number>();
-    for (const row of state.folders()) {
-      const mailbox = this.mailboxes.get(row.mailbox);
-      if (mailbox === undefined) continue;
-      const folder = new Folder(row.id, row.path, row.specialUse);
-      for (const [uid, source, json] of state.messages(row.id)) {
-        folder.append(uid, source, this.#flagSets.get(json) ?? this.#intern(parseFlags(json)));
-        if (used.has(source)) this.#shared.set(source, (this.#shared.get(source) ?? 1) + 1);
-        else used.add(source);
-      }
-      folder.reserve(row.nextUid);
-      mailbox.folders.set(row.path, folder);
-      this.#nextFolder = Math.max(this.#nextFolder, row.id + 1);
-    }
-    for (const { kind, id, body } of state.documents()) {
-      this.#holdDocument(kind, id, JSON.parse(body));
-    }
-  }
 }
 
-function parseFlags(json: string): string[] {
-  return z.array(z.string()).parse(JSON.parse(json));
-}
-
-function toFolderRow(mailbox: Mailbox, folder: Folder): FolderRow {
-  return {
-    id: folder.id,
-    mailbox: mailbox.resourceId,
-    path: folder.path,
-    specialUse: folder.specialUse,
-    nextUid: folder.nextUid,
-  };
+function unread(flags: FlagSet): number {
+  return flags.includes('\\Seen') ? 0 : 1;
 }
 
 /** Returns an identifier in the service's style that depends only on `name`. */

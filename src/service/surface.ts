@@ -398,10 +398,8 @@ export function bodyTooLarge(
   return new Refusal(422, 'ERR_BODY_TOO_LARGE', 'The body is too large', params, headers);
 }
 
-export type SortField = 'uid' | 'date' | 'size';
-
 interface Sort {
-  readonly field: SortField;
+  readonly field: 'uid' | 'date' | 'size';
   readonly descending: boolean;
 }
 

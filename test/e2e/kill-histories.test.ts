@@ -3,9 +3,8 @@ import { rmSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { Folder } from '../../src/sandbox/folder.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import type { Mailbox } from '../../src/sandbox/store.ts';
+import type { Folder, Mailbox } from '../../src/sandbox/store.ts';
 import { jsonLines, mailkeep, start, type Workplace, workplace } from '../cli/child.ts';
 import { mail } from '../sync/model-origin.ts';
 

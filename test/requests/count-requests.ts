@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
-import type { Folder } from '../../src/sandbox/folder.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { Folder } from '../../src/sandbox/store.ts';
 import { MailboxClient } from '../../src/service/client.ts';
 import { apiOrigin } from '../../src/sync/api-origin.ts';
 import type { Origin } from '../../src/sync/ports.ts';

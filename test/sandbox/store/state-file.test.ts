@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, expect, test } from 'vitest';
-import { StateFile } from '../../../src/sandbox/state-file.ts';
 import { Store } from '../../../src/sandbox/store.ts';
 import { storeContract } from './store-contract.ts';
 
@@ -17,11 +16,11 @@ function newFile(): string {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-storeContract(() => new Store(new StateFile(newFile())));
+storeContract(() => new Store(newFile()));
 
 test('everything is there again after a restart, and uids go on from where they were', () => {
   const file = newFile();
-  const first = new Store(new StateFile(file));
+  const first = new Store(file);
   const mailbox = first.addMailbox('ada@example.org', 'OR1', 1);
   const inbox = first.folderFor(mailbox, 'INBOX');
   const sent = first.folderFor(mailbox, 'INBOX.Sent');
@@ -36,7 +35,7 @@ test('everything is there again after a restart, and uids go on from where they 
   first.renameFolder(mailbox, 'INBOX.Sent', 'INBOX.Out');
   first.close();
 
-  const second = new Store(new StateFile(file));
+  const second = new Store(file);
   const again = second.mailboxes.get(mailbox.resourceId);
   const back = again?.folders.get('INBOX');
   const out = again?.folders.get('INBOX.Out');
@@ -59,7 +58,7 @@ test('everything is there again after a restart, and uids go on from where they 
 
 test('what failed half way is not kept', () => {
   const file = newFile();
-  const store = new Store(new StateFile(file));
+  const store = new Store(file);
   const mailbox = store.addMailbox('ada@example.org', 'OR1', 1);
   expect(() =>
     store.atomically(() => {
@@ -68,7 +67,7 @@ test('what failed half way is not kept', () => {
     }),
   ).toThrow('stop');
   store.close();
-  const again = new Store(new StateFile(file));
+  const again = new Store(file);
   expect(again.mailboxes.get(mailbox.resourceId)?.folders.has('INBOX.New')).toBe(false);
   again.close();
 });
@@ -76,14 +75,14 @@ test('what failed half way is not kept', () => {
 test('a file that is no state of this service is refused and left alone', () => {
   const text = newFile();
   writeFileSync(text, 'this is not a database, whatever its name says');
-  expect(() => new StateFile(text)).toThrow(
+  expect(() => new Store(text)).toThrow(
     expect.objectContaining({ code: 'sandbox-state-unusable' }),
   );
   const foreign = newFile();
   const db = new Database(foreign);
   db.exec('CREATE TABLE mine (x)');
   db.close();
-  expect(() => new StateFile(foreign)).toThrow(
+  expect(() => new Store(foreign)).toThrow(
     expect.objectContaining({ code: 'sandbox-state-unusable' }),
   );
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MemoryBlock, type Store } from '../../../src/sandbox/store.ts';
+import type { Store } from '../../../src/sandbox/store.ts';
 
 const RECEIVED = Date.UTC(2026, 0, 1);
 
@@ -13,13 +13,9 @@ export function storeContract(open: () => Store): void {
     const store = open();
     const mailbox = store.addMailbox('ada@example.org', 'OR1', 1);
     const inbox = store.folderFor(mailbox, 'INBOX');
-    store.place(
-      new MemoryBlock(
-        texts.map(source),
-        texts.map((_, index) => RECEIVED + index * 1000),
-      ),
-      texts.map((_, number) => ({ folder: inbox, number, flags: [] })),
-    );
+    for (const [index, text] of texts.entries()) {
+      store.add(inbox, source(text), RECEIVED + index * 1000, []);
+    }
     return { store, mailbox, inbox };
   }
 

@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Folder } from '../../../src/sandbox/folder.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
+import type { Folder } from '../../../src/sandbox/store.ts';
 import { mailkeep, type Workplace, workplace } from '../../cli/child.ts';
 import { letter } from '../served.ts';
 import type { HostileMail } from './hostile/mails.ts';
