@@ -21,7 +21,7 @@ import {
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/ports.ts';
 import { type LastComparison, lastComparison } from '../sync/sync-memory.ts';
 import { failedRecently, recallListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
-import { type ArchiveFacts, archiveFacts, archivePolicy } from '../verify/archive-status.ts';
+import { archivePolicy, archiveStatus } from '../verify/archive-status.ts';
 import { copyStatuses } from '../verify/copy-facts.ts';
 import { DaemonState, type RunReport, ShortCache } from '../verify/facts.ts';
 import type { PlanningContext } from '../verify/purge.ts';
@@ -472,8 +472,8 @@ const EVERYTHING = {
   acceptEndings: false,
 };
 
-/** Milliseconds to cache the archive's facts, which cost several queries per folder and are read by every metric. */
-const FACTS_MS = 5_000;
+/** Milliseconds to cache the archive's status, which costs several queries per folder and is read by every metric. */
+const STATUS_MS = 5_000;
 
 export type Integrations = Awaited<ReturnType<typeof openIntegrations>>;
 
@@ -495,10 +495,10 @@ export async function openIntegrations(options: {
   const { writer, env, now, log, onStop } = options;
   let { settings } = options;
   const state = new DaemonState(now());
-  const cache = new ShortCache(FACTS_MS, now, () => archiveFacts(writer, writer.state));
-  const facts = (): ArchiveFacts => cache.get();
+  const cache = new ShortCache(STATUS_MS, now, () => archiveStatus(writer, writer.state));
+  const status = () => cache.get();
   const copies = () => copyStatuses(writer.state, writer.catalog.reached().number, now());
-  const metrics = new Metrics({ version: packageJson.version, now, facts, copies });
+  const metrics = new Metrics({ version: packageJson.version, now, status, copies });
   const manager = serviceManager(env, (reason) =>
     log.say('warn', 'the service manager could not be notified', { reason }),
   );
@@ -525,7 +525,7 @@ export async function openIntegrations(options: {
       verification: verificationStatus(recallVerification(writer.state)),
       copies: copies(),
     });
-    const answers = { listen, hosts, state, metrics, facts, known, now, onError };
+    const answers = { listen, hosts, state, metrics, status, known, now, onError };
     const server = await startHealthServer(answers);
     onStop(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
 import { parseDuration } from '../core/quantities.ts';
 import type { RequestReport } from '../service/transport.ts';
-import { type ArchiveFacts, type MailboxFacts, millisOf } from '../verify/archive-status.ts';
+import type { ArchiveStatus, MailboxStatus } from '../verify/archive-status.ts';
 import type { CopyStatus } from '../verify/copy-facts.ts';
 import {
   type DaemonState,
@@ -12,7 +12,7 @@ import {
   type RunReport,
   readiness,
 } from '../verify/facts.ts';
-import { isWatched } from '../verify/issues.ts';
+import { highestUsage, isWatched } from '../verify/issues.ts';
 
 /**
  * Serves `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and damage) and
@@ -23,21 +23,21 @@ import { isWatched } from '../verify/issues.ts';
  */
 export async function startHealthServer({
   state,
-  facts,
+  status,
   known,
   now,
   ...rest
 }: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
   readonly state: DaemonState;
-  readonly facts: () => ArchiveFacts;
-  /** Returns known damage and copies. Cheaper than `facts`, because supervisors poll it every few seconds. */
+  readonly status: () => MeasuredStatus;
+  /** Returns known damage and copies. Cheaper than `status`, because supervisors poll it every few seconds. */
   readonly known: () => KnownCondition;
   readonly now: () => number;
 }): Promise<HealthServer> {
   return serveHealth({
     ...rest,
     liveness: () => liveness(state, known(), now()),
-    readiness: (maxAge) => readiness(state, () => facts().mailboxStatuses, known(), maxAge, now()),
+    readiness: (maxAge) => readiness(state, () => status().mailboxes, known(), maxAge, now()),
   });
 }
 
@@ -120,10 +120,22 @@ export function labelled<Label extends string>(
 
 type Row<Of> = readonly [name: string, help: string, read: (of: Of) => number | null];
 
+export type MeasuredStatus = Pick<
+  ArchiveStatus,
+  | 'messages'
+  | 'bytes'
+  | 'logBytes'
+  | 'catalogBytes'
+  | 'pending'
+  | 'verification'
+  | 'budget'
+  | 'mailboxes'
+>;
+
 /** Metrics for the whole archive. Verification metrics are absent until the first verification. */
-const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
+const ARCHIVE_GAUGES: readonly Row<MeasuredStatus>[] = [
   ['messages', 'Distinct messages in the archive', ({ messages }) => messages],
-  ['message_bytes', 'Bytes of their raw sources', ({ messageBytes }) => messageBytes],
+  ['message_bytes', 'Bytes of their raw sources', ({ bytes }) => bytes],
   ['log_bytes', 'Size of the log on disk', ({ logBytes }) => logBytes],
   ['catalog_bytes', 'Size of the catalog on disk', ({ catalogBytes }) => catalogBytes],
   ['messages_not_searchable', 'Stored, and not indexed yet', ({ pending }) => pending],
@@ -145,7 +157,7 @@ const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   [
     'damage_findings',
     'Findings of verifications that no repair or clean verification has cleared',
-    ({ verification: last }) => (last === null ? null : (last.damage?.found ?? 0)),
+    ({ verification: last }) => last?.found ?? null,
   ],
 ];
 
@@ -153,7 +165,7 @@ const COPY_GAUGES = (now: () => number): readonly Row<CopyStatus>[] => [
   [
     'age_seconds',
     'Since the copy was last brought up to date; +Inf when it never was',
-    ({ copiedAt }) => secondsSince(millisOf(copiedAt), now()),
+    ({ copiedAt }) => secondsSince(copiedAt, now()),
   ],
   ['commit', 'The commit that the copy has reached', ({ commit }) => commit],
   ['commits_behind', 'Commits of the archive that the copy lacks', ({ behind }) => behind],
@@ -166,12 +178,12 @@ const COPY_GAUGES = (now: () => number): readonly Row<CopyStatus>[] => [
   [
     'last_verification_timestamp_seconds',
     'When some of the copy was last read back',
-    ({ verified }) => secondsOf(millisOf(verified?.at)),
+    ({ verified }) => secondsOf(verified?.at),
   ],
   [
     'last_full_verification_timestamp_seconds',
     'When all of the copy was last read back',
-    ({ verified }) => secondsOf(millisOf(verified?.fullAt)),
+    ({ verified }) => secondsOf(verified?.fullAt),
   ],
   [
     'damage_findings',
@@ -180,7 +192,7 @@ const COPY_GAUGES = (now: () => number): readonly Row<CopyStatus>[] => [
   ],
 ];
 
-const MAILBOX_GAUGES = (now: () => number): readonly Row<MailboxFacts>[] => [
+const MAILBOX_GAUGES = (now: () => number): readonly Row<MailboxStatus>[] => [
   [
     'freshness_seconds',
     'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
@@ -198,21 +210,22 @@ const MAILBOX_GAUGES = (now: () => number): readonly Row<MailboxFacts>[] => [
   [
     'quota_used_ratio',
     'Share of its fullest quota that the mailbox uses at the service; absent where it has none',
-    ({ full }) => full,
+    ({ quota }) => highestUsage(quota?.resources ?? [])?.share ?? null,
   ],
   [
     'suspended',
     '1 while the service lists the mailbox as suspended',
-    ({ suspended }) => Number(suspended),
+    ({ suspendedSince }) => Number(suspendedSince !== null),
   ],
 ];
 
-function secondsOf(ms: number | null | undefined): number | null {
-  return ms === null || ms === undefined ? null : ms / 1_000;
+/** Converts a time in ISO 8601 to Unix seconds. */
+function secondsOf(time: string | null | undefined): number | null {
+  return time === null || time === undefined ? null : Date.parse(time) / 1_000;
 }
 
-function secondsSince(at: number | null, now: number): number {
-  return at === null ? Number.POSITIVE_INFINITY : Math.max(0, now - at) / 1_000;
+function secondsSince(time: string | null, now: number): number {
+  return time === null ? Number.POSITIVE_INFINITY : Math.max(0, now - Date.parse(time)) / 1_000;
 }
 
 type CountedRequest = Pick<RequestReport, 'operation' | 'status' | 'ms'> & {
@@ -327,18 +340,18 @@ export class Metrics extends RunMetrics {
   constructor({
     version,
     now,
-    facts,
+    status,
     copies,
   }: {
     readonly version: string;
     readonly now: () => number;
     /** Called for each metric in a scrape, so it should cache anything expensive. */
-    readonly facts: () => ArchiveFacts;
+    readonly status: () => MeasuredStatus;
     readonly copies: () => readonly CopyStatus[];
   }) {
     super(version);
     for (const [name, help, read] of ARCHIVE_GAUGES) {
-      labelled(this.registry, name, help, [], () => [[{}, read(facts())]]);
+      labelled(this.registry, name, help, [], () => [[{}, read(status())]]);
     }
     for (const [name, help, read] of COPY_GAUGES(now)) {
       labelled(this.registry, `copy_${name}`, help, ['copy'], () =>
@@ -347,7 +360,7 @@ export class Metrics extends RunMetrics {
     }
     for (const [name, help, read] of MAILBOX_GAUGES(now)) {
       labelled(this.registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
-        facts().mailboxes.map((box) => [{ host: box.host, mailbox: box.resourceId }, read(box)]),
+        status().mailboxes.map((box) => [{ host: box.host, mailbox: box.resourceId }, read(box)]),
       );
     }
     labelled(
@@ -355,7 +368,7 @@ export class Metrics extends RunMetrics {
       'limiter_requests_per_minute',
       'The rate that refusals have taught; absent while there were none',
       ['gate'],
-      () => facts().limiters.map(({ gate, learnedPerMinute }) => [{ gate }, learnedPerMinute]),
+      () => status().budget.map(({ gate, learnedPerMinute }) => [{ gate }, learnedPerMinute]),
     );
     labelled(
       this.registry,
@@ -363,9 +376,9 @@ export class Metrics extends RunMetrics {
       'For how long the service still asks to be left alone',
       ['gate'],
       () =>
-        facts().limiters.map(({ gate, heldUntil }) => [
+        status().budget.map(({ gate, heldUntil }) => [
           { gate },
-          Math.max(0, (heldUntil ?? 0) - now()) / 1_000,
+          heldUntil === null ? 0 : Math.max(0, Date.parse(heldUntil) - now()) / 1_000,
         ]),
     );
     labelled(
@@ -374,7 +387,7 @@ export class Metrics extends RunMetrics {
       'Which mailbox has which address',
       ['host', 'mailbox', 'address'],
       () =>
-        facts().mailboxes.map(({ resourceId, host, address }) => [
+        status().mailboxes.map(({ resourceId, host, address }) => [
           { host, mailbox: resourceId, address },
           1,
         ]),

@@ -11,7 +11,7 @@ import { addSums } from '../core/types.ts';
 import { isImported } from '../mail/identity.ts';
 import { listedMailboxes, nextTryAt, recallProof } from '../sync/sync-memory.ts';
 import { isExcludedFolder, isExcludedMailbox, suspendedSince } from '../sync/usage.ts';
-import { highestUsage, type QuotaUse } from './issues.ts';
+import type { QuotaUse } from './issues.ts';
 import type { PrunePlan } from './prune.ts';
 import { type PlanningContext, preparePrune } from './purge.ts';
 import { recallVerification, verificationStatus } from './verification.ts';
@@ -180,42 +180,6 @@ function folderStatus(
     /** Last reconciliation in the log, which contains at most one per day. */
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
   };
-}
-
-export type ArchiveFacts = ReturnType<typeof archiveFacts>;
-export type MailboxFacts = ArchiveFacts['mailboxes'][number];
-
-/** Returns the `status` data for monitoring, with times in milliseconds. Runs several queries per folder. */
-export function archiveFacts(
-  archive: Pick<Reader, 'catalog' | 'dataDir'>,
-  state: StateFile | undefined,
-) {
-  const status = archiveStatus(archive, state);
-  const { messages, bytes: messageBytes, logBytes, catalogBytes, pending, budget } = status;
-  return {
-    mailboxStatuses: status.mailboxes,
-    ...{ messages, messageBytes, logBytes, catalogBytes, pending },
-    limiters: budget.map(({ announcedPerMinute: _, heldUntil, ...one }) => ({
-      ...one,
-      heldUntil: millisOf(heldUntil),
-    })),
-    mailboxes: status.mailboxes.map((known) => {
-      const { folders: _, unread: __, ended: ___, quota, suspendedSince, ...mailbox } = known;
-      return {
-        ...mailbox,
-        provenAt: millisOf(mailbox.provenAt),
-        certifiedAt: millisOf(mailbox.certifiedAt),
-        /** Used share of the fullest quota, from 0 to 1. */
-        full: highestUsage(quota?.resources ?? [])?.share ?? null,
-        suspended: suspendedSince !== null,
-      };
-    }),
-    verification: recallVerification(state),
-  };
-}
-
-export function millisOf(iso: string | null | undefined): number | null {
-  return iso === null || iso === undefined ? null : Date.parse(iso);
 }
 
 /** Configuration for read-only commands. */

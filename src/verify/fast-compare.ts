@@ -1,18 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FileLayer } from '../archive/file-system.ts';
-import type { LogReader } from '../archive/log-reader.ts';
 import { SegmentCache } from '../archive/segment-reader.ts';
 import type { AffectedMessages, RowDifference } from '../catalog/comparison.ts';
-import { Findings, messageFinding } from '../catalog/findings.ts';
+import type { Findings } from '../catalog/findings.ts';
 import {
   type ComparedCatalog,
   type ImpliedCatalog,
   openComparedCatalog,
-  type StoredSegment,
 } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
-import type { ScopeValue } from '../core/state.ts';
-import type { MessageId } from '../core/types.ts';
 
 /**
  * Compares the catalog with the log row by row, yielding to the event loop regularly. Returns the number of rows that
@@ -161,116 +157,4 @@ export function catalogFailure(error: unknown): CatalogFailure {
   if (error.family === 'damage') return { state: 'damaged', detail };
   if (UNREADABLE.has(error.code)) return { state: 'unreadable', detail };
   throw error;
-}
-
-/**
- * Verification progress of a segment. All records below the ordinal `covered` were verified, last at `at`. `next` is
- * the next ordinal in the current round, or 0 between rounds. `end` is the ordinal after the last message at that time;
- * 0 if an earlier version did not record it.
- */
-export type SegmentVerification = Readonly<ScopeValue<'verified'>>;
-
-export const NEVER: SegmentVerification = { at: 0, covered: 0, next: 0, end: 0 };
-
-interface Checkups {
-  get(segment: number): SegmentVerification;
-  set(segment: number, checkup: SegmentVerification): void;
-}
-
-/** Sorts segments for verification: first those never verified, then the least recently verified. */
-export function leastRecentlyVerified(
-  segments: readonly StoredSegment[],
-  checkup: (segment: number) => SegmentVerification,
-): { readonly segment: StoredSegment; readonly from: number }[] {
-  const unverified: { segment: StoredSegment; from: number }[] = [];
-  const verified: { segment: StoredSegment; from: number; at: number }[] = [];
-  for (const segment of segments) {
-    const { at, covered, next } = checkup(segment.segment);
-    if (covered < segment.end) unverified.push({ segment, from: covered });
-    if (covered > 0) verified.push({ segment, from: next, at });
-  }
-  verified.sort((a, b) => a.at - b.at || a.segment.segment - b.segment.segment);
-  return [...unverified, ...verified.map(({ segment, from }) => ({ segment, from }))];
-}
-
-/** Rebuilds and hashes messages, least recently verified first, and records the progress. */
-export async function verifySample(options: {
-  readonly segments: readonly StoredSegment[];
-  readonly messagesIn: (
-    segment: number,
-    from: number,
-  ) => Iterable<{ readonly id: MessageId; readonly ordinal: number }>;
-  readonly reader: LogReader;
-  readonly concerns: AffectedMessages;
-  readonly checkups: Checkups;
-  readonly sound?: (id: MessageId) => void;
-  readonly wanted: number;
-  readonly now: number;
-  readonly signal: AbortSignal;
-}) {
-  const { segments, messagesIn, reader, concerns, checkups, wanted, now, signal } = options;
-  const findings = new Findings();
-  const state = new Map(segments.map(({ segment }) => [segment, checkups.get(segment)]));
-  const total = segments.reduce((sum, { messages }) => sum + messages, 0);
-  const limit = Math.min(wanted, total);
-  let checked = 0;
-  for (const { segment, from } of leastRecentlyVerified(segments, (it) => state.get(it) ?? NEVER)) {
-    if (checked >= limit) break;
-    let reached = segment.end;
-    for (const { id, ordinal } of messagesIn(segment.segment, from)) {
-      signal.throwIfAborted();
-      if (checked >= limit) {
-        reached = ordinal;
-        break;
-      }
-      if (await isSound(reader, id, concerns, findings)) options.sound?.(id);
-      checked += 1;
-    }
-    const after = checkupAfter(state.get(segment.segment) ?? NEVER, segment, from, reached, now);
-    state.set(segment.segment, after);
-    checkups.set(segment.segment, after);
-  }
-  const times = segments.map(({ segment, end }) => {
-    const { at, covered } = state.get(segment) ?? NEVER;
-    return covered < end ? 0 : at;
-  });
-  const oldest = Math.min(...times);
-  return {
-    checked,
-    of: total,
-    /** Time of the oldest verification of any message; null if some have never been verified. */
-    oldest: times.length === 0 || oldest === 0 ? null : oldest,
-    found: findings.count,
-    findings: findings.kept,
-  };
-}
-
-function checkupAfter(
-  previous: SegmentVerification,
-  { end }: StoredSegment,
-  from: number,
-  reached: number,
-  now: number,
-): SegmentVerification {
-  const first = from === previous.covered && previous.covered < end;
-  if (first) return { at: previous.at || now, covered: reached, next: previous.next, end };
-  return reached >= end
-    ? { at: now, covered: end, next: 0, end }
-    : { ...previous, next: reached, end };
-}
-
-async function isSound(
-  reader: LogReader,
-  id: MessageId,
-  concerns: AffectedMessages,
-  findings: Findings,
-): Promise<boolean> {
-  try {
-    for await (const _piece of reader.streamMessage(id));
-    return true;
-  } catch (error) {
-    if (!(error instanceof MailkeepError)) throw error;
-    findings.add(messageFinding(error, id, [concerns]));
-    return false;
-  }
 }

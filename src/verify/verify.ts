@@ -1,8 +1,9 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { acquireLock } from '../archive/lock.ts';
-import { openLogReader } from '../archive/log-reader.ts';
-import type { Finding } from '../catalog/findings.ts';
-import { openComparedCatalog } from '../catalog/implied.ts';
+import { type LogReader, openLogReader } from '../archive/log-reader.ts';
+import type { AffectedMessages } from '../catalog/comparison.ts';
+import { type Finding, Findings, messageFinding } from '../catalog/findings.ts';
+import { openComparedCatalog, type StoredSegment } from '../catalog/implied.ts';
 import type { EngineContext, UnwrittenState } from '../catalog/open-reader.ts';
 import { catalogError } from '../core/error-tables.ts';
 import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
@@ -11,6 +12,7 @@ import {
   openExistingState,
   openState,
   readState,
+  type ScopeValue,
   type StateFile,
   type StoredFinding,
   stateDamage,
@@ -18,8 +20,8 @@ import {
   type VerificationFacts,
   type VerificationMode,
 } from '../core/state.ts';
+import type { MessageId } from '../core/types.ts';
 import { type SegmentChecker, threadedChecker } from './check-segment.ts';
-import { NEVER, type SegmentVerification, verifySample } from './fast-compare.ts';
 import type { ConfirmedCommit } from './read-log.ts';
 import {
   type FoundFinding,
@@ -213,6 +215,31 @@ export type SampleSize = { readonly messages: number } | { readonly share: numbe
 const SCOPE = 'verified';
 
 /**
+ * Verification progress of a segment. All records below the ordinal `covered` were verified, last at `at`. `next` is
+ * the next ordinal in the current round, or 0 between rounds. `end` is the ordinal after the last message at that time;
+ * 0 if an earlier version did not record it.
+ */
+export type SegmentVerification = Readonly<ScopeValue<typeof SCOPE>>;
+
+export const NEVER: SegmentVerification = { at: 0, covered: 0, next: 0, end: 0 };
+
+/** Sorts segments for verification: first those never verified, then the least recently verified. */
+export function leastRecentlyVerified(
+  segments: readonly StoredSegment[],
+  checkup: (segment: number) => SegmentVerification,
+): { readonly segment: StoredSegment; readonly from: number }[] {
+  const unverified: { segment: StoredSegment; from: number }[] = [];
+  const verified: { segment: StoredSegment; from: number; at: number }[] = [];
+  for (const segment of segments) {
+    const { at, covered, next } = checkup(segment.segment);
+    if (covered < segment.end) unverified.push({ segment, from: covered });
+    if (covered > 0) verified.push({ segment, from: next, at });
+  }
+  verified.sort((a, b) => a.at - b.at || a.segment.segment - b.segment.segment);
+  return [...unverified, ...verified.map(({ segment, from }) => ({ segment, from }))];
+}
+
+/**
  * Verifies some messages, least recently verified first, and records the progress.
  *
  * @returns `at`: start time, milliseconds since the epoch; `remembered`: whether the state contains the result
@@ -223,37 +250,48 @@ export async function verifySampleOf(context: EngineContext, dataDir: string, si
   const reader = openLogReader({ dir: dataDir, locator: catalog.locator });
   const recalled = readState(dataDir);
   const checkups = new Map<number, SegmentVerification>();
+  const checkup = (segment: number): SegmentVerification =>
+    checkups.get(segment) ?? recalled?.get(SCOPE, String(segment)) ?? NEVER;
   try {
     const segments = catalog.segments();
-    const total = segments.reduce((sum, { messages }) => sum + messages, 0);
+    const of = segments.reduce((sum, { messages }) => sum + messages, 0);
+    const limit = Math.min('share' in size ? Math.ceil(of * size.share) : size.messages, of);
     const startedAt = now();
     const known = messagesIn(recallVerification(recalled));
     const sound = new Set<string>();
-    const sampling = await verifySample({
-      segments,
-      messagesIn: (segment, from) => catalog.messagesIn(segment, from),
-      reader,
-      concerns: catalog,
-      checkups: {
-        get: (segment) => recalled?.get(SCOPE, String(segment)) ?? NEVER,
-        set: (segment, checkup) => checkups.set(segment, checkup),
-      },
-      sound: (id) => {
-        if (known.has(id)) sound.add(id);
-      },
-      wanted: 'share' in size ? Math.ceil(total * size.share) : size.messages,
-      now: startedAt,
-      signal,
+    const findings = new Findings();
+    let checked = 0;
+    for (const { segment, from } of leastRecentlyVerified(segments, checkup)) {
+      if (checked >= limit) break;
+      let reached = segment.end;
+      for (const { id, ordinal } of catalog.messagesIn(segment.segment, from)) {
+        signal.throwIfAborted();
+        if (checked >= limit) {
+          reached = ordinal;
+          break;
+        }
+        if ((await isSound(reader, id, catalog, findings)) && known.has(id)) sound.add(id);
+        checked += 1;
+      }
+      const before = checkup(segment.segment);
+      checkups.set(segment.segment, checkupAfter(before, segment, from, reached, startedAt));
+    }
+    const times = segments.map(({ segment, end }) => {
+      const { at, covered } = checkup(segment);
+      return covered < end ? 0 : at;
     });
-    const { found, findings, checked, of } = sampling;
+    /** Time of the oldest verification of any message; null if some have never been verified. */
+    const oldest = times.length === 0 ? null : Math.min(...times) || null;
+    const { count: found, kept } = findings;
     const durationMs = now() - startedAt;
     const remembered = writeStateOrWarn(context, dataDir, 'result', (state) =>
       recordVerification(state, {
         ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
-        findings: knownFindings(context, findings),
+        findings: knownFindings(context, kept),
         covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
       }),
     );
+    const sampling = { checked, of, oldest, found, findings: kept };
     return { at: startedAt, sampling, durationMs, remembered };
   } finally {
     recalled?.close();
@@ -264,6 +302,36 @@ export async function verifySampleOf(context: EngineContext, dataDir: string, si
         for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
       });
     }
+  }
+}
+
+function checkupAfter(
+  before: SegmentVerification,
+  { end }: StoredSegment,
+  from: number,
+  reached: number,
+  now: number,
+): SegmentVerification {
+  const first = from === before.covered && before.covered < end;
+  if (first) return { at: before.at || now, covered: reached, next: before.next, end };
+  return reached >= end
+    ? { at: now, covered: end, next: 0, end }
+    : { ...before, next: reached, end };
+}
+
+async function isSound(
+  reader: LogReader,
+  id: MessageId,
+  catalog: AffectedMessages,
+  findings: Findings,
+): Promise<boolean> {
+  try {
+    for await (const _piece of reader.streamMessage(id));
+    return true;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    findings.add(messageFinding(error, id, [catalog]));
+    return false;
   }
 }
 

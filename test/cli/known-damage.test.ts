@@ -8,7 +8,7 @@ import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { readState } from '../../src/core/state.ts';
 import { Metrics } from '../../src/daemon/metrics.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { archiveFacts } from '../../src/verify/archive-status.ts';
+import { archiveStatus } from '../../src/verify/archive-status.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;
@@ -60,7 +60,7 @@ async function everywhere({ config, data }: Workplace) {
   const metrics = new Metrics({
     version: '0',
     now: Date.now,
-    facts: () => archiveFacts({ catalog, dataDir: data }, state),
+    status: () => archiveStatus({ catalog, dataDir: data }, state),
     copies: () => [],
   });
   const scraped = await metrics.text(false);

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { readState } from '../../src/core/state.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { archiveFacts } from '../../src/verify/archive-status.ts';
+import { archiveStatus } from '../../src/verify/archive-status.ts';
 import { listIssues } from '../../src/verify/issues.ts';
 import { mailkeep, workplace } from './child.ts';
 
@@ -36,7 +36,7 @@ test('a mailbox that no pass has got to yet is shown as not compared, and is sta
   // Monitoring says the same.
   const catalog = openCatalogReader(place.data);
   const state = readState(place.data);
-  const { mailboxStatuses: mailboxes } = archiveFacts({ catalog, dataDir: place.data }, state);
+  const { mailboxes } = archiveStatus({ catalog, dataDir: place.data }, state);
   state?.close();
   catalog.close();
   const counts = { verification: null, messages: 0, pending: 0 };

@@ -1,8 +1,13 @@
 import { afterEach, expect, test } from 'vitest';
 import type { KnownDamage, VerificationFacts } from '../../src/core/state.ts';
 import { type KnownCopy, UNKNOWN_COPY } from '../../src/core/state-runs.ts';
-import { type HealthServer, Metrics, startHealthServer } from '../../src/daemon/metrics.ts';
-import type { ArchiveFacts, MailboxFacts } from '../../src/verify/archive-status.ts';
+import {
+  type HealthServer,
+  type MeasuredStatus,
+  Metrics,
+  startHealthServer,
+} from '../../src/daemon/metrics.ts';
+import type { MailboxStatus } from '../../src/verify/archive-status.ts';
 import { type CopyStatus, copyStatus } from '../../src/verify/copy-facts.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
 import { DaemonState, ShortCache } from '../../src/verify/facts.ts';
@@ -11,26 +16,25 @@ import { verificationStatus } from '../../src/verify/verification.ts';
 const NOW = Date.UTC(2026, 10, 20, 12);
 const HOUR = 3_600_000;
 
-function mailbox(resourceId: string, more: Partial<MailboxFacts> = {}): MailboxFacts {
+function mailbox(resourceId: string, more: Partial<MailboxStatus> = {}): MailboxStatus {
   return {
     host: 'mail.example.com',
     resourceId,
     address: `${resourceId.toLowerCase()}@example.org`,
     unwatched: false,
-    provenAt: NOW - 60_000,
+    provenAt: iso(NOW - 60_000),
     complete: true,
-    certifiedAt: NOW - HOUR,
+    certifiedAt: iso(NOW - HOUR),
     messages: 12,
     quarantined: 0,
     held: 0,
-    full: null,
-    suspended: false,
+    ...{ unread: 0, ended: 0, quota: null, suspendedSince: null, folders: [] },
     ...more,
   };
 }
 
-function isoOf(time: number | null): string | null {
-  return time === null ? null : new Date(time).toISOString();
+function iso(time: number): string {
+  return new Date(time).toISOString();
 }
 
 const VERIFICATION: VerificationFacts = {
@@ -38,25 +42,23 @@ const VERIFICATION: VerificationFacts = {
   ...{ ok: true, damage: null, drill: null },
 };
 
-function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
+function archive(...mailboxes: MailboxStatus[]): MeasuredStatus {
+  const budget = { announcedPerMinute: null, learnedPerMinute: null, heldUntil: null };
   return {
     messages: 20,
-    messageBytes: 5_000,
+    bytes: 5_000,
     logBytes: 3_000,
     catalogBytes: 1_000,
     pending: 1,
-    limiters: [
-      { gate: 'mail.example.com main', learnedPerMinute: 42, heldUntil: NOW + 5_000 },
-      { gate: 'mail.example.com other', learnedPerMinute: null, heldUntil: null },
+    budget: [
+      {
+        ...{ ...budget, gate: 'mail.example.com main' },
+        ...{ learnedPerMinute: 42, heldUntil: iso(NOW + 5_000) },
+      },
+      { ...budget, gate: 'mail.example.com other' },
     ],
     mailboxes,
-    mailboxStatuses: mailboxes.map(({ full: _, suspended: __, ...facts }) => ({
-      ...facts,
-      ...{ unread: 0, ended: 0, quota: null, suspendedSince: null, folders: [] },
-      provenAt: isoOf(facts.provenAt),
-      certifiedAt: isoOf(facts.certifiedAt),
-    })),
-    verification: VERIFICATION,
+    verification: verificationStatus(VERIFICATION),
   };
 }
 
@@ -77,22 +79,22 @@ function run(more: Partial<RunReport> = {}): RunReport {
 let open: HealthServer | undefined;
 afterEach(() => open?.close());
 
-/** A server over facts that the test holds; `get` gives status and text. */
+/** A server over a status that the test holds; `get` gives status and text. */
 async function serve(
-  facts: () => ArchiveFacts,
+  status: () => MeasuredStatus,
   damage: KnownDamage | null = null,
   copies: () => readonly CopyStatus[] = () => [],
 ) {
   const state = new DaemonState(NOW - 10_000);
   const now = () => NOW;
   const errors: unknown[] = [];
-  const metrics = new Metrics({ version: '9.9.9', now, facts, copies });
+  const metrics = new Metrics({ version: '9.9.9', now, status, copies });
   open = await startHealthServer({
     listen: { host: '127.0.0.1', port: 0 },
     hosts: [],
     state,
     metrics,
-    facts,
+    status,
     known: () => ({
       verification: verificationStatus({ ...VERIFICATION, ok: damage === null, damage }),
       copies: copies(),
@@ -149,19 +151,19 @@ test('it is alive from the start, ready when the daemon says so, and neither aft
 });
 
 test('a longest age names the mailboxes that are older, by resource id', async () => {
-  let facts = archive(
+  let status = archive(
     mailbox('AC1'),
-    mailbox('AC2', { provenAt: NOW - 27 * HOUR }),
+    mailbox('AC2', { provenAt: iso(NOW - 27 * HOUR) }),
     mailbox('AC3', { provenAt: null }),
   );
-  const { state, get } = await serve(() => facts);
+  const { state, get } = await serve(() => status);
   state.enter('ready');
   const late = await get('/readyz?max-age=26h');
   expect([late.status, JSON.parse(late.text).stale]).toEqual([503, ['AC2', 'AC3']]);
   expect(late.text).not.toContain('@');
-  facts = archive(mailbox('AC1', { provenAt: NOW - 26 * HOUR }));
+  status = archive(mailbox('AC1', { provenAt: iso(NOW - 26 * HOUR) }));
   expect((await get('/readyz?max-age=26h')).status).toBe(200);
-  facts = archive();
+  status = archive();
   expect((await get('/readyz?max-age=26h')).status).toBe(503);
   expect((await get('/readyz?max-age=soon')).status).toBe(400);
 });

@@ -32,7 +32,7 @@ import { openState, stateFile } from '../../src/core/state.ts';
 import { UNKNOWN_COPY } from '../../src/core/state-runs.ts';
 import { answerLine, changeMessage, syncMessage } from '../../src/daemon/control.ts';
 import { FleetMetrics } from '../../src/daemon/fleet-metrics.ts';
-import { Metrics } from '../../src/daemon/metrics.ts';
+import { type MeasuredStatus, Metrics } from '../../src/daemon/metrics.ts';
 import { daemonStatus } from '../../src/daemon/ports.ts';
 import { EXTRACTOR_VERSION } from '../../src/mail/extraction.ts';
 import { IMPORT_HOST } from '../../src/mail/identity.ts';
@@ -43,31 +43,32 @@ import {
   MANIFEST_VERSION,
   UNFINISHED_NAME,
 } from '../../src/transfer/export-manifest.ts';
-import type { ArchiveFacts } from '../../src/verify/archive-status.ts';
 import { copyStatus } from '../../src/verify/copy-facts.ts';
+import { verificationStatus } from '../../src/verify/verification.ts';
 import { linkAnswer, linkMessage } from '../../src/web/link-channel.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { expectRecorded } from './recorded.ts';
 import { schemaPaths } from './schema-paths.ts';
 
 const AT = 1_700_000_000_000;
+const ISO = new Date(AT).toISOString();
 
 test('the metrics page has the metrics that are recorded', async () => {
-  const facts: ArchiveFacts = {
-    ...{ messages: 1, messageBytes: 2, logBytes: 3, catalogBytes: 4, pending: 5 },
-    mailboxStatuses: [],
-    limiters: [{ gate: 'host main', learnedPerMinute: 42, heldUntil: AT }],
+  const status: MeasuredStatus = {
+    ...{ messages: 1, bytes: 2, logBytes: 3, catalogBytes: 4, pending: 5 },
+    budget: [{ gate: 'host main', learnedPerMinute: 42, announcedPerMinute: null, heldUntil: ISO }],
     mailboxes: [
       {
         ...{ host: 'host', resourceId: 'AC1', address: 'ada@example.org', unwatched: false },
-        ...{ provenAt: AT, complete: true, certifiedAt: AT, messages: 1, quarantined: 1 },
-        ...{ held: 1, full: 0.5, suspended: true },
+        ...{ provenAt: ISO, complete: true, certifiedAt: ISO, messages: 1, quarantined: 1 },
+        ...{ held: 1, unread: 0, ended: 0, suspendedSince: ISO, folders: [] },
+        quota: { at: ISO, resources: [{ name: 'STORAGE', usage: 1, limit: 2 }] },
       },
     ],
-    verification: {
+    verification: verificationStatus({
       ...{ at: AT, mode: 'full', checked: 1, of: 1, fullAt: AT, ok: false, drill: null },
       damage: { since: AT, found: 1, findings: [{ what: 'log', id: null, text: 'x' }] },
-    },
+    }),
   };
   const copy = copyStatus(
     's3://bucket/mail',
@@ -81,7 +82,7 @@ test('the metrics page has the metrics that are recorded', async () => {
     2,
     AT,
   );
-  const shown = { facts: () => facts, copies: () => [copy] };
+  const shown = { status: () => status, copies: () => [copy] };
   const metrics = new Metrics({ version: '1', now: () => AT, ...shown });
   const request = { account: 'main', surface: 'mailbox', operation: 'getQuota' };
   metrics.request({ ...request, status: 200, ms: 1 });

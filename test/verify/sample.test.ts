@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openState } from '../../src/core/state.ts';
-import { leastRecentlyVerified, NEVER } from '../../src/verify/fast-compare.ts';
+import { leastRecentlyVerified, NEVER } from '../../src/verify/verify.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { ran } from '../cli/surface.ts';
 import { GrownArchive } from './grown-archive.ts';
