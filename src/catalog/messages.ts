@@ -4,8 +4,6 @@ import type { AttachmentLine } from '../mail/identity.ts';
 import { decodeListedText } from '../mail/listed-text.ts';
 import {
   type Connection,
-  catalogFile,
-  openForReading,
   RECORD_BLOB,
   RECORD_MESSAGE,
 } from './database.ts';
@@ -560,21 +558,6 @@ export function quarantineQueries(connection: Connection) {
       })),
     isAcknowledged: (folder: number, generation: number, uid: number) =>
       connection.get(ACKNOWLEDGED, { folder_id: folder, generation, uid })?.acknowledged === 1,
-  };
-}
-
-export interface BlobPositions {
-  /** Returns the blob's position if any readable record contains it. @throws `catalog-damaged`, `catalog-io` */
-  readonly of: (hash: BlobHash) => Position | undefined;
-  close(): void;
-}
-
-/** @throws see `openForReading` */
-export function openBlobPositions(dataDir: string): BlobPositions {
-  const connection = openForReading(catalogFile(dataDir));
-  return {
-    of: locator(connection).blob,
-    close: () => connection.close(),
   };
 }
 

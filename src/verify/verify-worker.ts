@@ -10,7 +10,7 @@ import { checkSegment, RecentBlobs, rebuildMessages } from './check-segment.ts';
 serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   switch (job.what) {
     case 'segment': {
-      const blobs = await blobsFor(job.job);
+      const blobs = blobsFor(job.job);
       const fastComparison = await settlingFor(job.job);
       for (const found of checkSegment(realFiles, job.job, blobs, fastComparison)) report(found);
       return [];
@@ -37,18 +37,12 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   }
 });
 
-/** Blobs in one archive's active log. A thread serves a single verification. */
-let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
+/** Blobs in the archive's active log. A thread serves a single verification. */
+const recent = new RecentBlobs();
 
-async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBlobs> {
+function blobsFor({ full, generation }: SegmentJob): RecentBlobs {
   // A replaced generation can contain data that the log has lost.
-  if (!full || generation !== undefined) return new RecentBlobs();
-  if (recent?.dir !== dir) {
-    const { CatalogBlobs } = await import('./read-log.ts');
-    const blobs = new CatalogBlobs(realFiles, dir);
-    recent = { dir, blobs: new RecentBlobs((hash) => blobs.find(hash)) };
-  }
-  return recent.blobs;
+  return full && generation === undefined ? recent : new RecentBlobs();
 }
 
 let opened:
