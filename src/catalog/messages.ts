@@ -2,11 +2,7 @@ import type { Locator, Position, RemovedRange } from '../archive/format.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
 import { decodeListedText } from '../mail/listed-text.ts';
-import {
-  type Connection,
-  RECORD_BLOB,
-  RECORD_MESSAGE,
-} from './database.ts';
+import { type Connection, RECORD_BLOB, RECORD_MESSAGE } from './database.ts';
 import { folderNames } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
