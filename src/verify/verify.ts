@@ -219,7 +219,7 @@ const SCOPE = 'verified';
  * the next ordinal in the current round, or 0 between rounds. `end` is the ordinal after the last message at that time;
  * 0 if an earlier version did not record it.
  */
-export type SegmentVerification = Readonly<ScopeValue<typeof SCOPE>>;
+type SegmentVerification = Readonly<ScopeValue<typeof SCOPE>>;
 
 export const NEVER: SegmentVerification = { at: 0, covered: 0, next: 0, end: 0 };
 
