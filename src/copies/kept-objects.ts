@@ -19,6 +19,7 @@ import {
   type WrappedKeys,
 } from './format/keys.ts';
 import {
+  bytesAsStream,
   type ClearSettings,
   COPY_NAME,
   decodeManifest,
@@ -40,7 +41,7 @@ import {
   putWithLock,
   rawPublicKey,
 } from './local-key.ts';
-import { bytesAsStream, orDamage, readSmallObject } from './manifests.ts';
+import { orDamage, readSmallObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {
   listOwnNames,

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isDamage, MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
+import { bytesAtMost } from '../core/streams.ts';
 import { copiesError } from './errors.ts';
 import { offsiteError } from './format/errors.ts';
 import {
@@ -114,14 +115,9 @@ export async function readSmallObject(
   signal: AbortSignal,
   version?: string,
 ): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  let size = 0;
-  for await (const piece of store.get(name, { signal, version })) {
-    size += piece.length;
-    if (size > most) throw copiesError('offsite-too-large', { to: store.label, name, most });
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces);
+  const bytes = await bytesAtMost(store.get(name, { signal, version }), most);
+  if (bytes === null) throw copiesError('offsite-too-large', { to: store.label, name, most });
+  return bytes;
 }
 
 /** The newest manifest that this machine has written or read. */
@@ -205,8 +201,4 @@ export async function* verifiedObject(
   if (digest.digest('hex') !== sha256) {
     throw offsiteError('copy-object-damaged', { name, reason: 'other-bytes' });
   }
-}
-
-export async function* bytesAsStream(bytes: Buffer): AsyncIterable<Buffer> {
-  yield bytes;
 }

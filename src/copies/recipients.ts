@@ -14,7 +14,7 @@ import {
   wrapForPassphrase,
   wrapForRecovery,
 } from './format/keys.ts';
-import { FOLDERS, idOfName } from './format/manifest.ts';
+import { bytesAsStream, FOLDERS, idOfName } from './format/manifest.ts';
 import { checkKeptObjects, refuseDamagedRecipients } from './kept-objects.ts';
 import {
   type KnownRecipient,
@@ -23,7 +23,7 @@ import {
   newNextKey,
   nextPrivateKey,
 } from './local-key.ts';
-import { bytesAsStream, copyMemory, readSmallObject } from './manifests.ts';
+import { copyMemory, readSmallObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {
   currentSecrets,

@@ -6,6 +6,7 @@ import { Parser } from 'htmlparser2';
 import { type Clock, onAbort, sleep, systemClock } from '../core/concurrency.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { objectKey, objectUrl, type S3Target, targetLabel } from '../core/s3-target.ts';
+import { bytesAtMost } from '../core/streams.ts';
 import { objectError } from './errors.ts';
 import { ByteRate } from './object-store.ts';
 
@@ -367,15 +368,10 @@ export class S3Client {
   }
 
   async read(operation: string, answer: Answer): Promise<Response> {
-    const chunks: Buffer[] = [];
-    let length = 0;
-    for await (const chunk of answer.chunks()) {
-      length += chunk.length;
-      if (length > MAX_XML_BYTES) throw this.invalid(operation, `more than ${MAX_XML_BYTES} bytes`);
-      chunks.push(chunk);
-    }
+    const bytes = await bytesAtMost(answer.chunks(), MAX_XML_BYTES);
+    if (bytes === null) throw this.invalid(operation, `more than ${MAX_XML_BYTES} bytes`);
     const { status, headers } = answer;
-    const xml = length === 0 ? undefined : parseXml(Buffer.concat(chunks));
+    const xml = bytes.length === 0 ? undefined : parseXml(bytes);
     // A slow server can send status 200 and fail later.
     const code = xml?.name === 'Error' ? textOf(xml, 'Code') : '';
     return { status, headers, xml, code: ERROR_CODE.test(code) ? code : '' };

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { objectKey, type S3Target } from '../core/s3-target.ts';
+import { split } from '../core/streams.ts';
 import { objectError } from './errors.ts';
 import {
   checkObjectName,
@@ -85,24 +86,6 @@ function lockText({ mode, until }: Lock): string {
 /** Returns a Content-MD5 value. */
 function md5(bytes: Buffer): string {
   return createHash('md5').update(bytes).digest('base64');
-}
-
-/** Yields buffers of equal length, except a shorter last one. Each is valid until the next one is requested. */
-async function* split(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
-  const part = Buffer.allocUnsafeSlow(length);
-  let filled = 0;
-  for await (const chunk of bytes) {
-    for (let at = 0; at < chunk.length; ) {
-      const piece = chunk.subarray(at, at + length - filled);
-      part.set(piece, filled);
-      filled += piece.length;
-      at += piece.length;
-      if (filled < length) continue;
-      yield part;
-      filled = 0;
-    }
-  }
-  if (filled > 0) yield part.subarray(0, filled);
 }
 
 interface Write {
@@ -578,8 +561,8 @@ export class S3Store extends S3Client implements UploadingStore {
     const partBytes = Math.max(this.partBytes, Math.ceil(length / MAX_PARTS / MIB) * MIB);
     const etags: string[] = [];
     const counted = requireLength({ store: this.label, name: upload.name }, length, bytes, signal);
-    for await (const body of split(counted, Math.min(partBytes, length))) {
-      etags.push(await this.#sendPart(upload, etags.length + 1, body, signal));
+    for await (const part of split(counted, Math.min(partBytes, length))) {
+      etags.push(await this.#sendPart(upload, etags.length + 1, part.bytes, signal));
     }
     return etags;
   }

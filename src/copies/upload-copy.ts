@@ -11,6 +11,7 @@ import type { CopyFinding } from './check-copy.ts';
 import { type Boundary, committedLength, NO_TORN_BATCH } from './copy-log.ts';
 import { copiesError, objectError } from './errors.ts';
 import {
+  bytesAsStream,
   type ClearManifest,
   commitMark,
   encodeManifest,
@@ -24,7 +25,6 @@ import {
 import { seal } from './format/sealed-object.ts';
 import { extendLocks, type LocalKey, lockEnd, putWithLock, rawPublicKey } from './local-key.ts';
 import {
-  bytesAsStream,
   type CopyMemory,
   copyMemory,
   type FoundManifest,

@@ -16,6 +16,7 @@ import { createAdaptorServer, getRequestListener, type HttpBindings } from '@hon
 import { isLoopback, type ListenAddress } from './address.ts';
 import { listenError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
+import { bytesAtMost } from './streams.ts';
 
 /** The clients that can send requests to a listener, and the `Host` names that they can use. */
 type Clients =
@@ -85,20 +86,6 @@ export function isForeign({ headers }: Request, ownOrigin: string | null): boole
  */
 export async function readAtMost({ headers, body }: Request, most: number): Promise<Buffer | null> {
   return Number(headers.get('content-length') ?? 0) > most ? null : bytesAtMost(body, most);
-}
-
-export async function bytesAtMost(
-  pieces: AsyncIterable<Uint8Array> | null,
-  most: number,
-): Promise<Buffer | null> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of pieces ?? []) {
-    length += chunk.length;
-    if (length > most) return null;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 function hostOf({ headers }: Request): string {

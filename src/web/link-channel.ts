@@ -6,7 +6,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { errnoOf } from '../core/errors.ts';
 import { isOwnSocket, privateFolder } from '../core/files.ts';
-import { bytesAtMost } from '../core/listener.ts';
+import { bytesAtMost } from '../core/streams.ts';
 
 export const linkMessage = z.object({
   mailboxes: z.array(z.string().max(4_096)).min(1).max(10_000).nullable(),

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { bytesAsStream } from '../../src/copies/manifests.ts';
+import { bytesAsStream } from '../../src/copies/format/manifest.ts';
 import { s3Store } from '../../src/copies/s3-store.ts';
 import { mailkeep } from '../cli/child.ts';
 import { sampleSources } from '../export/stored-archive.ts';

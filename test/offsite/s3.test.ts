@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { bytesAsStream } from '../../src/copies/manifests.ts';
+import { bytesAsStream } from '../../src/copies/format/manifest.ts';
 import { ensureBucket, S3Store, s3Store } from '../../src/copies/s3-store.ts';
 import { seeded } from '../bench/seeded.ts';
 import { mailkeep } from '../cli/child.ts';

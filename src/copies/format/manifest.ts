@@ -1,4 +1,5 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import { z } from 'zod';
 import { isCount, isHash, parseJson } from '../../archive/format.ts';
 import { fromBase64, isSignedBy } from '../../core/ed25519.ts';
@@ -229,7 +230,7 @@ export async function encodeManifest(
   }
   const text = canonicalBytes(secret);
   const about = { kind: 'manifest', name } as const;
-  const sealed = await allOf(seal(keys.sealing, about, text.length, once(text)).bytes);
+  const sealed = await buffer(seal(keys.sealing, about, text.length, bytesAsStream(text)).bytes);
   const fields = {
     mailkeep: MARK,
     copy: keys.sealing.copyId.toString('hex'),
@@ -284,7 +285,7 @@ export async function openManifest(
   opening: OpeningKey,
 ): Promise<SecretManifest> {
   const { name, sealed } = manifest;
-  const text = await allOf(open(opening, { kind: 'manifest', name }, once(sealed)));
+  const text = await buffer(open(opening, { kind: 'manifest', name }, bytesAsStream(sealed)));
   const secret = readSecretManifest(text);
   if (secret === undefined) throw offsiteError('copy-manifest-damaged', { name, reason: 'shape' });
   if (!agrees(secret, manifest)) {
@@ -297,13 +298,7 @@ function signedBytes(...parts: readonly Buffer[]): Buffer {
   return Buffer.concat([DOMAIN, ...parts]);
 }
 
-async function allOf(parts: AsyncIterable<Buffer>): Promise<Buffer> {
-  const found: Buffer[] = [];
-  for await (const part of parts) found.push(part);
-  return Buffer.concat(found);
-}
-
-async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
+export async function* bytesAsStream(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;
 }
 
@@ -340,7 +335,7 @@ export async function encodeSettings(
 ): Promise<KeyObject> {
   const { name, id } = recipientName('settings');
   const about = { kind: 'settings', name } as const;
-  const sealed = await allOf(seal(sealing, about, text.length, once(text)).bytes);
+  const sealed = await buffer(seal(sealing, about, text.length, bytesAsStream(text)).bytes);
   const copy = sealing.copyId.toString('hex');
   const fields = { mailkeep: SETTINGS_MARK, copy, id, sequence, mark, sealed } as const;
   const signature = sign(signedSettingsBytes(fields));
@@ -367,7 +362,7 @@ export async function openSettings(
   { name, sealed }: ClearSettings,
   opening: OpeningKey,
 ): Promise<Buffer> {
-  return await allOf(open(opening, { kind: 'settings', name }, once(sealed)));
+  return await buffer(open(opening, { kind: 'settings', name }, bytesAsStream(sealed)));
 }
 
 function signedSettingsBytes(fields: z.output<typeof signedSettings>): Buffer {

@@ -15,6 +15,7 @@ import {
 import { z } from 'zod';
 import { canonicalJson, parseJson } from '../../archive/format.ts';
 import { fromBase64, isSignedBy, KEY_BYTES } from '../../core/ed25519.ts';
+import { split } from '../../core/streams.ts';
 import { type ObjectDamage, offsiteError } from './errors.ts';
 import type { ObjectKind } from './manifest.ts';
 
@@ -310,26 +311,13 @@ async function* encrypt(
 ): AsyncGenerator<Buffer> {
   const { header, key, bound } = newObjectKey(sealing, about);
   yield header;
-  let left = framedLength(length);
-  const chunkAt = (index: number) => {
-    const last = left <= CHUNK_BYTES;
-    return { cipher: chunkEncryption(key, index, last, bound), left: last ? left : CHUNK_BYTES };
-  };
   let index = 0;
-  let chunk = chunkAt(index);
-  for await (const piece of frame(about.name, length, plain)) {
-    for (let at = 0; at < piece.length; ) {
-      const part = piece.subarray(at, at + chunk.left);
-      yield chunk.cipher.update(part);
-      at += part.length;
-      left -= part.length;
-      chunk.left -= part.length;
-      if (chunk.left > 0) continue;
-      chunk.cipher.final();
-      yield chunk.cipher.getAuthTag();
-      index += 1;
-      if (left > 0) chunk = chunkAt(index);
-    }
+  for await (const { bytes, isLast } of split(frame(about.name, length, plain), CHUNK_BYTES)) {
+    const cipher = chunkEncryption(key, index, isLast, bound);
+    yield cipher.update(bytes);
+    cipher.final();
+    yield cipher.getAuthTag();
+    index += 1;
   }
 }
 
@@ -362,90 +350,52 @@ export async function* open(
   about: ObjectIdentity,
   sealed: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Buffer> {
-  const header = Buffer.alloc(HEADER_BYTES);
-  let headed = 0;
-  let chunks: Chunks | undefined;
-  for await (const piece of sealed) {
-    let at = 0;
-    if (chunks === undefined) {
-      at = Math.min(piece.length, HEADER_BYTES - headed);
-      header.set(piece.subarray(0, at), headed);
-      headed += at;
-      if (headed < HEADER_BYTES) continue;
-      chunks = new Chunks(opening, about, header);
+  const chunks = split(sealed, CHUNK_BYTES + TAG_BYTES, HEADER_BYTES);
+  let object: ObjectKey | undefined;
+  let index = 0;
+  // Remaining bytes of content, and of framed content, according to the length in the first chunk.
+  let [contentLeft, framedLeft] = [0, 0];
+  for await (const { bytes, isLast } of chunks) {
+    if (object === undefined) {
+      if (bytes.length < HEADER_BYTES) throw damaged(about, 'cut');
+      object = readObjectKey(opening, about, Buffer.from(bytes));
+      if (isLast) throw damaged(about, 'chunk');
+      continue;
     }
-    while (at < piece.length) {
-      // More bytes follow, so this full chunk cannot be the last.
-      if (chunks.isFull) yield chunks.opened(false);
-      at += chunks.fill(piece, at);
-    }
-  }
-  if (chunks === undefined) throw damaged(about, 'cut');
-  yield chunks.opened(true);
-}
-
-class Chunks {
-  readonly #about: ObjectIdentity;
-  readonly #key: Buffer;
-  readonly #bound: Buffer;
-  readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES + TAG_BYTES);
-  #filled = 0;
-  #index = 0;
-  /** Remaining bytes of content, and of framed content, according to the length in the first chunk. */
-  #contentLeft = 0;
-  #framedLeft = 0;
-
-  constructor(opening: OpeningKey, about: ObjectIdentity, header: Buffer) {
-    const { key, bound } = readObjectKey(opening, about, header);
-    this.#about = about;
-    this.#key = key;
-    this.#bound = bound;
-  }
-
-  get isFull(): boolean {
-    return this.#filled === this.#buffer.length;
-  }
-
-  /** Copies bytes from a piece, starting at an offset. Returns their number. */
-  fill(piece: Uint8Array, at: number): number {
-    const part = piece.subarray(at, at + this.#buffer.length - this.#filled);
-    this.#buffer.set(part, this.#filled);
-    this.#filled += part.length;
-    return part.length;
-  }
-
-  opened(last: boolean): Buffer {
-    const text = this.#decrypted(last);
+    const text = openChunk(object, about, index, bytes, isLast);
     let from = 0;
-    if (this.#index === 0) {
+    if (index === 0) {
       from = LENGTH_BYTES;
       const length = text.length < from ? -1n : text.readBigUInt64LE();
-      if (length < 0n || length > Number.MAX_SAFE_INTEGER) throw damaged(this.#about, 'frame');
-      this.#contentLeft = Number(length);
-      this.#framedLeft = framedLength(this.#contentLeft);
+      if (length < 0n || length > Number.MAX_SAFE_INTEGER) throw damaged(about, 'frame');
+      contentLeft = Number(length);
+      framedLeft = framedLength(contentLeft);
     }
-    this.#framedLeft -= text.length;
-    if (this.#framedLeft < 0 || (this.#framedLeft === 0) !== last)
-      throw damaged(this.#about, 'frame');
-    const content = text.subarray(from, from + this.#contentLeft);
+    framedLeft -= text.length;
+    if (framedLeft < 0 || (framedLeft === 0) !== isLast) throw damaged(about, 'frame');
+    const content = text.subarray(from, from + contentLeft);
     const padding = text.subarray(from + content.length);
-    if (!padding.equals(ZEROS.subarray(0, padding.length))) throw damaged(this.#about, 'frame');
-    this.#contentLeft -= content.length;
-    this.#index += 1;
-    this.#filled = 0;
-    return content;
+    if (!padding.equals(ZEROS.subarray(0, padding.length))) throw damaged(about, 'frame');
+    contentLeft -= content.length;
+    index += 1;
+    yield content;
   }
+  if (object === undefined) throw damaged(about, 'cut');
+}
 
-  #decrypted(last: boolean): Buffer {
-    const sealed = this.#buffer.subarray(0, this.#filled);
-    const decrypt = (asLast: boolean) =>
-      decryption(this.#key, chunkNonce(this.#index, asLast), this.#bound, sealed);
-    const text = decrypt(last);
-    if (text !== undefined) return text;
-    // The chunk is damaged in any case. This only determines how.
-    if (decrypt(!last) === undefined) throw damaged(this.#about, 'chunk');
-    throw damaged(this.#about, last ? 'cut' : 'appended');
-  }
+function openChunk(
+  { key, bound }: ObjectKey,
+  about: ObjectIdentity,
+  index: number,
+  sealed: Buffer,
+  isLast: boolean,
+): Buffer {
+  const decrypt = (asLast: boolean) => decryption(key, chunkNonce(index, asLast), bound, sealed);
+  const text = decrypt(isLast);
+  if (text !== undefined) return text;
+  // The chunk is damaged in any case. This only determines how.
+  if (decrypt(!isLast) === undefined) throw damaged(about, 'chunk');
+  throw damaged(about, isLast ? 'cut' : 'appended');
 }
 
 function damaged({ name }: ObjectIdentity, reason: ObjectDamage) {
