@@ -238,39 +238,6 @@ export function readKeyObject({ name, bytes }: KeyObject) {
   return { name, copyId, id, type, key, label, created, cost, salt, wrapped, clear };
 }
 
-/** Returns undefined for a wrong passphrase. @throws `copy-key-damaged` */
-export async function unwrapWithPassphrase(
-  keys: WrappedKeys,
-  passphrase: string,
-): Promise<CopySecrets | undefined> {
-  if (keys.cost === null) return undefined;
-  const key = await passphraseKey(passphrase, keys.salt, keys.cost);
-  return unwrap(keys, decryptOnce(key, keys.wrapped, NOTHING));
-}
-
-/** Returns undefined for a wrong recovery key. @throws `copy-key-damaged` */
-export async function unwrapWithRecovery(
-  keys: WrappedKeys,
-  recovery: Buffer,
-): Promise<CopySecrets | undefined> {
-  if (keys.type !== 'recovery') return undefined;
-  const key = recoveryWrappingKey(recovery, keys.salt);
-  return unwrap(keys, decryptOnce(key, keys.wrapped, NOTHING));
-}
-
-/**
- * Returns undefined if the secrets are for another identity. Anyone who knows an age recipient can create such an
- * object, so its signer must be compared with one obtained elsewhere.
- * @throws `copy-key-damaged`
- */
-async function unwrapWithAge(
-  keys: WrappedKeys,
-  identities: readonly string[],
-): Promise<CopySecrets | undefined> {
-  if (keys.type !== 'age') return undefined;
-  return unwrap(keys, await decryptWithAge(identities, keys.wrapped));
-}
-
 async function keyObject(
   secrets: CopySecrets,
   { created, label }: RecipientNote,
@@ -450,10 +417,22 @@ export async function unlock(
   throw offsiteError('copy-key-refused', { type: way.type, tried: matches.length });
 }
 
-function unwrapWith(keys: WrappedKeys, way: UnlockMethod): Promise<CopySecrets | undefined> {
-  if (way.type === 'passphrase') return unwrapWithPassphrase(keys, way.passphrase);
-  if (way.type === 'recovery') return unwrapWithRecovery(keys, way.recovery);
-  return unwrapWithAge(keys, way.identities);
+/**
+ * Returns undefined if the keys are for another passphrase, recovery key or identity. Anyone who knows an age recipient
+ * can create such an object, so its signer must be compared with one obtained elsewhere.
+ * @throws `copy-key-damaged`
+ */
+export async function unwrapWith(
+  keys: WrappedKeys,
+  way: UnlockMethod,
+): Promise<CopySecrets | undefined> {
+  if (keys.type !== way.type) return undefined;
+  if (way.type === 'age') return unwrap(keys, await decryptWithAge(way.identities, keys.wrapped));
+  const key =
+    way.type === 'recovery'
+      ? recoveryWrappingKey(way.recovery, keys.salt)
+      : keys.cost && (await passphraseKey(way.passphrase, keys.salt, keys.cost));
+  return key === null ? undefined : unwrap(keys, decryptOnce(key, keys.wrapped, NOTHING));
 }
 
 /** Returns whether two sets of secrets are equal, apart from newer private keys. */

@@ -12,8 +12,8 @@ import {
   readSigner,
   SCRYPT_COST,
   unlock,
-  unwrapWithPassphrase,
-  unwrapWithRecovery,
+  unwrapWith,
+  type WrappedKeys,
   wrapForAge,
   wrapForPassphrase,
   wrapForRecovery,
@@ -35,6 +35,14 @@ function newSecrets(rotations = 0): CopySecrets {
 
 const secrets = newSecrets(1);
 const recovery = newRecoveryKey();
+
+function unwrapWithPassphrase(keys: WrappedKeys, passphrase: string) {
+  return unwrapWith(keys, { type: 'passphrase', passphrase });
+}
+
+function unwrapWithRecovery(keys: WrappedKeys, secret: Buffer) {
+  return unwrapWith(keys, { type: 'recovery', recovery: secret });
+}
 
 /** What became of a changed object: the code it was refused with, or that it did not open. */
 async function outcome({ name, bytes }: KeyObject, open = unwrapWithRecovery, secret = recovery) {

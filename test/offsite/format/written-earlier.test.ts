@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readKeyObject, readSigner, unwrapWithRecovery } from '../../../src/copies/format/keys.ts';
+import { readKeyObject, readSigner, unwrapWith } from '../../../src/copies/format/keys.ts';
 
 /** Objects that lie in copies: a program that cannot read them loses the copy. */
 const key = {
@@ -24,7 +24,10 @@ const signer = {
 };
 
 test('a recipient and a signer that were written earlier are still read', async () => {
-  const secrets = await unwrapWithRecovery(readKeyObject(key), Buffer.alloc(16, 6));
+  const secrets = await unwrapWith(readKeyObject(key), {
+    type: 'recovery',
+    recovery: Buffer.alloc(16, 6),
+  });
   expect(secrets).toEqual({
     copyId: Buffer.alloc(16, 1),
     privateKeys: [Buffer.alloc(32, 2), Buffer.alloc(32, 3)],
