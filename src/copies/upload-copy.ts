@@ -61,12 +61,6 @@ export interface TailRange {
   readonly end: Boundary;
 }
 
-/** Functions that return the marks by which a writer recognises a copy's objects. */
-export interface ObjectMarks {
-  readonly segment: (segment: ClosedSegment) => string;
-  readonly tail: (range: TailRange) => string;
-}
-
 /** Maximum number of objects in the tail. Ranges double in size, so 64 MiB need about ten. */
 export const MAX_TAIL = 32;
 /** Objects are padded to this length, so smaller ranges cost the same. */
@@ -81,14 +75,14 @@ const PADDING = 64 * 1024;
 export function planCopy(
   archiveScan: CopyScan,
   known: ReadonlyMap<string, ObjectEntry>,
-  marks: ObjectMarks,
+  nameKey: Buffer,
 ) {
   const segments = archiveScan.closed.map((what) => {
-    const mark = marks.segment(what);
+    const mark = segmentMark(nameKey, what);
     return { what, mark, there: known.get(mark) };
   });
   const { open } = archiveScan;
-  const tail = open === undefined ? [] : planTail(open.segment, open.boundaries, known, marks);
+  const tail = open === undefined ? [] : planTail(open.segment, open.boundaries, known, nameKey);
   return { segments, tail };
 }
 
@@ -98,7 +92,7 @@ function planTail(
   segment: number,
   boundaries: readonly Boundary[],
   known: ReadonlyMap<string, ObjectEntry>,
-  marks: ObjectMarks,
+  nameKey: Buffer,
 ): PlannedObject<TailRange>[] {
   const last = boundaries.at(-1);
   if (last === undefined) return [];
@@ -106,7 +100,7 @@ function planTail(
   let from = 0;
   for (const end of boundaries) {
     const what = { segment, from, to: end.offset, end };
-    const mark = marks.tail(what);
+    const mark = tailMark(nameKey, what);
     const there = known.get(mark);
     if (there === undefined) continue;
     kept.push({ what, mark, there });
@@ -123,7 +117,7 @@ function planTail(
     from = before.what.from;
   }
   const what = { segment, from, to: last.offset, end: last };
-  const mark = marks.tail(what);
+  const mark = tailMark(nameKey, what);
   return [...kept, { what, mark, there: known.get(mark) }];
 }
 
@@ -355,7 +349,7 @@ export async function uploadCopy(options: UploadOptions) {
     const plan = planCopy(
       archiveScan,
       await knownObjects(options, listedThere, counted.names),
-      marksOf(key),
+      key.nameKey,
     );
     if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
@@ -398,15 +392,13 @@ export async function uploadCopy(options: UploadOptions) {
 }
 
 async function cleanUp(
-  { store, key, keep, lockDays, memory, signal, now }: UploadOptions,
+  options: UploadOptions,
   listed: readonly ListedPiece[],
   sequence: number,
 ): Promise<Cleanup> {
+  const { memory } = options;
   const uploading = new Set(listed.map(({ entry }) => entry.name));
-  const removed = await cleanUpCopy(
-    { store, key, keep, lockDays, sequence, uploading, memory, signal, now },
-    memory.purging(),
-  );
+  const removed = await cleanUpCopy({ ...options, sequence, uploading }, memory.purging());
   if (removed === undefined) return NO_CLEANUP;
   if (removed.locked.length === 0) memory.purge(false);
   return removed;
@@ -480,15 +472,6 @@ function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefine
     const begin = segments[at - 1]?.what.end.number ?? 0;
     return there === undefined && !marks.has(mark) && what.purged !== '' && begin < last;
   });
-}
-
-function marksOf({ nameKey }: LocalKey): ObjectMarks {
-  return {
-    segment: ({ segment, end, purged }) =>
-      segmentMark(nameKey, { segment, endHash: end.hash, purgedDigest: purged }),
-    tail: ({ segment, from, to, end }) =>
-      tailMark(nameKey, { segment, from, to, endHash: end.hash }),
-  };
 }
 
 /** Returns known objects by mark: listed ones and later uploads. With `refresh`, only uploads of this run. */

@@ -1,19 +1,16 @@
 import { expect, test } from 'vitest';
 import type { Boundary } from '../../src/copies/copy-log.ts';
+import { segmentMark } from '../../src/copies/format/manifest.ts';
 import type { CopyScan } from '../../src/copies/scan-copy.ts';
 import {
   MAX_TAIL,
   type ObjectEntry,
-  type ObjectMarks,
   type PlannedObject,
   planCopy,
   type TailRange,
 } from '../../src/copies/upload-copy.ts';
 
-const marks: ObjectMarks = {
-  segment: ({ segment, end, purged }) => `s ${segment} ${end.hash} ${purged}`,
-  tail: ({ from, to, end }) => `t ${from} ${to} ${end.hash}`,
-};
+const nameKey = Buffer.alloc(32, 7);
 
 function surveyOf(boundaries: readonly Boundary[]): CopyScan {
   const commit = boundaries.at(-1) ?? { number: 0, hash: 'genesis', time: 0 };
@@ -51,7 +48,7 @@ test.each([1, 2, 3, 4, 5, 6])(
       const number = boundaries.length + 1;
       boundaries.push({ number, hash: `c${number}`, offset, time: 0 });
       if (random() < 0.3) continue;
-      const { tail } = planCopy(surveyOf(boundaries), known, marks);
+      const { tail } = planCopy(surveyOf(boundaries), known, nameKey);
       expect(tail.length).toBeLessThanOrEqual(MAX_TAIL);
       let at = 0;
       for (const { what } of tail) {
@@ -65,9 +62,9 @@ test.each([1, 2, 3, 4, 5, 6])(
     }
     // Each byte once for each doubling from the smallest object to the largest, at the most.
     expect(uploaded / offset).toBeLessThan(10);
-    const { tail } = planCopy(surveyOf(boundaries), known, marks);
+    const { tail } = planCopy(surveyOf(boundaries), known, nameKey);
     const all = new Map(tail.map((piece) => [piece.mark, entryOf(piece)]));
-    const again = planCopy(surveyOf(boundaries), all, marks);
+    const again = planCopy(surveyOf(boundaries), all, nameKey);
     expect(again.tail.every(({ there }) => there !== undefined)).toBe(true);
   },
 );
@@ -79,12 +76,13 @@ test('a segment that is there stays; one with another purge is uploaded', () => 
     closed: [{ segment: 1, end, purged: '' }],
   };
   const entry = { name: 'data/1', length: 5, sha256: '' };
-  const known = new Map([['s 1 c7 ', entry]]);
-  expect(planCopy(archiveScan, known, marks).segments.map(({ there }) => there)).toEqual([entry]);
+  const mark = segmentMark(nameKey, { segment: 1, end, purged: '' });
+  const known = new Map([[mark, entry]]);
+  expect(planCopy(archiveScan, known, nameKey).segments.map(({ there }) => there)).toEqual([entry]);
   const purged = { ...archiveScan, closed: [{ segment: 1, end, purged: 'ff' }] };
-  expect(planCopy(purged, known, marks).segments.map(({ there }) => there)).toEqual([undefined]);
+  expect(planCopy(purged, known, nameKey).segments.map(({ there }) => there)).toEqual([undefined]);
 });
 
 test('where nothing was committed there is nothing to copy', () => {
-  expect(planCopy(surveyOf([]), new Map(), marks)).toEqual({ segments: [], tail: [] });
+  expect(planCopy(surveyOf([]), new Map(), nameKey)).toEqual({ segments: [], tail: [] });
 });

@@ -31,22 +31,25 @@ export const FOLDERS = {
   signers: 'signers/',
 } as const;
 
+interface CommitHash {
+  readonly hash: string;
+}
+
 /**
  * Returns the mark (32 hexadecimal digits) by which a writer recognises a closed segment's object. It reveals nothing
  * without the name key.
- * @param identity with the hash of the segment's last commit and a digest of its purged records, empty if none
+ * @param identity with the segment's last commit and a digest of its purged records, empty if none
  */
 export function segmentMark(
   nameKey: Buffer,
-  identity: { readonly segment: number; readonly endHash: string; readonly purgedDigest: string },
+  identity: { readonly segment: number; readonly end: CommitHash; readonly purged: string },
 ): string {
-  const { segment, endHash, purgedDigest } = identity;
-  return mark(nameKey, ['segment', segment, endHash, purgedDigest]);
+  return mark(nameKey, ['segment', identity.segment, identity.end.hash, identity.purged]);
 }
 
 /**
  * Returns the mark of an object that holds part of the open segment.
- * @param range offsets in the file of generation 1, with the hash of the last commit before `to`
+ * @param range offsets in the file of generation 1, with the last commit before `to`
  */
 export function tailMark(
   nameKey: Buffer,
@@ -54,10 +57,10 @@ export function tailMark(
     readonly segment: number;
     readonly from: number;
     readonly to: number;
-    readonly endHash: string;
+    readonly end: CommitHash;
   },
 ): string {
-  return mark(nameKey, ['tail', range.segment, range.from, range.to, range.endHash]);
+  return mark(nameKey, ['tail', range.segment, range.from, range.to, range.end.hash]);
 }
 
 /** Returns the mark of a commit, by which a writer locates a manifest's commit in its own chain. */

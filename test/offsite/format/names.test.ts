@@ -14,21 +14,21 @@ import {
 } from '../../../src/copies/format/manifest.ts';
 
 const nameKey = Buffer.alloc(32, 7);
-const segment = { segment: 12, endHash: 'ab'.repeat(32), purgedDigest: '' };
-const tail = { segment: 12, from: 0, to: 65_536, endHash: 'ab'.repeat(32) };
+const segment = { segment: 12, end: { hash: 'ab'.repeat(32) }, purged: '' };
+const tail = { segment: 12, from: 0, to: 65_536, end: { hash: 'ab'.repeat(32) } };
 
 test('a mark is known again with the name key, and depends on every field', () => {
   const marks = [
     segmentMark(nameKey, segment),
     segmentMark(randomBytes(32), segment),
     segmentMark(nameKey, { ...segment, segment: 1 }),
-    segmentMark(nameKey, { ...segment, endHash: 'ac'.repeat(32) }),
-    segmentMark(nameKey, { ...segment, purgedDigest: 'ab'.repeat(32) }),
+    segmentMark(nameKey, { ...segment, end: { hash: 'ac'.repeat(32) } }),
+    segmentMark(nameKey, { ...segment, purged: 'ab'.repeat(32) }),
     tailMark(nameKey, tail),
     tailMark(nameKey, { ...tail, segment: 1 }),
     tailMark(nameKey, { ...tail, from: 1 }),
     tailMark(nameKey, { ...tail, to: 1 }),
-    tailMark(nameKey, { ...tail, endHash: 'ac'.repeat(32) }),
+    tailMark(nameKey, { ...tail, end: { hash: 'ac'.repeat(32) } }),
     commitMark(nameKey, { number: 12, hash: 'ab'.repeat(32) }),
     commitMark(nameKey, { number: 1, hash: 'ab'.repeat(32) }),
   ];

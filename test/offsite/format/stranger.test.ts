@@ -119,7 +119,7 @@ beforeAll(async () => {
     return name;
   }
   const file = disk.read(`${DIR}/log/${segmentName({ segment: 1, generation: 2 })}`);
-  const mark = segmentMark(nameKey, { segment: 1, endHash: between, purgedDigest: '' });
+  const mark = segmentMark(nameKey, { segment: 1, end: { hash: between }, purged: '' });
   // Of before the rotation.
   const segments = [{ name: await store('segment', mark, file, publicKey), segment: 1 }];
   const hot = disk.read(hotPath(2));
@@ -129,7 +129,7 @@ beforeAll(async () => {
     [1_000, hot.length],
   ] as const) {
     const part = { segment: 2, from, to };
-    const partMark = tailMark(nameKey, { ...part, endHash });
+    const partMark = tailMark(nameKey, { ...part, end: { hash: endHash } });
     const name = await store('tail', partMark, hot.subarray(from, to), rotated.publicKey);
     tail.push({ name, ...part });
   }
