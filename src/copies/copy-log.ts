@@ -429,21 +429,22 @@ export async function copyArchive(
   });
 }
 
-/** Files that an early interruption leaves behind, or that every disk contains. */
-const NO_STRANGERS = new Set([
+/** Files that every disk contains, or that an archive's lock leaves behind. SQLite creates the journal. */
+export const INCIDENTAL = new Set([
+  'lost+found',
   'lock',
-  // Created by SQLite while the lock is held.
   'lock-journal',
   path.basename(holderPath('.')),
-  path.basename(logFolder('.')),
-  path.basename(temporaryPath(formatPath('.'))),
-  'lost+found',
 ]);
+/** Files that an early interruption leaves behind. */
+const STARTED = new Set(
+  [logFolder('.'), temporaryPath(formatPath('.'))].map((one) => path.basename(one)),
+);
 
 /** Refuses a directory with other files, among which somebody could overlook the archive and delete it. */
 function refuseOtherFiles(to: string): void {
   if (!isUnused(realFiles, to)) return;
-  const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));
+  const stranger = readdirSync(to).find((name) => !INCIDENTAL.has(name) && !STARTED.has(name));
   if (stranger !== undefined) throw copyError('copy-elsewhere', { to, stranger });
 }
 

@@ -1,6 +1,7 @@
 import { hash, type KeyObject as SigningKey, sign } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, isObject, parseJson } from '../archive/format.ts';
@@ -98,7 +99,7 @@ export async function repairKeptObjects(
   }
   for (const name of comparison.displaced) await store.delete(name, signal);
   const mended = key.with({ kept: comparison.kept });
-  if (!isSame(key.kept, comparison.kept)) await mended.write(file);
+  if (!isDeepStrictEqual(key.kept, comparison.kept)) await mended.write(file);
   return {
     key: mended,
     findings: comparison.findings.map((one) => ({ ...one, repaired: repaired.has(one.name) })),
@@ -332,13 +333,6 @@ function checkRecipients(
 
 function wrongBytes(name: string): MailkeepError {
   return offsiteError('copy-object-damaged', { name, reason: 'replaced' });
-}
-
-function isSame(before: readonly KeptObject[] | undefined, now: readonly KeptObject[]): boolean {
-  return (
-    before?.length === now.length &&
-    before.every((one, at) => now[at]?.name === one.name && now[at]?.bytes.equals(one.bytes))
-  );
 }
 
 function manifestFile(dataDir: string, { copyId }: LocalKey): string {

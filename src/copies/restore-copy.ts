@@ -22,7 +22,7 @@ import { errnoName, hasCode, isDamage, type MailkeepError } from '../core/errors
 import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
 import { type SegmentProver, threadedProver } from '../verify/check-segment.ts';
 import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
-import { damagedSegment, NO_TORN_BATCH, segmentState } from './copy-log.ts';
+import { damagedSegment, INCIDENTAL, NO_TORN_BATCH, segmentState } from './copy-log.ts';
 import { copiesError } from './errors.ts';
 import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
 import {
@@ -224,7 +224,8 @@ async function isIntact(
   dir: string,
   { segment }: CopiedSegment,
 ): Promise<boolean> {
-  const generations = listSegments(realFiles, dir).get(segment);
+  const listing = listSegments(realFiles, dir);
+  const generations = listing.get(segment);
   if (generations === undefined) return false;
   try {
     const file = withSegment(realFiles, dir, segment, generations, ({ name, path, sealed }) => ({
@@ -234,7 +235,6 @@ async function isIntact(
     }));
     if (!file.sealed) {
       // Bytes after the last commit of the current segment are ignored.
-      const listing = listSegments(realFiles, dir);
       return segmentState(realFiles, dir, segment, listing, NO_TORN_BATCH)?.damaged === false;
     }
     await prover.intact(file);
@@ -300,7 +300,7 @@ export async function restoreLog(options: BringBackOptions) {
 /** Prepares an empty directory, or resumes an earlier run. */
 async function prepareTarget(to: string, manifest: SecretManifest): Promise<void> {
   realFiles.makeFolder(to);
-  const names = readdirSync(to).filter((name) => !MEANINGLESS.has(name));
+  const names = readdirSync(to).filter((name) => !INCIDENTAL.has(name));
   const mark = `${JSON.stringify({ archiveId: manifest.archiveId, commit: manifest.commit })}\n`;
   const file = path.join(to, UNFINISHED);
   if (names.length > 0 && readText(file) !== mark) {
@@ -312,9 +312,6 @@ async function prepareTarget(to: string, manifest: SecretManifest): Promise<void
   // FORMAT comes first, because a log without it counts as damaged.
   await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
 }
-
-/** Files that every disk contains, or that an archive's lock leaves behind. */
-const MEANINGLESS = new Set(['lost+found', 'lock', 'lock.json', 'lock-journal']);
 
 function readText(file: string): string | undefined {
   try {

@@ -4,7 +4,7 @@ import https from 'node:https';
 import { AwsV4Signer } from 'aws4fetch';
 import { Parser } from 'htmlparser2';
 import { type Clock, onAbort, sleep, systemClock } from '../core/concurrency.ts';
-import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
+import { errnoName, MailkeepError } from '../core/errors.ts';
 import { objectKey, objectUrl, type S3Target, targetLabel } from '../core/s3-target.ts';
 import { bytesAtMost } from '../core/streams.ts';
 import { objectError } from './errors.ts';
@@ -175,15 +175,9 @@ class Patience {
 }
 
 function withTries(error: MailkeepError, tries: number): MailkeepError {
-  const { cause, facts } = error;
-  const [store, operation] = [String(facts.store), String(facts.operation)];
-  if (hasCode(error, 'store-unreachable')) {
-    const reason = String(facts.reason);
-    return objectError('store-unreachable', { store, operation, reason, tries }, cause);
-  }
-  if (!hasCode(error, 'store-busy')) return error;
-  const [status, answer] = [Number(facts.status), String(facts.answer)];
-  return objectError('store-busy', { store, operation, status, answer, tries }, cause);
+  const { family, code, facts, cause, retryable } = error;
+  if (!('tries' in facts)) return error;
+  return new MailkeepError(family, code, { ...facts, tries }, { cause, retryable });
 }
 
 const MIB = 1024 * 1024;

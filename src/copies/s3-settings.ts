@@ -111,20 +111,12 @@ function credentialsOf(settings: S3Settings): S3Credentials {
   const { env } = settings;
   const profile = profileName(settings);
   if (settings.profile === undefined && (env.AWS_ACCESS_KEY_ID ?? '') !== '') {
-    return check('the environment', {
-      accessKeyId: env.AWS_ACCESS_KEY_ID,
-      secretAccessKey: env.AWS_SECRET_ACCESS_KEY,
-      sessionToken: env.AWS_SESSION_TOKEN,
-    });
+    return check('the environment', (name) => env[`AWS_${name}`]);
   }
   const found = profileSettings(settings);
   const source = `the profile "${profile}"`;
   if ((found.get('aws_access_key_id') ?? '') !== '') {
-    return check(source, {
-      accessKeyId: found.get('aws_access_key_id'),
-      secretAccessKey: found.get('aws_secret_access_key'),
-      sessionToken: found.get('aws_session_token'),
-    });
+    return check(source, (name) => found.get(`aws_${name.toLowerCase()}`));
   }
   const method = OTHER_WAYS.find((name) => found.has(name));
   if (method !== undefined) {
@@ -135,11 +127,12 @@ function credentialsOf(settings: S3Settings): S3Credentials {
 }
 
 /** Keeps values out of errors. */
-function check(
-  source: string,
-  found: { readonly [Name in keyof S3Credentials]-?: string | undefined },
-): S3Credentials {
-  const { accessKeyId = '', secretAccessKey = '', sessionToken = '' } = found;
+function check(source: string, read: (name: string) => string | undefined): S3Credentials {
+  const [accessKeyId = '', secretAccessKey = '', sessionToken = ''] = [
+    read('ACCESS_KEY_ID'),
+    read('SECRET_ACCESS_KEY'),
+    read('SESSION_TOKEN'),
+  ];
   if (secretAccessKey === '') throw settingInvalid(source, 'it has an access key without a secret');
   const all = [accessKeyId, secretAccessKey, ...(sessionToken === '' ? [] : [sessionToken])];
   if (!all.every((text) => PRINTABLE.test(text))) {
