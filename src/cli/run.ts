@@ -51,9 +51,12 @@ export async function run(
       await output.written();
       return EXIT.done;
     }
-    await import('./all-errors.ts');
-    const { setProcessName } = await import('../archive/lock.ts');
-    setProcessName(commandName(args) ?? '');
+    const name = commandName(args) ?? '';
+    if (!LIGHT.includes(name)) {
+      await import('./all-errors.ts');
+      const { setProcessName } = await import('../archive/lock.ts');
+      setProcessName(name);
+    }
     verbose = request.verbose;
     const globals = withEnvironment(request.globals, env);
     const { quiet } = globals;
@@ -77,9 +80,13 @@ export async function run(
       printError(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
+    await import('./all-errors.ts');
     return combineExitCodes([ended, reportError(error, json, { stderr, env, verbose })]);
   }
 }
+
+/** Commands that never write to the archive, and describe only errors of modules that they load. */
+const LIGHT = ['init', 'config', 'service', 'api', 'webhooks', 'mcp'];
 
 /** Longer lines are hard to read. */
 const MAX_HELP_COLUMNS = 100;

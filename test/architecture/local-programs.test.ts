@@ -11,6 +11,52 @@ const SENTENCES = 'src/registry/errors.ts';
 /** Stands in `pg` and nowhere else. */
 const MARK = 'SASL: SCRAM-SERVER-FIRST-MESSAGE';
 
+const READING = ['better-sqlite3'];
+const SERVICE = ['better-sqlite3', 'node-cron', 'undici', 'zod'];
+/** Packages that files of src/cli load before they run, besides those of the command line itself. */
+const STARTS: Readonly<Record<string, readonly string[]>> = {
+  main: [],
+  'serve-web': [
+    ...['@hono/node-server', '@modelcontextprotocol/server', 'better-sqlite3', 'hono'],
+    ...['iconv-lite', 'libmime', 'node-cron', 'nodemailer/lib/addressparser', 'preact'],
+    ...['preact-render-to-string', 'preact/hooks', 'yauzl', 'yazl', 'zod'],
+  ],
+  'commands/api': SERVICE,
+  'commands/attachments': READING,
+  'commands/checkpoint': READING,
+  'commands/compact': READING,
+  'commands/config': ['node-cron', 'zod'],
+  'commands/copy': [],
+  'commands/daemon': [],
+  'commands/doctor': SERVICE,
+  'commands/export': ['better-sqlite3', 'yauzl', 'yazl'],
+  'commands/forget': ['better-sqlite3', 'node-cron', 'zod'],
+  'commands/history': READING,
+  'commands/import': [
+    ...['better-sqlite3', 'iconv-lite', 'libmime', 'nodemailer/lib/addressparser'],
+    ...['yauzl', 'yazl'],
+  ],
+  'commands/init': ['undici', 'zod'],
+  'commands/list': READING,
+  'commands/mcp': [],
+  'commands/notify': ['node-cron', 'zod'],
+  'commands/prune': ['better-sqlite3', 'node-cron', 'zod'],
+  'commands/quarantine': READING,
+  'commands/rebuild': READING,
+  'commands/restore': ['better-sqlite3', 'imapflow'],
+  'commands/sandbox': [],
+  'commands/search': READING,
+  'commands/service': ['node-cron', 'zod'],
+  'commands/show': READING,
+  'commands/stats': READING,
+  'commands/status': READING,
+  'commands/sync': SERVICE,
+  'commands/token': READING,
+  'commands/verify': READING,
+  'commands/web': [],
+  'commands/webhooks': [],
+};
+
 /** Files that a file loads before anything runs: no types, and nothing that is imported when it is needed. */
 function loadedWith(file: string, text: string): string[] {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
@@ -34,16 +80,20 @@ function reached(from: string, loads: (file: string) => readonly string[]): Read
 
 const files = new Map(sourceFiles(['src', 'migrations']).map(({ file, text }) => [file, text]));
 
-const sources = new Map<string, readonly string[]>();
+const names = new Map<string, readonly string[]>();
+
+function namesLoadedWith(file: string): readonly string[] {
+  const known = names.get(file);
+  if (known !== undefined) return known;
+  const loaded = loadedWith(file, files.get(file) ?? '');
+  names.set(file, loaded);
+  return loaded;
+}
 
 function sourcesLoadedWith(file: string): readonly string[] {
-  const known = sources.get(file);
-  if (known !== undefined) return known;
-  const loaded = loadedWith(file, files.get(file) ?? '')
+  return namesLoadedWith(file)
     .filter((name) => name.startsWith('.'))
     .map((name) => path.join(path.dirname(file), name));
-  sources.set(file, loaded);
-  return loaded;
 }
 
 test('no entry point of the build loads the registry of a fleet', () => {
@@ -61,6 +111,25 @@ test('no entry point of the build loads the registry of a fleet', () => {
   // The walk sees what it is to see.
   const own = reached('src/registry/schema.ts', sourcesLoadedWith);
   expect([...own]).toContain('migrations/fleet/0001_registry.ts');
+});
+
+test('commands load at their start only the packages that are listed', () => {
+  const packagesOf = (start: string) => {
+    const loaded = [...reached(`src/cli/${start}.ts`, sourcesLoadedWith)];
+    const packages = loaded
+      .flatMap(namesLoadedWith)
+      .filter((name) => !/^(?:\.|node:|commander$|picocolors$)/.test(name));
+    return [...new Set(packages)].sort();
+  };
+  const listed = Object.keys(STARTS);
+  expect(Object.fromEntries(listed.map((start) => [start, packagesOf(start)]))).toEqual(STARTS);
+  const commands = [...files.keys()].filter((file) =>
+    /^src\/cli\/commands\/[a-z]+\.ts$/.test(file),
+  );
+  const unlisted = ['completion', 'manual'].map((name) => `src/cli/commands/${name}.ts`);
+  expect(commands.filter((file) => !unlisted.includes(file)).sort()).toEqual(
+    listed.filter((start) => start.startsWith('commands/')).map((start) => `src/cli/${start}.ts`),
+  );
 });
 
 test('only one file loads the driver of PostgreSQL', () => {

@@ -57,7 +57,11 @@ async function serveMcp(
             }),
           ),
         ),
-      (error) => notices.warn(`A tool could not be answered: ${describeError(error).message}`),
+      async (error) => {
+        // The error may come from a thread.
+        await import('../all-errors.ts');
+        notices.warn(`A tool could not be answered: ${describeError(error).message}`);
+      },
     );
     const input = context.stdin();
     if (input.isTTY === true)
