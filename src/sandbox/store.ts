@@ -332,17 +332,14 @@ export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
 }
 
 /** Maximum characters of JSON to cache: about 100,000 records. */
-const DEFAULT_CEILING = 64 * 1024 * 1024;
+const MAX_CACHED = 64 * 1024 * 1024;
 
 /** Caches listing records as JSON text, which is smaller than objects and ready to send. Drops the oldest first. */
 class RecordCache {
   readonly #fragments = new Map<number, string>();
   #characters = 0;
 
-  constructor(
-    private readonly sources: Sources,
-    private readonly ceiling: number = DEFAULT_CEILING,
-  ) {}
+  constructor(private readonly sources: Sources) {}
 
   messageJson(folder: Folder, entry: Entry): string {
     const unseen = !entry.flags.includes('\\Seen');
@@ -360,13 +357,13 @@ class RecordCache {
     const fragment = JSON.stringify(record).slice(1, -1);
     this.#fragments.set(source, fragment);
     this.#characters += fragment.length;
-    if (this.#characters > this.ceiling) this.#shrink();
+    if (this.#characters > MAX_CACHED) this.#shrink();
     return fragment;
   }
 
   #shrink(): void {
     for (const [source, { length }] of this.#fragments) {
-      if (this.#characters <= this.ceiling * 0.9) return;
+      if (this.#characters <= MAX_CACHED * 0.9) return;
       this.#fragments.delete(source);
       this.#characters -= length;
     }
