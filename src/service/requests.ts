@@ -1,5 +1,6 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
-import { type FileHandle, open, rm } from 'node:fs/promises';
+import { createWriteStream, type WriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import type { z } from 'zod';
@@ -279,11 +280,9 @@ const UNWRITTEN_BYTES = 1024 * 1024;
 /** Collects the bytes of one response: in memory up to a limit, and above it in a file of mode 0600. */
 export class BodyCollector {
   #chunks: Buffer[] = [];
-  #unwritten = 0;
   #size = 0;
   #file: SpoolFile | undefined;
   #failure: Error | undefined;
-  #writing: Promise<void> | undefined;
 
   constructor(
     private readonly options: {
@@ -294,13 +293,20 @@ export class BodyCollector {
     },
   ) {}
 
+  /** Returns false if the sender must pause until `resume`. */
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
-    this.#unwritten += chunk.length;
     this.#size += chunk.length;
     if (this.#size <= this.options.inMemoryLimit) return true;
-    this.#writing ??= this.#drain();
-    return this.#unwritten < UNWRITTEN_BYTES;
+    this.#file ??= this.#create();
+    const { hash, stream } = this.#file;
+    let hasRoom = true;
+    for (const bytes of this.#chunks) {
+      hash.update(bytes);
+      hasRoom = stream.write(bytes);
+    }
+    this.#chunks = [];
+    return hasRoom;
   }
 
   finish(): Body | Promise<Body> {
@@ -311,63 +317,43 @@ export class BodyCollector {
     return { kind: 'buffer', bytes };
   }
 
-  async #finishFile({ path, opened, hash }: SpoolFile): Promise<Body> {
-    // A running drain may have finished before the last chunks arrived.
-    while (this.#writing !== undefined) await this.#writing;
-    if (this.#unwritten > 0) await this.#drain();
+  async #finishFile({ path, stream, closed, hash }: SpoolFile): Promise<Body> {
+    stream.end();
+    await closed;
     if (this.#failure !== undefined) throw this.#failure;
-    await (await opened).close();
     return { kind: 'file', path, size: this.#size, sha256: hash.digest('hex') };
   }
 
   /** Discards all bytes and removes the file. Never throws. */
   async discard(): Promise<void> {
     this.#chunks = [];
-    this.#unwritten = 0;
     if (this.#file === undefined) return;
-    const { path, opened } = this.#file;
-    this.#file = undefined;
-    try {
-      await this.#writing;
-      await (await opened).close();
-    } catch {
-      // The original failure is already known.
-    }
+    const { path, stream, closed } = this.#file;
+    stream.destroy();
+    await closed;
     await rm(path, { force: true }).catch(() => {});
   }
 
-  /** Writes chunks until none is left. Reports a failure immediately, so that the sender stops. */
-  async #drain(): Promise<void> {
-    try {
-      this.#file ??= this.#create();
-      const file = await this.#file.opened;
-      while (this.#chunks.length > 0) {
-        const bytes = Buffer.concat(this.#chunks);
-        this.#chunks = [];
-        this.#file.hash.update(bytes);
-        // writeFile on a handle continues where the last call ended, and writes every byte.
-        await file.writeFile(bytes);
-        this.#unwritten -= bytes.length;
-        this.options.resume();
-      }
-    } catch (cause) {
-      const facts = { dir: this.options.dir, reason: errnoName(cause) };
-      this.#failure = originError('spool-failed', facts, cause);
-      this.options.fail(this.#failure);
-    } finally {
-      this.#writing = undefined;
-    }
-  }
-
+  /** A failed write is reported immediately, so that the sender stops. */
   #create(): SpoolFile {
-    const path = join(this.options.dir, `source-${randomUUID()}.tmp`);
-    return { path, opened: open(path, 'wx', 0o600), hash: createHash('sha256') };
+    const { dir, resume, fail } = this.options;
+    const path = join(dir, `source-${randomUUID()}.tmp`);
+    const options = { flags: 'wx', mode: 0o600, highWaterMark: UNWRITTEN_BYTES };
+    const stream = createWriteStream(path, options);
+    stream.on('drain', resume);
+    stream.on('error', (cause) => {
+      this.#failure = originError('spool-failed', { dir, reason: errnoName(cause) }, cause);
+      fail(this.#failure);
+    });
+    const closed = new Promise<void>((resolve) => stream.once('close', resolve));
+    return { path, stream, closed, hash: createHash('sha256') };
   }
 }
 
 interface SpoolFile {
   readonly path: string;
-  readonly opened: Promise<FileHandle>;
+  readonly stream: WriteStream;
+  readonly closed: Promise<void>;
   readonly hash: Hash;
 }
 
