@@ -17,7 +17,6 @@ import {
   type StoredCheck,
   serializeBatch,
 } from './batch.ts';
-import { writeDurably } from './durability.ts';
 import type { FileLayer, LogFile } from './file-system.ts';
 import {
   type CommittedBatch,
@@ -26,6 +25,7 @@ import {
   isFact,
   type RecordMeaning,
 } from './format.ts';
+import { writeDurably } from './hot-segment.ts';
 import { BLOB_BYTES } from './payload.ts';
 
 const FIRST_BYTES = 1024 * 1024;

@@ -8,7 +8,6 @@ import {
   LocalBatch,
   serializeBatch,
 } from './batch.ts';
-import { type Durability, LocalDurability, RemoteDurability } from './durability.ts';
 import { archiveError, logSyncFailed } from './errors.ts';
 import { type FileLayer, openRegular, readSmallFile, realFiles, writeAll } from './file-system.ts';
 import {
@@ -30,8 +29,10 @@ import {
   convertSyncErrors,
   convertWriteErrors,
   createSegment,
+  type Durability,
   HotFile,
   type HotSegment,
+  RemoteDurability,
 } from './hot-segment.ts';
 import { type LogThread, SharedBufferBatch } from './log-thread.ts';
 import { reportUnreadable } from './mend-segment.ts';
@@ -107,9 +108,7 @@ export class LogWriter {
     this.archiveId = archiveId;
     this.#file = new HotFile({ ...settings, archiveId }, hot);
     this.#durability =
-      durability === undefined
-        ? new LocalDurability(this.#file)
-        : new RemoteDurability(this.#file, durability);
+      durability === undefined ? this.#file : new RemoteDurability(this.#file, durability);
     this.#hot = hot;
     this.#chain = start.chain;
     this.#time = start.time;

@@ -9,7 +9,6 @@ import {
   isListOf,
   isOneOf,
   parseJson,
-  temporaryPath,
 } from './format.ts';
 import { convertSyncErrors, convertWriteErrors } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
@@ -70,13 +69,7 @@ function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
 async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
   const path = workPath(dir);
   const bytes = Buffer.from(`${encodePurgeWork(work)}\n`);
-  try {
-    await convertWriteErrors(path, bytes.length, () => replaceFile(files, path, bytes));
-  } catch (error) {
-    // If the file cannot be removed now, the next purge replaces it.
-    await files.remove(temporaryPath(path)).catch(() => undefined);
-    throw error;
-  }
+  await convertWriteErrors(path, bytes.length, () => replaceFile(files, path, bytes));
 }
 
 async function endPurge(files: FileLayer, dir: string): Promise<void> {

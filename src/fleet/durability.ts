@@ -1,10 +1,10 @@
+import { archiveError, diskFull, logWriteFailed } from '../archive/errors.ts';
 import type {
   AppendedCommit,
   AppendPosition,
   Durability,
   NextSegment,
-} from '../archive/durability.ts';
-import { archiveError, diskFull, logWriteFailed } from '../archive/errors.ts';
+} from '../archive/hot-segment.ts';
 import { compressPayload } from '../archive/payload.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { commit, decidePurge, roll, type TailBatch } from '../registry/commits.ts';

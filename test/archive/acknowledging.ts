@@ -1,11 +1,11 @@
+import { archiveError, logWriteFailed } from '../../src/archive/errors.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
 import type {
   AppendedCommit,
   AppendPosition,
   Durability,
   NextSegment,
-} from '../../src/archive/durability.ts';
-import { archiveError, logWriteFailed } from '../../src/archive/errors.ts';
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
+} from '../../src/archive/hot-segment.ts';
 import type { LogEnd, MissingBytes } from '../../src/archive/recovery.ts';
 
 interface Accepted {
