@@ -661,13 +661,13 @@ export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
  */
 export function countFacets(
   connection: Connection,
-  search: Pick<SearchQueries, 'foundDocids'>,
+  search: SearchQueries,
   request: CountRequest,
   limit: number,
   mayContinue: () => boolean,
 ): Facets {
   const { docids, complete } = collectDocids(search, request, mayContinue);
-  const found = new MatchingMessages(connection, { foundDocids: () => docids.values() }, request);
+  const found = new MatchingMessages(connection, search, request, docids);
   const view = createView(connection, request);
   const known = archiveNames(connection, view.asOf).folders;
   const names = view.scope === null ? known : namesWithin(known, view.scope);
@@ -690,7 +690,7 @@ export function countFacets(
 }
 
 function collectDocids(
-  search: Pick<SearchQueries, 'foundDocids'>,
+  search: SearchQueries,
   request: CountRequest,
   mayContinue: () => boolean,
 ): { readonly docids: readonly number[]; readonly complete: boolean } {
@@ -700,7 +700,7 @@ function collectDocids(
     return complete;
   };
   const docids: number[] = [];
-  for (const docid of search.foundDocids(request, hasTime)) {
+  for (const docid of search.prepare(request).docids({}, hasTime)) {
     if (docids.length === MOST) return { docids, complete: false };
     docids.push(docid);
   }

@@ -278,7 +278,7 @@ export function chartQueries(connection: Connection) {
     /**
      * Returns a filter if the query concerns only mailboxes and accounts, otherwise undefined.
      *
-     * @param accounts see `SearchRequest.accounts`
+     * @param accounts see `CountRequest.accounts`
      */
     filterOf(
       node: SearchNode,

@@ -454,10 +454,9 @@ export class Connection {
 
   /** Returns a value that changes whenever the database does. Not comparable between connections. */
   version(): number {
-    const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
-    return (
-      this.#number * 2 ** 32 + others + (this.first<number>('select total_changes()', []) ?? 0)
-    );
+    // Unlike `db.pragma`, a SELECT is allowed while rows are being read.
+    const sql = 'SELECT data_version + total_changes() FROM pragma_data_version';
+    return this.#number * 2 ** 32 + (this.first<number>(sql, []) ?? 0);
   }
 
   /** Converts SQLite's errors to catalog errors. */

@@ -7,7 +7,13 @@ import { displaySender, readableText } from './messages.ts';
 import { selectBy } from './query.ts';
 import type { SearchNode } from './query-ast.ts';
 import { createView, seen, type View } from './resolve-query.ts';
-import { type CountRequest, type HitCount, type SearchQueries, shownPlaces } from './search.ts';
+import {
+  type CountRequest,
+  type HitCount,
+  type PreparedQuery,
+  type SearchQueries,
+  shownPlaces,
+} from './search.ts';
 import { isVisible } from './sql.ts';
 import { enclosingPeriod } from './timeline.ts';
 
@@ -167,7 +173,8 @@ const HAS_ANY: SearchNode = {
  */
 class FoundFiles {
   readonly #hashes = new Set<string>();
-  readonly #request: FilesRequest;
+  readonly #query: PreparedQuery;
+  readonly #group: FilesRequest['group'];
   readonly #rowFilter: string;
   readonly #meant: string;
   readonly #isAll: boolean;
@@ -178,12 +185,14 @@ class FoundFiles {
 
   constructor(
     private readonly connection: Connection,
-    private readonly search: Pick<SearchQueries, 'walkFound'>,
+    search: SearchQueries,
     request: FilesRequest,
   ) {
     const { node, asOf, scope } = request;
     this.#isAll = node.kind === 'all' && asOf === undefined && scope === undefined;
-    this.#request = { ...request, node: { kind: 'and', nodes: [node, HAS_ANY], span: node.span } };
+    const nodes = [node, HAS_ANY];
+    this.#query = search.prepare({ ...request, node: { kind: 'and', nodes, span: node.span } });
+    this.#group = request.group;
     this.#rowFilter =
       request.inlinePictures === true ? '1' : "NOT (a.inline = 1 AND a.type LIKE 'image/%')";
     this.#meant = `${this.#rowFilter}${scope === undefined ? '' : ` AND ${isVisible(scope)}`}`;
@@ -202,9 +211,9 @@ class FoundFiles {
     position: FilePosition | undefined,
     mayContinue: () => boolean,
   ): Generator<FoundFile | Reached, void, undefined> {
-    const { group } = this.#request;
+    const group = this.#group;
     const after = position === undefined ? undefined : position.docid + 1;
-    const docids = this.search.walkFound({ ...this.#request, after }, mayContinue);
+    const docids = this.#query.walk({ after }, mayContinue);
     try {
       for (let size = FIRST; ; size = Math.min(MOST, size * 2)) {
         const { chunk, end } = take(docids, size);
@@ -286,8 +295,7 @@ class FoundFiles {
     if (oldest === undefined) return undefined;
     if (this.#searches < MAX_SEARCHES) {
       this.#searches += 1;
-      for (const docid of this.search.walkFound({ ...this.#request, among }, mayContinue))
-        return docid;
+      for (const docid of this.#query.walk({ among }, mayContinue)) return docid;
       return undefined;
     }
     this.#findDownTo(oldest, mayContinue);
@@ -295,7 +303,7 @@ class FoundFiles {
   }
 
   #findDownTo(docid: number, mayContinue: () => boolean): void {
-    this.#walk ??= this.search.walkFound(this.#request, mayContinue);
+    this.#walk ??= this.#query.walk({}, mayContinue);
     while (this.#last > docid) {
       const next = this.#walk.next();
       if (next.done === true) return;

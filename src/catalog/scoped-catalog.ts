@@ -1,11 +1,9 @@
 import type { MailboxKey } from '../core/types.ts';
-import { docidBaseOf } from '../mail/docid.ts';
 import type { Catalog } from './catalog.ts';
 import type { Connection } from './database.ts';
 import { folderQueries } from './folders.ts';
 import { scopedPositions } from './list.ts';
 import { messageQueries } from './messages.ts';
-import type { SearchHit } from './search.ts';
 import {
   commitAt,
   commitTime,
@@ -166,19 +164,9 @@ export function scopedCatalog(
     positions: scopedPositions(connection, scope),
     list: withScope(inner.list),
     listPlaces: withScope(inner.listPlaces),
-    search(request) {
-      const { hits, ...rest } = inner.search({ ...request, scope });
-      return { ...rest, hits: hits.map(withoutRank) };
-    },
-    countHits: withScope(inner.countHits),
-    countHitsWhile: withScope(inner.countHitsWhile),
+    prepare: (request) => inner.prepare(request, scope),
     // The sums cover all mailboxes.
     sumUnread: () => false,
-    foundDocids: withScope(inner.foundDocids),
-    foundIds: withScope(inner.foundIds),
-    walkFound: withScope(inner.walkFound),
-    sumsFilter: withScope(inner.sumsFilter),
-    explainSearch: withScope(inner.explainSearch),
     changes: {
       span() {
         const [first, last] = [commits.timeOf(1), commits.timeOf(commits.last())];
@@ -246,11 +234,6 @@ function withhold<Q extends object>(queries: Q): Q {
   ]);
   // Every name is given a function that never returns.
   return Object.fromEntries(refusals) as Q;
-}
-
-/** Clears the rank within the second, which counts the messages in all mailboxes. */
-function withoutRank(hit: SearchHit): SearchHit {
-  return { ...hit, docid: docidBaseOf(hit.docid) };
 }
 
 function renumber(own: OwnCommits, found: ChangedCommit | undefined): ChangedCommit | undefined {

@@ -1,4 +1,5 @@
 import type { MessageId } from '../core/types.ts';
+import { docidBaseOf } from '../mail/docid.ts';
 import type { HitPlace, SearchLine } from '../mail/identity.ts';
 import { ftsString, UnpackedTexts } from '../mail/normalise.ts';
 import { attachmentTexts } from './attachment-texts.ts';
@@ -23,7 +24,7 @@ import {
   type UnknownName,
   type View,
 } from './resolve-query.ts';
-import { SetSearch, sumsFilter, sumUnread, unreadCount } from './search-sets.ts';
+import { SetSearch, type SumsFilter, sumsFilter, sumUnread, unreadCount } from './search-sets.ts';
 import {
   chooseAccessPath,
   countStatement,
@@ -352,39 +353,36 @@ function countBySums(
   return totalReceived(connection).all(filter.fits).messages;
 }
 
-export interface SearchRequest {
+/** What to search for. */
+export interface CountRequest {
   readonly node: SearchNode;
-  readonly limit: number;
-  readonly sort: 'newest' | 'oldest' | 'relevance';
   /** Milliseconds since the epoch. Searches the archive as it was then. */
   readonly asOf?: number | undefined;
   readonly scope?: Scope | undefined;
   /** Hosts by lower-case account name, for `account:`. */
   readonly accounts?: ReadonlyMap<string, string>;
-  /** Continues after this docid. Ignored when sorting by relevance. */
+}
+
+/** The matches to visit, newest first by default. */
+interface Part {
+  /** Skips this docid and all messages before it in this order. Ignored when sorting by relevance. */
   readonly after?: number | undefined;
+  readonly sort?: 'newest' | 'oldest' | 'relevance' | undefined;
+  /** Visits only these indexed messages, at most a few dozen. */
+  readonly among?: readonly number[] | undefined;
+}
+
+export interface PageRequest extends Omit<Part, 'among'> {
+  readonly limit: number;
+  readonly sort: 'newest' | 'oldest' | 'relevance';
   /** Called every few thousand messages. The search stops if it returns false, unless it sorts by relevance. */
   readonly mayContinue?: (() => boolean) | undefined;
 }
 
-export interface SearchResult {
+export interface SearchPage {
   readonly hits: readonly SearchHit[];
-  readonly unknown: readonly UnknownName[];
   /** Docid to continue after if `mayContinue` stopped the search. */
   readonly stoppedAt: number | null;
-}
-
-export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts' | 'scope'>;
-
-/** With `after`, covers only the older messages, or the newer ones if sorted oldest first. */
-export interface PartRequest extends CountRequest {
-  readonly after?: number | undefined;
-  readonly sort?: SearchRequest['sort'] | undefined;
-}
-
-export interface WalkRequest extends PartRequest {
-  /** Limits the walk to these indexed messages, at most a few dozen. */
-  readonly among?: readonly number[] | undefined;
 }
 
 /** A plan as `search --explain --json` prints it. */
@@ -403,26 +401,63 @@ export interface HitCount {
 
 const ID = selectBy('messages', 'id', 'docid');
 
-export function searchQueries(
-  connection: Connection,
-  places: Pick<PlaceQueries, 'flags'>,
-  ids: IdLookup,
-) {
-  const isIndexed = (): boolean => indexQueries(connection).pendingCount() === 0;
-  const countHitsWhile = (request: PartRequest, mayContinue: () => boolean): HitCount =>
-    connection.snapshot(() => {
-      const { drives, view, bounded } = prepare(connection, ids, request);
+/**
+ * A query, resolved against the archive and planned at most once for each order until the catalog changes. Any method
+ * can throw `search-too-complex`.
+ */
+export class PreparedQuery {
+  #version: number | undefined;
+  #resolved: Resolved | undefined;
+  readonly #plans = new Map<Direction, Planned>();
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly places: Pick<PlaceQueries, 'flags'>,
+    private readonly idLookup: IdLookup,
+    private readonly request: CountRequest,
+    /** Set in a limited session. */
+    readonly scope?: Scope,
+  ) {}
+
+  page(request: PageRequest): SearchPage {
+    const { limit, mayContinue } = request;
+    return this.connection.snapshot(() => {
+      const { names, view } = this.#resolve();
+      const { connection, places } = this;
+      const readHit = hitReader(connection, places, names, this.request.node, view);
+      const hits: SearchHit[] = [];
+      const watch = new TimeLimit(mayContinue);
+      for (const docid of this.#pageDocids(request, watch)) {
+        if (hits.length >= limit) break;
+        const hit = readHit(docid);
+        // The rank within a second counts the messages in all mailboxes.
+        if (hit !== undefined)
+          hits.push(this.scope === undefined ? hit : { ...hit, docid: docidBaseOf(hit.docid) });
+      }
+      return { hits, stoppedAt: hits.length >= limit ? null : watch.stoppedAt };
+    });
+  }
+
+  count(part: Part = {}): number {
+    return this.countWhile(() => true, part).count;
+  }
+
+  /** Calls `mayContinue` about every ten thousand messages, or at each hit, and stops if it returns false. */
+  countWhile(mayContinue: () => boolean, part: Part = {}): HitCount {
+    const { connection } = this;
+    return connection.snapshot(() => {
+      const { drives, view, bounded } = this.#plan(part);
       const [only] = drives;
       if (only === undefined) return { count: 0, complete: true };
-      const unread = unreadCount(connection, bounded, view, isIndexed);
+      const unread = unreadCount(connection, bounded, view, this.#isIndexed);
       if (unread !== undefined) return { count: unread, complete: true };
-      const bySums = countBySums(connection, bounded, view, isIndexed);
+      const bySums = countBySums(connection, bounded, view, this.#isIndexed);
       if (bySums !== undefined) return { count: bySums, complete: true };
       const byIndex = drives.length === 1 ? countStatement(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
           return { count: n, complete: true };
-      const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
+      const direction = directionOf(part);
       if (!isSparse(connection, drives, direction))
         return setsOf(connection, drives, view).countWhile(mayContinue);
       let count = 0;
@@ -433,87 +468,136 @@ export function searchQueries(
       }
       return { count, complete: watch.stoppedAt === null };
     });
+  }
+
+  /** Yields the docids of all matches. Reads lazily. */
+  *docids(part: Part = {}, mayContinue?: () => boolean): IterableIterator<number> {
+    const { drives, view } = this.#plan(part);
+    const watch = new TimeLimit(mayContinue);
+    yield* walkPaths(this.connection, drives, directionOf(part), view, watch);
+  }
+
+  /**
+   * Like `docids`, but optimised for the first matches. Returns the docid to continue after if `mayContinue` stopped it,
+   * otherwise null.
+   */
+  *walk(
+    part: Omit<Part, 'sort'> = {},
+    mayContinue?: () => boolean,
+  ): Generator<number, number | null, undefined> {
+    const { drives, view } = this.#plan(part);
+    const watch = new TimeLimit(mayContinue);
+    yield* inOrder(this.connection, drives, 'newest', view, watch);
+    return watch.stoppedAt;
+  }
+
+  /** Yields the IDs of the hits of a page. Reads lazily. */
+  *ids(request: PageRequest): IterableIterator<MessageId> {
+    let remaining = request.limit;
+    for (const docid of this.#pageDocids(request, new TimeLimit())) {
+      if (remaining <= 0) return;
+      const row = this.connection.get(ID, { docid });
+      if (row === undefined) continue;
+      remaining -= 1;
+      yield row.id.toString('hex');
+    }
+  }
+
+  unknownNames(): readonly UnknownName[] {
+    return this.#resolve().unknown;
+  }
+
+  explain(part: Part = {}): SearchPlan {
+    const { connection } = this;
+    const { drives, unknown, view } = this.#plan(part);
+    const direction = directionOf(part);
+    if (!isWalked(connection, drives, direction)) {
+      const sql = setsOf(connection, drives, view).lists().map(toSql);
+      return { unknown, drives: [{ driver: 'sets', sql }] };
+    }
+    return {
+      unknown,
+      drives: drives.map(({ conjunct, accessPath, stretch }) => ({
+        driver: accessPath.by === 'both' ? `match and ${accessPath.rare.by}` : accessPath.by,
+        sql: walkStatements({ ...conjunct, ...stretch }, accessPath, direction, view).map(toSql),
+      })),
+    };
+  }
+
+  /** Returns the place sets that match the query; undefined if each message must be checked. */
+  sumsFilter(): SumsFilter | undefined {
+    const { drives, view } = this.#plan({});
+    const conjuncts = drives.map(({ conjunct }) => conjunct);
+    return sumsFilter(conjuncts, view, this.#isIndexed);
+  }
+
+  readonly #isIndexed = (): boolean => indexQueries(this.connection).pendingCount() === 0;
+
+  #pageDocids(request: PageRequest, watch: TimeLimit): Iterable<number> {
+    const { connection } = this;
+    const { drives, view } = this.#plan(request);
+    if (request.sort !== 'relevance') return inOrder(connection, drives, request.sort, view, watch);
+    return byRelevance(connection, drives, request.limit, view, () =>
+      inOrder(connection, drives, 'newest', view, new TimeLimit()),
+    );
+  }
+
+  #resolve(): Resolved {
+    const version = this.connection.version();
+    if (this.#resolved === undefined || this.#version !== version) {
+      this.#resolved = resolveRequest(this.connection, this.idLookup, this.request);
+      this.#version = version;
+      this.#plans.clear();
+    }
+    return this.#resolved;
+  }
+
+  #plan(part: Part): Planned {
+    const resolved = this.#resolve();
+    const direction = directionOf(part);
+    const { after = null, among = null } =
+      part.sort === 'relevance' ? { ...part, after: null } : part;
+    if (after !== null || among !== null)
+      return planWalks(this.connection, resolved, direction, after, among);
+    const plan =
+      this.#plans.get(direction) ?? planWalks(this.connection, resolved, direction, null, null);
+    this.#plans.set(direction, plan);
+    return plan;
+  }
+}
+
+function directionOf({ sort }: Part): Direction {
+  return sort === 'oldest' ? 'oldest' : 'newest';
+}
+
+export function searchQueries(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  ids: IdLookup,
+) {
+  const prepared = new WeakMap<CountRequest, PreparedQuery>();
   return {
-    search: (request: SearchRequest): SearchResult =>
-      connection.snapshot(() => {
-        const { drives, unknown, view, names } = prepare(connection, ids, request);
-        const readHit = hitReader(connection, places, names, request.node, view);
-        const hits: SearchHit[] = [];
-        const watch = new TimeLimit(request.mayContinue);
-        for (const docid of docids(connection, drives, request, view, watch)) {
-          if (hits.length >= request.limit) break;
-          const hit = readHit(docid);
-          if (hit !== undefined) hits.push(hit);
-        }
-        return { hits, unknown, stoppedAt: hits.length >= request.limit ? null : watch.stoppedAt };
-      }),
-    countHits: (request: CountRequest) => countHitsWhile(request, () => true).count,
-    /** Calls `mayContinue` about every ten thousand messages, or at each hit, and stops if it returns false. */
-    countHitsWhile,
+    /**
+     * Prepares a query. The same request object gets the same prepared query.
+     *
+     * @param scope limits the query; hits then have docids without the rank within their second
+     */
+    prepare(request: CountRequest, scope?: Scope): PreparedQuery {
+      const cached = prepared.get(request);
+      if (cached !== undefined && cached.scope === scope) return cached;
+      const limited = scope === undefined ? request : { ...request, scope };
+      const query = new PreparedQuery(connection, places, ids, limited, scope);
+      prepared.set(request, query);
+      return query;
+    },
     /**
      * Prepares fast counts of unread messages, which are valid until the next commit. Returns false if `mayContinue`
      * stopped it; the next call continues.
      */
     sumUnread: (mayContinue: () => boolean) => sumUnread(connection, mayContinue),
-    /** Yields the docids of all matches, newest first by default. Reads lazily. */
-    *foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number> {
-      const { drives, view } = prepare(connection, ids, request);
-      const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
-      yield* walkPaths(connection, drives, direction, view, new TimeLimit(mayContinue));
-    },
-    /**
-     * Like `foundDocids`, but optimised for the first matches. Returns the docid to continue after if `mayContinue`
-     * stopped it, otherwise null.
-     */
-    *walkFound(
-      request: Omit<WalkRequest, 'sort'>,
-      mayContinue?: () => boolean,
-    ): Generator<number, number | null, undefined> {
-      const { drives, view } = prepare(connection, ids, request);
-      const watch = new TimeLimit(mayContinue);
-      yield* inOrder(connection, drives, 'newest', view, watch);
-      return watch.stoppedAt;
-    },
-    /** Returns the place sets that match the query; undefined if each message must be checked. */
-    sumsFilter(request: CountRequest) {
-      const { drives, view } = prepare(connection, ids, request);
-      return sumsFilter(
-        drives.map(({ conjunct }) => conjunct),
-        view,
-        isIndexed,
-      );
-    },
-    /** Yields the IDs of the hits that `search` would return. Reads lazily. */
-    *foundIds(request: SearchRequest): IterableIterator<MessageId> {
-      const { drives, view } = prepare(connection, ids, request);
-      let remaining = request.limit;
-      for (const docid of docids(connection, drives, request, view, new TimeLimit())) {
-        if (remaining <= 0) return;
-        const row = connection.get(ID, { docid });
-        if (row === undefined) continue;
-        remaining -= 1;
-        yield row.id.toString('hex');
-      }
-    },
-    explainSearch(request: SearchRequest): SearchPlan {
-      const { drives, unknown, view } = prepare(connection, ids, request);
-      const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
-      if (!isWalked(connection, drives, direction)) {
-        const sql = setsOf(connection, drives, view).lists().map(toSql);
-        return { unknown, drives: [{ driver: 'sets', sql }] };
-      }
-      return {
-        unknown,
-        drives: drives.map(({ conjunct, accessPath, stretch }) => ({
-          driver: accessPath.by === 'both' ? `match and ${accessPath.rare.by}` : accessPath.by,
-          sql: walkStatements({ ...conjunct, ...stretch }, accessPath, direction, view).map(toSql),
-        })),
-      };
-    },
   };
 }
 
-/** Any search can throw `search-too-complex`. */
 export type SearchQueries = ReturnType<typeof searchQueries>;
 
 function toSql({ sql, params }: Sql): string {
@@ -524,7 +608,7 @@ function toSql({ sql, params }: Sql): string {
   );
 }
 
-function prepare(connection: Connection, ids: IdLookup, request: WalkRequest) {
+function resolveRequest(connection: Connection, ids: IdLookup, request: CountRequest) {
   const view = createView(connection, request);
   const { scope } = view;
   const archive = archiveNames(connection, view.asOf);
@@ -538,29 +622,36 @@ function prepare(connection: Connection, ids: IdLookup, request: WalkRequest) {
     observed: new ObservedCommits(connection, view),
     accounts: accountsOf(request.accounts ?? new Map(), folders, scope),
   };
-  const found = resolve(request.node, names, (name) => unknown.push(name));
-  const { after, sort, among } = request;
-  const predicate: Predicate =
-    among === undefined
-      ? found
-      : {
-          op: 'and',
-          parts: [found, { op: 'members', members: { column: 'docid', values: among } }],
-        };
-  const bounded = alternatives(predicate).map((conjunct) => {
-    if (after === undefined || sort === 'relevance') return conjunct;
-    return sort === 'oldest'
+  const predicate = resolve(request.node, names, (name) => unknown.push(name));
+  return { view, unknown, predicate, conjuncts: alternatives(predicate), names: folders };
+}
+
+type Resolved = ReturnType<typeof resolveRequest>;
+
+function planWalks(
+  connection: Connection,
+  { view, unknown, predicate, conjuncts }: Resolved,
+  direction: Direction,
+  after: number | null,
+  among: readonly number[] | null,
+) {
+  const members = { column: 'docid', values: among ?? [] } as const;
+  const parts: Predicate[] = [predicate, { op: 'members', members }];
+  const all = among === null ? conjuncts : alternatives({ op: 'and', parts });
+  const bounded = all.map((conjunct) => {
+    if (after === null) return conjunct;
+    return direction === 'oldest'
       ? { ...conjunct, low: Math.max(conjunct.low, after + 1) }
       : { ...conjunct, high: Math.min(conjunct.high, after) };
   });
   const drives = bounded
     .filter(({ low, high }) => low < high)
-    .map((conjunct) =>
-      chooseAccessPath(connection, conjunct, view, sort === 'oldest' ? 'oldest' : 'newest'),
-    )
+    .map((conjunct) => chooseAccessPath(connection, conjunct, view, direction))
     .filter(({ conjunct }) => conjunct.low < conjunct.high);
-  return { view, unknown, bounded, drives, names: folders };
+  return { view, unknown, bounded, drives };
 }
+
+type Planned = ReturnType<typeof planWalks>;
 
 type Lookups = Pick<Names, 'byIdPrefix' | 'threadOf' | 'threadNaming'>;
 
@@ -595,20 +686,6 @@ function accountsOf(
   if (scope === null) return accounts;
   const hosts = new Set([...folders.values()].map(({ host }) => host.toLowerCase()));
   return new Map([...accounts].filter(([, host]) => hosts.has(host)));
-}
-
-function docids(
-  connection: Connection,
-  drives: readonly PlannedWalk[],
-  { sort, limit }: SearchRequest,
-  view: View,
-  watch: TimeLimit,
-): Iterable<number> {
-  return sort === 'relevance'
-    ? byRelevance(connection, drives, limit, view, () =>
-        inOrder(connection, drives, 'newest', view, new TimeLimit()),
-      )
-    : inOrder(connection, drives, sort, view, watch);
 }
 
 function inOrder(

@@ -108,7 +108,7 @@ export class StatsQuery {
   }
 
   #count(type: string): number {
-    return this.search.countHits({ ...this.request, node: named('mime', type) });
+    return this.search.prepare({ ...this.request, node: named('mime', type) }).count();
   }
 
   #periods(unit: 'year' | 'month'): StatsRow[] {

@@ -84,9 +84,12 @@ export class MatchingMessages {
 
   constructor(
     private readonly connection: Connection,
-    private readonly search: Pick<SearchQueries, 'foundDocids'>,
+    private readonly search: SearchQueries,
     private readonly request: CountRequest,
-  ) {}
+    docids?: readonly number[],
+  ) {
+    this.#docids = docids;
+  }
 
   /** Returns the matches, or only those that also match `term`, newest first. */
   messages(term?: SearchNode): FoundMessage[] {
@@ -126,13 +129,13 @@ export class MatchingMessages {
   }
 
   #all(): readonly number[] {
-    this.#docids ??= [...this.search.foundDocids(this.request)];
+    this.#docids ??= [...this.search.prepare(this.request).docids()];
     return this.#docids;
   }
 
   #docidsOf(...terms: readonly SearchNode[]): number[] {
     const node: SearchNode = { kind: 'and', nodes: [this.request.node, ...terms], span: SPAN };
-    return [...this.search.foundDocids({ ...this.request, node })];
+    return [...this.search.prepare({ ...this.request, node }).docids()];
   }
 }
 

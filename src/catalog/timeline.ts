@@ -5,7 +5,7 @@ import { DOCIDS_PER_DAY } from './list.ts';
 import type { SearchNode } from './query-ast.ts';
 import { localMoment, wallTime } from './query-dates.ts';
 import type { View } from './resolve-query.ts';
-import type { CountRequest, SearchQueries } from './search.ts';
+import type { CountRequest, PreparedQuery, SearchQueries } from './search.ts';
 import { commitAt, type Scope, scopedFolders } from './sql.ts';
 import { listReceivedDays, ReceivedCounts } from './sums.ts';
 
@@ -105,7 +105,7 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
  */
 export function countTimeline(
   connection: Connection,
-  search: Pick<SearchQueries, 'foundDocids' | 'sumsFilter'>,
+  search: SearchQueries,
   request: TimelineRequest,
   mayContinue: () => boolean,
 ): Timeline {
@@ -123,10 +123,10 @@ interface Bar extends CalendarPeriod {
 /** Returns the timeline from stored sums; undefined if they cannot answer the query. */
 function storedTimeline(
   connection: Connection,
-  search: Pick<SearchQueries, 'sumsFilter'>,
+  search: SearchQueries,
   request: TimelineRequest,
 ): Timeline | undefined {
-  const filter = search.sumsFilter(request);
+  const filter = search.prepare(request).sumsFilter();
   if (filter === undefined) return undefined;
   const chartFilter = { scope: request.scope ?? null, fits: null };
   const days = listReceivedDays(connection, chartFilter, filter.fits);
@@ -171,15 +171,15 @@ const NOTHING: Timeline = {
 };
 
 function countedTimeline(
-  search: Pick<SearchQueries, 'foundDocids'>,
+  search: SearchQueries,
   request: TimelineRequest,
   mayContinue: () => boolean,
 ): Timeline {
-  const oldest = firstDated(search.foundDocids({ ...request, sort: 'oldest' }, mayContinue));
+  const oldest = firstDated(search.prepare(request).docids({ sort: 'oldest' }, mayContinue));
   let unit: TimelineUnit = 'day';
   const bars: Bar[] = [];
   const all = new Counting(mayContinue);
-  for (const docid of all.of(search, request)) {
+  for (const docid of all.of(search.prepare(request))) {
     const last = bars.at(-1);
     if (last === undefined) unit = unitOf(request, oldest, docid + 1);
     if (last !== undefined && docid >= last.low) last.messages += 1;
@@ -189,7 +189,7 @@ function countedTimeline(
   const deleted = { ...request, node: { kind: 'and' as const, nodes: [node, ENDED], span: SPAN } };
   const ended = new Counting(mayContinue);
   let at = 0;
-  for (const docid of ended.of(search, deleted)) {
+  for (const docid of ended.of(search.prepare(deleted))) {
     while (at < bars.length && docid < (bars[at]?.low ?? 0)) at += 1;
     const bar = bars[at];
     if (bar !== undefined && bar.ended !== null) bar.ended += 1;
@@ -213,16 +213,13 @@ class Counting {
 
   constructor(private readonly mayContinue: () => boolean) {}
 
-  *of(
-    search: Pick<SearchQueries, 'foundDocids'>,
-    request: CountRequest,
-  ): Generator<number, void, undefined> {
+  *of(query: PreparedQuery): Generator<number, void, undefined> {
     const hasTime = () => {
       this.complete &&= this.mayContinue();
       return this.complete;
     };
     let steps = 0;
-    for (const docid of search.foundDocids(request, hasTime)) {
+    for (const docid of query.docids({}, hasTime)) {
       // The rest have no date, because the newest come first.
       if (!hasDate(docid)) return;
       yield docid;

@@ -71,8 +71,8 @@ export function readSelection(
   const asOf = time ?? typedQuery?.query.asOf ?? null;
   if (typedQuery === null) return { query: null, asOf, unknown: [] };
   const search = { node: typedQuery.query.node, accounts: typedQuery.accounts };
-  const request = { ...search, ...withoutAbsent({ asOf: asOf ?? undefined }), limit: 1 };
-  const { unknown } = reader.catalog.explainSearch({ ...request, sort: 'newest' });
+  const request = { ...search, ...withoutAbsent({ asOf: asOf ?? undefined }) };
+  const unknown = reader.catalog.prepare(request).unknownNames();
   return { query: { text: typedQuery.text, ...search }, asOf, unknown };
 }
 

@@ -111,9 +111,9 @@ export class ReadOnlyArchive implements Archive {
       const { catalog } = this.reader;
       const after = last === undefined ? last : catalog.messages.docidOf(this.#idOf(last));
       const asOf = at ?? parsed.asOf ?? undefined;
-      const { hits, unknown } = catalog.search({ node: parsed.node, limit, sort, asOf, after });
-      refuseUnknownNames(unknown);
-      return hits.map(({ line }) => line);
+      const search = catalog.prepare({ node: parsed.node, asOf });
+      refuseUnknownNames(search.unknownNames());
+      return search.page({ limit, sort, after }).hits.map(({ line }) => line);
     });
   }
 

@@ -252,7 +252,7 @@ function readSelection(
   const isNarrowed = query !== null || docids !== null;
   if (query !== null) {
     const { text: _, ...asked } = query;
-    sets.found.add(catalog.foundDocids({ ...asked, ...toMoment(asOf) }));
+    sets.found.add(catalog.prepare({ ...asked, ...toMoment(asOf) }).docids());
   }
   if (docids !== null) sets.found.add(docids);
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
@@ -319,7 +319,7 @@ function* selectedPlaces(
   const nodes = [IS_DELETED, ...(query === null ? [] : [query.node])];
   const { accounts = new Map() } = query ?? {};
   const node = { kind: 'and', nodes, span: IS_DELETED.span } as const;
-  gone.add(catalog.foundDocids({ node, accounts, ...moment }));
+  gone.add(catalog.prepare({ node, accounts, ...moment }).docids());
   yield* lastPlaces(catalog.listPlaces({ ...filter, deleted: true }), gone);
 }
 

@@ -252,12 +252,10 @@ class Drill {
   async exportTo(to: string, deleted: boolean): Promise<void> {
     const { catalog, sources, signal } = this.options;
     const docids = [...this.ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
-    const query = { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } } as const;
     const { failures } = await runExport({
       ...{ to, format: 'eml', incremental: false, sidecar: false, statusHeaders: false },
-      selection: { query, deleted, asOf: null },
-      catalog: { ...catalog, foundDocids: () => docids.values() },
-      ...{ sources, signal },
+      selection: { query: null, docids, deleted, asOf: null },
+      ...{ catalog, sources, signal },
     });
     for (const { id } of failures) {
       if (id === null || !this.#unmet.delete(id)) continue;

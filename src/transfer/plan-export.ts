@@ -1,7 +1,7 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ListedPlace } from '../catalog/list.ts';
-import type { SearchRequest } from '../catalog/search.ts';
+import type { CountRequest } from '../catalog/search.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
@@ -349,7 +349,7 @@ export interface FormatWriter {
 
 export interface ExportSelection {
   /** Text and syntax tree, with the accounts that the query can refer to; null for all messages. */
-  readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
+  readonly query: ({ readonly text: string } & Pick<CountRequest, 'node' | 'accounts'>) | null;
   readonly docids?: readonly number[] | null;
   /** Filters like `FolderFilter`. Absent or empty means all. */
   readonly mailboxes?: readonly string[];
@@ -364,7 +364,7 @@ export interface ExportArchive {
   readonly selection: ExportSelection;
   readonly catalog: Pick<
     Catalog,
-    'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders' | 'history'
+    'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'prepare' | 'folders' | 'history'
   >;
   readonly sources: SourceReader;
 }

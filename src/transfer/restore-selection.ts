@@ -66,7 +66,7 @@ export interface RestoreSelection {
 
 export type SelectableCatalog = Pick<
   Catalog,
-  'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders'
+  'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'prepare' | 'folders'
 >;
 
 export function addSelection(
@@ -80,7 +80,7 @@ export function addSelection(
       const { query, deleted } = selection;
       if (query !== null) {
         const { text: _, ...asked } = query;
-        found.add(catalog.foundDocids({ ...asked, ...toMoment(selection) }));
+        found.add(catalog.prepare({ ...asked, ...toMoment(selection) }).docids());
       }
       // Empty folders are also restored.
       if (query === null && !deleted)

@@ -187,12 +187,13 @@ function heldByQueries(
         { now: context.now() },
       );
       const request = { node, accounts: accountHosts(node, context) };
-      const [unknown] = catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
+      const search = catalog.prepare(request);
+      const [unknown] = search.unknownNames();
       if (unknown !== undefined || asOf !== null) {
         const problem = unknown === undefined ? 'other-moment' : 'unknown-name';
         throw retentionError('retention-bad-hold', { query, problem });
       }
-      for (const docid of catalog.foundDocids(request)) docids.add(docid);
+      for (const docid of search.docids()) docids.add(docid);
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.code === 'retention-bad-hold') throw error;
       if (error.family !== 'usage') throw error;

@@ -198,7 +198,7 @@ function countOf(
 ): number | null {
   if (!hasTime()) return null;
   const { node } = parseQuery(query, { now });
-  const { count, complete } = catalog.countHitsWhile({ node }, hasTime);
+  const { count, complete } = catalog.prepare({ node }).countWhile(hasTime);
   return complete ? count : null;
 }
 

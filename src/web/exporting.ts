@@ -88,7 +88,7 @@ export function exportOffer(
   limits = LIMITS,
 ) {
   return catalog.snapshot(() => {
-    const { count, complete } = catalog.countHitsWhile(request, deadline(COUNTING_MS));
+    const { count, complete } = catalog.prepare(request).countWhile(deadline(COUNTING_MS));
     if (!complete || count > limits.messages)
       return { messages: count, isCounted: complete, bytes: null, isTooLarge: true };
     const { messages, bytes } = catalog.stats.totals(request);
@@ -175,7 +175,7 @@ function readQuery(
   if (isTooLarge) return { refused: 'too-large' };
   if (messages === 0) return { refused: 'nothing-found' };
   if (format !== 'eml') return { format, request, text };
-  const [id, ...others] = reader.catalog.foundIds({ ...request, limit: 2, sort: 'newest' });
+  const [id, ...others] = reader.catalog.prepare(request).ids({ limit: 2, sort: 'newest' });
   return id === undefined || others.length > 0 ? { refused: 'not-one' } : { format, id };
 }
 

@@ -272,7 +272,7 @@ export class FilesMessagesCounts {
     const name = JSON.stringify([request.node, request.asOf]);
     let found = this.#counts.find(catalog.version(), name);
     if (found === undefined) {
-      found = catalog.countHitsWhile(request, deadline(COUNTING_MS));
+      found = catalog.prepare(request).countWhile(deadline(COUNTING_MS));
       if (found.complete) this.#counts.keep(name, found);
     }
     return { query: text, found, isOfGroup };

@@ -431,7 +431,7 @@ function linkedNumbers(
   const linked = (query: string): { linked: Linked | null; problem: string | null } => {
     const { request, problem } = parseQueryText(query, reader, now, accounts);
     if (request === null) return { linked: null, problem: problem.message };
-    const { count, complete } = reader.catalog.countHitsWhile(request, hasTime);
+    const { count, complete } = reader.catalog.prepare(request).countWhile(hasTime);
     return { linked: complete ? { count, query } : null, problem: null };
   };
   return {

@@ -337,7 +337,7 @@ export class ServiceSums {
     if (known?.version === version && known.sum.asOf === asOf) return known.sum;
     const count = (query: string): number | null => {
       const request = { node: parseQuery(query, { now }).node, asOf };
-      const found = catalog.countHitsWhile(request, deadline(PAST_MS));
+      const found = catalog.prepare(request).countWhile(deadline(PAST_MS));
       return found.complete ? found.count : null;
     };
     const sum = {
@@ -377,7 +377,7 @@ function countDay(catalog: Reader['catalog'], asOf: number, now: number) {
 /** Counts the query's current results, whatever moment is shown. */
 function countCurrent(catalog: Reader['catalog'], query: string, now: number) {
   const { node } = parseQuery(query, { now });
-  const { count, complete } = catalog.countHitsWhile({ node }, deadline(PAST_MS));
+  const { count, complete } = catalog.prepare({ node }).countWhile(deadline(PAST_MS));
   return complete ? { count, query } : null;
 }
 

@@ -105,7 +105,7 @@ export function mailList(
     const isAll = place === undefined && rows.next === null;
     const all = isAll
       ? { count: rows.hits.length, complete: true }
-      : reader.catalog.countHitsWhile(request, deadline(COUNTING_MS));
+      : reader.catalog.prepare(request).countWhile(deadline(COUNTING_MS));
     const [first] = rows.hits;
     const start =
       first === undefined ? endOf(place, sort) : reader.catalog.messages.docidOf(first.line.id);
@@ -123,8 +123,8 @@ function pageBefore(
   docid: number,
 ): string | null {
   let rows = 0;
-  const part = { ...request, sort: other(sort), after: docid };
-  for (const found of reader.catalog.foundDocids(part, deadline(COUNTING_MS))) {
+  const part = { sort: other(sort), after: docid };
+  for (const found of reader.catalog.prepare(request).docids(part, deadline(COUNTING_MS))) {
     rows += 1;
     if (rows > ROWS) return positionOf(reader, found, sort);
   }
@@ -141,8 +141,8 @@ export function mailRows(
   const { catalog } = reader;
   const isBefore = place?.side === 'before';
   const direction = isBefore ? other(sort) : sort;
-  const { hits: found, stoppedAt } = catalog.search({
-    ...{ ...request, limit: limit + 1, sort: direction, after: startOf(place, sort) },
+  const { hits: found, stoppedAt } = catalog.prepare(request).page({
+    ...{ limit: limit + 1, sort: direction, after: startOf(place, sort) },
     mayContinue: deadline(LISTING_MS),
   });
   const hits = describe(catalog, found.slice(0, limit), request);
@@ -195,25 +195,23 @@ export function countPosition(
   { docid }: ListPlace,
 ): { readonly before: HitCount; readonly all: HitCount } {
   return catalog.snapshot(() => ({
-    before: catalog.countHitsWhile(
-      { ...request, sort: other(sort), after: docid },
-      deadline(COUNTING_MS),
-    ),
-    all: catalog.countHitsWhile(request, deadline(COUNTING_MS)),
+    before: catalog
+      .prepare(request)
+      .countWhile(deadline(COUNTING_MS), { sort: other(sort), after: docid }),
+    all: catalog.prepare(request).countWhile(deadline(COUNTING_MS)),
   }));
 }
 
 export function countRows(reader: Pick<Reader, 'catalog'>, request: CountRequest): MailCounts {
-  const all = reader.catalog.countHitsWhile(request, deadline(COUNTING_MS));
+  const all = reader.catalog.prepare(request).countWhile(deadline(COUNTING_MS));
   return { all, ended: endedOf(reader, request) };
 }
 
 function endedOf({ catalog }: Pick<Reader, 'catalog'>, request: CountRequest): MailList['ended'] {
   const { node } = request;
-  const gone = catalog.countHitsWhile(
-    { ...request, node: { kind: 'and', nodes: [node, ENDED], span: node.span } },
-    deadline(COUNTING_MS),
-  );
+  const gone = catalog
+    .prepare({ ...request, node: { kind: 'and', nodes: [node, ENDED], span: node.span } })
+    .countWhile(deadline(COUNTING_MS));
   return gone.complete ? gone.count : null;
 }
 

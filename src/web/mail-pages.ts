@@ -127,7 +127,7 @@ export function findRelated(
     const parsed = plainRequest(query, now);
     if (parsed === null) return [];
     const request = { node: parsed.node, asOf: moment ?? undefined };
-    const found = reader.catalog.countHitsWhile(request, deadline(NEAR_COUNTING_MS));
+    const found = reader.catalog.prepare(request).countWhile(deadline(NEAR_COUNTING_MS));
     return [{ label, query: withAsOf(query, moment), found }];
   });
 }
@@ -152,8 +152,7 @@ function nothingFound(
   understand: (query: string) => ParsedQuery,
 ): NoResults {
   const { request } = understand(query);
-  const unknown =
-    request === null ? [] : catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
+  const unknown = request === null ? [] : catalog.prepare(request).unknownNames();
   const notes = unknown.map((name) => `${capitalise(unknownText(name, name.found))}.`);
   const { terms, isEither } = termsOf(query);
   if (isEither) return { notes, without: null, beginning: null };
@@ -161,7 +160,7 @@ function nothingFound(
   const mayContinue = deadline(TRYING_MS);
   const attempt: Attempt = (other) => {
     const parsed = mayContinue() ? understand(other).request : null;
-    return parsed === null ? null : catalog.countHitsWhile(parsed, mayContinue);
+    return parsed === null ? null : catalog.prepare(parsed).countWhile(mayContinue);
   };
   return {
     notes,

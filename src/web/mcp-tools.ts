@@ -270,7 +270,7 @@ const aggregate = tool({
   answer({ query, by, limit, everywhere }, asking) {
     const { reader, fence } = asking;
     const request = requestFor(query, asking, { everywhere });
-    const found = reader.catalog.countHitsWhile(request, deadline(COUNTING_MS));
+    const found = reader.catalog.prepare(request).countWhile(deadline(COUNTING_MS));
     if (!found.complete || found.count > MAX_COUNTED)
       throw new ToolRefusal(
         `The query finds more than ${MAX_COUNTED} messages, which are not counted one by one. Add a time, such as after:2026.`,
@@ -394,7 +394,7 @@ const search = tool({
       throw new ToolRefusal(`No list continues after ${after}.`);
     return reader.catalog.snapshot(() => {
       const { hits, next } = mailRows(reader, request, sort, place, limit);
-      const counted = reader.catalog.countHitsWhile(request, deadline(MESSAGE_COUNTING_MS));
+      const counted = reader.catalog.prepare(request).countWhile(deadline(MESSAGE_COUNTING_MS));
       return {
         total: counted.count,
         total_is_complete: counted.complete,
@@ -647,7 +647,7 @@ function fileOf(id: string, number: number, asking: ToolContext) {
   const same = catalog.files.ofMessage(request, docid, () => true);
   const hash = same.find((file) => file.number === number)?.hash;
   const twin = files.find((file) => file.hash === hash);
-  const [hit] = catalog.search({ ...request, limit: 1, sort: 'newest' }).hits;
+  const [hit] = catalog.prepare(request).page({ limit: 1, sort: 'newest' }).hits;
   const named = hit?.line.attachments?.find((attachment) => attachment.number === number);
   return twin === undefined || named === undefined
     ? undefined

@@ -39,8 +39,9 @@ export function readConversation(
   limit: number,
 ) {
   const { node } = parseQuery(`thread:${id}`, { now });
-  const request = { asOf: asOf ?? undefined, limit, sort: 'oldest' as const };
-  const all = catalog.search({ ...request, node }).hits;
+  const request = { asOf: asOf ?? undefined, node };
+  const page = { limit, sort: 'oldest' } as const;
+  const all = catalog.prepare(request).page(page).hits;
   const at = all.findIndex(({ line }) => line.id === id);
   if (at >= 0) {
     const combined: SearchNode | null =
@@ -48,7 +49,7 @@ export function readConversation(
     const found =
       asked === null || combined === null
         ? []
-        : catalog.search({ ...request, ...asked, node: combined }).hits;
+        : catalog.prepare({ ...request, ...asked, node: combined }).page(page).hits;
     // Hits with their matches, including those in attachments.
     const byId = new Map(found.map((hit) => [hit.line.id, hit]));
     return {
@@ -74,14 +75,10 @@ function singleMessage(
 ): SearchHit | undefined {
   const docid = catalog.messages.docidOf(id);
   if (docid === undefined) return undefined;
-  const request = {
-    node: { kind: 'all', span: { start: 0, end: 0 } },
-    asOf: asOf ?? undefined,
-    limit: 1,
-    sort: 'newest',
-    after: docid + 1,
-  } as const;
-  return catalog.search(request).hits.find(({ line }) => line.id === id);
+  const node = { kind: 'all', span: { start: 0, end: 0 } } as const;
+  const query = catalog.prepare({ node, asOf: asOf ?? undefined });
+  const { hits } = query.page({ limit: 1, sort: 'newest', after: docid + 1 });
+  return hits.find(({ line }) => line.id === id);
 }
 
 /** A fully read message that matches its hash, or the reason why it does not. */

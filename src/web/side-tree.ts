@@ -174,7 +174,7 @@ export class FolderTrees {
     const cached = this.#counts.find(version, key);
     if (cached !== undefined) return cached;
     if (!mayContinue()) return null;
-    const found = catalog.countHitsWhile(request, mayContinue);
+    const found = catalog.prepare(request).countWhile(mayContinue);
     return found.complete ? this.#counts.keep(key, found.count) : null;
   }
 }

@@ -35,8 +35,7 @@ export function parseQueryText(
       expanded.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(expanded, { now });
     const asOf = query.asOf ?? undefined;
     const request = { node: query.node, asOf, accounts: accountsFor(reader, accounts, query.node) };
-    const plan = { ...request, limit: 1, sort: 'newest' as const };
-    refuseUnknownNames(reader.catalog.explainSearch(plan).unknown);
+    refuseUnknownNames(reader.catalog.prepare(request).unknownNames());
     return { request, asOf: query.asOf, problem: null };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;

@@ -17,9 +17,6 @@ const IN_DECLARATIONS: readonly string[] = [
   'HostPause',
   'ListPositions',
   'OpenPlace',
-  'PartRequest',
-  'SumsFilter',
-  'WalkRequest',
 ];
 const NAME = /\b[A-Za-z_]\w*\b/g;
 /** What will be replaced as a whole: there a name need only be used in its own file. */

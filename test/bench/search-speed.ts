@@ -27,10 +27,11 @@ export function measureSearches(dir: string, messages: number, seed: number): Se
       ms: timed(SEARCHES, WARM_UP, (i) => newest(catalog, query(i))),
     }));
     const { word, hits } = wordToRank(catalog);
-    const request = { node: parseQuery(word, { now: Date.now() }).node, limit: LIMIT };
+    const { node } = parseQuery(word, { now: Date.now() });
+    const page = { limit: LIMIT, sort: 'relevance' } as const;
     const relevance = {
       hits,
-      ms: timed(RANKINGS, 3, () => catalog.search({ ...request, sort: 'relevance' })),
+      ms: timed(RANKINGS, 3, () => catalog.prepare({ node }).page(page)),
     };
     const odd = generatedQueries(messages > LARGE ? GENERATED_LARGE : GENERATED, seed);
     return { messages, kinds, relevance, slowest: slowest(catalog, odd, seed) };
@@ -41,7 +42,7 @@ export function measureSearches(dir: string, messages: number, seed: number): Se
 
 function newest(catalog: Catalog, query: string): void {
   const { node } = parseQuery(query, { now: Date.now() });
-  catalog.search({ node, limit: LIMIT, sort: 'newest' });
+  catalog.prepare({ node }).page({ limit: LIMIT, sort: 'newest' });
 }
 
 function timed(count: number, warmUp: number, act: (i: number) => void): number {
@@ -59,7 +60,7 @@ function wordToRank(catalog: Catalog): { readonly word: string; readonly hits: n
   let best = { word: wordOf(0), hits: 0 };
   for (let rank = 0; rank < CANDIDATES; rank += 1) {
     const word = wordOf(rank);
-    const hits = catalog.countHits({ node: parseQuery(word, { now: Date.now() }).node });
+    const hits = catalog.prepare({ node: parseQuery(word, { now: Date.now() }).node }).count();
     if (hits >= RANKED_HITS && (best.hits === 0 || hits < best.hits)) best = { word, hits };
     else if (best.hits > 0 && hits < RANKED_HITS) break;
   }
@@ -95,9 +96,9 @@ function took(
   const started = performance.now();
   try {
     const { node, asOf } = parseQuery(query, { now: Date.now() });
-    const request = { node, limit: LIMIT, ...(asOf === null ? {} : { asOf }) };
-    if (way === 'count') catalog.countHits(request);
-    else catalog.search({ ...request, sort: way });
+    const request = { node, ...(asOf === null ? {} : { asOf }) };
+    if (way === 'count') catalog.prepare(request).count();
+    else catalog.prepare(request).page({ limit: LIMIT, sort: way });
   } catch (error) {
     if (error instanceof MailkeepError && error.family === 'usage') return undefined;
     throw error;

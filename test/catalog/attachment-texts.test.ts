@@ -55,7 +55,8 @@ describe('texts of attachments in the catalog', () => {
   };
   const uids = (text: string) =>
     catalog
-      .search({ node: parseQuery(text, { now: 0 }).node, limit: 20, sort: 'newest' })
+      .prepare({ node: parseQuery(text, { now: 0 }).node })
+      .page({ limit: 20, sort: 'newest' })
       .hits.map(({ line }) => line.uid);
   const rows = (table: string): number => {
     const db = new Database(catalogFile(room.dir), { readonly: true });

@@ -118,7 +118,7 @@ describe('attachments of what a query finds', () => {
   const expected = (request: FilesRequest, messages: ReadonlyMap<number, Written>) => {
     const seen = new Set<string>();
     const files: ReturnType<typeof briefly>[] = [];
-    for (const docid of catalog.foundDocids(request)) {
+    for (const docid of catalog.prepare(request).docids()) {
       const message = messages.get(docid);
       if (message === undefined) continue;
       for (const { hash, number, contentType, filename, inline } of attachmentsOf(message)) {
@@ -183,7 +183,7 @@ describe('attachments of what a query finds', () => {
                   const content = catalog.files.content(request, hash, 9, ALWAYS);
                   expect(content).toMatchObject({ hash, docid, isFound: true });
                   const everywhere = new Set(
-                    [...catalog.foundDocids(asked('', { asOf }))].filter((one) =>
+                    [...catalog.prepare(asked('', { asOf })).docids()].filter((one) =>
                       attachmentsOf(messages.get(one) ?? { word: 0, attached: [] }).some(
                         (known) => known.hash === hash,
                       ),

@@ -21,11 +21,13 @@ test('added: and deleted: find what a look at each commit shows, now and then, f
             mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
           const docids = (query: string, asOf: number | undefined): ReadonlySet<number> =>
             new Set(
-              catalog.foundDocids({
-                node: parseQuery(query, { now: 0 }).node,
-                ...(asOf === undefined ? {} : { asOf }),
-                ...(scope === undefined ? {} : { scope }),
-              }),
+              catalog
+                .prepare({
+                  node: parseQuery(query, { now: 0 }).node,
+                  ...(asOf === undefined ? {} : { asOf }),
+                  ...(scope === undefined ? {} : { scope }),
+                })
+                .docids(),
             );
           // The archive now, and as it was at one of its moments.
           const then = pick % Math.max(1, times.length);

@@ -98,7 +98,7 @@ describe('query plans', () => {
 
   test('a search prepares no statement again for each of its hits', () => {
     const { node } = parseQuery('common', { now: 0 });
-    const search = () => catalog.search({ node, limit: 20, sort: 'newest' }).hits;
+    const search = () => catalog.prepare({ node }).page({ limit: 20, sort: 'newest' }).hits;
     const docids = search().map(({ docid }) => docid);
     const joined = db.prepare(
       'SELECT m.docid, t.text FROM messages m JOIN texts t ON t.docid = m.docid WHERE m.docid = ?',
@@ -127,11 +127,7 @@ describe('query plans', () => {
   });
 
   const drivenBy = (query: string) =>
-    catalog.explainSearch({
-      node: parseQuery(query, { now: 0 }).node,
-      limit: 20,
-      sort: 'newest',
-    }).drives;
+    catalog.prepare({ node: parseQuery(query, { now: 0 }).node }).explain().drives;
 
   test.each([
     'common',

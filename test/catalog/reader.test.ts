@@ -147,7 +147,7 @@ describe('opening the catalog', () => {
     renameSync(catalogFile(room.dir), catalogFile(moved));
     const reader = openCatalogReader(moved);
     const { node } = parseQuery('hello', { now: 0 });
-    expect(reader.search({ node, limit: 5, sort: 'newest' }).hits).toHaveLength(1);
+    expect(reader.prepare({ node }).page({ limit: 5, sort: 'newest' }).hits).toHaveLength(1);
     reader.close();
   });
 });

@@ -29,18 +29,17 @@ test('a row has the number of messages that its conversation has, in every scope
             const scope =
               mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
             const request = { asOf, scope };
-            const { hits } = catalog.search({
-              ...request,
-              ...{ node: EVERYTHING, limit: 1_000, sort: 'newest' },
-            });
+            const { hits } = catalog
+              .prepare({ ...request, node: EVERYTHING })
+              .page({ limit: 1_000, sort: 'newest' });
             const docids = hits.map(({ docid }) => docid);
             const sizes = catalog.conversationSizes(docids, request);
             for (const { docid, line } of hits) {
               const { node } = parseQuery(`thread:${line.id}`, { now: START });
-              const size = catalog.countHits({ ...request, node });
+              const size = catalog.prepare({ ...request, node }).count();
               expect(sizes.get(docid) ?? 1, `${mailbox} as of ${asOf}`).toBe(size);
               if (size > 1) conversations += 1;
-              if (size !== catalog.countHits({ node })) parted += 1;
+              if (size !== catalog.prepare({ node }).count()) parted += 1;
             }
           }
       }),
@@ -53,7 +52,7 @@ test('a row has the number of messages that its conversation has, in every scope
 
 test('a message that is in no conversation, or not there, has no number', async () => {
   await withHistory([{ act: 'arrive', a: 0, b: 0 }], (catalog) => {
-    const { hits } = catalog.search({ node: EVERYTHING, limit: 9, sort: 'newest' });
+    const { hits } = catalog.prepare({ node: EVERYTHING }).page({ limit: 9, sort: 'newest' });
     const docids = hits.map(({ docid }) => docid);
     expect(docids.length).toBe(1);
     expect(catalog.conversationSizes([...docids, 1, 2], {}).size).toBe(0);
@@ -74,9 +73,15 @@ test('a row of the past says what became of its message', async () => {
           for (const asOf of times.slice(0, -1)) {
             const scope =
               mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
-            const all = { node: EVERYTHING, limit: 1_000, sort: 'newest', scope } as const;
-            const then = catalog.search({ ...all, asOf }).hits;
-            const now = new Map(catalog.search(all).hits.map((hit) => [hit.docid, hit]));
+            const all = { node: EVERYTHING, scope };
+            const page = { limit: 1_000, sort: 'newest' } as const;
+            const then = catalog.prepare({ ...all, asOf }).page(page).hits;
+            const now = new Map(
+              catalog
+                .prepare(all)
+                .page(page)
+                .hits.map((hit) => [hit.docid, hit]),
+            );
             const became = catalog.changesSince(
               then.map(({ docid }) => docid),
               { asOf, scope },

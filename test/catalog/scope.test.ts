@@ -134,7 +134,7 @@ function files(catalog: WritableCatalog, asked: CountRequest, ids: readonly stri
     sums: catalog.files.sums({ ...asked, timeZone: 'UTC' }, all),
     page: catalog.files.page({ ...asked, limit: 1 }, all),
     contents: hashes.map((hash) => catalog.files.content(asked, hash, 3, () => true)),
-    shared: [...catalog.foundDocids(asked)]
+    shared: [...catalog.prepare(asked).docids()]
       .filter((docid) => docids.includes(docid))
       .map((docid) => catalog.files.ofMessage(asked, docid, () => true)),
   };
@@ -185,18 +185,20 @@ describe('a reader with a scope', () => {
               const asked = { ...request(query), ...(asOf === undefined ? {} : { asOf }) };
               const scoped = { ...asked, scope };
               const what = `${query} as of ${asOf}`;
-              expect(whole.countHits(scoped), what).toBe(ours.countHits(asked));
-              expect([...whole.foundDocids(scoped)], what).toEqual([...ours.foundDocids(asked)]);
+              expect(whole.prepare(scoped).count(), what).toBe(ours.prepare(asked).count());
+              expect([...whole.prepare(scoped).docids()], what).toEqual([
+                ...ours.prepare(asked).docids(),
+              ]);
               for (const sort of ['newest', 'oldest'] as const) {
                 const page = { limit: 5, sort };
-                const found = ours.search({ ...asked, ...page });
-                expect(whole.search({ ...scoped, ...page }), what).toEqual(found);
-                expect([...whole.foundIds({ ...scoped, ...page })], what).toEqual([
-                  ...ours.foundIds({ ...asked, ...page }),
+                const found = ours.prepare(asked).page({ ...page });
+                expect(whole.prepare(scoped).page({ ...page }), what).toEqual(found);
+                expect([...whole.prepare(scoped).ids({ ...page })], what).toEqual([
+                  ...ours.prepare(asked).ids({ ...page }),
                 ]);
               }
-              expect(whole.explainSearch({ ...scoped, limit: 1, sort: 'newest' }).unknown).toEqual(
-                ours.explainSearch({ ...asked, limit: 1, sort: 'newest' }).unknown,
+              expect(whole.prepare(scoped).unknownNames()).toEqual(
+                ours.prepare(asked).unknownNames(),
               );
             }
           for (const asOf of times)
@@ -251,7 +253,8 @@ describe('a reader with a scope', () => {
       for (const batch of model.history.batches) whole.foldBatch(batch);
       indexAll(whole, []);
       const scope = whole.scopeOf([{ host: HOST, mailbox: 'AC9' }]);
-      for (const query of QUERIES) expect(whole.countHits({ ...request(query), scope })).toBe(0);
+      for (const query of QUERIES)
+        expect(whole.prepare({ ...request(query), scope }).count()).toBe(0);
       expect([...whole.list({ scope })]).toEqual([]);
       const nothing = whole.within([{ host: HOST, mailbox: 'AC9' }]);
       expect(nothing.messages.docidsByPrefix('')).toEqual([]);

@@ -82,10 +82,10 @@ describe('hostile queries', () => {
   const answer = (text: string): 'answered' | 'refused' => {
     try {
       const { node, asOf } = parseQuery(text, { now: START, timeZone: 'Europe/Berlin' });
-      const request = { node, limit: 3, ...(asOf === null ? {} : { asOf }) };
+      const request = { node, ...(asOf === null ? {} : { asOf }) };
       for (const sort of ['newest', 'oldest', 'relevance'] as const)
-        catalog.search({ ...request, sort });
-      catalog.countHits(request);
+        catalog.prepare(request).page({ limit: 3, sort });
+      catalog.prepare(request).count();
       return 'answered';
     } catch (error) {
       if (error instanceof MailkeepError && error.family === 'usage') {
@@ -158,15 +158,15 @@ describe('hostile queries', () => {
   ])('%s are refused', (_name, text, code) => {
     expect(() => {
       const { node } = parseQuery(text, { now: START });
-      catalog.search({ node, limit: 1, sort: 'newest' });
+      catalog.prepare({ node }).page({ limit: 1, sort: 'newest' });
     }).toThrow(code);
   });
 
   test('more words than can be ranked are refused by relevance only', () => {
     const words = Array.from({ length: 20 }, (_, i) => `w${i}`).join(' OR ');
     const { node } = parseQuery(words, { now: START });
-    expect(catalog.search({ node, limit: 1, sort: 'newest' }).hits).toEqual([]);
-    expect(() => catalog.search({ node, limit: 1, sort: 'relevance' })).toThrow(
+    expect(catalog.prepare({ node }).page({ limit: 1, sort: 'newest' }).hits).toEqual([]);
+    expect(() => catalog.prepare({ node }).page({ limit: 1, sort: 'relevance' })).toThrow(
       'search-too-complex',
     );
   });

@@ -46,7 +46,7 @@ describe('search over mail against a plain scan of what was extracted', () => {
       const expected = newestFirst.filter((doc) => matches(node, doc)).map(({ docid }) => docid);
       let found: number[];
       try {
-        found = [...catalog.foundDocids({ node })];
+        found = [...catalog.prepare({ node }).docids()];
       } catch (error) {
         // A refusal is an answer, too; that it is rare is asserted below.
         if (!(error instanceof MailkeepError) || error.code !== 'search-too-complex') throw error;
@@ -56,7 +56,7 @@ describe('search over mail against a plain scan of what was extracted', () => {
       const differing = symmetricDifference(found, expected);
       if (differing.length > 0 || found.length !== expected.length)
         differences.push(`query ${i}: ${text}: ${differing.slice(0, 3).join(', ')}`);
-      const page = catalog.search({ node, limit: 5, sort: 'newest' }).hits;
+      const page = catalog.prepare({ node }).page({ limit: 5, sort: 'newest' }).hits;
       expect(page.map(({ docid }) => docid)).toEqual(found.slice(0, 5));
       if (expected.length > 0) finding += 1;
     }
@@ -85,7 +85,7 @@ describe('search over mail against a plain scan of what was extracted', () => {
         const question = questionOf(maker, message);
         if (question === undefined) continue;
         const { asked, ours, theirs } = question;
-        const mine = new Set(catalog.foundDocids({ node: nodeOf(ours) }));
+        const mine = new Set(catalog.prepare({ node: nodeOf(ours) }).docids());
         const other = peer.search(theirs);
         for (const one of compared) {
           const [isMine, isTheirs] = [mine.has(one.docid), other.has(one.docid)];

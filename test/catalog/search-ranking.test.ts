@@ -42,7 +42,8 @@ afterAll(() => {
 
 const uids = (query: string, limit: number) =>
   catalog
-    .search({ node: parseQuery(query, { now: START }).node, limit, sort: 'relevance' })
+    .prepare({ node: parseQuery(query, { now: START }).node })
+    .page({ limit, sort: 'relevance' })
     .hits.map(({ line }) => line.uid);
 
 test.each([

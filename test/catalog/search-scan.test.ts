@@ -4,7 +4,7 @@ import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { SearchNode } from '../../src/catalog/query-ast.ts';
-import type { SearchRequest } from '../../src/catalog/search.ts';
+import type { PageRequest } from '../../src/catalog/search.ts';
 import {
   appeared,
   entry,
@@ -153,8 +153,11 @@ describe('search against a plain scan', () => {
     ),
   }));
 
-  const docids = (node: SearchNode, sort: SearchRequest['sort'], limit = 1000) =>
-    catalog.search({ node, limit, sort }).hits.map(({ docid }) => docid);
+  const docids = (node: SearchNode, sort: PageRequest['sort'], limit = 1000) =>
+    catalog
+      .prepare({ node })
+      .page({ limit, sort })
+      .hits.map(({ docid }) => docid);
 
   test('finds what a scan finds, newest first, oldest first and by relevance', () => {
     fc.assert(
@@ -174,15 +177,15 @@ describe('search against a plain scan', () => {
         // Ranking refuses more words than the other orders do.
         const best = unlessRefused(() => docids(node, 'relevance'));
         if (best !== undefined) expect(best.toSorted((a, b) => b - a)).toEqual(expected);
-        expect(catalog.countHits({ node })).toBe(expected.length);
-        const some = catalog.countHitsWhile({ node }, () => false);
+        expect(catalog.prepare({ node }).count()).toBe(expected.length);
+        const some = catalog.prepare({ node }).countWhile(() => false);
         expect(some.count).toBeLessThanOrEqual(expected.length);
         if (some.complete) expect(some.count).toBe(expected.length);
-        const page = catalog.search({ node, limit: 7, sort: 'newest' }).hits;
+        const page = catalog.prepare({ node }).page({ limit: 7, sort: 'newest' }).hits;
         expect(page.map(({ docid }) => docid)).toEqual(expected.slice(0, 7));
         const after = page.at(-1)?.docid;
         if (after === undefined) return;
-        const next = catalog.search({ node, limit: 7, sort: 'newest', after }).hits;
+        const next = catalog.prepare({ node }).page({ limit: 7, sort: 'newest', after }).hits;
         expect(next.map(({ docid }) => docid)).toEqual(expected.slice(7, 14));
       }),
       // The same queries each time; `MAILKEEP_QUERIES=3000` runs as many new ones.

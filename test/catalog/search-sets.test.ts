@@ -178,7 +178,7 @@ describe('sets against walks', () => {
 
   const walked = (text: string, asOf?: number): number[] =>
     unlessRefused(() => [
-      ...catalog.foundDocids({ node: nodeOf(text), ...(asOf === undefined ? {} : { asOf }) }),
+      ...catalog.prepare({ node: nodeOf(text), ...(asOf === undefined ? {} : { asOf }) }).docids(),
     ]) ?? [];
 
   const inThread = (thread: number | undefined) =>
@@ -248,9 +248,9 @@ test('an empty archive has nothing, however it is asked', async () => {
     for (const text of ['*', 'rent OR larger:5', '-rent', '(rent OR in:INBOX) -is:deleted']) {
       const { node } = parseQuery(text, { now: START });
       for (const sort of ['newest', 'oldest', 'relevance'] as const)
-        expect(catalog.search({ node, limit: 5, sort }).hits).toEqual([]);
-      expect(catalog.countHits({ node })).toBe(0);
-      expect(catalog.countHits({ node, asOf: START })).toBe(0);
+        expect(catalog.prepare({ node }).page({ limit: 5, sort }).hits).toEqual([]);
+      expect(catalog.prepare({ node }).count()).toBe(0);
+      expect(catalog.prepare({ node, asOf: START }).count()).toBe(0);
     }
   } finally {
     catalog.close();

@@ -59,13 +59,14 @@ describe('searching', () => {
     // Subject and sender of the listing would stand in for empty ones.
     indexAll((_docid, id) => ({ subject: 'none', from: 'nobody', ...byId.get(id) }));
   };
-  const run = (text: string, options: { readonly asOf?: number; readonly limit?: number } = {}) =>
-    catalog.search({
-      node: parseQuery(text, { now: Date.UTC(2024, 0, 2), timeZone: 'UTC' }).node,
-      limit: 20,
-      sort: 'newest',
-      ...options,
-    });
+  const run = (
+    text: string,
+    { asOf, limit = 20 }: { readonly asOf?: number; readonly limit?: number } = {},
+  ) => {
+    const { node } = parseQuery(text, { now: Date.UTC(2024, 0, 2), timeZone: 'UTC' });
+    const query = catalog.prepare({ node, asOf });
+    return { ...query.page({ limit, sort: 'newest' }), unknown: query.unknownNames() };
+  };
   const uids = (text: string, options = {}) => run(text, options).hits.map(({ line }) => line.uid);
 
   test('angle brackets make an address exact, and a domain', () => {
@@ -76,7 +77,7 @@ describe('searching', () => {
       { from: words, senders: ['ada@example.org.example'], recipients: ['ada@example.org'] },
     ]);
     const count = (query: string) =>
-      catalog.countHits({ node: parseQuery(query, { now: 0 }).node });
+      catalog.prepare({ node: parseQuery(query, { now: 0 }).node }).count();
     expect(count('from:ada@example.org')).toBe(3);
     expect(count('from:<Ada@example.ORG>')).toBe(1);
     expect(count('from:<@example.org>')).toBe(2);

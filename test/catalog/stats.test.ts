@@ -14,7 +14,7 @@ const ZONES = ['UTC', 'Europe/Berlin', 'Pacific/Auckland', 'America/St_Johns'];
 /** Counts found messages by the folders that their lines show: where they are, or were last. */
 function foldersOf(catalog: Catalog, request: CountRequest) {
   const counts = new Map<string, number>();
-  for (const { line } of catalog.search({ ...request, limit: 999, sort: 'newest' }).hits) {
+  for (const { line } of catalog.prepare(request).page({ limit: 999, sort: 'newest' }).hits) {
     const last = line.places[0]?.endedAt ?? null;
     const shown = line.places.filter(({ endedAt }) => endedAt === last);
     for (const path of new Set(shown.map(({ folder }) => folder)))
@@ -42,11 +42,11 @@ describe('statistics', () => {
               db.prepare<[], [number, number]>('SELECT docid, size FROM messages').raw().all(),
             );
             const sumsOf = (query: string, asOf: number | undefined) => {
-              const docids = [...catalog.foundDocids(asked(query, asOf))];
+              const docids = [...catalog.prepare(asked(query, asOf)).docids()];
               return {
-                messages: catalog.countHits(asked(query, asOf)),
+                messages: catalog.prepare(asked(query, asOf)).count(),
                 bytes: docids.reduce((sum, docid) => sum + (sizes.get(docid) ?? 0), 0),
-                deleted: catalog.countHits(asked(`(${query}) is:deleted`, asOf)),
+                deleted: catalog.prepare(asked(`(${query}) is:deleted`, asOf)).count(),
               };
             };
             const follow = (
@@ -89,7 +89,7 @@ describe('statistics', () => {
                 for (const { query, messages } of catalog.stats.duplicates(request, 99)) {
                   if (query === null) continue;
                   const whole = within === undefined ? query : `(${within}) ${query}`;
-                  expect(messages).toBe(catalog.countHits(asked(whole, asOf)));
+                  expect(messages).toBe(catalog.prepare(asked(whole, asOf)).count());
                 }
               }
           }),
@@ -111,7 +111,10 @@ describe('statistics', () => {
                 ...(asOf === undefined ? {} : { asOf }),
               };
               const all = catalog.stats.facets(request, 99, () => true);
-              expect(all).toMatchObject({ counted: catalog.countHits(request), complete: true });
+              expect(all).toMatchObject({
+                counted: catalog.prepare(request).count(),
+                complete: true,
+              });
               for (const by of ['mailbox', 'folder', 'year', 'month', 'from', 'type'] as const) {
                 const rows = catalog.stats.rows(by, request);
                 const isPeriod = by === 'year' || by === 'month';
@@ -144,8 +147,8 @@ describe('statistics', () => {
     await withHistory(many, (catalog) => {
       const request = { node: parseQuery('in:anywhere', { now: START }).node };
       const all = catalog.stats.facets(request, 9, () => true);
-      expect([all.complete, all.counted]).toEqual([true, catalog.countHits(request)]);
-      const parts = [...catalog.foundDocids(request, () => false)];
+      expect([all.complete, all.counted]).toEqual([true, catalog.prepare(request).count()]);
+      const parts = [...catalog.prepare(request).docids({}, () => false)];
       const none = catalog.stats.facets(request, 9, () => false);
       expect(none.counted).toBe(parts.length);
       if (parts.length < all.counted) expect(none.complete).toBe(false);
@@ -193,7 +196,7 @@ describe('statistics', () => {
         ]);
         for (const { address, received, sent } of found) {
           const count = (query: string) =>
-            catalog.countHits({ node: parseQuery(query, { now: START }).node });
+            catalog.prepare({ node: parseQuery(query, { now: START }).node }).count();
           expect([received, sent]).toEqual([
             count(`recip:<${address}>`),
             count(`from:<${address}>`),

@@ -41,14 +41,16 @@ describe('the timeline', () => {
                     ...{ asOf, scope },
                   });
                   const timeline = catalog.timeline({ ...asked(query), timeZone }, ever);
-                  ways.add(catalog.sumsFilter(asked(query)) === undefined);
+                  ways.add(catalog.prepare(asked(query)).sumsFilter() === undefined);
                   const what = `${query} in ${timeZone} as of ${asOf}`;
                   expect(timeline.complete, what).toBe(true);
-                  expect(timeline.messages, what).toBe(catalog.countHits(asked(query)));
+                  expect(timeline.messages, what).toBe(catalog.prepare(asked(query)).count());
                   for (const { from, to, messages, ended } of timeline.bars) {
                     const within = `(${query}) date:@${from / 1000}..@${to / 1000 - 1}`;
-                    expect(messages, what).toBe(catalog.countHits(asked(within)));
-                    expect(ended, what).toBe(catalog.countHits(asked(`${within} is:deleted`)));
+                    expect(messages, what).toBe(catalog.prepare(asked(within)).count());
+                    expect(ended, what).toBe(
+                      catalog.prepare(asked(`${within} is:deleted`)).count(),
+                    );
                     bars += 1;
                   }
                   if (timeline.bars.length > 0) units.add(timeline.unit);
@@ -71,19 +73,15 @@ describe('the timeline', () => {
       const { node } = parseQuery('alpha OR larger:200', { now: START });
       expect(catalog.timeline({ node }, ever).messages).toBeGreaterThan(10);
       expect(catalog.timeline({ node }, () => false)).toMatchObject({ complete: false });
-      const all = catalog.search({ node, limit: 1_500, sort: 'newest' });
+      const all = catalog.prepare({ node }).page({ limit: 1_500, sort: 'newest' });
       expect(all.stoppedAt).toBeNull();
-      const stopped = catalog.search({
-        node,
-        limit: 1_500,
-        sort: 'newest',
-        mayContinue: () => false,
-      });
+      const stopped = catalog
+        .prepare({ node })
+        .page({ limit: 1_500, sort: 'newest', mayContinue: () => false });
       expect(stopped.stoppedAt).not.toBeNull();
-      const rest = catalog.search({
-        ...{ node, limit: 1_500, sort: 'newest' },
-        after: stopped.stoppedAt ?? undefined,
-      });
+      const rest = catalog
+        .prepare({ node })
+        .page({ limit: 1_500, sort: 'newest', after: stopped.stoppedAt ?? undefined });
       const ids = [...stopped.hits, ...rest.hits].map(({ docid }) => docid);
       expect(ids).toEqual(all.hits.map(({ docid }) => docid));
     });

@@ -97,7 +97,8 @@ const letterWith = (n: number, ...files: [Buffer, string, string][]): Buffer =>
 const CONTRACT: [string, string] = ['contract.docx', 'application/octet-stream'];
 
 const search = (words: string) =>
-  catalog.search({ node: parseQuery(words, { now: 0 }).node, limit: 20, sort: 'newest' }).hits;
+  catalog.prepare({ node: parseQuery(words, { now: 0 }).node }).page({ limit: 20, sort: 'newest' })
+    .hits;
 
 describe('the text of attachments', () => {
   it('is read once there is room for it, which is made only where there is something to read', async () => {

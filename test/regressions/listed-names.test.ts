@@ -53,7 +53,7 @@ describe('what a server lists as it is in the source', () => {
       ' - René - café terrace - ',
     );
     for (const query of ['café', 'from:rené', 'subject:terrace'])
-      expect(catalog.countHits({ node: parseQuery(query, { now: 0 }).node })).toBe(1);
+      expect(catalog.prepare({ node: parseQuery(query, { now: 0 }).node }).count()).toBe(1);
     expect(JSON.stringify(batches)).toContain(subject);
     catalog.close();
     mail.remove();
@@ -75,8 +75,8 @@ it('an index of the version before is searched as it is, and made new by the nex
   const db = new Database(catalogFile(mail.dir));
   db.exec('UPDATE messages SET extractor = 4; UPDATE meta SET extractor = 4;');
   db.close();
-  const count = (catalog: Pick<typeof first, 'countHits'>, query: string) =>
-    catalog.countHits({ node: parseQuery(query, { now: 0 }).node });
+  const count = (catalog: Pick<typeof first, 'prepare'>, query: string) =>
+    catalog.prepare({ node: parseQuery(query, { now: 0 }).node }).count();
   const reader = openCatalogReader(mail.dir);
   expect([count(reader, 'shipped'), reader.totals().pending]).toEqual([1, 0]);
   reader.close();

@@ -83,11 +83,13 @@ function made(catalog: WritableCatalog, db: Database.Database, asked: Asked) {
   );
   const count = (text: string): number => {
     const { node: wanted, asOf } = parseQuery(text === '' ? '*' : text, { now });
-    return catalog.countHits({
-      node: wanted,
-      ...(asOf === null ? {} : { asOf }),
-      ...(scope === null ? {} : { scope }),
-    });
+    return catalog
+      .prepare({
+        node: wanted,
+        ...(asOf === null ? {} : { asOf }),
+        ...(scope === null ? {} : { scope }),
+      })
+      .count();
   };
   return { data, count, narrow, filter };
 }
@@ -168,7 +170,9 @@ describe('the numbers of the dashboard', () => {
           const { data, filter } = made(catalog, db, asked);
           const { node } = parseQuery(asked.query === '' ? '*' : asked.query, { now: asked.now });
           const { scope } = filter;
-          const docids = [...catalog.foundDocids({ node, ...(scope === null ? {} : { scope }) })];
+          const docids = [
+            ...catalog.prepare({ node, ...(scope === null ? {} : { scope }) }).docids(),
+          ];
           const sizes = db
             .prepare<[string], number>(
               `SELECT max(size) FROM attachments WHERE docid IN (SELECT value FROM json_each(?))

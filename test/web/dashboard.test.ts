@@ -257,7 +257,7 @@ test('names of folders and mailboxes are text, whatever they hold, and their num
     const { catalog } = openReaderAt(archive.dir);
     for (const [query, count] of counted) {
       const { node, asOf } = parseQuery(query === '' ? '*' : query, { now: served.now });
-      const found = catalog.countHits({ node, ...(asOf === null ? {} : { asOf }) });
+      const found = catalog.prepare({ node, ...(asOf === null ? {} : { asOf }) }).count();
       expect([query, found]).toEqual([query, count]);
     }
     catalog.close();

@@ -19,9 +19,9 @@ test('messages are counted once for each question, until there is another commit
       catalog: {
         ...catalog,
         version: () => version,
-        countHitsWhile: (...asked: Parameters<typeof catalog.countHitsWhile>) => {
+        prepare: (...asked: Parameters<typeof catalog.prepare>) => {
           counted += 1;
-          return catalog.countHitsWhile(...asked);
+          return catalog.prepare(...asked);
         },
       },
     };

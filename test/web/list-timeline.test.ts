@@ -25,17 +25,17 @@ test('in the past, the timeline has what came since as well: as much as the quer
           const node = (text: string) => parseQuery(text, { now: START, timeZone }).node;
           const request = { node: node(query), asOf };
           const timeline = listTimeline({ catalog }, request, timeZone, () => true);
-          expect(timeline.messages).toBe(catalog.countHits(request));
+          expect(timeline.messages).toBe(catalog.prepare(request).count());
           let sum = 0;
           let end = 0;
           for (const { from, to, messages, later: came = 0 } of timeline.bars) {
             expect(from).toBeGreaterThanOrEqual(end);
             end = to;
             const within = `(${query}) date:@${from / 1000}..@${to / 1000 - 1}`;
-            expect(messages).toBe(catalog.countHits({ ...request, node: node(within) }));
+            expect(messages).toBe(catalog.prepare({ ...request, node: node(within) }).count());
             const second = (Math.floor(asOf / 1000) + 1) * 1000;
             const since = `${within} after:${new Date(second).toISOString().replace('.000Z', 'Z')}`;
-            expect(came, since).toBe(catalog.countHits({ node: node(since) }));
+            expect(came, since).toBe(catalog.prepare({ node: node(since) }).count());
             sum += messages;
             later += came;
             if (came > 0 && messages > 0) both += 1;

@@ -24,11 +24,9 @@ test.skipIf(process.platform !== 'linux')(
     const archive = new ServedArchive(data);
     const read = () =>
       archive.use(null, ({ catalog, sources }) => {
-        const [hit] = catalog.search({
-          node: { kind: 'all', span: { start: 0, end: 0 } },
-          limit: 1,
-          sort: 'newest',
-        }).hits;
+        const [hit] = catalog
+          .prepare({ node: { kind: 'all', span: { start: 0, end: 0 } } })
+          .page({ limit: 1, sort: 'newest' }).hits;
         return sources()
           .readMessage(hit?.line.id ?? '')
           .toString();

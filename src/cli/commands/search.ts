@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import type { Catalog } from '../../catalog/catalog.ts';
 import type { Reader } from '../../catalog/open-reader.ts';
 import type { SearchNode, SearchQuery } from '../../catalog/query-ast.ts';
 import {
@@ -8,7 +7,13 @@ import {
   type SavedSearch,
   saveSearch,
 } from '../../catalog/saved-searches.ts';
-import type { SearchHit, SearchPlan, SearchRequest, SearchResult } from '../../catalog/search.ts';
+import type {
+  PageRequest,
+  PreparedQuery,
+  SearchHit,
+  SearchPage,
+  SearchPlan,
+} from '../../catalog/search.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
@@ -31,7 +36,7 @@ import {
   type Values,
 } from '../context.ts';
 import { unknownWordHint } from '../help-text.ts';
-import { minusWords, parseTime, wholeNumber, withoutAbsent } from '../option-values.ts';
+import { minusWords, parseTime, wholeNumber } from '../option-values.ts';
 import {
   createCountTimer,
   FORMAT_HELP,
@@ -114,17 +119,17 @@ function nodeLines(node: SearchNode, indent: string): string[] {
 const PRINTED_PAGE = 2_000;
 
 /**
- * Yields hits in pages, so that an unlimited search needs little memory. The first page also lists unknown names. A
- * search by relevance has a single page, because it cannot be resumed.
+ * Yields hits in pages, so that an unlimited search needs little memory. A search by relevance has a single page,
+ * because it cannot be resumed.
  */
 function* searchPages(
-  { search }: Pick<Catalog, 'search'>,
-  request: SearchRequest,
-): Generator<SearchResult, void, undefined> {
+  search: PreparedQuery,
+  request: PageRequest,
+): Generator<SearchPage, void, undefined> {
   let { limit, after } = request;
   for (;;) {
     const most = request.sort === 'relevance' ? limit : Math.min(limit, PRINTED_PAGE);
-    const page = search({ ...request, limit: most, ...(after === undefined ? {} : { after }) });
+    const page = search.page({ ...request, limit: most, after });
     yield page;
     limit -= most;
     after = page.hits.at(-1)?.docid;
@@ -135,29 +140,29 @@ function* searchPages(
 /** @throws usage-unknown-name before anything is printed */
 async function printFound(
   context: CommandContext,
-  reader: Reader,
-  request: SearchRequest,
+  search: PreparedQuery,
+  request: PageRequest,
   format: LineFormat,
 ): Promise<ExitCode> {
   const { output, notices, signal } = context;
   const isIds = format === 'ids';
-  const printed = await (isIds ? printIds : printHits)(context, reader, request, format);
+  const printed = await (isIds ? printIds : printHits)(context, search, request, format);
   if (signal.aborted) return EXIT.interrupted;
   if (printed.count === 0) notices.say('Nothing found.');
   else if (printed.last !== undefined && output.interactive && format === 'text')
-    notices.say(footer(context, reader, request, printed.count, printed.last));
+    notices.say(footer(context, search, request, printed.count, printed.last));
   return EXIT.done;
 }
 
 /** Prints only ids. Skips snippets, which would require message text. */
 async function printIds(
   { output, notices, signal }: CommandContext,
-  { catalog }: Reader,
-  request: SearchRequest,
+  search: PreparedQuery,
+  request: PageRequest,
 ): Promise<{ count: number; last?: undefined }> {
-  refuseUnknown(catalog.explainSearch(request).unknown, notices);
+  refuseUnknown(search.unknownNames(), notices);
   let count = 0;
-  for (const id of catalog.foundIds(request)) {
+  for (const id of search.ids(request)) {
     if (signal.aborted) break;
     await printId(output, id);
     count += 1;
@@ -167,17 +172,17 @@ async function printIds(
 
 async function printHits(
   { output, notices, signal }: CommandContext,
-  { catalog }: Reader,
-  request: SearchRequest,
+  search: PreparedQuery,
+  request: PageRequest,
   format: LineFormat,
 ): Promise<{ count: number; last?: SearchHit | undefined }> {
   let print = async (hit: SearchHit): Promise<unknown> =>
     output.line(hit.line, () => hitText(hit, output));
   let count = 0;
   let last: SearchHit | undefined;
-  for (const { hits, unknown } of searchPages(catalog, request)) {
+  for (const { hits } of searchPages(search, request)) {
     if (last === undefined) {
-      refuseUnknown(unknown, notices);
+      refuseUnknown(search.unknownNames(), notices);
       if (format !== 'text') {
         const write = await lineWriter(format, SEARCH_COLUMNS, output);
         print = ({ line }) => write(line);
@@ -196,15 +201,15 @@ async function printHits(
 /** Returns the line below a page. Terminal only, so that scripts do not wait for the count. */
 function footer(
   { now }: Pick<CommandContext, 'now'>,
-  { catalog }: Reader,
-  request: SearchRequest,
+  search: PreparedQuery,
+  request: PageRequest,
   printed: number,
   { line }: SearchHit,
 ): string {
   const isAll = printed < request.limit && request.after === undefined;
   const all = isAll
     ? { count: printed, complete: true }
-    : catalog.countHitsWhile(request, createCountTimer(now));
+    : search.countWhile(createCountTimer(now), request);
   const next = request.sort === 'relevance' ? '-n' : `-n, or with --after ${shortId(line.id)}`;
   return footerText(printed, all, 'message', next);
 }
@@ -345,26 +350,20 @@ async function search(
   const last = options.after === undefined ? undefined : findMessage(reader, options.after);
   const after = last === undefined ? undefined : catalog.messages.docidOf(last);
   const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
-  const { node } = query;
-  const request = {
-    node,
-    limit,
-    sort,
-    accounts,
-    ...withoutAbsent({ asOf: at ?? undefined, after }),
-  };
+  const search = catalog.prepare({ node: query.node, accounts, asOf: at ?? undefined });
+  const request = { limit, sort, after };
   if (explain === true) {
-    const plan = catalog.explainSearch(request);
+    const plan = search.explain(request);
     refuseUnknown(plan.unknown, notices);
     await output.object({ query, ...plan }, () => explainText(query, plan));
     return EXIT.done;
   }
   let code: ExitCode = EXIT.done;
   if (count === true) {
-    refuseUnknown(catalog.explainSearch(request).unknown, notices);
-    const found = catalog.countHits(request);
+    refuseUnknown(search.unknownNames(), notices);
+    const found = search.count(request);
     await output.object({ count: found }, () => String(found));
-  } else code = await printFound(context, reader, request, format);
+  } else code = await printFound(context, search, request, format);
   const pending = catalog.index.pendingCount();
   if (pending > 0) notices.warn(notSearchableText(pending));
   return code;

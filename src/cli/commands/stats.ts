@@ -211,7 +211,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
       const { text, query, accounts } = readQuery(context, reader, options.query);
       const { node, asOf } = query;
       const asked = { node, accounts, ...withoutAbsent({ asOf: asOf ?? undefined }) };
-      refuseUnknown(catalog.explainSearch({ ...asked, limit: 1, sort: 'newest' }).unknown, notices);
+      refuseUnknown(catalog.prepare(asked).unknownNames(), notices);
       request = asked;
       // `asof:` is not allowed in brackets. A query with `asof:` has no alternatives, so it needs none.
       within = asOf === null ? `(${text})` : text;
