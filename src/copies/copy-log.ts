@@ -400,11 +400,7 @@ export async function copyArchive(
 ): Promise<CopyLogResult & { readonly catalog: CopiedCatalogState }> {
   const { from, to, signal, onCopy, onFold, onIndex } = order;
   if (isWithin(to, from)) throw copyError('copy-onto-itself', { to });
-  try {
-    makeFoldersDurably(to, FOLDER_MODE);
-  } catch (error) {
-    throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
-  }
+  makeCopyFolder(to);
   refuseOtherFiles(to);
   const log = logFolder(to);
   if (lstatSync(log, { throwIfNoEntry: false })?.isSymbolicLink() === true) {
@@ -427,6 +423,15 @@ export async function copyArchive(
     await rebuildWithExtractors({ dir: to, signal, onFold, onIndex });
     return { ...copied, catalog: 'rebuilt' };
   });
+}
+
+/** @throws usage-save-failed if the directory cannot be created */
+export function makeCopyFolder(to: string): void {
+  try {
+    makeFoldersDurably(to, FOLDER_MODE);
+  } catch (error) {
+    throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
+  }
 }
 
 /** Files that every disk contains, or that an archive's lock leaves behind. SQLite creates the journal. */

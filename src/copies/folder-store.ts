@@ -61,6 +61,13 @@ function statsAt(file: string): Promise<Stats | undefined> {
   return reading(file, () => ifExists(() => lstat(file)));
 }
 
+/** Returns undefined if there is no file. @throws store-entry-foreign for other entries */
+async function regularStats(file: string): Promise<Stats | undefined> {
+  const stats = await statsAt(file);
+  if (stats === undefined || stats.isFile()) return stats;
+  throw objectError('store-entry-foreign', { file });
+}
+
 /** Opens a regular file; returns undefined if it does not exist. @throws store-entry-foreign for other entries */
 async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   const handle = await reading(file, () =>
@@ -143,9 +150,7 @@ class FolderStore implements ObjectStore {
       const facts = { store: this.label, name };
       await writeDurably(unfinished, requireLength(facts, length, bytes, signal));
       signal.throwIfAborted();
-      const stats = await statsAt(file);
-      if (stats !== undefined && !stats.isFile())
-        throw objectError('store-entry-foreign', { file });
+      await regularStats(file);
       await writing(file, () => rename(unfinished, file));
     } catch (error) {
       await ifExists(() => unlink(unfinished)).catch(() => {});
@@ -190,10 +195,8 @@ class FolderStore implements ObjectStore {
     const file = this.#fileOf(name);
     signal.throwIfAborted();
     await this.#refuseForeignFolders(name);
-    const stats = await statsAt(file);
-    if (stats === undefined) return undefined;
-    if (!stats.isFile()) throw objectError('store-entry-foreign', { file });
-    return factOf(name, stats);
+    const stats = await regularStats(file);
+    return stats && factOf(name, stats);
   }
 
   list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact> {

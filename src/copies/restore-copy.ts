@@ -17,14 +17,19 @@ import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
 import { type FoldProgress, rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { forEachConcurrent } from '../core/concurrency.ts';
-import { usageError } from '../core/error-tables.ts';
 import { errnoName, hasCode, isDamage, type MailkeepError } from '../core/errors.ts';
-import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
+import { makeFolders, readRegularFile } from '../core/files.ts';
 import { type SegmentProver, threadedProver } from '../verify/check-segment.ts';
 import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
-import { damagedSegment, INCIDENTAL, NO_TORN_BATCH, segmentState } from './copy-log.ts';
+import {
+  damagedSegment,
+  INCIDENTAL,
+  makeCopyFolder,
+  NO_TORN_BATCH,
+  segmentState,
+} from './copy-log.ts';
 import { copiesError } from './errors.ts';
-import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
+import { type CopySecrets, encodeSigner, type UnlockMethod, unlock } from './format/keys.ts';
 import {
   type ClearManifest,
   openManifest,
@@ -387,10 +392,7 @@ interface BringBackOrder extends OpenedWith {
  */
 export async function restoreArchive(order: BringBackOrder) {
   const { store, to, way, signal } = order;
-  await refuseNewerCopy(store, signal);
-  const { recipients, damaged } = await readRecipients(store, signal);
-  if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
-  const secrets = await unlock(recipients, way, signal);
+  const { secrets, damaged } = await openSecrets(store, way, signal);
   refuseOtherSigner(secrets, order, store.label);
   const copyKey = { copyId: secrets.copyId.toString('hex') };
   const { signers } = await readSigners(store, secrets, signal);
@@ -400,11 +402,7 @@ export async function restoreArchive(order: BringBackOrder) {
   const key = { copyId, privateKeys };
   const opened = await openCopy(store, found.clear, key);
   const { commit } = opened.manifest;
-  try {
-    makeFoldersDurably(to, FOLDER_MODE);
-  } catch (error) {
-    throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
-  }
+  makeCopyFolder(to);
   return withLock(to, async () => {
     const prover = threadedProver(1);
     const startedAt = performance.now();
@@ -436,6 +434,13 @@ export async function restoreArchive(order: BringBackOrder) {
       invalid: [...damaged, ...invalid],
     };
   });
+}
+
+async function openSecrets(store: ObjectStore, way: UnlockMethod, signal: AbortSignal) {
+  await refuseNewerCopy(store, signal);
+  const { recipients, damaged } = await readRecipients(store, signal);
+  if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
+  return { secrets: await unlock(recipients, way, signal), damaged };
 }
 
 async function selectManifest(
@@ -477,10 +482,7 @@ interface AdoptOrder extends OpenedWith {
  */
 export async function adoptCopy(order: AdoptOrder) {
   const { dataDir, store, way, signal } = order;
-  await refuseNewerCopy(store, signal);
-  const { recipients } = await readRecipients(store, signal);
-  if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
-  const secrets = await unlock(recipients, way, signal);
+  const { secrets } = await openSecrets(store, way, signal);
   refuseUnprovenSigner(secrets, order, store.label);
   const copyId = secrets.copyId.toString('hex');
   return withCopyLock(dataDir, { copyId }, store.label, async () => {

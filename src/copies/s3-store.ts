@@ -46,14 +46,17 @@ const LISTING = 'ListObjectsV2';
 const READING = 'GetObject';
 const XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 
-/** Decodes a key of the bucket. Returns an undecodable key unchanged, which is not a valid name. */
-function decodeKey(key: string, isEncoded: boolean): string {
-  if (!isEncoded) return key;
-  try {
-    return decodeURIComponent(key.replaceAll('+', ' '));
-  } catch {
-    return key;
-  }
+/** Reads keys in a listing. Returns an undecodable key unchanged, which is not a valid name. */
+function keyReader(listing: XmlElement) {
+  const isEncoded = textOf(listing, 'EncodingType') === 'url';
+  return (element: XmlElement, field: string): string => {
+    const key = textOf(element, field);
+    try {
+      return isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key;
+    } catch {
+      return key;
+    }
+  };
 }
 
 /** Range and total length of a partial response. */
@@ -81,6 +84,11 @@ function lockOf(until: number, mode: Lock['mode']): Lock {
 
 function lockText({ mode, until }: Lock): string {
   return `${mode.toLowerCase()} until ${new Date(until).toISOString()}`;
+}
+
+function lockExpiry(headers: S3Reply['headers']): Date | undefined {
+  const until = new Date(String(headers['x-amz-object-lock-retain-until-date']));
+  return Number.isNaN(until.getTime()) ? undefined : until;
 }
 
 /** Returns a Content-MD5 value. */
@@ -200,9 +208,9 @@ export class S3Store extends S3Client implements UploadingStore {
     do {
       const page = await this.#listPage(root, token, signal);
       const objects = childrenOf(page, 'Contents');
-      const isEncoded = textOf(page, 'EncodingType') === 'url';
+      const keyIn = keyReader(page);
       for (const object of objects) {
-        const key = decodeKey(textOf(object, 'Key'), isEncoded);
+        const key = keyIn(object, 'Key');
         // Servers sort by bytes, JavaScript by UTF-16 code units.
         const bytes = Buffer.from(key);
         if (last !== undefined && Buffer.compare(last, bytes) >= 0) {
@@ -300,9 +308,7 @@ export class S3Store extends S3Client implements UploadingStore {
       const reply = await this.ok({ operation, method: 'GET', query }, signal);
       const { xml } = reply;
       if (xml?.name !== 'ListVersionsResult') throw this.invalid(operation, 'no listing');
-      const isEncoded = textOf(xml, 'EncodingType') === 'url';
-      const keyIn = (element: XmlElement, field: string) =>
-        decodeKey(textOf(element, field), isEncoded);
+      const keyIn = keyReader(xml);
       for (const element of xml.children) {
         if (element.name !== 'Version' && element.name !== 'DeleteMarker') continue;
         const version = textOf(element, 'VersionId');
@@ -336,25 +342,17 @@ export class S3Store extends S3Client implements UploadingStore {
     const reply = await this.request(request, signal);
     if (reply.status < 300 || reply.code === 'NoSuchKey' || reply.code === 'NoSuchVersion') return;
     if (reply.status === 404 && reply.code !== 'NoSuchBucket') return;
-    const until = version === undefined ? undefined : await this.#lockedUntil(name, query, signal);
-    if (reply.status === 403 && until !== undefined) {
-      throw objectError('object-locked', { store: this.label, name, until });
+    if (version !== undefined && reply.status === 403) {
+      const head = { operation: 'HeadObject', method: 'HEAD', name, query } as const;
+      const { status, headers: found } = await this.request(head, signal);
+      // A legal hold has no expiry.
+      const isHeld = found['x-amz-object-lock-legal-hold'] === 'ON';
+      const lockedUntil = isHeld ? null : lockExpiry(found)?.toISOString();
+      if (status === 200 && lockedUntil !== undefined) {
+        throw objectError('object-locked', { store: this.label, name, until: lockedUntil });
+      }
     }
     throw this.refused(operation, reply);
-  }
-
-  /** Returns the expiry of a version's lock; null for a legal hold, which has none; undefined without a lock. */
-  async #lockedUntil(
-    name: string,
-    query: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-  ): Promise<string | null | undefined> {
-    const request = { operation: 'HeadObject', method: 'HEAD', name, query } as const;
-    const reply = await this.request(request, signal);
-    if (reply.status !== 200) return undefined;
-    const until = Date.parse(String(reply.headers['x-amz-object-lock-retain-until-date']));
-    if (reply.headers['x-amz-object-lock-legal-hold'] === 'ON') return null;
-    return Number.isNaN(until) ? undefined : new Date(until).toISOString();
   }
 
   async *get(name: string, { signal, version }: GetOptions): AsyncGenerator<Buffer> {
@@ -473,9 +471,9 @@ export class S3Store extends S3Client implements UploadingStore {
     const query = version === undefined ? {} : { versionId: version };
     const reply = await this.ok({ operation, method: 'HEAD', name, query }, signal);
     const mode = reply.headers['x-amz-object-lock-mode'];
-    const until = Date.parse(String(reply.headers['x-amz-object-lock-retain-until-date']));
-    if (Number.isNaN(until) || (mode !== 'COMPLIANCE' && mode !== 'GOVERNANCE')) return undefined;
-    return { mode, until };
+    const until = lockExpiry(reply.headers);
+    if (until === undefined || (mode !== 'COMPLIANCE' && mode !== 'GOVERNANCE')) return undefined;
+    return { mode, until: until.getTime() };
   }
 
   async #setLock(
@@ -508,10 +506,10 @@ export class S3Store extends S3Client implements UploadingStore {
     const request = { operation: 'ListMultipartUploads', method: 'GET', query } as const;
     const { status, headers, xml } = await this.request(request, signal);
     if (status !== 200 || xml?.name !== 'ListMultipartUploadsResult') return [];
-    const isEncoded = textOf(xml, 'EncodingType') === 'url';
+    const keyIn = keyReader(xml);
     const now = Date.parse(headers.date ?? '');
     return childrenOf(xml, 'Upload').flatMap((upload) => {
-      const key = decodeKey(textOf(upload, 'Key'), isEncoded);
+      const key = keyIn(upload, 'Key');
       const name = key.slice(base.length);
       const uploadId = textOf(upload, 'UploadId');
       // The header is in whole seconds.

@@ -356,10 +356,11 @@ export async function uploadCopy(options: UploadOptions) {
     if (listed === undefined || now() - startedAt > MAX_MS) continue;
     const isNew = before === undefined || !isCurrent(before, archiveScan, listed);
     const { name, commit, sequence } = isNew
-      ? await writeManifest(options, archiveScan, listed, before)
+      ? await writeManifest(options, archiveScan, plan, listed, before)
       : { ...before.clear, name: before.name };
     memory.see({ commit, sequence, at: now() }, true);
-    const names = [name, ...listed.map(({ entry }) => entry.name)];
+    const entries = [...listed.values()];
+    const names = [name, ...entries.map((entry) => entry.name)];
     const { lockDays } = options;
     const locks =
       lockDays === undefined ? null : await extendLocks({ ...options, lockDays }, names);
@@ -372,8 +373,8 @@ export async function uploadCopy(options: UploadOptions) {
       uploaded: counted.names.size,
       bytes: counted.bytes,
       /** Number and total size of the objects in the manifest. */
-      objects: listed.length,
-      stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
+      objects: entries.length,
+      stored: entries.reduce((sum, { length }) => sum + length, 0),
       /** Number of objects in the newest manifest that had disappeared. */
       missing: lost.length,
       /** Missing or damaged objects that this run stored again. */
@@ -393,11 +394,11 @@ export async function uploadCopy(options: UploadOptions) {
 
 async function cleanUp(
   options: UploadOptions,
-  listed: readonly ListedPiece[],
+  listed: ListedObjects,
   sequence: number,
 ): Promise<Cleanup> {
   const { memory } = options;
-  const uploading = new Set(listed.map(({ entry }) => entry.name));
+  const uploading = new Set([...listed.values()].map(({ name }) => name));
   const removed = await cleanUpCopy({ ...options, sequence, uploading }, memory.purging());
   if (removed === undefined) return NO_CLEANUP;
   if (removed.locked.length === 0) memory.purge(false);
@@ -502,21 +503,19 @@ interface UploadCount {
   bytes: number;
 }
 
-interface ListedPiece {
-  readonly piece: PlannedObject<ClosedSegment | TailRange>;
-  readonly entry: ObjectEntry;
-}
+/** The objects of a plan, by mark. */
+type ListedObjects = ReadonlyMap<string, ObjectEntry>;
 
 /** Returns undefined if the archive has to be scanned again. */
 async function upload(
   options: UploadOptions,
   plan: CopyPlan,
   counted: UploadCount,
-): Promise<readonly ListedPiece[] | undefined> {
+): Promise<ListedObjects | undefined> {
   const { memory, progress } = options;
   const pieces: PlannedObject<ClosedSegment | TailRange>[] = [...plan.segments, ...plan.tail];
   const of = pieces.filter(({ there }) => there === undefined).length + counted.names.size;
-  const listed: ListedPiece[] = [];
+  const listed = new Map<string, ObjectEntry>();
   try {
     await forEachConcurrent(pieces, AT_ONCE, async (piece) => {
       options.signal.throwIfAborted();
@@ -528,7 +527,7 @@ async function upload(
         counted.bytes += entry.length;
         progress?.({ objects: counted.names.size, of, bytes: counted.bytes });
       }
-      listed.push({ piece, entry });
+      listed.set(piece.mark, entry);
     });
   } catch (error) {
     if (error instanceof SegmentMoved) return undefined;
@@ -590,48 +589,42 @@ async function put(
 }
 
 /** Returns whether a manifest already contains everything that a new one would. */
-function isCurrent(
-  { clear }: FoundManifest,
-  { commit }: CopyScan,
-  listed: readonly ListedPiece[],
-): boolean {
+function isCurrent({ clear }: FoundManifest, { commit }: CopyScan, listed: ListedObjects): boolean {
   const names = new Set(clear.objects.map(({ name }) => name));
   return (
     clear.commit === commit.number &&
-    clear.objects.length === listed.length &&
-    listed.every(({ entry }) => names.has(entry.name))
+    clear.objects.length === listed.size &&
+    [...listed.values()].every(({ name }) => names.has(name))
   );
 }
 
 async function writeManifest(
   options: UploadOptions,
   archiveScan: CopyScan,
-  listed: readonly ListedPiece[],
+  plan: CopyPlan,
+  listed: ListedObjects,
   before: FoundManifest | undefined,
 ): Promise<{ name: string; commit: number; sequence: number }> {
   const { key, signingKey, now } = options;
   const { archiveId, format, commit } = archiveScan;
   const name = manifestName(commit.number);
   const sequence = before === undefined ? 0 : before.clear.sequence + 1;
-  const segments = listed
-    .flatMap(({ piece: { what }, entry }) =>
-      'from' in what ? [] : [{ name: entry.name, segment: what.segment }],
-    )
-    .sort((a, b) => a.segment - b.segment);
-  const tail = listed
-    .flatMap(({ piece: { what }, entry }) =>
-      'from' in what
-        ? [{ name: entry.name, segment: what.segment, from: what.from, to: what.to }]
-        : [],
-    )
-    .sort((a, b) => a.from - b.from);
+  const nameOf = (mark: string) => listed.get(mark)?.name ?? '';
+  const segments = plan.segments.map(({ mark, what: { segment } }) => ({
+    name: nameOf(mark),
+    segment,
+  }));
+  const tail = plan.tail.map(({ mark, what: { segment, from, to } }) => ({
+    name: nameOf(mark),
+    ...{ segment, from, to },
+  }));
   const bytes = await encodeManifest(
     {
       sequence,
       time: now(),
       previous: before?.clear.sha256 ?? null,
       chain: commitMark(key.nameKey, commit),
-      objects: listed.map(({ entry }) => entry),
+      objects: [...listed.values()],
       secret: { archiveId, format, commit, segments, tail },
     },
     name,
