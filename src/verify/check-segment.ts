@@ -7,6 +7,7 @@ import {
   type Fact,
   type Position,
   RECORD_KIND,
+  type RecordMeaning,
   type SegmentFile,
   segmentPath,
 } from '../archive/format.ts';
@@ -34,17 +35,18 @@ import {
   type VisitResult,
 } from '../archive/segment-reader.ts';
 import {
+  type ComparedRecord,
   type MatchingRun,
   openSettledRows,
   type SettledCounts,
   type SettledRows,
 } from '../catalog/comparison.ts';
 import type { SegmentDamage } from '../catalog/findings.ts';
+import type { ComparedBatch } from '../catalog/fold.ts';
 import { checkStructure } from '../catalog/implied.ts';
 import { errnoName, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
-import { type FoldInput, PackedBatches } from './read-log.ts';
 
 type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
@@ -52,6 +54,8 @@ type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 class MessageCheck {
   count = 0;
   rawBytes = 0;
+  /** Size of the facts that are waiting to be handed over. */
+  factBytes = 0;
   #outcomes: Outcome[] = [];
   #before = { count: 0, rawBytes: 0 };
 
@@ -64,7 +68,7 @@ class MessageCheck {
     kind,
     hash,
     payload,
-  }: LogicalRecord & { readonly payload: Buffer }): VisitResult<FoldInput> {
+  }: LogicalRecord & { readonly payload: Buffer }): VisitResult<RecordMeaning> {
     switch (kind) {
       case RECORD_KIND.blob: {
         const name = hash.toString('hex');
@@ -81,9 +85,9 @@ class MessageCheck {
         return { value: { kind: 'message', id, size } };
       }
       case RECORD_KIND.fact: {
-        const text = payload.toString('utf8');
-        const fact = readFact(text);
-        return fact === undefined ? { problem: 'fact' } : { value: { kind: 'fact', text, fact } };
+        this.factBytes += payload.length;
+        const fact = readFact(payload.toString('utf8'));
+        return fact === undefined ? { problem: 'fact' } : { value: { kind: 'fact', fact } };
       }
       default:
         return { problem: 'bytes' };
@@ -192,8 +196,8 @@ export class RecentBlobs {
 
 /** Records per batch: enough for one transaction of the concurrent fold. */
 const RECORDS = 1_000;
-/** Maximum characters per batch, because string length is limited. */
-const CHARACTERS = 8 * 1024 * 1024;
+/** Maximum bytes of facts per batch. */
+const FACT_BYTES = 8 * 1024 * 1024;
 
 /**
  * Reads a whole segment file and checks its headers and CRCs. `full` also checks every SHA-256, the footer, and every
@@ -252,12 +256,10 @@ function* check(
     generation: opened.name.generation,
   };
   const messages = new MessageCheck(job.full, blobs);
-  const pending = new PackedBatches();
+  const { segment } = opened.name;
+  let batches: ComparedBatch[] = [];
+  let waiting = 0;
   let records = 0;
-  function* batches(): Generator<SegmentReport, void, undefined> {
-    const packed = pending.taken();
-    if (packed !== undefined) yield { what: 'batches', segment: opened.name.segment, packed };
-  }
   const options = { digest: job.full, chained: true, releases: true };
   const visit = (record: LogicalRecord & { readonly payload: Buffer }) => messages.visit(record);
   const isWritten = job.last && opened.name.generation === 1;
@@ -275,22 +277,32 @@ function* check(
     for (const problem of tail ? [] : item.problems) yield damage(opened, problem);
     if (item.what === 'batch') {
       records = item.commit.ordinal + 1;
-      const { commit } = item;
-      const unsettled = fastComparison?.left(opened.name.segment, item) ?? item.records;
-      pending.add({ commit, records: unsettled });
+      const { number, time, hash, previous } = item.commit;
+      const unsettled = fastComparison?.left(segment, item) ?? item.records;
+      waiting += unsettled.length;
+      batches.push({
+        commit: { number, time, hash },
+        previousHash: previous,
+        records: unsettled.map((record) => toCompared(segment, record)),
+      });
     }
     if (tail) messages.drop();
     yield* messages.taken();
-    if (pending.records >= RECORDS || pending.length >= CHARACTERS) yield* batches();
+    if (waiting >= RECORDS || messages.factBytes >= FACT_BYTES) {
+      yield { what: 'batches', batches };
+      batches = [];
+      waiting = 0;
+      messages.factBytes = 0;
+    }
     if (item.what === 'batch') continue;
     const { offset, end } = item;
     if (tail) {
-      yield { what: 'tail', segment: opened.name.segment, offset, bytes: end - offset };
+      yield { what: 'tail', segment, offset, bytes: end - offset };
     } else if (item.problems.length === 0) {
       yield damage(opened, { reason: 'commit', offset, end });
     }
   }
-  yield* batches();
+  if (batches.length > 0) yield { what: 'batches', batches };
   if (job.full) for (const problem of checkFooter(opened)) yield damage(opened, problem);
   for (const { offset, end } of bad.stretches()) {
     const readEnd = Math.min(end, opened.file.size());
@@ -305,6 +317,10 @@ function* check(
     fileBytes: opened.file.size(),
     settled: fastComparison?.counts() ?? { messages: 0, blobs: 0 },
   };
+}
+
+function toCompared(segment: number, { value, ordinal, offset }: Placed): ComparedRecord {
+  return value.kind === 'settled' ? value : { ...value, position: { segment, ordinal, offset } };
 }
 
 function damage(opened: OpenSegment, problem: Problem): SegmentReport {
@@ -393,8 +409,8 @@ export function tryCatalog<T>(act: () => T): T | undefined {
   }
 }
 
-type Placed = LocatedValue<FoldInput | MatchingRun>;
-type PlacedMessage = LocatedValue<Extract<FoldInput, { kind: 'message' }>>;
+type Placed = LocatedValue<RecordMeaning | MatchingRun>;
+type PlacedMessage = LocatedValue<Extract<RecordMeaning, { kind: 'message' }>>;
 
 /**
  * Compares messages and blobs with the catalog as their records are read. Most messages arrived once and never changed,
@@ -416,7 +432,10 @@ export class FastComparison {
   }
 
   /** Returns the records to fold. Runs replace settled records at the position of their facts. */
-  left(segment: number, { commit, records, problems }: ReadBatch<FoldInput>): readonly Placed[] {
+  left(
+    segment: number,
+    { commit, records, problems }: ReadBatch<RecordMeaning>,
+  ): readonly Placed[] {
     const rows = this.#rows;
     if (rows === undefined || commit.number > this.upTo || problems.length > 0) {
       return records;
@@ -457,13 +476,13 @@ class BatchSettling {
     private readonly commit: number,
   ) {}
 
-  left(records: readonly LocatedValue<FoldInput>[]): readonly Placed[] {
+  left(records: readonly LocatedValue<RecordMeaning>[]): readonly Placed[] {
     for (const record of records) this.#take(record);
     const { size } = this.#settled;
     return size === 0 ? this.#output : this.#output.filter((record) => !this.#settled.has(record));
   }
 
-  #take({ value, ordinal, offset }: LocatedValue<FoldInput>): void {
+  #take({ value, ordinal, offset }: LocatedValue<RecordMeaning>): void {
     switch (value.kind) {
       case 'blob': {
         const position = { segment: this.segment, ordinal, offset };
@@ -574,7 +593,7 @@ export type SegmentReport =
       readonly before: ChainState;
       readonly generation: number;
     }
-  | { readonly what: 'batches'; readonly segment: number; readonly packed: string }
+  | { readonly what: 'batches'; readonly batches: readonly ComparedBatch[] }
   | { readonly what: 'damage'; readonly damage: SegmentDamage }
   | {
       readonly what: 'tail';

@@ -1,92 +1,12 @@
 import type { FileLayer } from '../archive/file-system.ts';
-import { type Fact, genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../archive/format.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../archive/format.ts';
 import type { ExpectedCommit } from '../archive/recovery.ts';
 import { listSegments, type SegmentListing } from '../archive/segment-files.ts';
-import type { ChainState, ReadBatch } from '../archive/segment-reader.ts';
-import type { ComparedRecord, MatchingRun, SettledCounts } from '../catalog/comparison.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
+import type { SettledCounts } from '../catalog/comparison.ts';
 import type { SegmentDamage } from '../catalog/findings.ts';
 import type { ComparedBatch } from '../catalog/fold.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
-
-export type FoldInput =
-  | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
-  | { readonly kind: 'message'; readonly id: string; readonly size: number }
-  | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
-
-/** Batches for another thread, as JSON text. Copying facts as objects costs more than folding them. */
-export class PackedBatches {
-  records = 0;
-  #text = '';
-
-  get length(): number {
-    return this.#text.length;
-  }
-
-  add({ commit, records }: Pick<ReadBatch<FoldInput | MatchingRun>, 'commit' | 'records'>): void {
-    const { number, time, hash, previous } = commit;
-    let text = `{"commit":${JSON.stringify({ number, time, hash })},"previous":"${previous}","records":[`;
-    let first = true;
-    for (const { value, ordinal, offset } of records) {
-      text += `${first ? '' : ','}[${ordinal},${offset},${fields(value)}]`;
-      first = false;
-    }
-    this.#text += `${this.#text === '' ? '' : ','}${text}]}`;
-    this.records += records.length;
-  }
-
-  taken(): string | undefined {
-    const text = this.#text;
-    this.#text = '';
-    this.records = 0;
-    return text === '' ? undefined : `[${text}]`;
-  }
-}
-
-/** Hashes are hexadecimal and need no escaping. */
-function fields(value: FoldInput | MatchingRun): string {
-  switch (value.kind) {
-    case 'settled':
-      return `"settled",${JSON.stringify(value)}`;
-    case 'blob':
-      return `"blob","${value.hash}",${value.size}`;
-    case 'message':
-      return `"message","${value.id}",${value.size}`;
-    case 'fact':
-      return `"fact",${value.text}`;
-  }
-}
-
-type PackedRecord =
-  | readonly [ordinal: number, offset: number, kind: 'blob' | 'message', hash: string, size: number]
-  | readonly [ordinal: number, offset: number, kind: 'fact', fact: Fact]
-  | readonly [ordinal: number, offset: number, kind: 'settled', run: MatchingRun];
-
-export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
-  const packed = JSON.parse(text) as readonly (Pick<ComparedBatch, 'commit'> & {
-    readonly previous: string;
-    readonly records: readonly PackedRecord[];
-  })[];
-  return packed.map(({ commit, previous, records }) => ({
-    commit,
-    previousHash: previous,
-    records: records.map((record) => unpackRecord(segment, record)),
-  }));
-}
-
-function unpackRecord(segment: number, record: PackedRecord): ComparedRecord {
-  const [ordinal, offset] = record;
-  const position = { segment, ordinal, offset };
-  switch (record[2]) {
-    case 'blob':
-      return { kind: 'blob', hash: record[3], size: record[4], position };
-    case 'message':
-      return { kind: 'message', id: record[3], size: record[4], position };
-    case 'fact':
-      return { kind: 'fact', fact: record[3], position };
-    case 'settled':
-      return record[3];
-  }
-}
 
 /** A commit known to the catalog or a checkpoint, which the log must contain. */
 export interface ConfirmedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
@@ -210,12 +130,10 @@ class Reading {
 
   take(report: SegmentReport): void {
     switch (report.what) {
-      case 'batches': {
-        const batches = unpackBatches(report.segment, report.packed);
-        for (const { commit } of batches) this.#confirm(commit);
-        this.listener.batches(batches);
+      case 'batches':
+        for (const { commit } of report.batches) this.#confirm(commit);
+        this.listener.batches(report.batches);
         break;
-      }
       case 'damage':
         this.listener.damage(report.damage);
         if (report.damage.reason === 'segment-header') this.#chain = undefined;
