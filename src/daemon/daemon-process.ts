@@ -34,19 +34,17 @@ const STANDARD_OUTPUT = 1;
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
-function watchProcess(options: {
-  readonly hangup: () => void;
-  /** True if started on a terminal, which sends SIGHUP when it closes. */
-  readonly onTerminal: boolean;
-  readonly signal: AbortSignal;
-  readonly interrupted: (code: ExitCode) => void;
-  readonly log: DaemonLog;
-}): () => void {
-  const { hangup, onTerminal, signal, interrupted, log } = options;
+/** @param interrupted also called if the terminal that started this process closes, which sends SIGHUP */
+function watchProcess(
+  { context, log }: Pick<Parts, 'context' | 'log'>,
+  hangup: () => void,
+  interrupted: (code: ExitCode) => void,
+): () => void {
+  const { interactive, signal } = context;
   const end = (): void => interrupted(EXIT.done);
   const onHangup = (): void => {
     hangup();
-    if (onTerminal) watchTerminal(end);
+    if (interactive) watchTerminal(end);
   };
   const mistake = (error: unknown): void => {
     log.fail('fatal', 'internal error: this is a bug in mailkeep', error);
@@ -152,12 +150,11 @@ export async function withCleanup<T>(act: (onStop: OnStop) => Promise<T>): Promi
 }
 
 /** Reports damage found while sealing. Every round finds it, so it is reported only once until a round finds none. */
-function watchSealing(options: {
-  readonly now: () => number;
-  readonly log: DaemonLog;
-  readonly onRun: (report: RunReport) => void;
-}): (startedAt: number, damaged: readonly MailkeepError[]) => void {
-  const { now, log, onRun } = options;
+function watchSealing(
+  now: () => number,
+  log: DaemonLog,
+  onRun: (report: RunReport) => void,
+): (startedAt: number, damaged: readonly MailkeepError[]) => void {
   const known = new Set<string>();
   return (startedAt, damaged) => {
     const [first] = damaged;
@@ -221,14 +218,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   const { now } = context;
   const { promise: ended, resolve: end } = Promise.withResolvers<ExitCode>();
   let reload: () => void = () => {};
-  const release = watchProcess({
-    hangup: () => reload(),
-    onTerminal: context.interactive,
-    signal: context.signal,
-    interrupted: (code) => end(code),
-    log,
-  });
-  onStop(release);
+  onStop(watchProcess(parts, () => reload(), end));
   const integrations = await openIntegrations({ context, settings, writer, env, now, log, onStop });
   const recorder = new RunRecorder(writer.state, now, log);
   const onRun = (report: RunReport): void => {
@@ -245,7 +235,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
       integrations.onRequest(account, report);
     },
     onWait: log.wait,
-    onSealed: watchSealing({ now, log, onRun }),
+    onSealed: watchSealing(now, log, onRun),
     onTidied: (startedAt) => recorder.onTidied(startedAt),
   });
   onStop(() => syncs.close());
@@ -314,13 +304,12 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
 
 /** Reloads the configuration, one reload at a time. An invalid configuration is ignored. */
 function reloading(
-  parts: Parts,
+  { context, writer, clock, log }: Parts,
   daemon: Daemon,
   syncs: SyncRuns,
   integrations: Integrations,
   copies: ScheduledCopies,
 ): () => void {
-  const { context, writer, log } = parts;
   let turn: Promise<void> = Promise.resolve();
   const reload = async (): Promise<void> => {
     let settings: Settings;
@@ -338,7 +327,7 @@ function reloading(
     }
     log.setLevel(settings.log.level);
     const names = settings.accounts.map(({ name }) => name);
-    const timetable = rememberedTimetable(settings, parts.writer.state, parts.clock);
+    const timetable = rememberedTimetable(settings, writer.state, clock);
     await daemon.reload(names, timetable, () => syncs.configure(settings));
     await integrations.configure(settings);
     copies.configure(settings.copies, settings.schedule.timezone);

@@ -26,28 +26,15 @@ const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 /** Maximum awaited messages per mailbox. Notifications can be forged, so any beyond this only start a sync. */
 const MAX_AWAITED = 1_000;
 
-function hintedMailbox(
-  { resourceId, address }: ChangeNotice,
-  mailboxes: readonly WatchedMailbox[],
-): WatchedMailbox | undefined {
-  return mailboxes.find((mailbox) =>
-    resourceId === undefined ? mailbox.address === address : mailbox.resourceId === resourceId,
-  );
-}
-
-interface Awaited {
-  readonly mailbox: WatchedMailbox;
-  readonly uids: Map<number, number>;
-}
-
 export class AwaitedMessages {
-  readonly #mailboxes = new Map<string, Awaited>();
+  /** Number of searches so far, by UID and mailbox. */
+  readonly #mailboxes = new Map<string, Map<number, number>>();
 
   add(mailbox: WatchedMailbox, uid: number): void {
     const key = mailboxKey(mailbox);
-    const awaited = this.#mailboxes.get(key) ?? { mailbox, uids: new Map<number, number>() };
-    if (!awaited.uids.has(uid) && awaited.uids.size < MAX_AWAITED) awaited.uids.set(uid, 0);
-    this.#mailboxes.set(key, awaited);
+    const uids = this.#mailboxes.get(key) ?? new Map<number, number>();
+    if (!uids.has(uid) && uids.size < MAX_AWAITED) uids.set(uid, 0);
+    this.#mailboxes.set(key, uids);
   }
 
   /**
@@ -58,23 +45,23 @@ export class AwaitedMessages {
     mailbox: WatchedMailbox,
     has: (uid: number) => boolean,
   ): { readonly againMs: number | null; readonly unseen: number } {
-    const awaited = this.#mailboxes.get(mailboxKey(mailbox));
-    if (awaited === undefined) return { againMs: null, unseen: 0 };
+    const uids = this.#mailboxes.get(mailboxKey(mailbox));
+    if (uids === undefined) return { againMs: null, unseen: 0 };
     let againMs: number | null = null;
     let unseen = 0;
-    for (const [uid, tries] of awaited.uids) {
+    for (const [uid, tries] of uids) {
       const wait = HINT_RETRIES_MS[tries];
       if (has(uid)) {
-        awaited.uids.delete(uid);
+        uids.delete(uid);
       } else if (wait === undefined) {
-        awaited.uids.delete(uid);
+        uids.delete(uid);
         unseen += 1;
       } else {
-        awaited.uids.set(uid, tries + 1);
+        uids.set(uid, tries + 1);
         againMs = Math.min(againMs ?? wait, wait);
       }
     }
-    if (awaited.uids.size === 0) this.#mailboxes.delete(mailboxKey(mailbox));
+    if (uids.size === 0) this.#mailboxes.delete(mailboxKey(mailbox));
     return { againMs, unseen };
   }
 }
@@ -255,7 +242,12 @@ export class Daemon {
 
   /** Syncs a mailbox immediately. Further notifications are merged into that sync while it is waiting. */
   hint(hint: ChangeNotice): void {
-    const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
+    const { resourceId, address } = hint;
+    const mailbox = this.#accounts
+      .mailboxes(hint.account)
+      .find((one) =>
+        resourceId === undefined ? one.address === address : one.resourceId === resourceId,
+      );
     if (mailbox === undefined) {
       this.#report({ event: 'hint-unknown' });
       return;

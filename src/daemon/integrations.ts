@@ -320,12 +320,10 @@ function keyOf(account: string, mailbox: string): string {
   return `${account} ${mailbox}`;
 }
 
-type Observations = ReturnType<typeof webhookObservations>;
-
 interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
   readonly stored: () => Promise<readonly StoredWebhook[]>;
   readonly memory: LogMemory;
-  readonly observe: (observations: Observations) => void;
+  readonly observe: (observations: ReturnType<typeof webhookObservations>) => void;
 }
 
 /** Interval between checks. The service's delivery log covers a longer time. */

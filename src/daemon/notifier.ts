@@ -551,13 +551,8 @@ export class Notifier {
     for (const channel of this.#channels) channel.observe(observations);
   }
 
-  /** Records the end of a failure with this code. A subject with a different failure is unchanged. */
-  settle(subject: Subject, code: string): void {
-    for (const channel of this.#channels) channel.settle(subject, code);
-  }
-
-  /** Marks all subjects that `isGone` accepts as recovered, because they are no longer observed. */
-  drop(isGone: (subject: Subject) => boolean): void {
+  /** Marks all failures that `isGone` accepts as recovered, because they are no longer observed. */
+  drop(isGone: (subject: Subject, failure: Failure) => boolean): void {
     for (const channel of this.#channels) channel.drop(isGone);
   }
 
@@ -601,14 +596,11 @@ class Sender {
     this.#next();
   }
 
-  settle(subject: Subject, code: string): void {
-    const known = this.#reported.troubles[subjectKey(subject)];
-    if (known?.failure.code === code) this.observe([{ subject, failure: null }]);
-  }
-
-  drop(isGone: (subject: Subject) => boolean): void {
-    const subjects = Object.values(this.#reported.troubles).map(({ subject }) => subject);
-    this.observe(subjects.filter(isGone).map((subject) => ({ subject, failure: null })));
+  drop(isGone: (subject: Subject, failure: Failure) => boolean): void {
+    const gone = Object.values(this.#reported.troubles).filter(({ subject, failure }) =>
+      isGone(subject, failure),
+    );
+    this.observe(gone.map(({ subject }) => ({ subject, failure: null })));
   }
 
   /** Sends a heartbeat, which goes only to the URL and not to the command. */

@@ -228,7 +228,11 @@ export class Notifying {
   #observeDamage(): Failure | null {
     const damage = recallVerification(this.#options.memory)?.damage ?? null;
     if (damage === null) {
-      this.#notifier.settle(VERIFICATION, DAMAGED);
+      // A verification that failed for another reason has not been disproved.
+      this.#notifier.drop(
+        ({ kind, name }, { code }) =>
+          kind === VERIFICATION.kind && name === VERIFICATION.name && code === DAMAGED,
+      );
       return null;
     }
     const failure = failureOf(damageError(damage));

@@ -75,42 +75,6 @@ interface PassesOptions {
   readonly onTidied: (startedAt: number) => void;
 }
 
-/** Counts the requests of concurrent sync runs by mailbox, because each mailbox has one sync run at a time. */
-class RequestMeters {
-  readonly #open = new Map<string, { readonly meter: RequestMeter; readonly report: () => void }>();
-
-  /** @param perMinute returns an account's current requests per minute */
-  constructor(private readonly perMinute: (account: string) => number) {}
-
-  /** Counts a request for the sync run that made it, if any. */
-  count(account: string, report: RequestReport): void {
-    const open = this.#open.get(keyOf(account, report.key));
-    open?.meter.add(report);
-    open?.report();
-  }
-
-  /** Runs `act` while `meter` counts requests about a mailbox, or about the account if `mailbox` is empty. */
-  async during<T>(
-    account: string,
-    mailbox: string,
-    meter: RequestMeter,
-    progress: ProgressListener,
-    act: () => Promise<T>,
-  ): Promise<T> {
-    const key = keyOf(account, mailbox);
-    const report = (): void => {
-      const { requests } = meter;
-      progress({ event: 'requests', account, requests, perMinute: this.perMinute(account) });
-    };
-    this.#open.set(key, { meter, report });
-    try {
-      return await act();
-    } finally {
-      this.#open.delete(key);
-    }
-  }
-}
-
 function keyOf(account: string, mailbox: string): string {
   return `${account} ${mailbox}`;
 }
@@ -125,7 +89,8 @@ export class SyncRuns {
   /** Shared by concurrent syncs, so that a message found by two of them is stored once. */
   #committer: Committer;
   readonly #compaction: Compaction;
-  readonly #meters = new RequestMeters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
+  /** Counts requests by mailbox, each of which has one sync run at a time. */
+  readonly #counts = new Map<string, (report: RequestReport) => void>();
   #tidyingSince: number | undefined;
   #settings: Settings;
   #origins: AccountOrigins;
@@ -190,7 +155,7 @@ export class SyncRuns {
     const selection = { mailboxes: settings.mailboxes, folders: settings.folders };
     try {
       const meter = new RequestMeter();
-      const result = await this.#meters.during(name, '', meter, NOBODY, async () => {
+      const result = await this.#counting(name, '', meter, NOBODY, async () => {
         const origin = this.#origins.recent(account, this.#options.clock.now);
         const listed = await origin.mailboxes(signal);
         if (account.listing !== before) {
@@ -239,7 +204,7 @@ export class SyncRuns {
     };
     const meter = new RequestMeter();
     try {
-      return await this.#meters.during(mailbox.account, mailbox.resourceId, meter, progress, () =>
+      return await this.#counting(mailbox.account, mailbox.resourceId, meter, progress, () =>
         this.#sync(account, selection, {
           signal,
           meter,
@@ -252,6 +217,27 @@ export class SyncRuns {
       );
     } catch (error) {
       return this.#failed(mailbox.account, error, startedAt);
+    }
+  }
+
+  /** Runs `act` while `meter` counts requests about a mailbox, or about the account if `mailbox` is empty. */
+  async #counting<T>(
+    account: string,
+    mailbox: string,
+    meter: RequestMeter,
+    progress: ProgressListener,
+    act: () => Promise<T>,
+  ): Promise<T> {
+    const key = keyOf(account, mailbox);
+    this.#counts.set(key, (report) => {
+      meter.add(report);
+      const perMinute = this.#origins.get(account)?.requestsPerMinute() ?? 0;
+      progress({ event: 'requests', account, requests: meter.requests, perMinute });
+    });
+    try {
+      return await act();
+    } finally {
+      this.#counts.delete(key);
     }
   }
 
@@ -380,7 +366,7 @@ export class SyncRuns {
       spoolDir: writer.spoolDir,
       state: writer.state,
       onRequest: (account, report) => {
-        this.#meters.count(account, report);
+        this.#counts.get(keyOf(account, report.key))?.(report);
         onRequest(account, report);
       },
       onWait,
