@@ -113,27 +113,6 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       else log.warn(line, 'the service cannot be reached; the account waits');
       return;
     }
-    case 'account-recovered':
-      log.info({ account: event.account, afterMs: event.afterMs }, 'the account is back');
-      return;
-    case 'hint':
-      log.debug({ account: event.account, mailbox: event.mailbox, uids: event.uids }, 'hint');
-      return;
-    case 'hint-unseen':
-      log.warn(
-        { account: event.account, mailbox: event.mailbox },
-        'a message was announced and has not been seen within a minute',
-      );
-      return;
-    case 'hint-unknown':
-      log.warn({}, 'a hint about a mailbox that no account has');
-      return;
-    case 'skipped':
-      log.debug(
-        { kind: event.kind, account: event.account },
-        'the last run is not over; this one is left out',
-      );
-      return;
     case 'clock-jumped':
       log.warn({ ms: Math.round(event.ms) }, 'the clock jumped, or the machine slept');
       return;
@@ -143,8 +122,22 @@ function logEvent(log: Logger, event: DaemonEvent): void {
         'the archive cannot be written; passes wait',
       );
       return;
+    default: {
+      const { event: name, ...facts } = event;
+      const [level, text] = PLAIN_LINES[name];
+      log[level](facts, text);
+    }
   }
 }
+
+/** Events whose fields are logged unchanged. */
+const PLAIN_LINES = {
+  'account-recovered': ['info', 'the account is back'],
+  hint: ['debug', 'hint'],
+  'hint-unseen': ['warn', 'a message was announced and has not been seen within a minute'],
+  'hint-unknown': ['warn', 'a hint about a mailbox that no account has'],
+  skipped: ['debug', 'the last run is not over; this one is left out'],
+} as const;
 
 function numbersOf(result: SyncResult) {
   const { mailboxes, failures, requests, certificates, durationMs, timings } = result;

@@ -67,8 +67,12 @@ export function listIssues(
   if (silent !== null) issues.push({ level: 'warn', kind: 'daemon-silent', ...silent });
   if (maxAgeMs !== null) {
     if (mailboxes.length === 0) issues.push({ level: 'warn', kind: 'never-compared' });
-    for (const mailbox of staleMailboxes(mailboxes, now - maxAgeMs)) {
-      issues.push({ level: 'warn', kind: 'mailbox-stale', mailbox });
+    for (const mailbox of mailboxes) {
+      const { provenAt } = mailbox;
+      const isStale = provenAt === null || Date.parse(provenAt) < now - maxAgeMs;
+      if (isStale && isWatched(mailbox)) {
+        issues.push({ level: 'warn', kind: 'mailbox-stale', mailbox });
+      }
     }
   }
   for (const mailbox of mailboxes) issues.push(...mailboxIssues(mailbox, now));
@@ -152,30 +156,10 @@ function silentSince(runs: readonly StoredRun[], now: number) {
 }
 
 /**
- * Returns mailboxes that have not been completely compared since `since` (milliseconds since the epoch). Omits imported
- * mailboxes, which have no service, and excluded ones, which are not synced.
- *
- * @param mailboxes `provenAt` in milliseconds or ISO 8601
+ * Returns whether sync runs compare a mailbox with a service. Imported mailboxes have none, and those excluded by the
+ * configuration are not synced.
  */
-function staleMailboxes<M extends Watching & { readonly provenAt: number | string | null }>(
-  mailboxes: readonly M[],
-  since: number,
-): M[] {
-  return mailboxes.filter(
-    (mailbox) =>
-      isWatched(mailbox) &&
-      (mailbox.provenAt === null || new Date(mailbox.provenAt).getTime() < since),
-  );
-}
-
-interface Watching {
-  readonly host: string;
-  /** Excluded by the configuration after it had been synced. */
-  readonly unwatched: boolean;
-}
-
-/** Reports whether sync runs compare a mailbox with a service. */
-export function isWatched(mailbox: Watching): boolean {
+export function isWatched(mailbox: Pick<MailboxStatus, 'host' | 'unwatched'>): boolean {
   return !isImported(mailbox) && !mailbox.unwatched;
 }
 

@@ -89,11 +89,11 @@ export async function planForget(
  * @throws disk-full and similar errors: nothing is decided
  */
 export async function journalForget(
-  { catalog, dataDir, log, purges, segments }: Writer,
+  writer: Writer,
   { facts, purgeSearch }: ForgetPlan,
 ): Promise<void> {
-  const places = { purges, segments };
-  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch, places));
+  const { catalog, dataDir, log } = writer;
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch, writer));
 }
 
 function bareFact(message: MessageId): PurgedFact {
