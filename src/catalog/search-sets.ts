@@ -1,4 +1,5 @@
 import type { Connection } from './database.ts';
+import { indexQueries } from './indexing.ts';
 import {
   type Conjunct,
   EVERYTHING,
@@ -16,7 +17,7 @@ import {
 } from './resolve-query.ts';
 import { type Direction, type Range, type Sql, TimeLimit, unionOf, within } from './search-sql.ts';
 import { numberList, reachedCommit } from './sql.ts';
-import { type ChartedSet, countUpTo } from './sums.ts';
+import { type ChartedSet, countUpTo, totalReceived } from './sums.ts';
 
 /** Enough to fill a page if one message in fifty matches. */
 const FIRST = 1_000;
@@ -288,33 +289,42 @@ export interface SumsFilter {
 const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
 
 /**
- * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages. Returns
- * undefined for other queries, and for past times, which the sums do not cover.
- *
- * @param isIndexed whether the full-text index is complete; it resolves mailboxes
+ * Returns the conjunct of a query with no conditions but folders, mailboxes, times, flags and deletion; undefined for
+ * other queries, and for past times, which the sums do not cover.
+ */
+function plainConjunct(
+  connection: Connection,
+  [only, ...rest]: readonly Conjunct[],
+  { asOf }: View,
+) {
+  if (only === undefined || rest.length > 0 || asOf !== null) return undefined;
+  const { has, lacks, members, noMembers, observed, noObserved, sizeLow, sizeHigh } = only;
+  const conditions = [lacks, members, noMembers, observed, noObserved];
+  if (conditions.some(({ length }) => length > 0)) return undefined;
+  if (sizeLow > 0 || sizeHigh < Number.MAX_SAFE_INTEGER) return undefined;
+  // The full-text index resolves mailboxes.
+  if (has.length > 0 && indexQueries(connection).pendingCount() > 0) return undefined;
+  const mailboxes = has.flatMap((expression) => parseMailboxes(expression) ?? []);
+  return mailboxes.length < has.length ? undefined : { ...only, mailboxes };
+}
+
+/**
+ * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages; undefined
+ * for other queries.
  */
 export function sumsFilter(
+  connection: Connection,
   conjuncts: readonly Conjunct[],
-  { asOf, scope }: View,
-  isIndexed: () => boolean,
+  view: View,
 ): SumsFilter | undefined {
-  const [only] = conjuncts;
-  if (only === undefined) return NOTHING;
-  if (conjuncts.length > 1 || asOf !== null) return undefined;
-  const { has, lacks, low, high, sizeLow, sizeHigh, places, noPlaces, deleted } = only;
-  const asksFolders = places.length + noPlaces.length > 0;
+  if (conjuncts.length === 0) return NOTHING;
+  const plain = plainConjunct(connection, conjuncts, view);
+  if (plain === undefined) return undefined;
+  const { low, high, places, noPlaces, deleted, mailboxes } = plain;
+  const all = [...places, ...noPlaces];
   // If a message has left the scope, its set does not record its last place there.
-  if (asksFolders && scope !== null) return undefined;
-  const isPlain =
-    lacks.length === 0 &&
-    only.members.length + only.noMembers.length === 0 &&
-    only.observed.length + only.noObserved.length === 0 &&
-    sizeLow === 0 &&
-    sizeHigh === Number.MAX_SAFE_INTEGER &&
-    [...places, ...noPlaces].every(({ flagSets }) => flagSets === null);
-  if (!isPlain || (has.length > 0 && !isIndexed())) return undefined;
-  const mailboxes = has.map(parseMailboxes);
-  if (mailboxes.some((ids) => ids === undefined)) return undefined;
+  if (all.length > 0 && view.scope !== null) return undefined;
+  if (all.some(({ flagSets }) => flagSets !== null)) return undefined;
   const isIn = (set: ChartedSet, folders: readonly number[] | null) =>
     [...set.current, ...set.last].some((folder) => folders?.includes(folder) ?? true);
   return {
@@ -324,8 +334,23 @@ export function sumsFilter(
       (deleted === null || deleted === set.deleted) &&
       places.every(({ folders }) => isIn(set, folders)) &&
       noPlaces.every(({ folders }) => !isIn(set, folders)) &&
-      mailboxes.every((ids) => set.mailboxes.some((id) => ids?.has(id))),
+      mailboxes.every((ids) => set.mailboxes.some((id) => ids.has(id))),
   };
+}
+
+/** Counts matches from stored sums, or from those of `sumUnread`. Returns undefined if the sums are not enough. */
+export function countBySums(
+  connection: Connection,
+  conjuncts: readonly Conjunct[],
+  view: View,
+): number | undefined {
+  if (view.scope !== null) return undefined;
+  const unread = unreadCount(connection, conjuncts, view);
+  if (unread !== undefined) return unread;
+  const filter = sumsFilter(connection, conjuncts, view);
+  if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
+    return undefined;
+  return totalReceived(connection).all(filter.fits).messages;
 }
 
 const MAILBOXES = /^\(meta : "zbox\d+"(?: OR meta : "zbox\d+")*\)$/;
@@ -421,43 +446,31 @@ function mailboxesOf(connection: Connection, set: number): number[] {
   return numberList(connection.first<string>(sql, [BigInt(set)]) ?? '[]', connection.file);
 }
 
-/**
- * Counts unread messages in folders and mailboxes from the sums of `sumUnread`.
- *
- * @param isIndexed whether the full-text index is complete; it resolves mailboxes
- * @returns undefined for other queries, and while the sums are incomplete
- */
-export function unreadCount(
+/** Counts unread messages in folders and mailboxes, if `sumUnread` has finished. */
+function unreadCount(
   connection: Connection,
   conjuncts: readonly Conjunct[],
-  { asOf, scope }: View,
-  isIndexed: () => boolean,
+  view: View,
 ): number | undefined {
-  const [only] = conjuncts;
-  if (only === undefined || conjuncts.length > 1 || asOf !== null || scope !== null)
-    return undefined;
-  const { has, lacks, low, high, sizeLow, sizeHigh, places, noPlaces, deleted } = only;
-  const unread = places.filter(({ indexed }) => indexed === 'unread');
+  const plain = plainConjunct(connection, conjuncts, view);
+  if (plain === undefined) return undefined;
+  const { low, high, places, noPlaces, deleted, mailboxes } = plain;
   const others = places.filter(({ indexed }) => indexed !== 'unread');
-  const isPlain =
-    unread.length === 1 &&
+  const isCounted =
+    places.length - others.length === 1 &&
     others.length <= 1 &&
     others.every(({ folders, flagSets }) => folders !== null && flagSets === null) &&
-    lacks.length + noPlaces.length + only.members.length + only.noMembers.length === 0 &&
+    noPlaces.length + low === 0 &&
     deleted === null &&
-    only.observed.length + only.noObserved.length === 0 &&
-    low + sizeLow === 0 &&
-    Math.min(high, sizeHigh) === Number.MAX_SAFE_INTEGER;
-  if (!isPlain || (has.length > 0 && !isIndexed())) return undefined;
-  const mailboxes = has.map(parseMailboxes);
-  if (mailboxes.some((ids) => ids === undefined)) return undefined;
+    high === Number.MAX_SAFE_INTEGER;
+  if (!isCounted) return undefined;
   const cache = KEPT.get(connection);
   if (cache?.isComplete !== true || cache.commit !== reachedCommit(connection)) return undefined;
   const folders = others[0]?.folders ?? null;
   let count = 0;
   for (const group of cache.groups.values()) {
     const isThere = folders === null || group.folders.some((id) => folders.includes(id));
-    const isTheirs = mailboxes.every((ids) => group.mailboxes.some((id) => ids?.has(id)));
+    const isTheirs = mailboxes.every((ids) => group.mailboxes.some((id) => ids.has(id)));
     if (isThere && isTheirs) count += group.messages;
   }
   return count;

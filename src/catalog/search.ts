@@ -6,7 +6,6 @@ import { attachmentTexts } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
 import { searchError } from './errors.ts';
 import { allNames, archiveNames, type FolderName, namesWithin } from './folders.ts';
-import { indexQueries } from './indexing.ts';
 import type { PlaceQueries } from './list.ts';
 import { displaySender, listAttachments, readableText } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
@@ -24,7 +23,7 @@ import {
   type UnknownName,
   type View,
 } from './resolve-query.ts';
-import { SetSearch, type SumsFilter, sumsFilter, sumUnread, unreadCount } from './search-sets.ts';
+import { countBySums, SetSearch, type SumsFilter, sumsFilter, sumUnread } from './search-sets.ts';
 import {
   chooseAccessPath,
   countStatement,
@@ -40,7 +39,6 @@ import {
 } from './search-sql.ts';
 import { openingText, type Snippet, snippet, soughtPhrases } from './snippets.ts';
 import { type Envelope, FOLDERS_OF_MAILBOXES, idsByPrefix, isoTime, type Scope } from './sql.ts';
-import { totalReceived } from './sums.ts';
 import { threadByMessageId, threadByMessageIdInScope, threadInScope, threadOf } from './threads.ts';
 
 const PLACES_OF = `SELECT p.id, p.folder_id, p.uid, p.flag_set, p.date, p.from_commit, p.to_commit,
@@ -334,25 +332,6 @@ function firstOf(docids: Iterable<number>, limit: number): number[] {
   return first;
 }
 
-/**
- * Counts matches from stored sums, which cover everything, folders, mailboxes and deleted messages.
- *
- * @param isIndexed whether the full-text index is complete; it resolves mailboxes
- * @returns undefined if the sums cannot answer the query
- */
-function countBySums(
-  connection: Connection,
-  conjuncts: readonly Conjunct[],
-  view: View,
-  isIndexed: () => boolean,
-): number | undefined {
-  if (view.scope !== null) return undefined;
-  const filter = sumsFilter(conjuncts, view, isIndexed);
-  if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
-    return undefined;
-  return totalReceived(connection).all(filter.fits).messages;
-}
-
 /** What to search for. */
 export interface CountRequest {
   readonly node: SearchNode;
@@ -449,9 +428,7 @@ export class PreparedQuery {
       const { drives, view, bounded } = this.#plan(part);
       const [only] = drives;
       if (only === undefined) return { count: 0, complete: true };
-      const unread = unreadCount(connection, bounded, view, this.#isIndexed);
-      if (unread !== undefined) return { count: unread, complete: true };
-      const bySums = countBySums(connection, bounded, view, this.#isIndexed);
+      const bySums = countBySums(connection, bounded, view);
       if (bySums !== undefined) return { count: bySums, complete: true };
       const byIndex = drives.length === 1 ? countStatement(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
@@ -528,10 +505,8 @@ export class PreparedQuery {
   sumsFilter(): SumsFilter | undefined {
     const { drives, view } = this.#plan({});
     const conjuncts = drives.map(({ conjunct }) => conjunct);
-    return sumsFilter(conjuncts, view, this.#isIndexed);
+    return sumsFilter(this.connection, conjuncts, view);
   }
-
-  readonly #isIndexed = (): boolean => indexQueries(this.connection).pendingCount() === 0;
 
   #pageDocids(request: PageRequest, watch: TimeLimit): Iterable<number> {
     const { connection } = this;
