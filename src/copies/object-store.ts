@@ -1,5 +1,6 @@
 import { type Clock, sleep } from '../core/concurrency.ts';
 import { objectError } from './errors.ts';
+import type { S3Store } from './s3-store.ts';
 
 /** Limits traffic in bytes per second. All users of a connection share an instance. */
 export class ByteRate {
@@ -164,32 +165,5 @@ export interface Upload {
  * A store with separate steps for an upload, so that objects can be recorded elsewhere before the first byte is sent.
  * An object exists once its upload is complete. An aborted upload cannot be completed.
  */
-export interface UploadingStore extends ObjectStore {
-  /** @param metadata stored with the object; names consist of lower-case letters and hyphens */
-  beginUpload(
-    name: string,
-    metadata: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-  ): Promise<Upload>;
-
-  /**
-   * Sends all bytes of an upload. Returns the server's part IDs.
-   * @param length at least 1
-   * @throws object-length
-   */
-  sendParts(
-    upload: Upload,
-    length: number,
-    bytes: AsyncIterable<Uint8Array>,
-    signal: AbortSignal,
-  ): Promise<readonly string[]>;
-
-  /**
-   * Requests assembly of the object. Also resolves if a response was lost and the server has forgotten the upload, so
-   * it does not prove that the object exists.
-   */
-  completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal): Promise<void>;
-
-  /** Aborts an upload that the server still has. Drops its parts. */
-  giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void>;
-}
+export type UploadingStore = ObjectStore &
+  Pick<S3Store, 'beginUpload' | 'sendParts' | 'completeUpload' | 'giveUpUpload'>;

@@ -9,6 +9,7 @@ import {
   isObjectName,
   isPlainName,
   type ObjectFact,
+  type ObjectStore,
   type PutOptions,
   requireLength,
   type StoreAbilities,
@@ -115,7 +116,7 @@ export function s3Store(target: S3Target, options: S3Options = {}): UploadingSto
   return new S3Store(target, options);
 }
 
-export class S3Store extends S3Client implements UploadingStore {
+export class S3Store extends S3Client implements ObjectStore {
   #abilities: Promise<StoreAbilities> | undefined;
   #keepsVersions: boolean | undefined;
   #isSwept = false;
@@ -164,6 +165,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
+  /** @param metadata stored with the object; names consist of lower-case letters and hyphens */
   async beginUpload(
     name: string,
     metadata: Readonly<Record<string, string>>,
@@ -175,6 +177,10 @@ export class S3Store extends S3Client implements UploadingStore {
     return await this.#beginParts(name, headers, signal);
   }
 
+  /**
+   * Requests assembly of the object. Also resolves if a response was lost and the server has forgotten the upload, so
+   * it does not prove that the object exists.
+   */
   async completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal) {
     await this.#completeParts(upload, parts, signal);
   }
@@ -519,6 +525,7 @@ export class S3Store extends S3Client implements UploadingStore {
     });
   }
 
+  /** Aborts an upload that the server still has. Drops its parts. */
   async giveUpUpload({ name, uploadId }: Upload, signal: AbortSignal): Promise<void> {
     checkObjectName(name, isObjectName);
     const operation = 'AbortMultipartUpload';
@@ -549,7 +556,11 @@ export class S3Store extends S3Client implements UploadingStore {
     return { name, uploadId };
   }
 
-  /** @param length determines the size of the parts, because there can be at most 10,000 */
+  /**
+   * Sends all bytes of an upload. Returns the server's part IDs.
+   * @param length at least 1; determines the size of the parts, because there can be at most 10,000
+   * @throws object-length
+   */
   async sendParts(
     upload: Upload,
     length: number,
