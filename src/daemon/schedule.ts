@@ -18,7 +18,8 @@ interface CronTimes {
 
 /**
  * Computes the times of a cron expression with 5 fields, or 6 with seconds first. node-cron computes the next time only
- * from the system clock, but it can match any instant, so candidates are tried in order.
+ * from the system clock, and skips the hour that is repeated when clocks go back. It can match any instant, so
+ * candidates are tried in order.
  *
  * @param timezone IANA name, or `local`
  */

@@ -3,16 +3,25 @@
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
 import { verifyWrittenSegment } from '../archive/segment-reader.ts';
+import { findContradictingTables } from '../catalog/implied.ts';
 import { serveJobs } from '../core/in-thread.ts';
-import type { FastComparison, SegmentJob, SegmentReport, ThreadJob } from './check-segment.ts';
-import { checkSegment, RecentBlobs, rebuildMessages } from './check-segment.ts';
+import {
+  checkSegment,
+  FastComparison,
+  RecentBlobs,
+  rebuildMessages,
+  type SegmentJob,
+  type SegmentReport,
+  structuralErrors,
+  type ThreadJob,
+} from './check-segment.ts';
 
 serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   switch (job.what) {
     case 'segment': {
-      const blobs = blobsFor(job.job);
-      const fastComparison = await settlingFor(job.job);
-      for (const found of checkSegment(realFiles, job.job, blobs, fastComparison)) report(found);
+      const { job: segment } = job;
+      const reports = checkSegment(realFiles, segment, blobsFor(segment), comparisonFor(segment));
+      for (const found of reports) report(found);
       return [];
     }
     case 'messages':
@@ -24,16 +33,10 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
       verifyWrittenSegment(realFiles, { segment, generation }, path, sealed, damaged);
       return [];
     }
-    case 'structure': {
-      const { structuralErrors: foundInStructure } = await import('./check-segment.ts');
-      return foundInStructure(job.dir);
-    }
-    case 'contradictions': {
-      const { findContradictingTables: contradictingTables } = await import(
-        '../catalog/implied.ts'
-      );
-      return contradictingTables(job.dir);
-    }
+    case 'structure':
+      return structuralErrors(job.dir);
+    case 'contradictions':
+      return findContradictingTables(job.dir);
   }
 });
 
@@ -45,19 +48,10 @@ function blobsFor({ full, generation }: SegmentJob): RecentBlobs {
   return full && generation === undefined ? recent : new RecentBlobs();
 }
 
-let opened:
-  | { readonly dir: string; readonly upTo: number; readonly fastComparison: FastComparison }
-  | undefined;
+let comparison: FastComparison | undefined;
 
-async function settlingFor({
-  dir,
-  settleUpTo: upTo,
-}: SegmentJob): Promise<FastComparison | undefined> {
-  if (upTo === undefined) return undefined;
-  if (opened?.dir !== dir || opened.upTo !== upTo) {
-    opened?.fastComparison.close();
-    const { FastComparison } = await import('./check-segment.ts');
-    opened = { dir, upTo, fastComparison: new FastComparison(dir, upTo) };
-  }
-  return opened.fastComparison;
+function comparisonFor({ dir, settleUpTo }: SegmentJob): FastComparison | undefined {
+  if (settleUpTo === undefined) return undefined;
+  comparison ??= new FastComparison(dir, settleUpTo);
+  return comparison;
 }

@@ -14,6 +14,9 @@ describe('the times of a cron expression', () => {
     ['0 3 * * *', 'Asia/Kathmandu', '2026-11-20T10:00:00Z', '2026-11-20T21:15:00.000Z'],
     ['0 4 * * 0', 'UTC', '2026-11-20T10:00:00Z', '2026-11-22T04:00:00.000Z'],
     ['0 0 29 2 *', 'UTC', '2026-11-20T10:00:00Z', '2028-02-29T00:00:00.000Z'],
+    // The hour from two to three comes twice that day in Berlin.
+    ['*/20 * * * *', 'Europe/Berlin', '2026-10-24T23:50:00Z', '2026-10-25T00:00:00.000Z'],
+    ['*/20 * * * *', 'Europe/Berlin', '2026-10-25T00:50:00Z', '2026-10-25T01:00:00.000Z'],
     // The hour is skipped that day in Berlin.
     ['30 2 29 3 *', 'Europe/Berlin', '2026-03-28T10:00:00Z', '2027-03-29T00:30:00.000Z'],
   ])('%s in %s after %s is %s', (expression, zone, after, next) => {
