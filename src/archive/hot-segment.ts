@@ -5,7 +5,6 @@ import { createOrReplace, type FileLayer, type LogFile, writeAll } from './file-
 import {
   type Commit,
   encodeSegmentHeader,
-  logFolder,
   SEGMENT_HEADER_BYTES,
   segmentPath,
   temporaryPath,
@@ -30,33 +29,13 @@ export async function createSegment(
   { number, hash }: ChainState,
 ): Promise<HotSegment> {
   const path = segmentPath(dir, { segment, generation: 1 });
-  const temporary = temporaryPath(path);
-  const header = encodeSegmentHeader({
-    archiveId,
-    segment,
-    generation: 1,
-    previousNumber: number,
-    previousHash: hash,
+  const previous = { previousNumber: number, previousHash: hash };
+  const header = encodeSegmentHeader({ archiveId, segment, generation: 1, ...previous });
+  await publishFile(files, path, header.length, {
+    write: (target) => writeAll(target, header, 0),
+    check: () => true,
   });
-  const file = await convertWriteErrors(temporary, header.length, async () => {
-    const created = await createOrReplace(files, temporary);
-    try {
-      await writeAll(created, header, 0);
-      return created;
-    } catch (error) {
-      created.close();
-      await files.remove(temporary).catch(() => undefined);
-      throw error;
-    }
-  });
-  try {
-    await convertSyncErrors(path, () => file.datasync());
-    await convertWriteErrors(path, 0, () => files.rename(temporary, path));
-    await convertSyncErrors(path, () => files.syncFolder(logFolder(dir)));
-  } catch (error) {
-    file.close();
-    throw error;
-  }
+  const file = await convertWriteErrors(path, 0, async () => files.open(path, 'write'));
   return { file, path, segment, offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
 }
 

@@ -40,11 +40,7 @@ test('a local log makes exactly these acts, in this order', async () => {
 
   const known = new Positions();
   await writeBatches(writer, known, 1);
-  // The file was opened under the name that it had at first.
-  expect(acts.splice(0)).toEqual([
-    'write log/0000000001.1.seg.tmp',
-    'datasync log/0000000001.1.seg.tmp',
-  ]);
+  expect(acts.splice(0)).toEqual(['write log/0000000001.1.seg', 'datasync log/0000000001.1.seg']);
 
   expect(await writer.rollIfLarger(1)).toBe(true);
   expect(acts.splice(0)).toEqual(BEGUN(2));
