@@ -61,7 +61,15 @@ const LETTER = [
  * object that loads the module when its first member is read. esbuild reads members when they are used; a namespace that
  * it copies (`__toESM`) has the prototype of the object, so its members are loaded in the same way.
  */
-const LOADED_LATE = ['child_process', 'crypto', 'fs/promises', 'net', 'readline/promises'];
+const LOADED_LATE = [
+  'child_process',
+  'crypto',
+  'fs/promises',
+  'net',
+  'readline/promises',
+  'v8',
+  'worker_threads',
+];
 const READING_BANNER = `(function (mailkeepRequire, __filename) {
 const mailkeepLate = new Set(${JSON.stringify(LOADED_LATE.map((name) => `node:${name}`))});
 const require = (name) => mailkeepLate.has(name)

@@ -9,7 +9,6 @@ import type { RemovalEffect } from '../catalog/messages.ts';
 import { type EngineContext, findPurgedMessage, openReaderAt } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
-import { rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { accountHosts, expandSaved, listSavedSearches } from '../catalog/saved-searches.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
@@ -243,6 +242,7 @@ export async function finishPurge(
 
 /** Builds a new catalog file, so that no page retains forgotten data. Removes files set aside by repairs. */
 async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
+  const { rebuildWithExtractors } = await import('../catalog/rebuild.ts');
   await rebuildWithExtractors({ dir, signal });
   for (const name of readdirSync(dir)) {
     if (name.startsWith('catalog.sqlite.')) rmSync(path.join(dir, name));
