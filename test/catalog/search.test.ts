@@ -330,6 +330,17 @@ describe('searching', () => {
     });
   });
 
+  test('a query prepared before a change finds what came since', () => {
+    store([{ body: 'common' }]);
+    const query = catalog.prepare({ node: parseQuery('common', { now: 0 }).node });
+    expect([query.count(), [...query.docids()].length]).toEqual([1, 1]);
+    catalog.foldBatch(history.commit([appeared(place(INBOX, 9), 'm9')]));
+    expect(query.count()).toBe(1);
+    indexAll(() => ({ subject: 'none', from: 'nobody', body: 'common' }));
+    expect([query.count(), [...query.docids()].length]).toEqual([2, 2]);
+    expect(query.page({ limit: 9, sort: 'newest' }).hits).toHaveLength(2);
+  });
+
   test('a name that a folder had once is known, and finds nothing', () => {
     store([{ body: 'common' }]);
     const [before] = catalog.folders.all().filter(({ folder: path }) => path === 'INBOX.Sent');
