@@ -10,7 +10,6 @@ import { type CopySecrets, newCopyKeys, newRecoveryKey } from './format/keys.ts'
 import { COPY_NAME } from './format/manifest.ts';
 import {
   newDescription,
-  type RepairedFinding,
   readLocalManifest,
   repairKeptObjects,
   settingsText,
@@ -22,12 +21,7 @@ import { copyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { lockKeys, withOwnKey } from './own-copy.ts';
 import { putObjects, refuseTooManyRecipients, removeUnusedObjects, wrapFor } from './recipients.ts';
-import {
-  type CopyProgress,
-  type UploadOptions,
-  type UploadResult,
-  uploadCopy,
-} from './upload-copy.ts';
+import { type CopyProgress, type UploadOptions, uploadCopy } from './upload-copy.ts';
 
 interface TargetOrder
   extends Pick<UploadOptions, 'store' | 'refresh' | 'keep' | 'lockDays' | 'signal' | 'now'> {
@@ -36,16 +30,11 @@ interface TargetOrder
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
-interface CopiedToTarget extends UploadResult {
-  /** Damaged or missing objects that were found at the target while copying. */
-  readonly findings: readonly RepairedFinding[];
-}
-
 /**
  * Updates the off-site copy of an archive, even while a sync is running.
  * @throws offsite-no-locks; errors of `withOwnKey`, `lockKeys` and `uploadCopy`
  */
-export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> {
+export async function copyToTarget(order: TargetOrder) {
   const { dataDir, config, store, signal, onProgress, lockDays, now, ...rest } = order;
   if (lockDays !== undefined && !(await store.abilities(signal)).locks) {
     throw copiesError('offsite-no-locks', { to: store.label });
@@ -83,6 +72,7 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
       await storeLocalManifest(dataDir, { store, key, signal }, copied.manifest);
       return {
         ...copied,
+        /** Damaged or missing objects that were found at the target while copying. */
         findings: [...findings, ...copied.mended.map((one) => ({ ...one, repaired: true }))],
         locks: sumLocks(keys, copied.locks),
       };

@@ -12,6 +12,7 @@ import {
 } from '../archive/format.ts';
 import { publishFile } from '../archive/hot-segment.ts';
 import { withLock } from '../archive/lock.ts';
+import { lastCommitNumber } from '../archive/log-reader.ts';
 import { refuseUnknownFormat } from '../archive/recovery.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
@@ -205,7 +206,7 @@ async function fetchForRepair(source: SegmentSource, dir: string, into: string) 
   realFiles.makeFolder(logFolder(into));
   await replaceFile(realFiles, formatPath(into), Buffer.from(`${manifest.format}\n`, 'latin1'));
   const all = copiedSegments(manifest);
-  const end = localEnd(dir);
+  const end = lastCommitNumber(dir, realFiles) ?? 0;
   const fetched: number[] = [];
   const lost: { name: string; error: MailkeepError }[] = [];
   await forEachConcurrent(all, AT_ONCE, async (copied) => {
@@ -248,14 +249,6 @@ async function isIntact(
     if (isDamage(error)) return false;
     throw error;
   }
-}
-
-/** Returns the number of the local log's last readable commit, or 0. */
-function localEnd(dir: string): number {
-  const listing = listSegments(realFiles, dir);
-  const last = [...listing.keys()].at(-1);
-  if (last === undefined) return 0;
-  return segmentState(realFiles, dir, last, listing, NO_TORN_BATCH)?.end.number ?? 0;
 }
 
 interface BringBackOptions extends SegmentSource {
