@@ -328,6 +328,11 @@ interface Running<Result, Report> {
   readonly reject: (error: unknown) => void;
 }
 
+interface PoolSettings extends ThreadSettings {
+  /** Maximum duration of a job in milliseconds. A job that takes longer ends its thread. */
+  readonly jobMs?: number;
+}
+
 /** Threads that run one job each and start on demand. Further jobs wait in a queue. Counterpart of `serveJobs`. */
 export class JobPool<Job, Result, Report = never> {
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
@@ -336,7 +341,7 @@ export class JobPool<Job, Result, Report = never> {
 
   constructor(
     private readonly most: number,
-    private readonly settings: ThreadSettings,
+    private readonly settings: PoolSettings,
   ) {}
 
   /**
@@ -345,9 +350,12 @@ export class JobPool<Job, Result, Report = never> {
    */
   async run(job: Job, take: (report: Report) => void = () => undefined): Promise<Result> {
     const thread = await this.#free();
+    const { jobMs } = this.settings;
+    const timer = jobMs && setTimeout(() => thread.thread.stop('timeout'), jobMs);
     try {
       return await thread.run(job, take);
     } finally {
+      clearTimeout(timer);
       this.#release(thread);
     }
   }

@@ -16,23 +16,22 @@ export interface ContentJob {
   readonly isPartial: boolean;
 }
 
-type Lane = JobPool<ContentJob, unknown>;
-
-/** Runs jobs that read sources, one at a time per thread. A job past its deadline is stopped with its thread. */
+/** Runs jobs that read sources, one at a time per thread. */
 export class ContentThreads {
   readonly #turns: Semaphore;
-  readonly #all: Lane[] = [];
-  readonly #idle: Lane[] = [];
+  readonly #pool: JobPool<ContentJob, unknown>;
   #closed = false;
 
-  /** @param most maximum threads @param deadlineMs time limit of a job, in milliseconds */
+  /** @param most maximum threads @param jobMs time limit of a job, in milliseconds */
   constructor(
     private readonly archive: Pick<ServedArchive, 'dataDir' | 'segments'>,
     most: number,
-    private readonly deadlineMs: number,
-    private readonly file = builtWorker('content-worker'),
+    jobMs: number,
+    file = builtWorker('content-worker'),
   ) {
     this.#turns = new Semaphore(most);
+    const settings = { name: 'mailkeep-content', file, heap: HEAP, silent: true, jobMs };
+    this.#pool = new JobPool(most, settings);
   }
 
   /**
@@ -50,34 +49,18 @@ export class ContentThreads {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(this.#all.map((lane) => lane.end()));
+    await this.#pool.end();
   }
 
   async #run(make: () => ContentJob): Promise<unknown> {
     if (this.#closed) throw statusRefusal(503, undefined, undefined);
-    const lane = this.#idle.pop() ?? this.#start();
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      void lane.end();
-    }, this.deadlineMs);
+    const job = make();
     try {
-      return await lane.run(make());
+      return await this.#pool.run(job);
     } catch (error) {
-      if (isLate || hasCode(error, 'thread-ended'))
-        throw statusRefusal(502, 'ERR_TOO_EXPENSIVE', undefined);
+      if (hasCode(error, 'thread-ended')) throw statusRefusal(502, 'ERR_TOO_EXPENSIVE', undefined);
       throw error;
-    } finally {
-      clearTimeout(timer);
-      this.#idle.push(lane);
     }
-  }
-
-  #start(): Lane {
-    const { file } = this;
-    const lane: Lane = new JobPool(1, { name: 'mailkeep-content', file, heap: HEAP, silent: true });
-    this.#all.push(lane);
-    return lane;
   }
 }
 
