@@ -8,7 +8,7 @@ import {
 } from '../catalog/files.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
-import type { CountRequest, HitCount } from '../catalog/search.ts';
+import type { CountRequest } from '../catalog/search.ts';
 import {
   type Excerpt,
   type Excerpts,
@@ -246,7 +246,6 @@ function textOf(
   return { ...excerpts(known.text, soughtPhrases(node, ['any'])), truncated: known.truncated };
 }
 
-const MAX_COUNTS = 64;
 const ATTACHED = 'has:attachment';
 /** Types of inline files that are listed, which exclude pictures. A type term applies to the whole message. */
 const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
@@ -255,31 +254,21 @@ const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
 const ANY = `(has:attachment OR (has:inline (-mime:image/* OR ${OTHER_THAN_PICTURES})))`;
 const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 
-export class FilesMessagesCounts {
-  readonly #counts = new VersionCache<string, HitCount>(MAX_COUNTS);
-
-  /** Returns the query that finds messages with the listed attachments, and its count; null if the query is invalid. */
-  of(
-    { catalog }: Pick<Reader, 'catalog'>,
-    query: string,
-    filter: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
-    understand: (text: string) => CountRequest | null,
-  ) {
-    const { text, isOfGroup } = queryFor(query, filter);
-    const request = understand(text);
-    if (request === null) return null;
-    // Keyed by the parsed query, because words such as `yesterday` mean a different day tomorrow.
-    const name = JSON.stringify([request.node, request.asOf]);
-    let found = this.#counts.find(catalog.version(), name);
-    if (found === undefined) {
-      found = catalog.prepare(request).countWhile(deadline(COUNTING_MS));
-      if (found.complete) this.#counts.keep(name, found);
-    }
-    return { query: text, found, isOfGroup };
-  }
+/** Returns the query that finds messages with the listed attachments, and its count; null if the query is invalid. */
+function filesMessages(
+  { catalog }: Pick<Reader, 'catalog'>,
+  query: string,
+  filter: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
+  understand: (text: string) => CountRequest | null,
+) {
+  const { text, isOfGroup } = queryFor(query, filter);
+  const request = understand(text);
+  if (request === null) return null;
+  const found = catalog.prepare(request).countWhile(deadline(COUNTING_MS));
+  return { query: text, found, isOfGroup };
 }
 
-export type FilesMessages = NonNullable<ReturnType<FilesMessagesCounts['of']>>;
+export type FilesMessages = NonNullable<ReturnType<typeof filesMessages>>;
 
 function queryFor(
   query: string,
@@ -321,7 +310,6 @@ const FINDING_MS = 400;
 
 export class FilesPages {
   readonly #sums = new VersionCache<string, FilesCount>(MAX_SUMS);
-  readonly #counts = new FilesMessagesCounts();
 
   constructor(
     private readonly parts: Pick<ArchiveParts, 'archive' | 'now'>,
@@ -342,7 +330,7 @@ export class FilesPages {
       inlinePictures,
       messages:
         request &&
-        this.#counts.of(
+        filesMessages(
           reader,
           asked.query,
           { group, inlinePictures },
