@@ -13,7 +13,7 @@ import { exportRoutes } from './exporting.ts';
 import type { ServiceCheckResult } from './health.ts';
 import { MailPages } from './mail-pages.ts';
 import { mailRoutes } from './mail-routes.tsx';
-import { FailurePage, NotFoundPage } from './pages/plain-pages.tsx';
+import { FailurePage } from './pages/plain-pages.tsx';
 import {
   type ArchiveParts,
   byLimit,
@@ -111,7 +111,7 @@ export function fallbackRoutes(
   app.notFound((context) =>
     isApiPath(context.req.path)
       ? apiRefusal('not-found', 404)
-      : page(context, <NotFoundPage assets={assets} />, 404),
+      : page(context, <FailurePage assets={assets} kind="not-found" />, 404),
   );
   app.onError((error, context) => {
     onError(error);

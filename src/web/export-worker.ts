@@ -6,14 +6,14 @@ import { serializeError } from '../core/errors.ts';
 import { openThreadPort } from '../core/in-thread.ts';
 import { exportError } from '../transfer/errors.ts';
 import { type ExportSink, streamExport } from '../transfer/run-export.ts';
-import type { ExportFailed, ExportJob, FromExport, ToExport } from './exporting.ts';
+import type { ExportJob, FromExport, ToExport } from './exporting.ts';
 import { limitReader } from './served-archive.ts';
 
 const PIECE = 256 * 1024;
 
 const job: ExportJob = workerData;
 let request = Promise.withResolvers<void>();
-const port = openThreadPort<ToExport, FromExport | ExportFailed>(() => request.resolve());
+const port = openThreadPort<ToExport, FromExport>(() => request.resolve());
 
 class Pieces implements ExportSink {
   #collected: Uint8Array[] = [];

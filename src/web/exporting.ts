@@ -34,7 +34,7 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
     failure ??= error;
     answer.reject(failure);
   };
-  const thread = new WorkerThread<ToExport, FromExport | ExportFailed>(
+  const thread = new WorkerThread<ToExport, FromExport>(
     { name: 'mailkeep-export', file: builtWorker('export-worker'), data: job, heap: HEAP },
     {
       // A failure may arrive before the host requests the next piece.
@@ -199,14 +199,9 @@ export interface ExportJob {
 
 export type ToExport = 'more';
 
-/** Messages from the thread: `begun` once, one piece per request, then `end`. */
+/** Messages from the thread: `begun` once, one piece per request, then `end`. `failed` can come at any time, last. */
 export type FromExport =
   | { readonly kind: 'begun'; readonly commit: number }
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
-  | { readonly kind: 'end' };
-
-/** Last message from a failed thread. It can arrive at any time. */
-export interface ExportFailed {
-  readonly kind: 'failed';
-  readonly thrown: TransferredError;
-}
+  | { readonly kind: 'end' }
+  | { readonly kind: 'failed'; readonly thrown: TransferredError };

@@ -13,8 +13,15 @@ import {
   quarantinedMessages,
 } from '../verify/archive-status.ts';
 import { copyStatuses } from '../verify/copy-facts.ts';
-import { type Issue, listIssues } from '../verify/issues.ts';
-import { folderTags, type ShownIssue, showIssue, statusFor, summariseState } from './issues.ts';
+import { listIssues } from '../verify/issues.ts';
+import {
+  folderTags,
+  type Known,
+  type ShownIssue,
+  showIssue,
+  statusFor,
+  summariseState,
+} from './issues.ts';
 import { deadline } from './mail-list.ts';
 import { filterText } from './query-text.ts';
 import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
@@ -279,27 +286,15 @@ function heldPages(
 const LAST_RUNS = 50;
 const PASSES = ['sync', 'hand', 'sweep', 'hint', 'backlog'];
 
-interface Known {
-  readonly state: StateFile | undefined;
-  readonly status: ArchiveStatus;
-  readonly lastRuns: readonly StoredRun[];
-  readonly issues: readonly Issue[];
-}
-
 export function frameState(reader: ServedReader, now: number) {
   return withState(reader, now, (known) => frameStateOf(reader, now, known));
 }
 
-function frameStateOf(
-  reader: ServedReader,
-  now: number,
-  { state, status, lastRuns, issues }: Known,
-) {
-  const known = { hasState: state !== undefined, status, runs: lastRuns, issues };
+function frameStateOf(reader: ServedReader, now: number, known: Known) {
   return {
-    state: summariseState({ ...known, whole: reader.mailboxes === null, now }),
-    issues: issues.length,
-    tags: folderTags(status),
+    state: summariseState(known, reader.mailboxes === null, now),
+    issues: known.issues.length,
+    tags: folderTags(known.status),
   };
 }
 

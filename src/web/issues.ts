@@ -4,7 +4,7 @@ import { localMoment, wallTime } from '../catalog/query-dates.ts';
 import { folderKey, mailboxKey, type StateFile } from '../core/state.ts';
 import type { StoredRun } from '../core/state-runs.ts';
 import { shellWord } from '../core/terminal-safe.ts';
-import { consistencyEquation, counted as countedNoun, type Equation, span } from '../core/text.ts';
+import { consistencyEquation, counted as countedNoun, span } from '../core/text.ts';
 import type { MailboxKey } from '../core/types.ts';
 import { isImported } from '../mail/identity.ts';
 import { type ArchiveStatus, archiveStatus, type MailboxStatus } from '../verify/archive-status.ts';
@@ -14,7 +14,7 @@ import type { VerificationStatus } from '../verify/verification.ts';
 import { concernsCatalogOnly } from '../verify/verify.ts';
 import { dayText, observedTerm } from './dashboard-data.ts';
 import { deadline, storedAfterText } from './mail-list.ts';
-import type { ServedReader } from './served-archive.ts';
+import { type ServedReader, VersionCache } from './served-archive.ts';
 import type { FolderTag } from './side-tree.ts';
 
 export interface ShownIssue extends Pick<Issue, 'level'> {
@@ -177,57 +177,49 @@ function mailboxText(issue: Extract<Issue, { readonly mailbox: object }>): Issue
   }
 }
 
-/** The archive's state for the frame of every page. Times are milliseconds since the epoch. */
-export interface ArchiveState {
-  /** `bad`: damage. `warn`: other issues. */
-  readonly level: 'bad' | 'warn' | 'fine';
-  /** Oldest comparison of any watched folder; null if none is watched or one was never compared. */
-  readonly provenAt: number | null;
-  /** True if folders are compared with a service; false if all mail came from files. */
-  readonly isMirror: boolean;
-  /** Time of the daemon's last sync run if the next one is overdue; otherwise null. */
-  readonly silentSince: number | null;
-  /** Progress of the first sync; null once every folder has been compared. */
-  readonly first: FirstSync | null;
-  /** True if the reader may see all mailboxes. Other readers can neither request a check for mail nor save searches. */
-  readonly whole: boolean;
-  readonly now: number;
-}
-
-interface Known {
-  /** True if `state.sqlite` exists. Without it, comparisons are unknown. */
-  readonly hasState: boolean;
+/** What a page knows of its archive. */
+export interface Known {
+  /** Undefined without `state.sqlite`. Comparisons are then unknown. */
+  readonly state: StateFile | undefined;
   readonly status: ArchiveStatus;
-  readonly issues: readonly Issue[];
   /** Latest sync runs, newest first. */
-  readonly runs: readonly StoredRun[];
-  /** False if the status covers only some mailboxes. */
-  readonly whole: boolean;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
+  readonly lastRuns: readonly StoredRun[];
+  readonly issues: readonly Issue[];
 }
 
-export function summariseState(known: Known): ArchiveState {
-  const { status, issues, whole, now } = known;
+/**
+ * Returns the archive's state for the frame of every page. Times are milliseconds since the epoch.
+ *
+ * @param whole true if the reader may see all mailboxes. Others can neither request a check for mail nor save searches.
+ */
+export function summariseState(known: Known, whole: boolean, now: number) {
+  const { status, issues } = known;
   const watched = status.mailboxes.filter((mailbox) => !isImported(mailbox) && !mailbox.unwatched);
   const proofs = watched.map(({ provenAt }) => (provenAt === null ? null : Date.parse(provenAt)));
   return {
-    level: issues[0]?.level ?? 'fine',
+    /** `bad`: damage. `warn`: other issues. */
+    level: issues[0]?.level ?? ('fine' as const),
+    /** Oldest comparison of any watched folder; null if none is watched or one was never compared. */
     provenAt: proofs.reduce<number | null>(
       (oldest, at) => (oldest === null || at === null ? null : Math.min(oldest, at)),
       proofs.length === 0 ? null : Infinity,
     ),
+    /** True if folders are compared with a service; false if all mail came from files. */
     isMirror: watched.length > 0,
+    /** Time of the daemon's last sync run if the next one is overdue; otherwise null. */
     silentSince: issues.find((issue) => issue.kind === 'daemon-silent')?.last ?? null,
-    first: firstSyncOf(known, watched),
+    /** Null once every folder has been compared. */
+    first: whole ? firstSyncOf(known, watched) : null,
     whole,
     now,
   };
 }
 
-function firstSyncOf({ hasState, runs, whole, status }: Known, watched: readonly MailboxStatus[]) {
+export type ArchiveState = ReturnType<typeof summariseState>;
+
+function firstSyncOf({ state, lastRuns, status }: Known, watched: readonly MailboxStatus[]) {
   // A completed run has compared all folders that existed then. Adding a folder later does not make this a first sync.
-  if (!hasState || !whole || runs.some(({ sum }) => sum !== null)) return null;
+  if (state === undefined || lastRuns.some(({ sum }) => sum !== null)) return null;
   const folders = watched.flatMap((mailbox) =>
     mailbox.folders.filter(({ unwatched }) => !unwatched),
   );
@@ -263,13 +255,7 @@ export function folderTags({
 }
 
 export type FolderSums = ReturnType<typeof sumAtService>;
-
-export interface ServiceSum extends Readonly<FolderSums> {
-  readonly commit: number;
-  /** When the commit was written, in milliseconds since the epoch; null before the first. */
-  readonly writtenAt: number | null;
-  readonly equation: Equation;
-}
+export type ServiceSum = ReturnType<typeof serviceSum>;
 
 /** Time limit for each past count, in milliseconds. */
 const PAST_MS = 200;
@@ -311,54 +297,53 @@ export function sumAtService(
   return sum;
 }
 
-/** Caches sums until the next commit. */
-export class ServiceSums {
-  #current: { readonly version: number; readonly sum: ServiceSum } | undefined;
-  #past: { readonly version: number; readonly sum: PastSum } | undefined;
-
-  of({ catalog }: Pick<Reader, 'catalog'>): ServiceSum {
-    const version = catalog.version();
-    if (this.#current?.version === version) return this.#current.sum;
-    const sums = sumAtService(catalog, () => true);
-    const sum = {
-      commit: catalog.reached().number,
-      writtenAt: catalog.changes.span()?.last ?? null,
-      ...sums,
-      equation: consistencyEquation(sums),
-    };
-    this.#current = { version, sum };
-    return sum;
-  }
-
-  /** @param asOf milliseconds since the epoch */
-  past({ catalog }: Pick<Reader, 'catalog'>, asOf: number, now: number): PastSum {
-    const version = catalog.version();
-    const known = this.#past;
-    if (known?.version === version && known.sum.asOf === asOf) return known.sum;
-    const count = (query: string): number | null => {
-      const request = { node: parseQuery(query, { now }).node, asOf };
-      const found = catalog.prepare(request).countWhile(deadline(PAST_MS));
-      return found.complete ? found.count : null;
-    };
-    const sum = {
-      ...{ asOf, messages: count('*'), ended: count('is:deleted') },
-      later: countCurrent(catalog, storedAfterText(asOf), now),
-      day: countDay(catalog, asOf, now),
-    };
-    const { messages, ended, later, day } = sum;
-    if (messages !== null && ended !== null && later !== null && day !== null)
-      this.#past = { version, sum };
-    return sum;
-  }
+function serviceSum(catalog: Reader['catalog']) {
+  const sums = sumAtService(catalog, () => true);
+  return {
+    commit: catalog.reached().number,
+    /** When the commit was written, in milliseconds since the epoch; null before the first. */
+    writtenAt: catalog.changes.span()?.last ?? null,
+    ...sums,
+    equation: consistencyEquation(sums),
+  };
 }
 
-/** Numbers of messages known and deleted by a past moment, and stored since. Null if counting timed out. */
-export interface PastSum {
-  readonly asOf: number;
-  readonly messages: number | null;
-  readonly ended: number | null;
-  readonly later: ReturnType<typeof countCurrent>;
-  readonly day: ReturnType<typeof countDay>;
+/**
+ * Counts messages known and deleted by a past moment, and stored since. Counts are null if time runs out.
+ *
+ * @param asOf milliseconds since the epoch
+ */
+function pastSum(catalog: Reader['catalog'], asOf: number, now: number) {
+  const count = (query: string): number | null => {
+    const request = { node: parseQuery(query, { now }).node, asOf };
+    const found = catalog.prepare(request).countWhile(deadline(PAST_MS));
+    return found.complete ? found.count : null;
+  };
+  return {
+    ...{ asOf, messages: count('*'), ended: count('is:deleted') },
+    later: countCurrent(catalog, storedAfterText(asOf), now),
+    day: countDay(catalog, asOf, now),
+  };
+}
+
+export type PastSum = ReturnType<typeof pastSum>;
+
+/** Caches sums until the next commit. */
+export class ServiceSums {
+  readonly #current = new VersionCache<'all', ServiceSum>(1);
+  readonly #past = new VersionCache<number, PastSum>(1);
+
+  of({ catalog }: Pick<Reader, 'catalog'>): ServiceSum {
+    const known = this.#current.find(catalog.version(), 'all');
+    return known ?? this.#current.keep('all', serviceSum(catalog));
+  }
+
+  past({ catalog }: Pick<Reader, 'catalog'>, asOf: number, now: number): PastSum {
+    const known = this.#past.find(catalog.version(), asOf);
+    if (known !== undefined) return known;
+    const sum = pastSum(catalog, asOf, now);
+    return Object.values(sum).includes(null) ? sum : this.#past.keep(asOf, sum);
+  }
 }
 
 /** Counts messages stored and deleted on the day of a moment, in this machine's zone. */

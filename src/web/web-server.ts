@@ -33,17 +33,7 @@ export interface WebServerOptions
   readonly dataDir: string;
 }
 
-export interface WebServer {
-  readonly address: ListenAddress;
-  readonly url: string;
-  readonly apiUrl: string;
-  readonly mcpUrl: string;
-  /**
-   * Returns the address of a new link, valid once, within ten minutes. @param mailboxes keys; null for all mailboxes
-   */
-  link(mailboxes: readonly string[] | null): string;
-  close(): Promise<void>;
-}
+export type WebServer = Awaited<ReturnType<typeof openSignedInServer>>;
 
 /** Milliseconds. Longer than the parser can spend on a message, so that its page is still sent. */
 const IDLE_MS = 90_000;
@@ -110,7 +100,7 @@ export async function openSignedInServer(
   options: ListenOptions,
   sessions: Sessions,
   open: (forms: FormTokens) => OpenedArchive,
-): Promise<WebServer> {
+) {
   const { listen, publicUrl, now, onError, limits = {} } = options;
   const codes = new SignInCodes();
   const forms = new FormTokens();
@@ -136,7 +126,9 @@ export async function openSignedInServer(
       url,
       apiUrl: url,
       mcpUrl: `${url}/mcp`,
-      link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
+      /** Returns the address of a new link, valid once, within ten minutes. @param mailboxes keys; null for all */
+      link: (mailboxes: readonly string[] | null) =>
+        `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {
         behind.beforeClosing();
         await listener.close();

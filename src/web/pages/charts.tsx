@@ -129,17 +129,12 @@ interface Linked {
 
 /** A shape with a link. It is excluded from the tab order, because the table contains the same links. */
 function BarLink({ href, title, children }: RenderableProps<Linked>) {
-  const content = (
-    <>
+  const Tag = href === null ? 'g' : 'a';
+  return (
+    <Tag {...(href !== null && { href, tabindex: -1 })}>
       <title>{title}</title>
       {children}
-    </>
-  );
-  if (href === null) return <g>{content}</g>;
-  return (
-    <a href={href} tabindex={-1}>
-      {content}
-    </a>
+    </Tag>
   );
 }
 
@@ -609,19 +604,13 @@ export function Bars({ rows }: { rows: readonly BarRow[] }) {
   return (
     <ul class="bars">
       {rows.map(({ name, href, parts, text }) => {
-        const nameCell = { class: 'who', title: name };
+        const Name = href === null ? 'span' : 'a';
         let before = 0;
         return (
           <li key={name}>
-            {href === null ? (
-              <span {...nameCell}>
-                <bdi>{name}</bdi>
-              </span>
-            ) : (
-              <a {...nameCell} href={href}>
-                <bdi>{name}</bdi>
-              </a>
-            )}
+            <Name class="who" title={name} {...(href !== null && { href })}>
+              <bdi>{name}</bdi>
+            </Name>
             <svg width="100%" height="10" aria-hidden="true" focusable="false">
               {parts.map(({ value, fill, ...part }) => {
                 const place = { x: percent(before / most), width: percent(value / most) };

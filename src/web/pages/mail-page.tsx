@@ -247,17 +247,8 @@ export function EmptyList({ query, nothing }: { query: string; nothing?: NoResul
           <bdi>{note}</bdi>
         </p>
       ))}
-      {without != null && (
-        <p>
-          Without <bdi class="mono">{without.term}</bdi> there would be <FoundBy other={without} />.
-        </p>
-      )}
-      {beginning != null && (
-        <p>
-          With <bdi class="mono">{beginning.term}</bdi> there would be <FoundBy other={beginning} />
-          .
-        </p>
-      )}
+      <OtherQueryNote word="Without" other={without} />
+      <OtherQueryNote word="With" other={beginning} />
       {query.trim() === '' ? (
         <>
           <p>The first "mailkeep sync" brings the newest mail first. Without a configuration:</p>
@@ -272,12 +263,18 @@ export function EmptyList({ query, nothing }: { query: string; nothing?: NoResul
   );
 }
 
-function FoundBy({ other: { query, found } }: { other: OtherQuery }) {
+function OtherQueryNote({ word, other }: { word: string; other?: OtherQuery | null | undefined }) {
+  if (other == null) return null;
+  const { term, query, found } = other;
   return (
-    <Link q={query}>
-      {!found.complete && 'more than '}
-      {counted(found.count, 'message')}
-    </Link>
+    <p>
+      {word} <bdi class="mono">{term}</bdi> there would be{' '}
+      <Link q={query}>
+        {!found.complete && 'more than '}
+        {counted(found.count, 'message')}
+      </Link>
+      .
+    </p>
   );
 }
 
@@ -288,8 +285,8 @@ function MailPage({ page }: { page: PageOf<'mail'> }) {
   const { state, tree } = frame;
   const isAll = query.trim() === '';
   const isEmpty = isAll && tree.mailboxes.length === 0;
-  const isFirst = state.first !== null && isAll;
-  const isShown = !isEmpty && !(isFirst && state.first.messages === 0);
+  const first = isAll ? state.first : null;
+  const isShown = !isEmpty && first?.messages !== 0;
   return (
     <Shell frame={frame} here="mail">
       {message === null && <h1 class="vh">{listTitle(query)}</h1>}
@@ -298,8 +295,8 @@ function MailPage({ page }: { page: PageOf<'mail'> }) {
         <section class={problem === null ? 'listcol' : 'listcol stale'} aria-label="Results">
           {problem && Problem && <Problem query={query} problem={problem} path="/mail" />}
           <SilentStrip state={state} />
-          {isFirst && <FirstSyncNote first={state.first} />}
-          {isEmpty && !isFirst && <NoMailbox />}
+          {first !== null && <FirstSyncNote first={first} />}
+          {isEmpty && first === null && <NoMailbox />}
           {list !== null && isShown && (
             <List {...{ list, query, sort, after, pending }} chosen={message?.id} />
           )}

@@ -83,6 +83,12 @@ function PlainPage({ title, home = false, children, ...document }: PlainPageProp
 }
 
 const FAILURES = {
+  'not-found': [
+    'Nothing here',
+    <>
+      This address leads nowhere. <a href="/mail">All mail</a>
+    </>,
+  ],
   failed: [
     'This page could not be made',
     'The server has noted why. Nothing in the archive changed.',
@@ -112,17 +118,6 @@ export function FailurePage({ assets, kind }: Plain & { kind: keyof typeof FAILU
     <PlainPage assets={assets} title={title} home>
       <h1>{title}</h1>
       <p>{text}</p>
-    </PlainPage>
-  );
-}
-
-export function NotFoundPage({ assets }: Plain) {
-  return (
-    <PlainPage assets={assets} title="Nothing here" home>
-      <h1>Nothing here</h1>
-      <p>
-        This address leads nowhere. <a href="/mail">All mail</a>
-      </p>
     </PlainPage>
   );
 }
