@@ -89,8 +89,6 @@ const TERMS = [
   ['forgotten', 'forgotten'],
 ] as const;
 
-export type Equation = ReturnType<typeof consistencyEquation>;
-
 /**
  * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete + forgotten.
  * Pending deletions are separate, because the service does not count them.

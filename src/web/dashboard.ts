@@ -399,20 +399,14 @@ const GROUPS: readonly (readonly [name: string, types: readonly string[], term?:
 ];
 
 function typeGroups(counted: readonly TypeBytes[]) {
-  const bytes = new Map<string, number>();
-  for (const { type, bytes: size } of counted) {
-    const [major] = type.split('/', 1);
-    const [name] = GROUPS.find(([, own]) => own.includes(type) || own.includes(major ?? '')) ?? [
-      'Other',
-    ];
-    bytes.set(name, (bytes.get(name) ?? 0) + size);
-  }
-  return [...bytes]
-    .filter(([, size]) => size > 0)
-    .map(([name, size]) => {
-      const [, types = [], term = anyOf(types)] = GROUPS.find(([known]) => known === name) ?? [];
-      return { name, bytes: size, term };
+  const byGroup = Map.groupBy(counted, ({ type }) =>
+    GROUPS.find(([, own]) => own.includes(type) || own.includes(type.split('/', 1)[0] ?? '')),
+  );
+  return [...byGroup]
+    .map(([[name, types, term = anyOf(types)] = ['Other', []], all]) => {
+      return { name, bytes: all.reduce((sum, { bytes }) => sum + bytes, 0), term };
     })
+    .filter(({ bytes }) => bytes > 0)
     .sort((a, b) => b.bytes - a.bytes);
 }
 

@@ -394,16 +394,17 @@ export function parseServiceCheckResult(typed: string | undefined): ServiceCheck
   return LOOK_ANSWERS.find((known) => known === typed) ?? null;
 }
 
+/** `isOfAll`: the tab covers all mailboxes, so a limited view omits it. */
 export const HEALTH_TABS = [
-  'overview',
-  'folders',
-  'runs',
-  'quarantine',
-  'held',
-  'verification',
-  'retention',
+  { tab: 'overview', name: 'Overview', isOfAll: false },
+  { tab: 'folders', name: 'Folders', isOfAll: false },
+  { tab: 'runs', name: 'Runs', isOfAll: true },
+  { tab: 'quarantine', name: 'Incomplete', isOfAll: false },
+  { tab: 'held', name: 'Pending deletions', isOfAll: false },
+  { tab: 'verification', name: 'Verification', isOfAll: true },
+  { tab: 'retention', name: 'Retention', isOfAll: true },
 ] as const;
-export type HealthTab = (typeof HEALTH_TABS)[number];
+export type HealthTab = (typeof HEALTH_TABS)[number]['tab'];
 
 /** Content of one tab. */
 export type TabContent<T extends HealthTab> = Extract<HealthContent['shown'], { readonly tab: T }>;

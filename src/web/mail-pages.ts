@@ -148,10 +148,9 @@ type Attempt = (query: string) => HitCount | null;
  */
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,
-  query: string,
+  { query, request }: Pick<ReturnType<MailPages['asked']>, 'query' | 'request'>,
   understand: (query: string) => ParsedQuery,
 ): NoResults {
-  const { request } = understand(query);
   const unknown = request === null ? [] : catalog.prepare(request).unknownNames();
   const notes = unknown.map((name) => `${capitalise(unknownText(name, name.found))}.`);
   const { terms, isEither } = termsOf(query);
@@ -393,7 +392,7 @@ export class MailPages {
     const place = listPlace(reader, parameter, sort);
     const found = asked.request && mailList(reader, asked.request, sort, place);
     const list =
-      found?.all?.count === 0 ? { ...found, nothing: this.#suggest(reader, asked.query) } : found;
+      found?.all?.count === 0 ? { ...found, nothing: this.#suggest(reader, asked) } : found;
     const around = {
       kind: 'mail',
       frame: this.frame(reader, asked),
@@ -424,12 +423,13 @@ export class MailPages {
   }
 
   counts(reader: ServedReader, parameter: Parameter): MailCounts | null {
-    const { query, request } = this.asked(reader, parameter);
+    const asked = this.asked(reader, parameter);
+    const { request } = asked;
     if (request === null) return null;
     return reader.catalog.snapshot(() => {
       const counts = countRows(reader, request);
       const isNothing = counts.all?.count === 0 && counts.all.complete;
-      return isNothing ? { ...counts, nothing: this.#suggest(reader, query) } : counts;
+      return isNothing ? { ...counts, nothing: this.#suggest(reader, asked) } : counts;
     });
   }
 
@@ -539,8 +539,8 @@ export class MailPages {
     };
   }
 
-  #suggest(reader: ServedReader, query: string): NoResults {
-    return nothingFound(reader, query, (text) => this.#understand(reader, text));
+  #suggest(reader: ServedReader, asked: Parameters<typeof nothingFound>[1]): NoResults {
+    return nothingFound(reader, asked, (text) => this.#understand(reader, text));
   }
 
   asked(reader: ServedReader, parameter: Parameter) {

@@ -45,7 +45,7 @@ export function mailRoutes(
   pageRoute(app, parts, '/mail', ({ reader, parameter, signal }) =>
     pages(reader).mail(reader, parameter, signal),
   );
-  for (const tab of HEALTH_TABS)
+  for (const { tab } of HEALTH_TABS)
     pageRoute(
       app,
       parts,

@@ -177,35 +177,22 @@ const OTHER_CLAUSES = new Set(['id', 'for', 'via']);
 
 /** Yields the words of a line up to the first semicolon outside comments. A comment with its brackets is one word. */
 function* wordsOf(line: string): Iterable<{ readonly text: string; readonly comment: boolean }> {
+  let comment = '';
   let depth = 0;
-  let start = 0;
-  const word = (end: number, comment: boolean) => {
-    const text = line.slice(start, end).trim();
-    return text === '' ? [] : [{ text, comment }];
-  };
-  for (let at = 0; at < line.length; at += 1) {
-    const sign = line[at] ?? '';
-    if (sign === '(') {
-      if (depth === 0) {
-        yield* word(at, false);
-        start = at;
-      }
-      depth += 1;
-    } else if (sign === ')' && depth > 0) {
+  for (const [piece] of line.matchAll(/[();]|\s+|[^\s();]+/g)) {
+    if (piece === '(') depth += 1;
+    if (depth > 0) {
+      comment += piece;
+      if (piece !== ')') continue;
       depth -= 1;
       if (depth > 0) continue;
-      yield* word(at + 1, true);
-      start = at + 1;
-    } else if (depth === 0 && (sign === ';' || BLANK.test(sign))) {
-      yield* word(at, false);
-      start = at + 1;
-      if (sign === ';') return;
-    }
+      yield { text: comment, comment: true };
+      comment = '';
+    } else if (piece === ';') return;
+    else if (piece.trim() !== '') yield { text: piece, comment: false };
   }
-  yield* word(line.length, depth > 0);
+  if (depth > 0) yield { text: comment.trim(), comment: true };
 }
-
-const BLANK = /\s/;
 
 /** Maximum bytes to read for a page, both of an attachment and of the message that contains it. */
 const MAX_BYTES = 8 * 1024 * 1024;

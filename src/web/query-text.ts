@@ -13,94 +13,64 @@ export interface Term extends Span {
 /** Splits a query into terms. Reads an invalid query as far as possible. */
 export function termsOf(query: string) {
   const { tokens, cut } = tokenize(query);
-  return new Scan(query, tokens).terms(cut === query.length);
+  const terms: Term[] = [];
+  let [at, isEither, isBalanced] = [0, false, true];
+  const typeAt = () => tokens[at]?.type;
+  const skipPrimary = (): void => {
+    const token = tokens[at];
+    if (token === undefined) return;
+    at += 1;
+    if (token.type === 'operator' && token.valued) skipPrimary();
+    if (token.type !== '(' && token.type !== '{') return;
+    let depth = 1;
+    for (; depth > 0 && at < tokens.length; at += 1) depth += DEPTHS[typeAt() ?? ''] ?? 0;
+    if (depth > 0) isBalanced = false;
+  };
+  for (let token = tokens[at]; token !== undefined; token = tokens[at]) {
+    if (isOr(token)) isEither = true;
+    // After an unmatched closing bracket, text may not be a separate term.
+    const isClosing = token.type === ')' || token.type === '}';
+    if (isClosing) isBalanced = false;
+    if (isClosing || isOr(token) || token.type === 'AND') {
+      at += 1;
+      continue;
+    }
+    let negated = false;
+    for (; typeAt() === '-' || typeAt() === 'NOT'; at += 1) negated = !negated;
+    const first = at;
+    skipPrimary();
+    const isJoined = typeAt() === 'near';
+    while (typeAt() === 'near') {
+      at += 1;
+      skipPrimary();
+    }
+    const { start } = token;
+    const { end } = tokens[at - 1] ?? { end: start };
+    const { operator, value } = operatorAndValue(tokens, first);
+    const text = query.slice(start, end);
+    terms.push({ start, end, text, negated, operator, value: isJoined ? null : value });
+  }
+  const last = tokens.at(-1);
+  const isDangling =
+    isOr(last) || last?.type === 'AND' || last?.type === 'NOT' || last?.type === 'near';
+  return {
+    terms,
+    /** True if the query has an OR at its top level, so that no term can be changed alone. */
+    isEither,
+    /** True if nothing is left open at the end of the query, so that appended text is a separate term. */
+    isComplete: cut === query.length && isBalanced && !isDangling,
+  };
 }
 
-class Scan {
-  #at = 0;
-  #isComplete = true;
+const DEPTHS: Readonly<Record<string, number>> = { '(': 1, '{': 1, ')': -1, '}': -1 };
 
-  constructor(
-    private readonly query: string,
-    private readonly tokens: readonly Token[],
-  ) {}
-
-  terms(isClosed: boolean) {
-    const terms: Term[] = [];
-    let isEither = false;
-    for (let token = this.#peek(); token !== undefined; token = this.#peek()) {
-      if (isOr(token)) isEither = true;
-      if (isOr(token) || token.type === 'AND' || token.type === ')' || token.type === '}') {
-        // Unmatched closing bracket: text after it may not be a separate term.
-        if (token.type === ')' || token.type === '}') this.#isComplete = false;
-        this.#at += 1;
-      } else terms.push(this.#term(token));
-    }
-    const last = this.tokens.at(-1);
-    const isDangling =
-      isOr(last) || last?.type === 'AND' || last?.type === 'NOT' || last?.type === 'near';
-    return {
-      terms,
-      /** True if the query has an OR at its top level, so that no term can be changed alone. */
-      isEither,
-      /** True if nothing is left open at the end of the query, so that appended text is a separate term. */
-      isComplete: isClosed && this.#isComplete && !isDangling,
-    };
-  }
-
-  #term({ start }: Token): Term {
-    let negated = false;
-    for (let token = this.#peek(); token?.type === '-' || token?.type === 'NOT'; ) {
-      negated = !negated;
-      this.#at += 1;
-      token = this.#peek();
-    }
-    const first = this.#at;
-    this.#primary();
-    let isJoined = false;
-    while (this.#peek()?.type === 'near') {
-      isJoined = true;
-      this.#at += 1;
-      this.#primary();
-    }
-    const { end } = this.tokens[this.#at - 1] ?? { end: start };
-    const text = this.query.slice(start, end);
-    return { start, end, text, negated, ...this.#operatorAndValue(first, isJoined) };
-  }
-
-  #operatorAndValue(first: number, isJoined: boolean): Pick<Term, 'operator' | 'value'> {
-    const token = this.tokens[first];
-    const name = token?.type === 'operator' ? token.name.toLowerCase() : null;
-    const operator = name && (ALIASES.get(name) ?? name);
-    const valueToken = operator === null ? token : this.tokens[first + 1];
-    const isPlain = !isJoined && (valueToken?.type === 'word' || valueToken?.type === 'phrase');
-    return { operator, value: isPlain ? valueToken.text + (valueToken.prefix ? '*' : '') : null };
-  }
-
-  #primary(): void {
-    const token = this.#peek();
-    if (token === undefined) return;
-    this.#at += 1;
-    if (token.type === 'operator') {
-      if (token.valued) this.#primary();
-    } else if (token.type === '(' || token.type === '{') this.#brackets();
-  }
-
-  #brackets(): void {
-    for (let depth = 1; depth > 0; this.#at += 1) {
-      const token = this.#peek();
-      if (token === undefined) {
-        this.#isComplete = false;
-        return;
-      }
-      if (token.type === '(' || token.type === '{') depth += 1;
-      if (token.type === ')' || token.type === '}') depth -= 1;
-    }
-  }
-
-  #peek(): Token | undefined {
-    return this.tokens[this.#at];
-  }
+function operatorAndValue(tokens: readonly Token[], first: number) {
+  const token = tokens[first];
+  const name = token?.type === 'operator' ? token.name.toLowerCase() : null;
+  const operator = name && (ALIASES.get(name) ?? name);
+  const valueToken = operator === null ? token : tokens[first + 1];
+  const isPlain = valueToken?.type === 'word' || valueToken?.type === 'phrase';
+  return { operator, value: isPlain ? valueToken.text + (valueToken.prefix ? '*' : '') : null };
 }
 
 function isOr(token: Token | undefined): boolean {

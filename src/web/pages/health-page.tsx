@@ -4,6 +4,7 @@ import { bytes, count, counted, KEEP_REASONS, PRUNE_REASONS, span } from '../../
 import { LATE_HOURS, LATE_MS } from '../../verify/issues.ts';
 import {
   type FolderRow,
+  HEALTH_TABS,
   type HealthTab,
   isFailed,
   type Linked,
@@ -682,16 +683,6 @@ function reasonText(reasons: Readonly<Record<string, string>>, reason: string): 
   return reasons[reason] ?? reason;
 }
 
-const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])[] = [
-  ['overview', 'Overview', false],
-  ['folders', 'Folders', false],
-  ['runs', 'Runs', true],
-  ['quarantine', 'Incomplete', false],
-  ['held', 'Pending deletions', false],
-  ['verification', 'Verification', true],
-  ['retention', 'Retention', true],
-];
-
 export function HealthPage({ page }: { page: PageOf<'health'> }) {
   const { frame, whole, shown, look } = page;
   return (
@@ -704,7 +695,7 @@ export function HealthPage({ page }: { page: PageOf<'health'> }) {
         </header>
         {look !== null && look.said !== null && <LookStrip said={look.said} />}
         <nav class="tabs" aria-label="Health">
-          {TABS.filter(([, , isOfAll]) => whole || !isOfAll).map(([tab, name]) => (
+          {HEALTH_TABS.filter(({ isOfAll }) => whole || !isOfAll).map(({ tab, name }) => (
             <a
               key={tab}
               href={tab === 'overview' ? '/health' : `/health/${tab}`}
