@@ -255,52 +255,50 @@ function diskBytes({ dataDir }: ServedReader): number {
 }
 
 function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
-  const days = (state?.entries('requests') ?? []).map(({ key, value }) => ({
-    ...parseRequestKey(key),
-    ...value,
-  }));
-  const counts = list.map(() => ({ requests: 0, refused: 0, failed: 0 }));
-  const byGate = new Map<
-    string,
-    { gate: string; requests: number; refused: number; day: string; perMinute: number }
-  >();
-  for (const { day, gate, hours, perMinute } of days) {
-    const start = Date.parse(`${day}T00:00:00Z`);
-    const known = byGate.get(gate) ?? { gate, requests: 0, refused: 0, day, perMinute };
-    if (day >= known.day) Object.assign(known, { day, perMinute });
-    byGate.set(gate, known);
-    for (const { hour, status, requests } of hours) {
-      const time = start + hour * HOUR_MS;
-      const period = counts[list.findLastIndex(({ from, to }) => from <= time && time < to)];
-      if (period === undefined) continue;
-      period.requests += requests;
-      known.requests += requests;
-      if (status === 429) {
-        period.refused += requests;
-        known.refused += requests;
-      } else if (status === 0 || status >= 400) period.failed += requests;
+  const days = (state?.entries('requests') ?? [])
+    .map(({ key, value }) => ({ ...parseRequestKey(key), ...value }))
+    .sort((a, b) => (a.day < b.day ? -1 : 1));
+  const [first, last] = [days[0], days.at(-1)];
+  const since = first === undefined ? null : Date.parse(`${first.day}T00:00:00Z`);
+  const counts = days.flatMap(({ day, gate, hours }) =>
+    hours.map(({ hour, status, requests }) => {
+      const time = Date.parse(`${day}T00:00:00Z`) + hour * HOUR_MS;
+      const at = list.findLastIndex(({ from, to }) => from <= time && time < to);
+      return { gate, at, requests, status };
+    }),
+  );
+  const byPeriod = Map.groupBy(counts, ({ at }) => at);
+  const shown = counts.filter(({ at }) => at >= 0);
+  const sums = (some: typeof counts) => {
+    const sum = { requests: 0, refused: 0, failed: 0 };
+    for (const { status, requests } of some) {
+      sum.requests += requests;
+      if (status === 429) sum.refused += requests;
+      else if (status === 0 || status >= 400) sum.failed += requests;
     }
-  }
-  const gates = [...byGate.values()];
-  const first = days.reduce((least, { day }) => (day < least ? day : least), '9999');
-  const since = days.length === 0 ? null : Date.parse(`${first}T00:00:00Z`);
-  const latest = gates.reduce((last, { day }) => (day > last ? day : last), '');
+    return sum;
+  };
   // Gates of removed accounts have no current budget.
-  const budgets = gates.filter(({ day }) => day >= utcDayBefore(Date.parse(latest), 1));
+  const current = last === undefined ? '' : utcDayBefore(Date.parse(last.day), 1);
+  const budgets = new Map(
+    days.filter(({ day }) => day >= current).map(({ gate, perMinute }) => [gate, perMinute]),
+  );
   return {
     unit,
     since,
     /** Requests per minute allowed across all gates; null if unknown. */
-    perMinute:
-      budgets.length === 0 ? null : budgets.reduce((sum, { perMinute }) => sum + perMinute, 0),
+    perMinute: budgets.size === 0 ? null : [...budgets.values()].reduce((sum, one) => sum + one),
     periods: list.map((period, at) => {
-      const { requests, refused, failed } = counts[at] ?? { requests: 0, refused: 0, failed: 0 };
+      const { requests, refused, failed } = sums(byPeriod.get(at) ?? []);
       const isKnown = since !== null && period.to > since;
       // Null if there is no record. `refused`: rate limit (429). `failed`: any other failure.
       return { ...period, requests: isKnown ? requests : null, refused, failed };
     }),
-    gates: gates
-      .map(({ gate, requests, refused }) => ({ gate, requests, refused }))
+    gates: [...Map.groupBy(shown, ({ gate }) => gate)]
+      .map(([gate, some]) => {
+        const { requests, refused } = sums(some);
+        return { gate, requests, refused };
+      })
       .filter(({ requests }) => requests > 0)
       .sort((a, b) => b.requests - a.requests),
   };

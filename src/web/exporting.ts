@@ -28,52 +28,37 @@ const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
  * @throws errors that `streamExport` throws before the first byte; thread-ended
  */
 async function beginExport(job: ExportJob, signal: AbortSignal) {
-  let answer = Promise.withResolvers<FromExport>();
-  let failure: unknown;
+  const begun = Promise.withResolvers<number>();
+  let pieces: ReadableStreamDefaultController<Uint8Array> | undefined;
   const fail = (error: unknown): void => {
-    failure ??= error;
-    answer.reject(failure);
+    begun.reject(error);
+    pieces?.error(error);
   };
   const thread = new WorkerThread<ToExport, FromExport>(
     { name: 'mailkeep-export', file: builtWorker('export-worker'), data: job, heap: HEAP },
     {
-      // A failure may arrive before the host requests the next piece.
-      message: (message) =>
-        message.kind === 'failed'
-          ? fail(deserializeError(message.thrown))
-          : answer.resolve(message),
+      message(message) {
+        if (message.kind === 'begun') begun.resolve(message.commit);
+        else if (message.kind === 'piece') pieces?.enqueue(message.bytes);
+        else if (message.kind === 'end') pieces?.close();
+        else fail(deserializeError(message.thrown));
+      },
       ended: fail,
     },
   );
-  const stop = (): Promise<void> => thread.end();
-  const abort = (): void => void stop();
-  if (signal.aborted) abort();
-  else signal.addEventListener('abort', abort, { once: true });
-  const next = async (): Promise<FromExport> => {
-    try {
-      return await answer.promise;
-    } catch (error) {
-      await stop();
-      throw error;
-    }
-  };
-  const first = await next();
-  if (first.kind !== 'begun') throw new Error(`an export began with ${first.kind}`);
-  return {
-    commit: first.commit,
-    bytes: {
-      async next(): Promise<IteratorResult<Uint8Array, undefined>> {
-        if (failure !== undefined) throw failure;
-        answer = Promise.withResolvers();
-        thread.post('more');
-        const message = await next();
-        if (message.kind === 'piece') return { done: false, value: message.bytes };
-        await stop();
-        return { done: true, value: undefined };
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        pieces = controller;
       },
+      pull: () => thread.post('more'),
     },
-    stop,
-  };
+    { highWaterMark: 0 },
+  );
+  const stop = (): Promise<void> => thread.end();
+  if (signal.aborted) void stop();
+  else signal.addEventListener('abort', () => void stop(), { once: true });
+  return { commit: await begun.promise, bytes: stream.values(), stop };
 }
 
 const DOWNLOAD_FORMATS = ['zip', 'mbox', 'eml'] as const;
