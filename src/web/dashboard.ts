@@ -10,7 +10,7 @@ import { localMoment, offsetAt, wallTime } from '../catalog/query-dates.ts';
 import type { ChartFilter, ReceivedCounts } from '../catalog/sums.ts';
 import { mailboxKey, placeKey, readState, type StateFile } from '../core/state.ts';
 import { parseRequestKey, utcDayBefore } from '../core/state-runs.ts';
-import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
+import { docidAt, receivedAt } from '../mail/docid.ts';
 import { isImported } from '../mail/identity.ts';
 import { type FolderProof, folderProofs } from '../verify/archive-status.ts';
 import { knownDamageOfLog, recallVerification } from '../verify/verification.ts';
@@ -69,7 +69,8 @@ export function dashboardData(
   const { catalog } = archive;
   const { filter, range, zone } = view;
   return catalog.snapshot(() => {
-    const oldest = timeOf(catalog.charts.oldest(filter)) ?? now;
+    const oldestAt = catalog.charts.oldest(filter);
+    const oldest = oldestAt === undefined ? now : receivedAt(oldestAt);
     const mailboxes = catalog.folders
       .mailboxes()
       .filter(
@@ -538,10 +539,6 @@ function rhythm(
     cut: isPartial,
     query: isPartial ? null : narrow(dateTerm({ from, to })),
   };
-}
-
-function timeOf(docid: number | undefined): number | undefined {
-  return docid === undefined ? undefined : Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
 const MAX_MAILBOXES = 8;

@@ -20,7 +20,7 @@ import {
 import { Semaphore } from '../core/concurrency.ts';
 import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
 import { type BlobHash, FILE_GROUPS, type FileGroup, type MessageId } from '../core/types.ts';
-import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import { receivedAt } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
 import { displayableImageType, type ImageType, MAX_IMAGE_BYTES } from '../mail/image-header.ts';
 import { openAttachments } from '../mail/reading.ts';
@@ -195,12 +195,7 @@ async function fileDetail(
 export type FileDetail = NonNullable<Awaited<ReturnType<typeof fileDetail>>>;
 
 function tileOf(file: ListedFile, sheet: Sheet) {
-  const received = Math.floor(file.docid / DOCIDS_PER_SECOND) * 1000;
-  return {
-    ...factsOf(file),
-    month: dayName(received).slice(0, 7),
-    sheet,
-  };
+  return { ...factsOf(file), month: dayName(receivedAt(file.docid)).slice(0, 7), sheet };
 }
 
 export type FileTile = ReturnType<typeof tileOf>;

@@ -30,13 +30,13 @@ import {
   type OtherQuery,
 } from './mail-list.ts';
 import {
-  findInSource,
   intactText,
   matchRanges,
   namedMessage,
   readConversation,
   readHops,
   readVerified,
+  SourceFinder,
   type VerifiedRead,
 } from './message-view.ts';
 import {
@@ -204,28 +204,31 @@ function prefixTerm({ negated, operator, value, text }: Term, cut: number): stri
 
 const LEAD_BYTES = 4 * 1024;
 
-interface SourceRequest {
-  readonly from: number;
-  readonly find: string;
-  readonly hit: number;
-}
-
 /**
  * Reads part of a source as UTF-8, and the rest to check its hash. Positions and sizes are bytes, except in `text`.
  *
+ * @param hit the first match at or after this position is shown
  * @throws message-damaged, blob-damaged
  */
 async function sourceWindow(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
-  { from, find, hit }: SourceRequest,
+  { from, find, hit }: { from: number; find: string; hit: number },
   signal: AbortSignal,
 ) {
-  const found =
-    find === '' ? null : await findInSource(reader, id, { text: find, from: hit }, signal);
-  const at = found?.at ?? null;
-  const start = at === null ? from : Math.max(0, at - LEAD_BYTES);
-  const { bytes, size } = await stretch(reader, id, start, signal);
+  const pieces = () => yieldBetween(reader.sources().streamMessage(id), signal);
+  const finder = new SourceFinder(find, hit);
+  if (find !== '') for await (const piece of pieces()) finder.push(piece);
+  const found = finder.found();
+  const start = found.at === null ? from : Math.max(0, found.at - LEAD_BYTES);
+  const shown: Buffer[] = [];
+  let size = 0;
+  for await (const piece of pieces()) {
+    const [first, end] = [Math.max(0, start - size), start + WINDOW_BYTES - size];
+    if (first < piece.length && end > 0) shown.push(Buffer.from(piece.subarray(first, end)));
+    size += piece.length;
+  }
+  const bytes = Buffer.concat(shown);
   const text = bytes.toString('utf8');
   return {
     from: start,
@@ -233,27 +236,10 @@ async function sourceWindow(
     size,
     text,
     /** Results of a search in the whole source, with the matches in `text`; null if there was no search. */
-    find: found === null ? null : { ...found, text: find, matches: matchRanges(text, find) },
+    find: find === '' ? null : { ...found, text: find, matches: matchRanges(text, find) },
     // Start of the current match in `text`, unless the source contains a partial character before it.
-    current: at === null ? null : bytes.subarray(0, at - start).toString('utf8').length,
+    current: found.at === null ? null : bytes.subarray(0, found.at - start).toString('utf8').length,
   };
-}
-
-async function stretch(
-  reader: Pick<Reader, 'sources'>,
-  id: MessageId,
-  from: number,
-  signal: AbortSignal,
-): Promise<{ readonly bytes: Buffer; readonly size: number }> {
-  const pieces: Buffer[] = [];
-  let at = 0;
-  for await (const piece of yieldBetween(reader.sources().streamMessage(id), signal)) {
-    const start = Math.max(0, from - at);
-    const end = from + WINDOW_BYTES - at;
-    if (start < piece.length && end > 0) pieces.push(Buffer.from(piece.subarray(start, end)));
-    at += piece.length;
-  }
-  return { bytes: Buffer.concat(pieces), size: at };
 }
 
 const READINGS = 4;

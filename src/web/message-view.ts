@@ -7,7 +7,7 @@ import type { SearchNode } from '../catalog/query-ast.ts';
 import type { CountRequest, SearchHit } from '../catalog/search.ts';
 import type { Range } from '../catalog/snippets.ts';
 import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
-import type { BlobHash, FileGroup, MessageId } from '../core/types.ts';
+import type { BlobHash, MessageId } from '../core/types.ts';
 import type { MessageReading } from '../mail/extraction.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import { readMessage } from '../mail/reading.ts';
@@ -273,9 +273,13 @@ export function contentText(
 ): Pick<KnownText, 'text' | 'truncated'> | { readonly why: NoTextReason } {
   const known = textId === null ? undefined : intactText(catalog, textId);
   if (known === 'damaged') return { why: 'damaged' };
-  if (known === undefined) return { why: byGroup(group) };
+  if (known === undefined)
+    return { why: group === 'pictures' ? 'picture' : group === 'archives' ? 'archive' : 'other' };
   if (known.status === 'pending') return { why: 'pending' };
-  if (known.status === 'failed') return { why: byFailure(known.reason) };
+  if (known.status === 'failed') {
+    const reason = known.reason === 'bomb' ? 'too-large' : known.reason;
+    return { why: FAILURES.find((one) => one === reason) ?? 'unreadable' };
+  }
   if (known.text.trim() === '') return { why: group === 'pdf' ? 'scan' : 'empty' };
   return { text: known.text, truncated: known.truncated };
 }
@@ -292,36 +296,9 @@ export function intactText(
   }
 }
 
-function byGroup(group: FileGroup): NoTextReason {
-  if (group === 'pictures') return 'picture';
-  return group === 'archives' ? 'archive' : 'other';
-}
-
-function byFailure(reason: string | null): NoTextReason {
-  if (reason === 'bomb') return 'too-large';
-  return FAILURES.find((known) => known === reason) ?? 'unreadable';
-}
-
 const MAX_SEARCHED_BYTES = 200;
 
-/**
- * Finds text in a source, ignoring ASCII case. Holds one piece in memory at a time.
- *
- * @param sought `from` is the byte position at or after which the wanted match starts
- * @throws message-damaged, blob-damaged
- */
-export async function findInSource(
-  reader: Pick<Reader, 'sources'>,
-  id: MessageId,
-  { text, from }: { text: string; from: number },
-  signal: AbortSignal,
-) {
-  const finder = new SourceFinder(text, from);
-  for await (const piece of yieldBetween(reader.sources().streamMessage(id), signal))
-    finder.push(piece);
-  return finder.found();
-}
-
+/** Finds text in a source, ignoring ASCII case. Holds one piece in memory at a time. */
 export class SourceFinder {
   readonly #needle: Buffer;
   /** End of the searched bytes, which may contain the start of a match. */
@@ -338,6 +315,7 @@ export class SourceFinder {
   /** End of the last match, because matches do not overlap. */
   #free = 0;
 
+  /** @param from byte position at or after which the wanted match starts */
   constructor(
     text: string,
     private readonly from: number,

@@ -41,12 +41,10 @@ interface PanelProps<K extends keyof DashboardData> {
   readonly zone: string;
 }
 
-function link(query: string): string {
-  return pageAddress('/mail', { q: query });
-}
-
-function optionalResults(query: string | null): string | null {
-  return query === null ? null : link(query);
+function link(query: string): string;
+function link(query: string | null): string | null;
+function link(query: string | null): string | null {
+  return query === null ? null : pageAddress('/mail', { q: query });
 }
 
 function combineTerms(query: string, term: string): string {
@@ -267,8 +265,8 @@ function StoragePanel({ name, rows, note, remark = null }: StorageProps) {
         rows.length > 0 && {
           head: ['name', 'messages', 'bytes'],
           rows: rows.map((row) => [
-            [row.name, optionalResults(row.query)],
-            row.messages === null ? '' : [count(row.messages), optionalResults(row.query)],
+            [row.name, link(row.query)],
+            row.messages === null ? '' : [count(row.messages), link(row.query)],
             bytes(row.bytes),
           ]),
         }
@@ -277,7 +275,7 @@ function StoragePanel({ name, rows, note, remark = null }: StorageProps) {
       <Bars
         rows={rows.map((row) => {
           const messages = row.messages === null ? '' : ` in ${counted(row.messages, 'message')}`;
-          const [href, text] = [optionalResults(row.query), bytes(row.bytes)];
+          const [href, text] = [link(row.query), bytes(row.bytes)];
           const fill = href === null ? 'f-none' : (FILLS[row.series ?? 0] ?? 'f-5');
           const title = `${row.name}: ${text}${messages}`;
           return { name: row.name, href, text, parts: [{ value: row.bytes, fill, href, title }] };
@@ -293,8 +291,8 @@ function CorrespondentsPanel({
 }: Pick<PanelProps<'correspondents'>, 'data'> & { base: string }) {
   const { years, people, term } = data;
   const rows = people.map(({ address, from, to, fromQuery, toQuery }) => {
-    const linked = (query: string | null): string | null =>
-      query === null ? null : link(combineTerms(base, combineTerms(query, term)));
+    const linked = (query: string | null) =>
+      link(query === null ? null : combineTerms(base, combineTerms(query, term)));
     return { address, from, to, fromHref: linked(fromQuery), toHref: linked(toQuery) };
   });
   return (
@@ -430,7 +428,7 @@ function ProofsPanel({ data, now, zone }: PanelProps<'proofs'> & { now: number }
       late: age === null || age > LATE_MS || !complete,
       name: `${address} / ${folder}`,
       text: complete ? comparison : `${comparison}, not complete`,
-      href: optionalResults(query),
+      href: link(query),
     };
   });
   const lateProofs = proofs.filter((proof) => proof.late);

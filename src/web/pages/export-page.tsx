@@ -25,7 +25,7 @@ const REFUSED: ReadonlyMap<string, string> = new Map(
 );
 
 export function ExportPage({ page }: { page: PageOf<'export'> }) {
-  const { frame, offer, format, refused } = page;
+  const { frame, offer, refused } = page;
   const { query, problem } = frame;
   return (
     <Shell frame={frame} here="mail" isList>
@@ -37,21 +37,13 @@ export function ExportPage({ page }: { page: PageOf<'export'> }) {
             {REFUSED.get(refused) ?? 'The export was refused.'}
           </Strip>
         )}
-        {offer !== null && <Offer page={page} offer={offer} format={format} />}
+        {offer !== null && <Offer page={page} offer={offer} />}
       </div>
     </Shell>
   );
 }
 
-function Offer({
-  page: { frame },
-  offer,
-  format,
-}: {
-  page: PageOf<'export'>;
-  offer: ExportOffer;
-  format: DownloadFormat;
-}) {
+function Offer({ page: { frame, format }, offer }: { page: PageOf<'export'>; offer: ExportOffer }) {
   const { query, past } = frame;
   const { messages, isCounted, bytes: size, isTooLarge } = offer;
   return (
