@@ -97,56 +97,50 @@ export function mailRoutes(
       return context.html(frame.page, 200, { 'content-security-policy': MAIL_POLICY });
     }),
   );
-  app.get('/m/:id/source', (context) =>
-    takeTurn(context, () =>
-      sendDownload(context, parts, (reader) => {
-        const id = idIn(context, reader);
-        return id === null ? undefined : sourceDownload(reader, id);
-      }),
-    ),
-  );
-  app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) =>
-    takeTurn(context, (signal) =>
-      sendDownload(context, parts, (reader) => {
-        const id = idIn(context, reader);
-        const number = Number(context.req.param('number'));
-        const options = { spare: archive.spare, signal };
-        return id === null ? undefined : attachmentDownload(reader, id, number, options);
-      }),
-    ),
-  );
   const admit = admitAtMost(MAX_SAVING);
-  const sendTogether = (
-    context: RequestContext,
-    find: (reader: ServedReader, how: ReadingFor) => Download | undefined,
-    missing?: string,
+  const downloads = (
+    path: string,
+    find: (reader: ServedReader, how: ReadingFor, context: RequestContext) => Found,
+    { isLimited = false, missing }: { isLimited?: boolean; missing?: string } = {},
   ) =>
-    takeTurn(context, (signal) => {
-      // Not earlier, because a request aborted while waiting never gets here.
-      const leave = admit();
-      if (leave === null) return context.text(BUSY, 503);
-      const how = { spare: archive.spare, signal };
-      return sendDownload(context, parts, (reader) => find(reader, how), { ended: leave, missing });
-    });
-  app.get('/m/:id/attachments/all.zip', (context) =>
-    sendTogether(context, (reader, how) => {
-      const id = idIn(context, reader);
-      if (id === null) return undefined;
-      const { asOf } = pages(reader).asked(reader, (name) => context.req.query(name));
-      const found = readConversation(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
-      if (found === null) return undefined;
-      const subject = found.all[0]?.line.subject ?? '';
-      return zipAttachments(reader, attachedFiles(found.all), subject, how);
-    }),
-  );
-  app.get('/files/all.zip', (context) =>
-    sendTogether(
-      context,
-      (reader, how) => files(reader).together(reader, (name) => context.req.query(name), how),
-      NOT_ONE_FILE,
-    ),
+    app.get(path, (context) =>
+      takeTurn(context, (signal) => {
+        // Not earlier, because a request aborted while waiting never gets here.
+        const ended = isLimited ? admit() : undefined;
+        if (ended === null) return context.text(BUSY, 503);
+        const how = { spare: archive.spare, signal };
+        const findIn = (reader: ServedReader) => find(reader, how, context);
+        return sendDownload(context, parts, findIn, { ended, missing });
+      }),
+    );
+  downloads('/m/:id/source', (reader, _, context) => {
+    const id = idIn(context, reader);
+    return id === null ? undefined : sourceDownload(reader, id);
+  });
+  downloads('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (reader, how, context) => {
+    const id = idIn(context, reader);
+    const number = Number(context.req.param('number'));
+    return id === null ? undefined : attachmentDownload(reader, id, number, how);
+  });
+  const findTogether = (reader: ServedReader, how: ReadingFor, context: RequestContext) => {
+    const id = idIn(context, reader);
+    if (id === null) return undefined;
+    const { asOf } = pages(reader).asked(reader, (name) => context.req.query(name));
+    const found = readConversation(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
+    if (found === null) return undefined;
+    const subject = found.all[0]?.line.subject ?? '';
+    return zipAttachments(reader, attachedFiles(found.all), subject, how);
+  };
+  downloads('/m/:id/attachments/all.zip', findTogether, { isLimited: true });
+  downloads(
+    '/files/all.zip',
+    (reader, how, context) =>
+      files(reader).together(reader, (name) => context.req.query(name), how),
+    { isLimited: true, missing: NOT_ONE_FILE },
   );
 }
+
+type Found = Download | undefined | Promise<Download | undefined>;
 
 function pageRoute(
   app: WebApp,

@@ -91,13 +91,6 @@ export class McpSurface {
  */
 async function oneMessage(request: Request): Promise<Request> {
   const { url, method, headers, signal } = request;
-  const body = await bodyOf(request);
-  if (body.trimStart().startsWith('['))
-    throw new Refusal(400, 'ERR_BATCH', 'Batches are not supported: every request is one message');
-  return new Request(url, { method, headers, signal, body });
-}
-
-async function bodyOf(request: Request): Promise<string> {
   const maxBytes = MAX_BODY_BYTES;
   const bytes = await readAtMost(request, maxBytes).catch(() => {
     // The client has disconnected.
@@ -106,5 +99,8 @@ async function bodyOf(request: Request): Promise<string> {
   if (bytes === null)
     throw new Refusal(413, 'ERR_BODY_TOO_LARGE', 'The body is too large', { maxBytes });
   // Drops a byte order mark.
-  return new TextDecoder().decode(bytes);
+  const body = new TextDecoder().decode(bytes);
+  if (body.trimStart().startsWith('['))
+    throw new Refusal(400, 'ERR_BATCH', 'Batches are not supported: every request is one message');
+  return new Request(url, { method, headers, signal, body });
 }

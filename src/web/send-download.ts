@@ -30,7 +30,7 @@ export async function sendDownload(
   {
     ended = () => {},
     missing,
-  }: { readonly ended?: () => void; readonly missing?: string | undefined } = {},
+  }: { readonly ended?: (() => void) | undefined; readonly missing?: string | undefined } = {},
 ): Promise<Response> {
   let release = ended;
   try {

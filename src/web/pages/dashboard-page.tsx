@@ -676,14 +676,19 @@ function NotShown({ page }: { page: Dashboard }) {
   );
 }
 
-function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard['data']> }) {
+interface NumbersProps {
+  readonly page: Dashboard;
+  readonly data: DashboardData;
+}
+
+function Numbers({ page, data }: NumbersProps) {
   const { zone, now, base } = page;
   const { storage } = data;
   const isEmpty = data.kept.total.count === 0;
   return (
     <>
       <Textures />
-      <Head page={page} consistency={data.consistency} isEmpty={isEmpty} />
+      <Head page={page} data={data} />
       <Equation consistency={data.consistency} />
       {isEmpty && (
         <Strip icon="inbox">
@@ -717,13 +722,7 @@ function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard[
   );
 }
 
-interface HeadProps {
-  readonly page: Dashboard;
-  readonly consistency: DashboardData['consistency'];
-  readonly isEmpty: boolean;
-}
-
-function Head({ page, consistency, isEmpty }: HeadProps) {
+function Head({ page, data: { consistency, kept } }: NumbersProps) {
   const { range, mailboxes, now } = page;
   const { incomplete, comparedAt } = consistency;
   const shown = page.frame.query.trim();
@@ -738,7 +737,7 @@ function Head({ page, consistency, isEmpty }: HeadProps) {
     <div class="head">
       <div class="says">
         <h1>
-          {isEmpty
+          {kept.total.count === 0
             ? 'Nothing is archived yet'
             : incomplete > 0
               ? `${counted(incomplete, 'folder')} not complete`
