@@ -384,7 +384,8 @@ const RENDER_CEILING = 16 * 1024 * 1024;
 
 /** Renders plain text and HTML. Derives a missing one from the other. Both are empty if there is no body. */
 export async function renderText(source: Buffer): Promise<RenderedText> {
-  const { simpleParser } = await import('mailparser');
+  // The bundled module has only a default export.
+  const { simpleParser } = (await import('mailparser')).default;
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,
     skipTextLinks: true,
