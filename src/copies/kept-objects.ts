@@ -53,7 +53,7 @@ import {
 } from './own-copy.ts';
 import type { KeptManifest } from './upload-copy.ts';
 
-export interface RepairedFinding extends CopyFinding {
+interface RepairedFinding extends CopyFinding {
   readonly repaired: boolean;
 }
 
