@@ -24,7 +24,7 @@ import { receivedAt } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
 import { displayableImageType, type ImageType, MAX_IMAGE_BYTES } from '../mail/image-header.ts';
 import { openAttachments } from '../mail/reading.ts';
-import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
+import type { ZippedFile } from '../transfer/export-target.ts';
 import { dayName } from './dashboard-data.ts';
 import { attachmentDownload, attachmentsName, type Download, piecesOf } from './downloads.ts';
 import { deadline, decodePosition, encodePosition, positionText } from './mail-list.ts';
@@ -53,7 +53,7 @@ export function zipAttachments(
   options: ReadingFor,
 ): Download | undefined {
   if (files.length === 0 || exceedsDownloadLimit(files)) return undefined;
-  const bytes = zipOfFiles(zipEntries(reader, files, options));
+  const bytes = zipPieces(reader, files, options);
   return {
     // A slash must not create a path.
     name: called.trim() === '' ? null : `${called.replaceAll(/[/\\]/g, ' ')}.zip`,
@@ -62,6 +62,13 @@ export function zipAttachments(
     bytes,
     stop: () => bytes.return(),
   };
+}
+
+async function* zipPieces(
+  ...files: Parameters<typeof zipEntries>
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const { zipOfFiles } = await import('../transfer/export-target.ts');
+  yield* zipOfFiles(zipEntries(...files));
 }
 
 async function* zipEntries(

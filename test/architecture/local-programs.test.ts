@@ -19,7 +19,7 @@ const STARTS: Readonly<Record<string, readonly string[]>> = {
   'serve-web': [
     ...['@hono/node-server', '@modelcontextprotocol/server', 'better-sqlite3', 'hono'],
     ...['iconv-lite', 'libmime', 'node-cron', 'nodemailer/lib/addressparser', 'preact'],
-    ...['preact-render-to-string', 'preact/hooks', 'yauzl', 'yazl', 'zod'],
+    ...['preact-render-to-string', 'preact/hooks', 'zod'],
   ],
   'commands/api': SERVICE,
   'commands/attachments': READING,
