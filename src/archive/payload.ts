@@ -29,7 +29,7 @@ const CR = 13;
 const LF = 10;
 
 /**
- * Encodes the chunks of a run as lines of base64, with no line end after the last line. The length of every chunk but
+ * Encodes the chunks of a run as lines of base64, with no line ending after the last line. The length of every chunk but
  * the last must be a multiple of 3.
  */
 export class LineEncoder {

@@ -35,7 +35,7 @@ const PROBE_BYTES = 64;
 const UNPROBED_BYTES = 2048;
 
 /**
- * Finds possible starts of runs: positions after an empty line and before a probe of only base64 and line ends. In
+ * Finds possible starts of runs: positions after an empty line and before a probe of only base64 and line endings. In
  * ordinary text, nearly every probe stops at a space. No byte is searched twice for empty lines, so even a source
  * crafted to look like base64 takes only linear time.
  */
@@ -161,7 +161,7 @@ function decodeRun(window: Buffer, shape: LineShape, start: number, known: numbe
   }
 }
 
-/** Returns the end of the full-length lines before `limit`. Checks only line ends, in one step per line. */
+/** Returns the end of the full-length lines before `limit`. Checks only line endings, in one step per line. */
 function fullLines(window: Buffer, from: number, shape: LineShape, limit: number) {
   const crlf = shape.eol === 'crlf';
   const eol = crlf ? 2 : 1;
@@ -184,7 +184,7 @@ function fullLines(window: Buffer, from: number, shape: LineShape, limit: number
   return { full, stopped: full <= last };
 }
 
-/** Returns the end of the last line, which can be shorter and padded, with any line end. */
+/** Returns the end of the last line, which can be shorter and padded, with any line ending. */
 function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
   const crlf = shape.eol === 'crlf';
   if (crlf ? window[full] !== CR || window[full + 1] !== LF : window[full] !== LF) return full;
@@ -493,7 +493,7 @@ async function split(
 
 /** Feeds the windows of a source to a builder. Undecided bytes are repeated in the next window. */
 class WindowSplitter {
-  /** The shape of a run that continues in the next window, which then starts with the run's next line end. */
+  /** The shape of a run that continues in the next window, which then starts with the run's next line ending. */
   #open: LineShape | undefined;
   #startsHere = true;
 
@@ -510,7 +510,7 @@ class WindowSplitter {
     if (this.#open !== undefined) {
       const run = decodeRun(window, this.#open, this.#open.eol === 'crlf' ? 2 : 1, 0, final);
       this.#addRun(this.#open, run);
-      // If no line follows, the leading line end belongs to the next literal.
+      // If no line follows, the leading line ending belongs to the next literal.
       added = run.end;
       if (!run.closed) return added;
     }

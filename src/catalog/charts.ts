@@ -334,7 +334,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
   const counts = chartCondition(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(
-      // The same content has several sizes only if a row is damaged. The stored sums use one of them.
+      // The same attachment has several sizes only if a row is damaged. The stored sums use one of them.
       `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
          SELECT a.type, max(a.size) AS size FROM attachments a
          CROSS JOIN messages m ON m.docid = a.docid

@@ -415,7 +415,7 @@ export function affectedMessages(connection: Connection) {
       const place = connection.get(PLACE, { folder });
       return place && { id: null, subject: null, places: [{ ...place, uid }] };
     },
-    /** Returns the records in a range of the log. Reads all records, so use it only for damage. */
+    /** Returns the records in a range of the log. Reads all records, so use it only if the log is damaged. */
     recordsIn(span: RecordSpan, limit: number) {
       const found =
         'first' in span

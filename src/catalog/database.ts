@@ -224,7 +224,7 @@ export interface CatalogTables {
     node: number;
     thread: number;
   };
-  /** Attachment texts: one row for each content and way of reading it. */
+  /** Attachment texts: one row for each distinct attachment and way of reading it. */
   attachment_texts: {
     id: number;
     hash: Buffer;

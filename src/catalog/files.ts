@@ -510,7 +510,7 @@ export interface FileContent
   readonly isFound: boolean;
 }
 
-/** Each content counted takes about 100 bytes of memory. */
+/** Each attachment counted takes about 100 bytes of memory. */
 const MAX_COUNTED = 200_000;
 
 /** Maximum attachments of one message to look up in other messages. Each costs a query. */

@@ -35,10 +35,10 @@ export interface StatsRow {
   /** `2026`, `2026-03`, an address, a path, a type, or a domain. */
   readonly key: string;
   readonly messages: number;
-  /** For a type, the bytes of its distinct contents; null if not counted. */
+  /** For a type, the bytes of its distinct attachments; null if not counted. */
   readonly bytes: number | null;
   readonly deleted: number | null;
-  /** Only for a type: distinct contents. */
+  /** Only for a type: number of distinct attachments. */
   readonly contents?: number;
   /** Only for an address or domain: when the last message was received, ISO 8601. */
   readonly last?: string | null;

@@ -3,8 +3,8 @@ import {
   didYouMean,
   type Known,
   reasonText,
+  type Strings,
   shortList,
-  type Texts,
 } from '../core/errors.ts';
 
 function either(names: readonly string[]): string {
@@ -27,7 +27,7 @@ export const operationError = defineErrors({
     ],
     /** `inBody` is true if the name is a field of the body. */
     'operation-param-unknown': (
-      f: Texts<'operation' | 'param'> & {
+      f: Strings<'operation' | 'param'> & {
         nearest: string | null;
         known: readonly string[];
         inBody: boolean;
@@ -42,17 +42,17 @@ export const operationError = defineErrors({
           ? describing(f.operation)
           : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
     ],
-    'operation-param-missing': (f: Texts<'operation' | 'param' | 'expected' | 'help'>) => [
+    'operation-param-missing': (f: Strings<'operation' | 'param' | 'expected' | 'help'>) => [
       `${f.operation} needs the parameter "${f.param}": ${f.help} (${f.expected}).`,
       f.param === 'orderId'
         ? 'Give it with --param orderId=…, or set platform.orderId of the account in the configuration.'
         : `Give it with --param ${f.param === 'mailboxResourceId' || f.param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${f.param}=…`}`,
     ],
-    'operation-param-invalid': (f: Texts<'operation' | 'param' | 'found' | 'expected'>) => [
+    'operation-param-invalid': (f: Strings<'operation' | 'param' | 'found' | 'expected'>) => [
       `Parameter "${f.param}" of ${f.operation}: expected ${f.expected}, found "${f.found}".`,
       describing(f.operation),
     ],
-    'operation-param-twice': ({ operation, param }: Texts<'operation' | 'param'>) =>
+    'operation-param-twice': ({ operation, param }: Strings<'operation' | 'param'>) =>
       `"${param}" was given to ${operation} more than once.`,
     'operation-no-body': ({ operation }: { operation: string }) => [
       `${operation} takes no body.`,
@@ -63,7 +63,7 @@ export const operationError = defineErrors({
       `Give it as --body FILE, --body - or --body '{…}'. ${describing(f.operation)}`,
     ],
     'operation-field-unknown': (
-      f: Texts<'operation' | 'field'> & { nearest: string | null; known: readonly string[] },
+      f: Strings<'operation' | 'field'> & { nearest: string | null; known: readonly string[] },
     ) => [
       `The body of ${f.operation} has no field "${f.field}"; it takes ${shortList(f.known, 13)}.`,
       f.nearest === null
@@ -71,7 +71,7 @@ export const operationError = defineErrors({
         : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
     ],
     /** `source` is a file, or states that the text was piped or typed. */
-    'operation-body-unreadable': ({ source, reason }: Texts<'source' | 'reason'>) =>
+    'operation-body-unreadable': ({ source, reason }: Strings<'source' | 'reason'>) =>
       `The body cannot be read from ${source}: ${reasonText(reason)}.`,
     /** `line` and `column` locate the first invalid JSON. Both are null for valid JSON that is not an object. */
     'operation-body-no-object': (f: {
@@ -82,7 +82,7 @@ export const operationError = defineErrors({
       f.line === null
         ? `The body from ${f.source} is not a JSON object.`
         : `The body from ${f.source} is not valid JSON at line ${f.line}, column ${f.column}.`,
-    'operation-needs-platform': ({ operation, account }: Texts<'operation' | 'account'>) => [
+    'operation-needs-platform': ({ operation, account }: Strings<'operation' | 'account'>) => [
       `${operation} belongs to the platform surface, and account "${account}" has no token for it.`,
       'Give the account "platform": {"url": …, "token": …} in the configuration.',
     ],
@@ -99,7 +99,7 @@ export const operationError = defineErrors({
       `${operation} answers with bytes that could control the terminal.`,
       'Write them to a file with --output FILE, or print them anyway with --output -',
     ],
-    'operation-mailbox-unknown': (f: Texts<'address' | 'account'> & Known) => [
+    'operation-mailbox-unknown': (f: Strings<'address' | 'account'> & Known) => [
       `The token of account "${f.account}" cannot reach ${f.address}; it reaches ${f.known.length === 0 ? 'no mailbox at all' : shortList(f.known, 8)}.`,
       f.known.length === 0
         ? 'Check the token in the panel of your mail service.'
@@ -108,7 +108,7 @@ export const operationError = defineErrors({
           : didYouMean(f.suggestion),
     ],
     /** No account has access to the mailbox. `known` lists the mailboxes of all accounts. */
-    'operation-mailbox-nowhere': (f: Texts<'address'> & Known) => [
+    'operation-mailbox-nowhere': (f: Strings<'address'> & Known) => [
       `No account of the configuration reaches ${f.address}; together they reach ${f.known.length === 0 ? 'no mailbox at all' : shortList(f.known, 8)}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
     ],
@@ -128,7 +128,7 @@ export const serviceUnitsError = defineErrors({
     ],
   },
   disk: {
-    'service-units-unwritable': ({ file, reason }: Texts<'file' | 'reason'>) => [
+    'service-units-unwritable': ({ file, reason }: Strings<'file' | 'reason'>) => [
       `${file} cannot be written: ${reasonText(reason)}.`,
       'The system\'s units need root: "sudo mailkeep service install --system". --user needs no special rights.',
     ],

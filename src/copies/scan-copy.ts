@@ -22,7 +22,7 @@ export interface ClosedSegment {
 
 export interface CopyScan {
   readonly archiveId: string;
-  /** Text of FORMAT without its line end. */
+  /** Text of FORMAT without its line ending. */
   readonly format: string;
   /** Last commit, or number 0 and the genesis hash. `time` is in milliseconds since the epoch. */
   readonly commit: ChainState & { readonly time: number };

@@ -57,7 +57,7 @@ function fileExists(file: string): boolean {
   }
 }
 
-/** Reports whether `--config` or `MAILKEEP_CONFIG` gives the file, which disables the search for one. */
+/** Reports whether `--config` or `MAILKEEP_CONFIG` names the file, which disables the search for one. */
 export function isConfigGiven(flag: string | undefined, environment: ProcessEnvironment): boolean {
   return explicitConfig(flag, environment) !== undefined;
 }

@@ -4,8 +4,8 @@ import {
   didYouMean,
   type Known,
   reasonText,
+  type Strings,
   shortList,
-  type Texts,
 } from './errors.ts';
 import { count } from './text.ts';
 
@@ -48,7 +48,7 @@ export const configError = defineErrors({
       'Create one with "mailkeep init", or specify one with --config FILE.',
     ],
     /** `reason` is an errno name, such as EACCES. */
-    'config-unreadable': ({ file, reason }: Texts<'file' | 'reason'>) => [
+    'config-unreadable': ({ file, reason }: Strings<'file' | 'reason'>) => [
       `The config file ${file} cannot be read: ${reasonText(reason)}.`,
       reason === 'EFBIG' ? 'The limit for a configuration is 1 MiB.' : null,
     ],
@@ -87,23 +87,23 @@ export const configError = defineErrors({
       'Edit it, or name another file with --config FILE.',
     ],
     /** `source` and `name` identify the token's source: `env NAME`, `file PATH`, `credential NAME`. */
-    'token-missing': ({ source, name }: Texts<'source' | 'name'>) => [
+    'token-missing': ({ source, name }: Strings<'source' | 'name'>) => [
       `There is no token: ${sourceText(source, name)} does not exist.`,
       source === 'credential'
         ? 'Pass it to the daemon with LoadCredential= in its systemd unit.'
         : 'Put the token there, or name another source in the configuration.',
     ],
-    'token-empty': ({ source, name }: Texts<'source' | 'name'>) => [
+    'token-empty': ({ source, name }: Strings<'source' | 'name'>) => [
       `${capitalise(sourceText(source, name))} is empty.`,
       'Put the token there.',
     ],
-    'token-unreadable': (f: Texts<'source' | 'name' | 'reason'>) =>
+    'token-unreadable': (f: Strings<'source' | 'name' | 'reason'>) =>
       `${capitalise(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
     /** The token contains white space or control characters, which a header cannot carry. */
-    'token-unusable': ({ source, name }: Texts<'source' | 'name'>) =>
+    'token-unusable': ({ source, name }: Strings<'source' | 'name'>) =>
       `${capitalise(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     /** `reason` is an errno or the code of a token error. */
-    'registry-address-missing': (f: Texts<'source' | 'name' | 'reason'>) => [
+    'registry-address-missing': (f: Strings<'source' | 'name' | 'reason'>) => [
       `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,
       'Put it there (postgresql://USER@HOST/DATABASE), or change fleet.registry in the configuration.',
     ],
@@ -113,7 +113,7 @@ export const configError = defineErrors({
 /** Exit code 2: the configured address is in use, not local, or not allowed. */
 export const listenError = defineErrors({
   config: {
-    'cannot-listen': (f: Texts<'section' | 'host' | 'reason'> & { port: number }) => [
+    'cannot-listen': (f: Strings<'section' | 'host' | 'reason'> & { port: number }) => [
       `The daemon cannot listen on ${f.host}:${f.port} (${f.section}.listen): ${
         f.reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(f.reason)
       }.`,
@@ -168,12 +168,12 @@ export const catalogError = defineErrors({
   },
   damage: {
     /** SQLite cannot read the file; `reason` is its result code. The log is not affected. */
-    'catalog-damaged': ({ file, reason }: Texts<'file' | 'reason'>) => [
+    'catalog-damaged': ({ file, reason }: Strings<'file' | 'reason'>) => [
       `${capitalise(databaseName(file))} is damaged (${reason}).`,
       isState(file) ? RENEW_STATE : REBUILD,
     ],
     'catalog-out-of-step': (
-      f: Texts<'reachedHash' | 'previousHash'> & { reached: number; batch: number },
+      f: Strings<'reachedHash' | 'previousHash'> & { reached: number; batch: number },
     ) => [
       `The catalog has reached commit ${f.reached}; commit ${f.batch} does not follow it.`,
       REBUILD,
@@ -190,7 +190,7 @@ export const catalogError = defineErrors({
       `The disk is full: ${databaseName(file)} cannot grow.`,
       'Free some space and run the command again.',
     ],
-    'catalog-io': ({ file, reason }: Texts<'file' | 'reason'>) => [
+    'catalog-io': ({ file, reason }: Strings<'file' | 'reason'>) => [
       `${capitalise(databaseName(file))} cannot be read or written: ${reasonText(reason)}.`,
       'Check its permissions and the disk. The log is not affected.',
     ],
@@ -208,12 +208,12 @@ const EXPECTED: Readonly<Record<string, string>> = {
 export const usageError = defineErrors({
   usage: {
     /** The command line parser rejected the arguments with the message `problem`. */
-    'usage-invalid': ({ command, problem }: Texts<'command' | 'problem'>) => [
+    'usage-invalid': ({ command, problem }: Strings<'command' | 'problem'>) => [
       capitalise(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ],
     /** `argument` is a library argument, such as `options.limit`. */
-    'argument-invalid': ({ argument, problem }: Texts<'argument' | 'problem'>) =>
+    'argument-invalid': ({ argument, problem }: Strings<'argument' | 'problem'>) =>
       `${argument}: ${problem}.`,
     'usage-no-command': ({ help }: { help: string }) => ['No command given.', help],
     'usage-option': (f: {
@@ -226,7 +226,7 @@ export const usageError = defineErrors({
       `Required, because there is no terminal to prompt on: ${f.missing.join(', ')}.`,
       `"mailkeep ${f.command} --help" shows the options for it.`,
     ],
-    'usage-unknown-account': (f: Texts<'account'> & Known) => [
+    'usage-unknown-account': (f: Strings<'account'> & Known) => [
       `The configuration has no account "${f.account}".`,
       didYouMean(f.suggestion, `It has ${shortList(f.known, 8)}.`),
     ],
@@ -246,7 +246,7 @@ export const usageError = defineErrors({
       ),
     ],
     /** The token cannot access the mailbox in `sync --mailbox`; `known` lists the accessible mailboxes found so far. */
-    'usage-unreachable-mailbox': (f: Texts<'mailbox'> & Known) => [
+    'usage-unreachable-mailbox': (f: Strings<'mailbox'> & Known) => [
       `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${shortList(f.known, 8)}`}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
     ],
@@ -272,13 +272,13 @@ export const usageError = defineErrors({
       ),
       'Type a few more characters.',
     ],
-    'usage-ids-unreadable': ({ source, reason }: Texts<'source' | 'reason'>) =>
+    'usage-ids-unreadable': ({ source, reason }: Strings<'source' | 'reason'>) =>
       `The ids in ${source} cannot be read: ${reasonText(reason)}.`,
     'usage-unknown-search': ({ name, suggestion }: { name: string; suggestion: string | null }) => [
       `No search is saved as @${name}.`,
       `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text that begins with @.`,
     ],
-    'usage-search-exists': ({ name, query }: Texts<'name' | 'query'>) => [
+    'usage-search-exists': ({ name, query }: Strings<'name' | 'query'>) => [
       `@${name} is already saved: ${query}`,
       'Add --replace to replace it.',
     ],
@@ -286,15 +286,15 @@ export const usageError = defineErrors({
       `There is no archive in ${dataDir}.`,
       'Specify its folder with --data DIR. For a new archive, write a configuration with "mailkeep init", and start "mailkeep sync".',
     ],
-    'usage-bad-date': ({ option, found }: Texts<'option' | 'found'>) =>
+    'usage-bad-date': ({ option, found }: Strings<'option' | 'found'>) =>
       `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
     /** The archive does not have the message's bytes, because it was purged or is incomplete. */
-    'usage-no-source': ({ id, reason }: Texts<'id' | 'reason'>) =>
+    'usage-no-source': ({ id, reason }: Strings<'id' | 'reason'>) =>
       `The source of ${id} is not in the archive: ${reason}.`,
   },
   disk: {
     /** An output file cannot be written. Family `disk`, because the command line is correct. */
-    'usage-save-failed': ({ file, reason }: Texts<'file' | 'reason'>) =>
+    'usage-save-failed': ({ file, reason }: Strings<'file' | 'reason'>) =>
       `${file} cannot be written: ${reasonText(reason)}.`,
   },
 });
@@ -302,7 +302,7 @@ export const usageError = defineErrors({
 export const webhookError = defineErrors({
   usage: {
     /** `where` lists the accounts or the mailbox that were searched. */
-    'webhook-unknown': ({ id, where }: Texts<'id' | 'where'>) => [
+    'webhook-unknown': ({ id, where }: Strings<'id' | 'where'>) => [
       `There is no webhook whose id begins with "${id}" in ${where}.`,
       '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
     ],
@@ -312,7 +312,7 @@ export const webhookError = defineErrors({
     ],
   },
   disk: {
-    'webhook-secrets-unwritable': ({ file, reason }: Texts<'file' | 'reason'>) => [
+    'webhook-secrets-unwritable': ({ file, reason }: Strings<'file' | 'reason'>) => [
       `The secret of a webhook could not be stored in ${file}: ${reasonText(reason)}. No webhook was created.`,
       'Check the disk and the permissions, or name another folder with --data DIR.',
     ],
@@ -320,7 +320,7 @@ export const webhookError = defineErrors({
      * A secret that the service shows only once could not be stored. `deleted` is true if the new webhook was deleted
      * again.
      */
-    'webhook-secret-lost': (f: Texts<'id' | 'file' | 'reason'> & { deleted: boolean }) => [
+    'webhook-secret-lost': (f: Strings<'id' | 'file' | 'reason'> & { deleted: boolean }) => [
       `The secret of webhook ${f.id} could not be written to ${f.file}: ${reasonText(f.reason)}. ${
         f.deleted ? 'The webhook was deleted.' : 'The webhook still exists, and its secret is lost.'
       }`,
@@ -328,7 +328,7 @@ export const webhookError = defineErrors({
         ? 'Check the disk, then create it again.'
         : `"mailkeep webhooks delete ${f.id}" removes it.`,
     ],
-    'webhook-secret-unreadable': ({ file, reason }: Texts<'file' | 'reason'>) => [
+    'webhook-secret-unreadable': ({ file, reason }: Strings<'file' | 'reason'>) => [
       `${file} does not contain a valid webhook secret: ${reasonText(reason)}.`,
       'Delete that webhook and create it again.',
     ],
@@ -339,7 +339,7 @@ export const webhookError = defineErrors({
       '"mailkeep webhooks ensure" creates it again.',
     ],
     /** `status` is the service's own term: paused, disabled. */
-    'webhook-off': ({ id, status }: Texts<'id' | 'status'>) => [
+    'webhook-off': ({ id, status }: Strings<'id' | 'status'>) => [
       `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
       `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
     ],
@@ -363,7 +363,7 @@ export const socketError = defineErrors({
 export const targetError = defineErrors({
   usage: {
     /** `found` never contains a password. */
-    'store-target-invalid': ({ found, problem }: Texts<'found' | 'problem'>) => [
+    'store-target-invalid': ({ found, problem }: Strings<'found' | 'problem'>) => [
       `"${found}" is no place for a copy: ${problem}.`,
       'It takes s3://BUCKET/PREFIX or a folder.',
     ],
@@ -383,7 +383,7 @@ export const threadError = defineErrors({
      * the work. `detail` is the error message or exit code.
      */
     'thread-ended': (
-      f: Texts<'thread' | 'file' | 'detail'> & { reason: ThreadEndCause; started: boolean },
+      f: Strings<'thread' | 'file' | 'detail'> & { reason: ThreadEndCause; started: boolean },
     ) => {
       if (f.reason === 'closed')
         return `The thread ${f.thread} was stopped before its work was done.`;

@@ -53,7 +53,7 @@ function say(message: string, hint: string | null = null): ErrorText {
 
 export type Sentence = string | readonly [message: string, hint: string | null];
 
-export type Texts<Name extends string> = Readonly<Record<Name, string>>;
+export type Strings<Name extends string> = Readonly<Record<Name, string>>;
 /** Names to suggest for a mistyped one: all or some of the known names, and the most similar one. */
 export type Known = { readonly known: readonly string[]; readonly suggestion: string | null };
 

@@ -36,7 +36,7 @@ const rate = nullable(atLeast(Number.MIN_VALUE));
 const tally = fields({ since: amount, count: amount, before: amount });
 type Tally = ReadValue<typeof tally>;
 
-/** Parses the state stored between runs. Its loss is harmless. Times are milliseconds since the epoch. */
+/** Parses the state stored between runs. Losing it is harmless. Times are milliseconds since the epoch. */
 export const readPaceState = fields({
   /** Requests per minute, learned from refusals; null if only the ceiling applies. */
   learned: rate,

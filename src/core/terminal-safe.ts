@@ -25,7 +25,7 @@ const ONE_COLUMN_EACH =
   /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0386-\u0482\u048a-\u052f\u2010-\u2027\u20ac]*$/;
 const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
 
-/** Makes multiline text safe. Keeps LF and tab, converts other line ends to LF, and shows other controls as symbols. */
+/** Makes multiline text safe. Keeps LF and tab, converts other line endings to LF and shows other controls as symbols. */
 export function terminalSafe(text: string): string {
   if (PLAIN_LINES.test(text)) return text;
   return text

@@ -16,7 +16,7 @@ import {
   hasChanged,
   listingIntervalMs,
   MAILBOXES_PER_REQUEST,
-  type MailboxAmounts,
+  type MailboxTotals,
 } from '../sync/plan/plan-folder.ts';
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/ports.ts';
 import { type LastComparison, lastComparison } from '../sync/sync-memory.ts';
@@ -199,7 +199,7 @@ const REFUSED: ReadonlySet<string> = new Set([
  * depend on it.
  */
 export class UsageWatch extends PeriodicWatch {
-  readonly #amounts = new Map<string, MailboxAmounts>();
+  readonly #amounts = new Map<string, MailboxTotals>();
   /** Accounts with a mailbox that has become unreachable since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
@@ -310,7 +310,7 @@ export class UsageWatch extends PeriodicWatch {
   }
 }
 
-function amountsOf({ resources }: ListedUsage): MailboxAmounts {
+function amountsOf({ resources }: ListedUsage): MailboxTotals {
   const usage = (wanted: string): number | null =>
     resources.find(({ name }) => name === wanted)?.usage ?? null;
   return { bytes: usage('STORAGE'), messages: usage('MESSAGE') };

@@ -93,7 +93,7 @@ const COLON = 0x3a;
  *
  * @param isRoot true for a message's header, which no delimiter ends before its Content-Type
  * @param isWhole false if the source continues
- * @param onField receives the lines of a valid or damaged field, with line ends
+ * @param onField receives the lines of a valid or damaged field, with line endings
  * @returns the offset of the body, or null if it depends on further bytes
  */
 export function walkHeader(

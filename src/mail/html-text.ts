@@ -556,7 +556,7 @@ export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits
   return walk.isOver ? null : walk.layout.text();
 }
 
-/** Returns the text of HTML nested to any depth, with its line feeds as line ends. */
+/** Returns the text of HTML nested to any depth, with its line feeds as line endings. */
 export function walkFlatHtml(html: string, address: ShownAddress): string {
   const walk = new Walk(address, NO_LIMITS, new TextLayout(true));
   run(walk, html);
@@ -735,7 +735,7 @@ function splitBeforeTags(html: string): string[] {
   return pieces;
 }
 
-/** Collapses the blank lines of layout tables, trims line ends, and replaces no-break spaces. */
+/** Collapses the blank lines of layout tables, trims line endings, and replaces no-break spaces. */
 function tidy(text: string): string {
   return text
     .replaceAll('\u00a0', ' ')
@@ -807,7 +807,7 @@ function valueText(name: string, parameters: string, value: string): string {
   return `${person.replaceAll('"', '')} ${plain}`.trim();
 }
 
-/** Removes text/enriched commands (RFC 1896). Drops one line end from each run; a single one becomes a blank. */
+/** Removes text/enriched commands (RFC 1896). Drops one line ending from each run; a single one becomes a blank. */
 function enrichedText(source: string): string {
   return source
     .replace(/\r\n?/g, '\n')
@@ -816,7 +816,7 @@ function enrichedText(source: string): string {
     .replace(/<<|<\/?[a-z][\w-]{0,60}>/gi, (sign) => (sign === '<<' ? '<' : ''));
 }
 
-/** Removes text/richtext commands (RFC 1341), replacing those for line ends and characters. */
+/** Removes text/richtext commands (RFC 1341), replacing those for line endings and characters. */
 function richText(source: string): string {
   const signs: Readonly<Record<string, string>> = {
     nl: '\n',

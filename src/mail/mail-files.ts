@@ -220,7 +220,7 @@ function parseLength(bytes: Buffer): number | undefined {
 }
 
 interface Line {
-  /** Line without its line end, cut to `LINE_BYTES`. Valid until the next line is read. */
+  /** Line without its line ending, cut to `LINE_BYTES`. Valid until the next line is read. */
   readonly bytes: Buffer;
   readonly offset: number;
   readonly length: number;
@@ -278,7 +278,7 @@ class Lines {
     return { bytes: text, offset, length: this.#at - offset };
   }
 
-  /** Returns the end of a delimiter line, given its text's length, and the message's type of line end. */
+  /** Returns the end of a delimiter line, given its text's length, and the message's type of line ending. */
   delimiterEnd({ bytes, offset, length }: Line, text: number) {
     const tail = bytes.subarray(text);
     const isLone = tail.length > 0 && !isEmptyLine(tail);
@@ -288,7 +288,7 @@ class Lines {
     return { offset: offset + length, lineEnds: last === '\r' ? ('cr' as const) : ('lf' as const) };
   }
 
-  /** Reports whether a message ends here: at the end of the file, or at a delimiter after at most one line end. */
+  /** Reports whether a message ends here: at the end of the file, or at a delimiter after at most one line ending. */
   isEndOfMessage(offset: number): boolean {
     if (offset >= this.#size) return offset === this.#size;
     const line = trimLineEnd(this.peek(offset, LINE_BYTES));

@@ -236,7 +236,7 @@ const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
 const PADDING = 1024;
-/** Maximum carriage returns before a line feed that belong to the line end. */
+/** Maximum carriage returns before a line feed that belong to the line ending. */
 const MAX_RETURNS = 8;
 
 interface Body {
@@ -278,7 +278,7 @@ class Splitter<T> {
   #bytes: Buffer = NOTHING;
   #at = 0;
   #final = false;
-  /** Offsets of the next line ends that are followed by two dashes. */
+  /** Offsets of the next line endings that are followed by two dashes. */
   readonly #dashes = { lf: -1, cr: -1 };
   #busy: Promise<void>[] = [];
 
@@ -427,7 +427,7 @@ class Splitter<T> {
     return line > bytes.length ? -1 : line;
   }
 
-  /** Returns the start of the line end before a delimiter, since it belongs to the delimiter. */
+  /** Returns the start of the line ending before a delimiter, since it belongs to the delimiter. */
   #lineEnd(line: number): number {
     const bytes = this.#bytes;
     let end = line - 1;
@@ -438,7 +438,7 @@ class Splitter<T> {
     return end;
   }
 
-  /** Returns the start of a last line that may be a delimiter, including the preceding line end. */
+  /** Returns the start of a last line that may be a delimiter, including the preceding line ending. */
   #lastLine(from: number): number {
     const bytes = this.#bytes;
     const body = bytes.subarray(from);
@@ -829,7 +829,7 @@ export function leafBytes(content: LeafContent): Buffer {
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
 }
 
-/** Returns up to `maxChars` of a leaf's text, decoded, with LF line ends and without soft line breaks. */
+/** Returns up to `maxChars` of a leaf's text, decoded, with LF line endings and without soft line breaks. */
 export function leafText(info: LeafInfo, content: LeafContent, maxChars: number): string {
   let bytes = leafBytes(content);
   if (info.flowed && info.contentType === 'text/plain') {

@@ -34,7 +34,7 @@ export class QuotedPrintable implements TransferDecoder {
     return this.#decode(NOTHING, true);
   }
 
-  /** Drops blanks at line ends and soft line breaks, then decodes escapes, which may span a soft line break. */
+  /** Drops blanks at line endings and soft line breaks, then decodes escapes, which may span a soft line break. */
   #decode(chunk: Buffer, final: boolean): Buffer {
     const bytes = this.#pending.length === 0 ? chunk : Buffer.concat([...this.#pending, chunk]);
     const out = Buffer.allocUnsafe(this.#escape.length + bytes.length);

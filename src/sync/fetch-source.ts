@@ -80,7 +80,7 @@ const EARLIER_FETCHES = 'earlier-fetches';
 
 interface JudgedSource {
   readonly source: FetchedSource;
-  /** `other`: the uid shows a message other than the listed one. */
+  /** `other`: the uid now refers to a different message. */
   readonly judgement: Exclude<FetchVerdict, { verdict: 'again' }> | { readonly verdict: 'other' };
   readonly detail: string;
 }
@@ -180,7 +180,7 @@ export interface FetchFacts {
   readonly messageId: string | null;
   /** False for a web page, for example a portal or a maintenance notice. */
   readonly looksLikeMail: boolean;
-  /** Number of CRLF line ends, and of lone LFs. */
+  /** Number of CRLF line endings, and of lone LFs. */
   readonly crlf: number;
   readonly bareLf: number;
 }

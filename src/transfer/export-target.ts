@@ -291,7 +291,7 @@ function statusHeaders(flags: readonly string[], lineEnd: string): string {
   return lines.map((line) => line + lineEnd).join('');
 }
 
-/** Yields a source with quoted "From " lines and a final line end. */
+/** Yields a source with quoted "From " lines and a final line ending. */
 export async function* quotedPieces(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): AsyncGenerator<Buffer, { readonly lineEndAdded: boolean }, undefined> {

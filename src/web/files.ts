@@ -291,7 +291,7 @@ function queryFor(
 /** Time limit for listing all attachments to save, in milliseconds. The user waits for it only once. */
 const LISTING_MS = 1_000;
 
-/** Lists each content once, with its newest message; undefined if there are too many for one file or time runs out. */
+/** Lists each distinct attachment once, with its newest message; undefined if there are too many for one file or time runs out. */
 function listedFiles(
   { catalog }: Pick<Reader, 'catalog'>,
   request: FilesRequest,

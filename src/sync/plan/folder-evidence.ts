@@ -231,7 +231,7 @@ export class FolderEvidence {
     this.postponed.push(message);
   }
 
-  /** Records that a uid shows a message other than its place's, and defers it as a possible move. */
+  /** Records that a uid now refers to a different message, and defers it as a possible move. */
   replace(listing: Listing, fingerprint: string): void {
     this.replaced.add(listing.uid);
     this.deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });

@@ -373,7 +373,7 @@ export function listingIntervalMs(pages: number, mailboxes: number): number | nu
 }
 
 /** Listed size of a mailbox. Null if not reported. */
-export interface MailboxAmounts {
+export interface MailboxTotals {
   readonly bytes: number | null;
   readonly messages: number | null;
 }
@@ -386,8 +386,8 @@ export interface MailboxAmounts {
  * @param seen returns the number of messages listed when each folder was last synced
  */
 export function hasChanged(
-  before: MailboxAmounts | undefined,
-  now: MailboxAmounts,
+  before: MailboxTotals | undefined,
+  now: MailboxTotals,
   seen: () => number,
 ): boolean {
   if (before === undefined) return false;
