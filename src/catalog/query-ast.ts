@@ -1,7 +1,7 @@
 import { nearest } from '../core/names.ts';
 import { readSize } from '../core/quantities.ts';
 import { searchError } from './errors.ts';
-import { type Period, readAgo, readDate } from './query-dates.ts';
+import { type Period, parseAge, readDate } from './query-dates.ts';
 
 /** A node's position in the query: UTF-16 code units, half-open. */
 export interface Span {
@@ -351,7 +351,7 @@ function period(value: OperatorValue, context: ParseContext, operator: string): 
 }
 
 function ago(value: OperatorValue, context: ParseContext, operator: string): number {
-  const moment = readAgo(plain(value), context);
+  const moment = parseAge(plain(value), context);
   if (moment === undefined) throw badDate(value, operator, 'unreadable');
   return moment;
 }

@@ -174,7 +174,7 @@ function timeAgo(count: number, unit: string, context: ParseContext): number {
 }
 
 /** Returns the time that an age such as `3d` refers to; undefined for any other text. */
-export function readAgo(text: string, context: ParseContext): number | undefined {
+export function parseAge(text: string, context: ParseContext): number | undefined {
   const ago = AGO.exec(text.toLowerCase());
   return ago === null ? undefined : timeAgo(Number(ago[1]), ago[2] ?? '', context);
 }

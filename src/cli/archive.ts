@@ -20,7 +20,7 @@ import { count } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
 import { retentionError } from '../verify/errors.ts';
 import type { CommandContext, Values } from './context.ts';
-import { parseTime, withoutAbsent } from './option-values.ts';
+import { parseTime, withoutUndefined } from './option-values.ts';
 import { dateText, SHORT_ID, senderText } from './output.ts';
 import type { Notices } from './warnings.ts';
 
@@ -71,7 +71,7 @@ export function readSelection(
   const asOf = time ?? typedQuery?.query.asOf ?? null;
   if (typedQuery === null) return { query: null, asOf, unknown: [] };
   const search = { node: typedQuery.query.node, accounts: typedQuery.accounts };
-  const request = { ...search, ...withoutAbsent({ asOf: asOf ?? undefined }) };
+  const request = { ...search, ...withoutUndefined({ asOf: asOf ?? undefined }) };
   const unknown = reader.catalog.prepare(request).unknownNames();
   return { query: { text: typedQuery.text, ...search }, asOf, unknown };
 }

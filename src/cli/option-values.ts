@@ -162,7 +162,7 @@ export function checkValues(command: Command, refuse: (problem: string) => never
 }
 
 /** Drops undefined values, so that defaults apply. */
-export function withoutAbsent<T extends object>(
+export function withoutUndefined<T extends object>(
   values: T,
 ): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const result: { [K in keyof T]?: Exclude<T[K], undefined> } = {};

@@ -6,7 +6,7 @@ import type { EventLog } from '../daemon/runs.ts';
 import type { Forecast } from '../sync/plan/plan-folder.ts';
 import type { ProgressListener, SyncProgress } from '../sync/result.ts';
 import type { CommandContext } from './context.ts';
-import { fitNarrow, joinReport, shownName } from './output.ts';
+import { displayName, fitNarrow, joinReport } from './output.ts';
 import type { Notices } from './warnings.ts';
 
 type EventOf<Name extends SyncProgress['event']> = Extract<SyncProgress, { event: Name }>;
@@ -204,7 +204,7 @@ export function waitingText({ until, reason }: Waiting, now: number): string {
 
 export function summaryLine(tally: ProgressTally, now: number): string {
   const open = openMailboxes(tally);
-  const names = open.slice(0, 2).map(({ address }) => shownName(address));
+  const names = open.slice(0, 2).map(({ address }) => displayName(address));
   const { waiting } = tally;
   return joinReport([
     workText(tally) ?? fetchedText(tally, now),
@@ -233,7 +233,7 @@ export function sumTexts(tally: ProgressTally, now: number): readonly string[] {
 /** Returns descriptions of a mailbox's state, from the most detailed to the shortest. */
 function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[] {
   const stored = storedText(mailbox);
-  const address = shownName(mailbox.address);
+  const address = displayName(mailbox.address);
   return [
     `${address}  ${stored}, ${bytes(mailbox.bytes)}`,
     // Cuts the address only, because the numbers change.

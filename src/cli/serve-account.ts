@@ -7,7 +7,7 @@ import { openSessions } from '../web/sessions.ts';
 import type { WebServer } from '../web/web-server.ts';
 import type { CommandContext } from './context.ts';
 import type { AccountOption } from './option-values.ts';
-import { cannotListen, printLink, whileServed } from './serve-web.ts';
+import { cannotListen, printLink, withServer } from './serve-web.ts';
 import {
   chosenMailboxes,
   mailboxKeysOf,
@@ -43,7 +43,7 @@ export async function serveAccount(
       }).catch((error: unknown) => {
         throw cannotListen(listen, error);
       });
-      await whileServed(context, web, {
+      await withServer(context, web, {
         ...{ dataDir, mailboxes, open, areKept: sessions.areKept },
         asking: linkCommand(which),
       });

@@ -116,7 +116,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
     }).catch((error: unknown) => {
       throw cannotListen(options.listen, error);
     });
-    await whileServed(context, web, {
+    await withServer(context, web, {
       ...{ dataDir, mailboxes, open: options.open, areKept: sessions.areKept },
       asking: 'mailkeep web --link',
     });
@@ -138,7 +138,7 @@ interface Announced {
 }
 
 /** Prints the server's address and how to sign in. Resolves on interruption. */
-export async function whileServed(
+export async function withServer(
   context: CommandContext,
   { url, apiUrl, mcpUrl, link }: WebServer,
   { dataDir, mailboxes, open, asking, areKept }: Announced,

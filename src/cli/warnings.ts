@@ -22,9 +22,9 @@ import {
   type ColourOptions,
   type Colours,
   commandLine,
+  displayName,
   fitNarrow,
   joinReport,
-  shownName,
   usesColour,
 } from './output.ts';
 
@@ -66,7 +66,7 @@ function problemOf(error: MailkeepError): SyncProblem {
 function describeFailure(failure: SyncFailure): SyncProblem {
   const { account, mailbox, folder, uid, code, facts, family } = failure;
   const parts = [mailbox ?? account, folder, uid].map((part) => String(part ?? ''));
-  const place = shownName(...parts.filter((part) => part !== ''));
+  const place = displayName(...parts.filter((part) => part !== ''));
   const { message, hint } = describeFacts(code, facts);
   return {
     code,
@@ -80,7 +80,7 @@ function sumOf(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined
   const affected = mailboxes.filter((mailbox) => mailbox[field] > 0);
   return {
     sum: affected.reduce((total, mailbox) => total + mailbox[field], 0),
-    addresses: affected.map(({ address }) => shownName(address)),
+    addresses: affected.map(({ address }) => displayName(address)),
   };
 }
 

@@ -12,7 +12,7 @@ import {
   type ObjectStore,
   type PutOptions,
   requireLength,
-  type StoreAbilities,
+  type StoreCapabilities,
 } from './object-store.ts';
 
 const FOLDER_MODE = 0o700;
@@ -212,7 +212,7 @@ class FolderStore implements ObjectStore {
     });
   }
 
-  async abilities(signal: AbortSignal): Promise<StoreAbilities> {
+  async abilities(signal: AbortSignal): Promise<StoreCapabilities> {
     signal.throwIfAborted();
     return { keepsVersions: false, locks: false };
   }

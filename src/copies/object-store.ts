@@ -90,7 +90,7 @@ export interface PutOptions {
 }
 
 /** Abilities confirmed by a test, not merely claimed by the store. */
-export interface StoreAbilities {
+export interface StoreCapabilities {
   /** The store keeps deleted and overwritten objects until `delete` removes all versions. */
   readonly keepsVersions: boolean;
   /** A lock was written and read back. */
@@ -150,7 +150,7 @@ export interface ObjectStore {
   delete(name: string, signal: AbortSignal): Promise<void>;
 
   /** Tests the store on the first call. */
-  abilities(signal: AbortSignal): Promise<StoreAbilities>;
+  abilities(signal: AbortSignal): Promise<StoreCapabilities>;
 
   close(): Promise<void>;
 }

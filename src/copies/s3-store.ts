@@ -12,7 +12,7 @@ import {
   type ObjectStore,
   type PutOptions,
   requireLength,
-  type StoreAbilities,
+  type StoreCapabilities,
   type Upload,
   type UploadingStore,
 } from './object-store.ts';
@@ -117,7 +117,7 @@ export function s3Store(target: S3Target, options: S3Options = {}): UploadingSto
 }
 
 export class S3Store extends S3Client implements ObjectStore {
-  #abilities: Promise<StoreAbilities> | undefined;
+  #abilities: Promise<StoreCapabilities> | undefined;
   #keepsVersions: boolean | undefined;
   #isSwept = false;
 
@@ -154,7 +154,7 @@ export class S3Store extends S3Client implements ObjectStore {
     else await this.deleteVersion(name, undefined, signal);
   }
 
-  async abilities(signal: AbortSignal): Promise<StoreAbilities> {
+  async abilities(signal: AbortSignal): Promise<StoreCapabilities> {
     signal.throwIfAborted();
     this.#abilities ??= this.#tryOut(signal);
     try {
@@ -682,7 +682,7 @@ export class S3Store extends S3Client implements ObjectStore {
   }
 
   /** Tests a bucket with small objects under `probe/`, and deletes them again if allowed. */
-  async #tryOut(signal: AbortSignal): Promise<StoreAbilities> {
+  async #tryOut(signal: AbortSignal): Promise<StoreCapabilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {
       // Buckets that lock everything require Content-MD5.

@@ -1,4 +1,4 @@
-import type { FolderSums } from './types.ts';
+import type { FolderTotals } from './types.ts';
 /** Returns `1,234,567`. */
 export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
@@ -94,7 +94,7 @@ const TERMS = [
  * Pending deletions are separate, because the service does not count them.
  * @param atService the service's count; defaults to the sum of the terms
  */
-export function consistencyEquation(sums: FolderSums, atService?: number) {
+export function consistencyEquation(sums: FolderTotals, atService?: number) {
   const total = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
   return {
     atService: atService ?? total,
@@ -110,7 +110,7 @@ export function consistencyEquation(sums: FolderSums, atService?: number) {
 }
 
 /** Returns `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
-export function consistencyText(sums: FolderSums, atService?: number): string {
+export function consistencyText(sums: FolderTotals, atService?: number): string {
   const { atService: total, terms, isEqual, pending } = consistencyEquation(sums, atService);
   const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
   const suffix = pending > 0 ? `; ${pendingText(pending)}` : '';

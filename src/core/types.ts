@@ -95,7 +95,7 @@ export function cutMarks(text: string): string {
  * The number of places in a folder by their state in the archive. Each place is counted once. The sums add up if stored
  * + assumed + quarantined + forgotten equals the service's total, which excludes held places.
  */
-export interface FolderSums {
+export interface FolderTotals {
   /** Open places whose bytes were fetched and hashed. */
   readonly stored: number;
   /** Open places matched to another place's bytes without a download, and not yet verified. */
@@ -108,7 +108,7 @@ export interface FolderSums {
   readonly forgotten: number;
 }
 
-export const NO_PLACES: FolderSums = {
+export const NO_PLACES: FolderTotals = {
   stored: 0,
   assumed: 0,
   quarantined: 0,
@@ -117,32 +117,37 @@ export const NO_PLACES: FolderSums = {
 };
 
 /** Returns the number of places that the archive accounts for: the sum of all five counts. */
-export function countAccountedFor(sums: FolderSums): number {
+export function countAccountedFor(sums: FolderTotals): number {
   return expectedAtOrigin(sums) + sums.held;
 }
 
 /** Returns the number of places that the service should count: all except held ones, which it no longer has. */
-export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: FolderSums): number {
+export function expectedAtOrigin({
+  stored,
+  assumed,
+  quarantined,
+  forgotten,
+}: FolderTotals): number {
   return stored + assumed + quarantined + forgotten;
 }
 
 /** Returns the number of open places, whose messages have not been deleted at the service. */
-export function countOpenPlaces({ stored, assumed, held }: FolderSums): number {
+export function countOpenPlaces({ stored, assumed, held }: FolderTotals): number {
   return stored + assumed + held;
 }
 
 /** Returns the number of the service's messages that the archive does not account for, at least 0. */
-export function countMissing(originTotal: number, sums: FolderSums): number {
+export function countMissing(originTotal: number, sums: FolderTotals): number {
   return Math.max(0, originTotal - countAccountedFor(sums));
 }
 
 /** Reports whether everything adds up except for held places, which await the deletion guard's decision. */
-export function differsOnlyByHeld(originTotal: number, sums: FolderSums): boolean {
+export function differsOnlyByHeld(originTotal: number, sums: FolderTotals): boolean {
   return sums.held > 0 && expectedAtOrigin(sums) === originTotal;
 }
 
-export function addSums(folders: readonly FolderSums[]): FolderSums {
-  return folders.reduce<FolderSums>(
+export function addSums(folders: readonly FolderTotals[]): FolderTotals {
+  return folders.reduce<FolderTotals>(
     (total, sums) => ({
       stored: total.stored + sums.stored,
       assumed: total.assumed + sums.assumed,
@@ -156,7 +161,7 @@ export function addSums(folders: readonly FolderSums[]): FolderSums {
 
 /** Reports whether a folder is incomplete only because of held messages, which need a user's decision. */
 export function isHeldOnly(
-  folder: FolderSums & { readonly complete: boolean; readonly originTotal: number },
+  folder: FolderTotals & { readonly complete: boolean; readonly originTotal: number },
 ): boolean {
   return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
 }

@@ -19,6 +19,7 @@ import {
   allWithin,
   byFolderPath,
   canonicalPath,
+  criteriaSpans,
   dataReply,
   factsTest,
   invalid,
@@ -33,7 +34,6 @@ import {
   rateLimited,
   sortOf,
   sourceTest,
-  spansOfCriteria,
 } from '../service/surface.ts';
 import { fieldOf } from '../service/wire.ts';
 import { coversMailbox } from './accounts.ts';
@@ -378,7 +378,7 @@ function findMessages(call: Call): Reply {
   const { field, descending } = sortOf(call.query);
   const criteria = bodyOf({ ...call, body: call.body ?? {} }, searchRequest);
   const { store } = call.service;
-  const spans = spansOfCriteria(criteria, folder.lastUid);
+  const spans = criteriaSpans(criteria, folder.lastUid);
   const facts = factsTest(criteria);
   const source = sourceTest(criteria);
   const matches = (entry: Entry): boolean =>

@@ -178,7 +178,7 @@ export function pageOfSorted<Entry extends { readonly uid: number }>(
 /** Search criteria. All must match, except that one of the alternative substrings suffices (see `searchRequest`). */
 export type Criteria = z.output<typeof searchRequest>;
 
-export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
+export function criteriaSpans({ uid }: Criteria, last: number): Span[] {
   const ranges = uid === undefined ? null : parseUidSet(uid);
   return ranges === null ? [{ low: 1, high: last }] : spansOf(ranges, last);
 }

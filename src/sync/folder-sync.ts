@@ -6,7 +6,7 @@ import {
   countMissing,
   type FlagSet,
   type FolderKey,
-  type FolderSums,
+  type FolderTotals,
   flagSet,
   type ListedFolder,
   type Listing,
@@ -197,7 +197,7 @@ export class FolderSync {
     return this.#failed;
   }
 
-  get sums(): FolderSums {
+  get sums(): FolderTotals {
     return this.ctx.mirror.sumsOf(this.at);
   }
 

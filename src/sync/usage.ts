@@ -3,7 +3,7 @@ import { selects } from '../core/names.ts';
 import { accountKey, folderKey, type ListingCost, mailboxKey } from '../core/state.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import { syncError } from './errors.ts';
-import { listingPaysOff, MAILBOXES_PER_REQUEST } from './plan/plan-folder.ts';
+import { isListingCheaper, MAILBOXES_PER_REQUEST } from './plan/plan-folder.ts';
 import {
   concernsOnly,
   isRecent,
@@ -73,7 +73,7 @@ export async function recordUsages(
   );
   const last = recallListing(memory, account, host);
   const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_PER_REQUEST);
-  if (!listingPaysOff(pages, due.length) || failedRecently(last, ctx.now())) return;
+  if (!isListingCheaper(pages, due.length) || failedRecently(last, ctx.now())) return;
   await listUsages(ctx, mailboxes);
 }
 

@@ -94,13 +94,13 @@ type Fields = readonly string[];
  * Reads header fields with our parser. Returns undefined for malformed lines, or more than `HEAD_BYTES`: parsers differ
  * on such headers, so comparing them would prove nothing.
  */
-export function readFieldsOurs(head: Buffer): Fields | undefined {
+export function readFieldsWithOwnParser(head: Buffer): Fields | undefined {
   const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
   if (cut || !isWellFormed(head.toString('latin1', 0, end))) return undefined;
   return fields.map(({ name, value }) => field(name, value));
 }
 
-export async function readFieldsMailparser(head: Buffer): Promise<Fields> {
+export async function readFieldsWithMailparser(head: Buffer): Promise<Fields> {
   const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
     const parser = new MailParser();
     let found: readonly { readonly line: string }[] = [];
@@ -283,9 +283,9 @@ class Drill {
     if (stored === undefined) return void report('lost');
     const isSame = stored.hash === exported.hash && stored.hash === id && exported.size === size;
     if (!isSame) return void report('bytes');
-    const ours = readFieldsOurs(stored.head);
+    const ours = readFieldsWithOwnParser(stored.head);
     if (ours === undefined) return;
-    const theirs = await readFieldsMailparser(exported.head);
+    const theirs = await readFieldsWithMailparser(exported.head);
     this.#compared.add(id);
     if (JSON.stringify(ours) !== JSON.stringify(theirs)) report('headers');
   }

@@ -28,8 +28,8 @@ import {
   type Range,
   type StoredBytes,
 } from './dashboard-data.ts';
-import { type FolderSums, sumAtService } from './issues.ts';
-import type { Answered, MailPages } from './mail-pages.ts';
+import { type FolderTotals, sumAtService } from './issues.ts';
+import type { MailPages, QueryAnswer } from './mail-pages.ts';
 import type { DashboardContent } from './pages/page.ts';
 import { folderText, mailboxText } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
@@ -56,7 +56,7 @@ interface DashboardView {
   readonly filter: ChartFilter;
   /** Returns a query for the shown part of the archive, narrowed by additional terms. */
   readonly narrow: (...terms: readonly string[]) => string;
-  readonly whole: FolderSums;
+  readonly whole: FolderTotals;
 }
 
 /** Returns a dashboard's numbers, with queries that find the counted messages. Times are ms since the epoch. */
@@ -549,7 +549,7 @@ export function dashboardPage(
   pages: Pick<MailPages, 'frame'>,
   { accounts, now }: Pick<ArchiveParts, 'accounts' | 'now'>,
   parameter: Parameter,
-): Answered {
+): QueryAnswer {
   const { catalog, dataDir } = reader;
   const query = parameter('q') ?? '';
   const at = now();

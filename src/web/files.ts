@@ -28,7 +28,7 @@ import type { ZippedFile } from '../transfer/export-target.ts';
 import { dayName } from './dashboard-data.ts';
 import { attachmentDownload, attachmentsName, type Download, piecesOf } from './downloads.ts';
 import { deadline, decodePosition, encodePosition, positionText } from './mail-list.ts';
-import type { Answered, MailPages } from './mail-pages.ts';
+import type { MailPages, QueryAnswer } from './mail-pages.ts';
 import { contentText, type NoTextReason, readContent, readWhole } from './message-view.ts';
 import {
   exceedsDownloadLimit,
@@ -318,7 +318,11 @@ export class FilesPages {
     private readonly pages: Pick<MailPages, 'frame' | 'asked'>,
   ) {}
 
-  async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
+  async files(
+    reader: ServedReader,
+    parameter: Parameter,
+    signal: AbortSignal,
+  ): Promise<QueryAnswer> {
     const { asked, request, group, inlinePictures } = this.#readRequest(reader, parameter);
     const position = decodePosition(reader.catalog, parameter('after') ?? '');
     const typed = parameter('a') ?? '';

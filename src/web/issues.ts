@@ -254,7 +254,7 @@ export function folderTags({
   return tags;
 }
 
-export type FolderSums = ReturnType<typeof sumAtService>;
+export type FolderTotals = ReturnType<typeof sumAtService>;
 export type ServiceSum = ReturnType<typeof serviceSum>;
 
 /** Time limit for each past count, in milliseconds. */

@@ -356,7 +356,7 @@ export async function framedOrNull(reader: ServedReader, id: MessageId, options:
 
 const STATE_MS = 5_000;
 
-export interface Answered {
+export interface QueryAnswer {
   readonly page: Page;
   readonly status: 200 | 400 | 404 | 410;
 }
@@ -370,7 +370,11 @@ export class MailPages {
     private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'policy' | 'now'>,
   ) {}
 
-  async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
+  async mail(
+    reader: ServedReader,
+    parameter: Parameter,
+    signal: AbortSignal,
+  ): Promise<QueryAnswer> {
     // A user who lists messages will probably open one soon.
     this.parts.archive.spare.prepare();
     const asked = this.asked(reader, parameter);
@@ -432,7 +436,7 @@ export class MailPages {
     typed: string,
     parameter: Parameter,
     signal: AbortSignal,
-  ): Promise<Answered> {
+  ): Promise<QueryAnswer> {
     const asked = this.asked(reader, parameter);
     const frame = this.frame(reader, asked);
     const own: Parameter = (name) => (name === 'm' ? typed : parameter(name));
@@ -448,7 +452,7 @@ export class MailPages {
     tab: HealthTab,
     parameter: Parameter,
     { token, hasDaemon }: { token: string; hasDaemon: boolean | null },
-  ): Answered {
+  ): QueryAnswer {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
     const frame = this.frame(reader, { query: '', asOf: null, problem: null }, known);
     // If a daemon cannot be detected, as in a fleet, the page neither mentions one nor offers to check for mail.
@@ -457,7 +461,7 @@ export class MailPages {
     return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
   }
 
-  export(reader: ServedReader, parameter: Parameter): Answered {
+  export(reader: ServedReader, parameter: Parameter): QueryAnswer {
     const asked = this.asked(reader, parameter);
     const { request, problem } = asked;
     const page: Page = {

@@ -5,7 +5,7 @@ import { attachmentDownload, type Download, sourceDownload } from './downloads.t
 import { FilesPages, zipAttachments } from './files.ts';
 import { HEALTH_TABS } from './health.ts';
 import { deadline, listTimeline } from './mail-list.ts';
-import { type Answered, framedOrNull, type MailPages } from './mail-pages.ts';
+import { framedOrNull, type MailPages, type QueryAnswer } from './mail-pages.ts';
 import { namedMessage, readConversation } from './message-view.ts';
 import { attachedFiles, MAX_OF_THREAD } from './pages/message-props.ts';
 import { ArchiveDocument } from './pages/plain-pages.tsx';
@@ -146,7 +146,7 @@ function pageRoute(
   app: WebApp,
   parts: ArchiveParts,
   path: string,
-  make: (request: Asked) => Answered | Promise<Answered>,
+  make: (request: Asked) => QueryAnswer | Promise<QueryAnswer>,
 ): void {
   app.get(path, (context) =>
     answered(parts, context, async (request) => {

@@ -28,6 +28,7 @@ import {
   byFolderPath,
   type Criteria,
   canonicalPath,
+  criteriaSpans,
   dataReply,
   envelope,
   type FoundPage,
@@ -45,7 +46,6 @@ import {
   RouteTable,
   sortOf,
   sourceTest,
-  spansOfCriteria,
   type UidOrder,
   uidFrom,
   unauthorized,
@@ -402,7 +402,7 @@ async function pageOfMessages(call: MirrorCall): Promise<ReadyReply> {
   const page = pageOf(call.query, 25, 100);
   const { field, descending } = sortOf(call.query);
   const criteria = call.body === undefined ? {} : bodyFrom(call.body, searchRequest);
-  const spans = spansOfCriteria(criteria, uids.lastUid);
+  const spans = criteriaSpans(criteria, uids.lastUid);
   const facts = factsTest(criteria);
   const readsSources = sourceTest(criteria) !== null;
   if (facts === null && !readsSources && field === 'uid')

@@ -18,8 +18,8 @@ import {
   createWorkFolder,
   type ExportTestOptions,
   pickSample,
-  readFieldsMailparser,
-  readFieldsOurs,
+  readFieldsWithMailparser,
+  readFieldsWithOwnParser,
   seededRandom,
   testExport,
 } from '../../src/transfer/export-test.ts';
@@ -141,18 +141,20 @@ describe('headers', () => {
   test('two parsers agree on every header that is one', async () => {
     let compared = 0;
     for (const source of sources) {
-      const ours = readFieldsOurs(source);
+      const ours = readFieldsWithOwnParser(source);
       if (ours === undefined) continue;
-      expect(await readFieldsMailparser(source)).toEqual(ours);
+      expect(await readFieldsWithMailparser(source)).toEqual(ours);
       compared += 1;
     }
     expect(compared).toBeGreaterThan(sources.length * 0.8);
   });
 
   test('lines that are no fields leave a header out', () => {
-    expect(readFieldsOurs(Buffer.from('Subject: a\nno field\n\nbody'))).toBeUndefined();
-    expect(readFieldsOurs(Buffer.from('Subject: a\n b\n\nbody'))).toEqual(['subject: a b']);
-    expect(readFieldsOurs(Buffer.from('body only'))).toBeUndefined();
+    expect(readFieldsWithOwnParser(Buffer.from('Subject: a\nno field\n\nbody'))).toBeUndefined();
+    expect(readFieldsWithOwnParser(Buffer.from('Subject: a\n b\n\nbody'))).toEqual([
+      'subject: a b',
+    ]);
+    expect(readFieldsWithOwnParser(Buffer.from('body only'))).toBeUndefined();
   });
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { plainLine, terminalLine } from '../../src/core/terminal-safe.ts';
-import { extension, shownName } from '../../src/web/pages/conversation.tsx';
+import { displayName, extension } from '../../src/web/pages/conversation.tsx';
 
 /** Characters that show a name in another order than it is written, or hide a part of it. */
 
@@ -12,7 +12,7 @@ const STEERING = [
 
 test.each(STEERING)('a name with %j is shown as its letters are', (sign) => {
   const name = `evil${sign}gnp.exe`;
-  expect([shownName(name), extension(name)]).toEqual([
+  expect([displayName(name), extension(name)]).toEqual([
     sign === '\u2028' ? 'evil gnp.exe' : 'evilgnp.exe',
     'EXE',
   ]);
@@ -21,12 +21,12 @@ test.each(STEERING)('a name with %j is shown as its letters are', (sign) => {
 });
 
 test('a gap does not push the ending of a name out of sight', () => {
-  expect(shownName(`invoice.pdf${' '.repeat(200)}.exe`)).toBe('invoice.pdf .exe');
-  expect(shownName(`invoice.pdf${'\u3000'.repeat(200)}.exe`)).toBe('invoice.pdf .exe');
-  expect([shownName('\u202e'), shownName(null)]).toEqual(['(no name)', '(no name)']);
+  expect(displayName(`invoice.pdf${' '.repeat(200)}.exe`)).toBe('invoice.pdf .exe');
+  expect(displayName(`invoice.pdf${'\u3000'.repeat(200)}.exe`)).toBe('invoice.pdf .exe');
+  expect([displayName('\u202e'), displayName(null)]).toEqual(['(no name)', '(no name)']);
 });
 
 test('what joins letters and emoji stays, in any script', () => {
   for (const name of ['می\u200cخواهم.pdf', '👨\u200d👩\u200d👧.png', 'תמונה.png', 'Grüße.pdf'])
-    expect(shownName(name)).toBe(name);
+    expect(displayName(name)).toBe(name);
 });

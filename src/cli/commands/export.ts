@@ -35,7 +35,7 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
-import { exclude, FOLDERS, MAILBOXES, withoutAbsent } from '../option-values.ts';
+import { exclude, FOLDERS, MAILBOXES, withoutUndefined } from '../option-values.ts';
 import { joinReport, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
@@ -214,7 +214,7 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   const to = path.resolve(context.environment.cwd, line.to);
   const { account, tenant } = line;
   const { query, mailbox, folder, deleted = false, withDeleted = false, asOf } = line;
-  const typed = { ...withoutAbsent({ query, mailbox, folder, asOf }), deleted, withDeleted };
+  const typed = { ...withoutUndefined({ query, mailbox, folder, asOf }), deleted, withDeleted };
   const ids = line.ids === undefined ? undefined : idsFrom(context, line.ids);
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');

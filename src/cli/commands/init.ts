@@ -25,7 +25,7 @@ import {
   type Values,
 } from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
-import { joinReport, shownName } from '../output.ts';
+import { displayName, joinReport } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
 /**
@@ -341,7 +341,7 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
 function reachText(reach: Reach): string {
   const lines = reach.map(({ address, folders }) => {
     const messages = folders.reduce((sum, folder) => sum + folder.messages, 0);
-    return `  ${shownName(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
+    return `  ${displayName(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
   });
   return [
     `The token is valid. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,

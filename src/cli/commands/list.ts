@@ -11,7 +11,7 @@ import {
   parseStart,
   parseTime,
   wholeNumber,
-  withoutAbsent,
+  withoutUndefined,
 } from '../option-values.ts';
 import {
   createCountTimer,
@@ -85,7 +85,7 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
       ...choice,
       deleted,
       held,
-      ...withoutAbsent({ asOf, from, to }),
+      ...withoutUndefined({ asOf, from, to }),
       sort,
     });
     const print = format === 'text' ? undefined : await lineWriter(format, LIST_COLUMNS, output);

@@ -6,7 +6,7 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted } from '../../core/text.ts';
 import { type IncompleteSelection, selectIncomplete, withReader } from '../archive.ts';
 import { type CommandContext, type Flags, invalidUsage, type Register } from '../context.ts';
-import { dateText, shownName } from '../output.ts';
+import { dateText, displayName } from '../output.ts';
 
 const HELP = `
 Lists messages that the service shows but that could not be fetched completely: one line each, with the reason
@@ -112,7 +112,7 @@ function lineOf(entry: QuarantineEntry) {
 
 function textOf(entry: QuarantineEntry): string {
   const { address, folder, uid, subject, reason, detail, size, since, acknowledged } = entry;
-  const place = shownName(address, folder, String(uid));
+  const place = displayName(address, folder, String(uid));
   const why = terminalLine(`${reason}: ${detail}`);
   const note = acknowledged ? ', acknowledged' : '';
   return `${dateText(new Date(since).toISOString())}  ${place}  ${terminalLine(subject ?? '(no subject)')} (${bytes(size)}): ${why}${note}`;

@@ -1,5 +1,5 @@
 import { type Register, untilInterrupted, type Values } from '../context.ts';
-import { collect, recipients, wholeNumber, withoutAbsent } from '../option-values.ts';
+import { collect, recipients, wholeNumber, withoutUndefined } from '../option-values.ts';
 
 type SandboxLine = Values<'state'> &
   Values<'from' | 'allow', string[]> &
@@ -73,8 +73,8 @@ export const register: Register = (command, run) => {
         const { startSandbox } = await import('../../sandbox/sandbox.ts');
         const { port, from, seed, state: stateFile, webhookRetries: retries } = options;
         const sandbox = await startSandbox({
-          ...withoutAbsent({ port, from, seed, stateFile }),
-          settings: withoutAbsent({
+          ...withoutUndefined({ port, from, seed, stateFile }),
+          settings: withoutUndefined({
             requestsPerMinute: options.rpm,
             latencyMs: options.latency,
             outgoingAllowList: options.allow,

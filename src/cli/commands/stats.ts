@@ -11,7 +11,7 @@ import {
 import { bytes, count, counted, notSearchableText } from '../../core/text.ts';
 import { readQuery, refuseUnknown, withReader } from '../archive.ts';
 import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
-import { exclude, wholeNumber, withoutAbsent } from '../option-values.ts';
+import { exclude, wholeNumber, withoutUndefined } from '../option-values.ts';
 import {
   dateText,
   type Output,
@@ -210,7 +210,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
     if (options.query !== undefined) {
       const { text, query, accounts } = readQuery(context, reader, options.query);
       const { node, asOf } = query;
-      const asked = { node, accounts, ...withoutAbsent({ asOf: asOf ?? undefined }) };
+      const asked = { node, accounts, ...withoutUndefined({ asOf: asOf ?? undefined }) };
       refuseUnknown(catalog.prepare(asked).unknownNames(), notices);
       request = asked;
       // `asof:` is not allowed in brackets. A query with `asof:` has no alternatives, so it needs none.

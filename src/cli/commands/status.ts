@@ -25,7 +25,7 @@ import { DAMAGED, type Issue, listIssues, roundedPercent, STALE } from '../../ve
 import { withReader, withState } from '../archive.ts';
 import type { CommandContext, Register, Values } from '../context.ts';
 import { duration } from '../option-values.ts';
-import { type Colours, joinReport, type Output, shownName } from '../output.ts';
+import { type Colours, displayName, joinReport, type Output } from '../output.ts';
 import { verificationLines } from '../warnings.ts';
 
 /** Describes the archive's copies, with a line for each copy and each problem. */
@@ -252,7 +252,7 @@ function mailboxLine(
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
   const shown = stale ? colours.red(`STALE: ${proof}`) : complete ? colours.green(proof) : proof;
-  return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
+  return `${colours.bold(displayName(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
 
 /** A smaller difference means that the flags were compared in the same sync. */
@@ -298,7 +298,7 @@ function folderRow(
   ];
   const texts = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
   return {
-    name: shownName(folder.folder),
+    name: displayName(folder.folder),
     facts: texts.join(', '),
     width: displayWidth(parts.map(([text]) => text).join(', ')),
   };

@@ -34,7 +34,7 @@ import {
 import { readDamage, recallVerification } from '../../verify/verification.ts';
 import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
 import { collect, FOLDERS } from '../option-values.ts';
-import { joinReport, shownName } from '../output.ts';
+import { displayName, joinReport } from '../output.ts';
 import { followSyncRun, placesText, type SyncRunProgress, timeText } from '../progress.ts';
 import {
   damageProblem,
@@ -63,7 +63,7 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
     mailbox.quarantined > 0 && `${count(mailbox.quarantined)} incomplete`,
     mailbox.held > 0 && pendingText(mailbox.held),
   ]);
-  const address = shownName(mailbox.address);
+  const address = displayName(mailbox.address);
   const { comparison, compared, folders } = mailbox;
   if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
   const done = changes.length === 0 ? 'no change' : changes.join(', ');
@@ -80,7 +80,7 @@ function certificateLines(certificates: readonly FolderReconciliation[]): string
   );
   return folders.map(
     (folder) =>
-      `${shownName(folder.mailbox, folder.folder)}: ${consistencyText(folder, folder.originTotal)}${incompleteNote(folder)}`,
+      `${displayName(folder.mailbox, folder.folder)}: ${consistencyText(folder, folder.originTotal)}${incompleteNote(folder)}`,
   );
 }
 
@@ -94,7 +94,7 @@ function incompleteNote(folder: FolderReconciliation): string {
 
 function excludedLines({ excluded }: SyncResult): string[] {
   if (excluded.length === 0) return [];
-  const names = excluded.map(({ mailbox, folder }) => shownName(mailbox, folder));
+  const names = excluded.map(({ mailbox, folder }) => displayName(mailbox, folder));
   return [`Left out by the configuration: ${names.join(', ')}`];
 }
 
@@ -131,10 +131,10 @@ export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
       const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'message')}` : '';
-      const place = shownName(address, folder.folder);
+      const place = displayName(address, folder.folder);
       return `${place}: ${ACTIONS[folder.action]}${fetch} (${REASONS[folder.reason]}); ${counted(folder.requests, 'request')}`;
     }),
-    ...excluded.map((folder) => `${shownName(address, folder)}: left out by the configuration`),
+    ...excluded.map((folder) => `${displayName(address, folder)}: left out by the configuration`),
   ]);
   return [
     ...folders,

@@ -60,7 +60,7 @@ import {
 import { confirm } from '../ask.ts';
 import { type CommandContext, type Flags, invalidUsage, type Values } from '../context.ts';
 import { operationError } from '../errors.ts';
-import { withoutAbsent } from '../option-values.ts';
+import { withoutUndefined } from '../option-values.ts';
 import { joinReport, tableText } from '../output.ts';
 
 type Act = 'test' | 'pause' | 'resume' | 'delete';
@@ -117,7 +117,7 @@ async function testHook(clients: Clients, hook: Hook): Promise<OrAccepted<TestOu
 /** Lists webhooks. Prefers the Platform API, which lists all of an order's webhooks in one request. */
 async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Promise<Hook[]> {
   const { platform, mailbox: client } = clients;
-  const options = { ...clients.options, ...withoutAbsent({ status }) };
+  const options = { ...clients.options, ...withoutUndefined({ status }) };
   const hooks: Hook[] = [];
   if (platform !== null) {
     const query = { ...options, ...(await mailboxIdOf(clients, mailbox)) };

@@ -2,7 +2,7 @@ import {
   countAccountedFor,
   expectedAtOrigin,
   type FlagSet,
-  type FolderSums,
+  type FolderTotals,
   type Listing,
   type Place,
   sameFlags,
@@ -115,13 +115,13 @@ export class FolderEvidence {
   }
 
   /** Reports whether every uid is covered, nothing is undecided, and the sums equal the service's count. */
-  isComplete(sums: FolderSums): boolean {
+  isComplete(sums: FolderTotals): boolean {
     const unresolved = this.contradicted.size + this.#undecided;
     return this.everyUidCovered && countAccountedFor(sums) === this.total && unresolved === 0;
   }
 
   /** Returns the number of archived and undecided messages. It equals the service's count unless some are gone. */
-  accountedFor(sums: FolderSums): number {
+  accountedFor(sums: FolderTotals): number {
     return countAccountedFor(sums) + this.#undecided;
   }
 
@@ -129,7 +129,7 @@ export class FolderEvidence {
    * Reports whether the archive accounts for as many messages as the service counts. Uids only grow: if the newest page
    * also agrees uid by uid, nothing below it differs or needs reading.
    */
-  addsUp(sums: FolderSums, total: number): boolean {
+  addsUp(sums: FolderTotals, total: number): boolean {
     return expectedAtOrigin(sums) + this.#undecided - this.missing.size === total;
   }
 

@@ -359,7 +359,7 @@ const MAX_MS = 20 * 3_600_000;
  * @param pages requests needed for the listing
  * @param mailboxes number of mailboxes whose usage would be requested individually
  */
-export function listingPaysOff(pages: number, mailboxes: number): boolean {
+export function isListingCheaper(pages: number, mailboxes: number): boolean {
   return 2 * pages <= mailboxes;
 }
 
@@ -368,7 +368,7 @@ export function listingPaysOff(pages: number, mailboxes: number): boolean {
  * (slightly more for 2 mailboxes). Returns null if no interval is worthwhile.
  */
 export function listingIntervalMs(pages: number, mailboxes: number): number | null {
-  if (!listingPaysOff(pages, mailboxes)) return null;
+  if (!isListingCheaper(pages, mailboxes)) return null;
   return Math.min(MAX_MS, Math.max(MIN_MS, (2 * DAY_MS * pages) / mailboxes));
 }
 

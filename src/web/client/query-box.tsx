@@ -4,7 +4,7 @@ import type { Span } from '../../catalog/query-ast.ts';
 import { type Token, tokenize } from '../../catalog/query-lexer.ts';
 import { count } from '../../core/text.ts';
 import { Icon } from '../pages/elements.tsx';
-import type { Frame, Here } from '../pages/page.ts';
+import type { Frame, PageKind } from '../pages/page.ts';
 import { ProblemText, QUERY_FIELD } from '../pages/query-box.tsx';
 import { type CompletionRow, MAX_ROWS, operatorRows, typedWord } from '../typed-word.ts';
 import type { QueryProblem } from '../understood-query.ts';
@@ -218,7 +218,7 @@ function highlightClass({ tint, wrong }: Highlight): string | undefined {
 
 const SaveBox = laterPart((code) => code.SaveBox);
 
-export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here }) {
+export function LiveQueryBox(props: { readonly frame: Frame; readonly here: PageKind }) {
   const { page, isSaving } = useViewerState();
   return (
     <search class="searching">
@@ -231,7 +231,7 @@ export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here
 /** Caret position in a query box that was replaced because another kind of page opened. */
 let savedCaret: number | null = null;
 
-function Box({ frame, here }: { frame: Frame; here: Here }) {
+function Box({ frame, here }: { frame: Frame; here: PageKind }) {
   const viewer = useViewer();
   const inAddress = viewer.address.searchParams.get('q') ?? '';
   const [typed, setTyped] = useState<Typed>({ text: inAddress, caret: inAddress.length });

@@ -211,10 +211,10 @@ export function Figure({ name, wide, keys = [], note, remark, table, id, childre
               <svg width="11" height="11" aria-hidden="true" focusable="false">
                 <rect {...fillProps(key.fill)} width="11" height="11" rx="2" />
               </svg>
-              <MaybeLink href={key.href}>
+              <OptionalLink href={key.href}>
                 <bdi>{key.name}</bdi>
                 {key.count !== undefined && ` ${count(key.count)}`}
-              </MaybeLink>
+              </OptionalLink>
             </li>
           ))}
         </ul>
@@ -237,7 +237,7 @@ export function Figure({ name, wide, keys = [], note, remark, table, id, childre
 
 type MaybeHref = { readonly href?: string | null | undefined; readonly class?: string };
 
-export function MaybeLink({ href, children, ...more }: RenderableProps<MaybeHref>) {
+export function OptionalLink({ href, children, ...more }: RenderableProps<MaybeHref>) {
   if (href == null) return <>{children}</>;
   return (
     <a {...more} href={href}>
@@ -258,9 +258,9 @@ function NumberTable({ head, rows }: TableProps) {
   const shown = (cell: Cell, isName: boolean) => {
     const [text, href] = typeof cell === 'string' ? [cell] : cell;
     return (
-      <MaybeLink href={href} class="link">
+      <OptionalLink href={href} class="link">
         {isName ? <bdi>{text}</bdi> : text}
-      </MaybeLink>
+      </OptionalLink>
     );
   };
   return (

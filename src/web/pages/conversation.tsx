@@ -49,7 +49,7 @@ export function typeLabel(type: string, filename: string | null): string {
   return CALLED_SO.exec(type)?.[1]?.toUpperCase() ?? extension(filename);
 }
 
-export function shownName(filename: string | null): string {
+export function displayName(filename: string | null): string {
   return plainLine(filename ?? '') || '(no name)';
 }
 
@@ -90,7 +90,7 @@ export function FileLink({
         {extension(filename)}
       </span>
       <span class="nm">
-        <bdi>{shownName(filename)}</bdi>
+        <bdi>{displayName(filename)}</bdi>
       </span>
       <span class="meta">{meta}</span>
       {children}
@@ -260,7 +260,7 @@ export function Damaged({ hit: { line }, open, dataDir }: DamagedProps) {
           {attachments.map(({ number, filename, size }) => (
             <span key={number}>
               {number > 1 && ', '}
-              <bdi>{shownName(filename)}</bdi> ({bytes(size)})
+              <bdi>{displayName(filename)}</bdi> ({bytes(size)})
             </span>
           ))}
           , which cannot be saved.

@@ -25,7 +25,7 @@ import {
   Lines,
   labelPositions,
   type Mark,
-  MaybeLink,
+  OptionalLink,
   ProofWall,
   StackedArea,
   Textures,
@@ -778,7 +778,7 @@ function Equation({ consistency }: { consistency: DashboardData['consistency'] }
   const term = (number: number, text: string, kind?: string, href?: string) => (
     <span class={kind === undefined ? 'term' : `term ${kind}`}>
       <strong>
-        <MaybeLink href={href}>{count(number)}</MaybeLink>
+        <OptionalLink href={href}>{count(number)}</OptionalLink>
       </strong>{' '}
       <span>{text}</span>
     </span>

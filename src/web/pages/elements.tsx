@@ -2,7 +2,7 @@ import type { ComponentChildren, RenderableProps, VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { clockText, consistencyText, dayText } from '../../core/text.ts';
-import type { FolderSums } from '../../core/types.ts';
+import type { FolderTotals } from '../../core/types.ts';
 import { pageAddress } from '../query-text.ts';
 
 /** Drawn with a 1.4-unit stroke in a 16-unit square. */
@@ -149,7 +149,7 @@ export function PageNav({
 }
 
 /** A folder's or run's sum, worded as on the command line. */
-export function SumText({ originTotal, ...sums }: FolderSums & { originTotal: number }) {
+export function SumText({ originTotal, ...sums }: FolderTotals & { originTotal: number }) {
   return <span>{consistencyText(sums, originTotal)}</span>;
 }
 

@@ -5,12 +5,12 @@ import type { FileDetail, FilesList, FileTile } from '../files.ts';
 import { asOfTermText, pageAddress } from '../query-text.ts';
 import {
   DamageStrip,
+  displayName,
   GROUP_NAMES,
   monthLabel,
   monthText,
   NO_TEXT,
   ShortHash,
-  shownName,
   typeLabel,
 } from './conversation.tsx';
 import { Icon, Link, MarkedText, Moment, PageNav, Strip, senderText } from './elements.tsx';
@@ -35,7 +35,7 @@ function Tile({ tile, page }: { tile: FileTile; page: FilesPageData }) {
           <span class="ty">{typeLabel(type, filename)}</span>
         </span>
         <span class="nm">
-          <bdi>{shownName(filename)}</bdi>
+          <bdi>{displayName(filename)}</bdi>
         </span>
         <span class="meta">
           <bdi>{senderText(from)}</bdi>
@@ -107,7 +107,7 @@ function Detail({ file, query, address }: OfFile & { address: string }) {
     <>
       <header>
         <h1>
-          <bdi>{shownName(filename)}</bdi>
+          <bdi>{displayName(filename)}</bdi>
         </h1>
         <p class="muted">
           <bdi title={type}>{label === '' ? type : label}</bdi>, {bytes(size)}

@@ -57,7 +57,7 @@ export interface DashboardContent {
 }
 
 /** Pages whose content only the server renders. The script takes over the frame around it. */
-export type StillKind = 'health' | 'dashboard' | 'export';
+export type StaticPageKind = 'health' | 'dashboard' | 'export';
 
 /** An archive page as plain data, which both the server and the browser render. */
 export type Page = { readonly frame: Frame } & (
@@ -92,7 +92,7 @@ export type Page = { readonly frame: Frame } & (
     }
   | {
       readonly kind: 'still';
-      readonly of: StillKind;
+      readonly of: StaticPageKind;
       readonly title: string;
       /** IANA name of the zone in which days start; null if the page counts no days. */
       readonly zone: string | null;
@@ -100,7 +100,7 @@ export type Page = { readonly frame: Frame } & (
 );
 
 /** The sidebar link that a page belongs to. */
-export type Here = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
+export type PageKind = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
 
 /** Pages other than the mail list. Their code loads when the first of them is opened. */
 export type LaterPage = Exclude<Page, { readonly kind: 'mail' }>;
@@ -119,7 +119,7 @@ export interface CopyProps {
 
 /** Components that a script replaces with more capable ones. */
 export interface PageParts {
-  readonly QueryBox: ComponentType<{ readonly frame: Frame; readonly here: Here }>;
+  readonly QueryBox: ComponentType<{ readonly frame: Frame; readonly here: PageKind }>;
   readonly Chips: ComponentType<{ readonly frame: Frame }>;
   /** A script shows the problem below the query box instead. */
   readonly Problem?: ComponentType<ProblemProps>;

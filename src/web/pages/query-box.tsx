@@ -2,7 +2,7 @@ import type { ComponentChild } from 'preact';
 import { asOfTermText, findTerm, pageAddress, toggleTerm } from '../query-text.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import { Icon, Link } from './elements.tsx';
-import type { Frame, Here } from './page.ts';
+import type { Frame, PageKind } from './page.ts';
 
 export const PLAIN_FIELD = {
   autocomplete: 'off',
@@ -18,7 +18,7 @@ export const QUERY_FIELD = {
   enterkeyhint: 'search',
 } as const;
 
-export function QueryBox({ frame: { query, problem }, here }: { frame: Frame; here: Here }) {
+export function QueryBox({ frame: { query, problem }, here }: { frame: Frame; here: PageKind }) {
   const path = here === 'files' ? '/files' : '/mail';
   return (
     <search class="searching">

@@ -5,16 +5,17 @@ import type { ArchiveState } from '../issues.ts';
 import { asOfTermText, pageAddress, withAsOf } from '../query-text.ts';
 import type { EarlierFolder, FolderTreeEntry, MailboxTree } from '../side-tree.ts';
 import { Brand, folderIcon, Icon, type IconName, Link, Moment } from './elements.tsx';
-import { type Frame, type Here, useParts } from './page.ts';
+import { type Frame, type PageKind, useParts } from './page.ts';
 
-const TARGETS: readonly (readonly [here: Here, path: string, label: string, icon: IconName])[] = [
-  ['mail', '/mail', 'Mail', 'mail'],
-  ['files', '/files', 'Attachments', 'clip'],
-  ['dashboard', '/dashboard', 'Dashboard', 'chart'],
-  ['health', '/health', 'Health', 'pulse'],
-];
+const TARGETS: readonly (readonly [here: PageKind, path: string, label: string, icon: IconName])[] =
+  [
+    ['mail', '/mail', 'Mail', 'mail'],
+    ['files', '/files', 'Attachments', 'clip'],
+    ['dashboard', '/dashboard', 'Dashboard', 'chart'],
+    ['health', '/health', 'Health', 'pulse'],
+  ];
 
-type SideProps = Pick<Frame, 'tree' | 'query' | 'issues'> & { readonly here: Here };
+type SideProps = Pick<Frame, 'tree' | 'query' | 'issues'> & { readonly here: PageKind };
 
 /** If there are more mailboxes than this, only the first is unfolded by default. */
 const MAX_UNFOLDED = 3;
@@ -246,7 +247,7 @@ function ago(ms: number): string {
 
 interface ShellProps {
   readonly frame: Frame;
-  readonly here: Here;
+  readonly here: PageKind;
   /** Whether the page has no message pane. */
   readonly isList?: boolean;
   readonly children: ComponentChildren;

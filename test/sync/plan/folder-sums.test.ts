@@ -7,12 +7,12 @@ import {
   countOpenPlaces,
   differsOnlyByHeld,
   expectedAtOrigin,
-  type FolderSums,
+  type FolderTotals,
   NO_PLACES,
 } from '../../../src/core/types.ts';
 
 // Powers of two: every sum names the parts it was made of.
-const sums: FolderSums = { stored: 1, assumed: 2, quarantined: 4, held: 8, forgotten: 16 };
+const sums: FolderTotals = { stored: 1, assumed: 2, quarantined: 4, held: 8, forgotten: 16 };
 
 const count = fc.nat({ max: 1000 });
 const anySums = fc.record({
