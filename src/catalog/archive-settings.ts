@@ -6,7 +6,7 @@ import { configError } from '../core/error-tables.ts';
 import type { LocatingContext } from './open-reader.ts';
 
 /**
- * Loads the effective configuration and reports warnings. An archive named by the user overrides its `dataDir`.
+ * Loads the effective configuration and reports warnings. An archive specified by the user overrides its `dataDir`.
  *
  * @throws config-not-found and other configuration errors
  */

@@ -18,9 +18,9 @@ export interface PendingAttachment {
   readonly form: string;
   readonly message: MessageId;
   readonly number: number;
-  /** Decoded bytes. */
+  /** Decoded size in bytes. */
   readonly size: number;
-  /** Timeouts so far across all attachments of that message. */
+  /** Timeouts so far across all of that message's attachments. */
   readonly strikes: number;
 }
 
@@ -119,7 +119,7 @@ function stateOf({
 export function attachmentQueries(connection: Connection) {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
-    /** Lists distinct unread attachments in order of arrival, starting after a text number. */
+    /** Lists distinct unread attachments in order of arrival, starting after the given text number. */
     pending: ({ limit, after = 0 }: { readonly limit: number; readonly after?: number }) =>
       connection.all(PENDING, { limit, after }).flatMap((row) => withHolder(connection, row)),
     /** Lists distinct attachments to read, including timed-out ones. Messages with the fewest timeouts come first. */
@@ -150,7 +150,7 @@ function withHolder(connection: Connection, { id, hash, form }: PendingRow): Pen
   return [{ textId: id, hash: hash.toString('hex'), form, message, number, size, strikes }];
 }
 
-/** Timeouts before giving up on an attachment, and on all attachments of a message. */
+/** Timeouts before giving up on an attachment, and on all of a message's attachments. */
 const MAX_ATTEMPTS = 3;
 const MAX_STRIKES = 6;
 
@@ -161,10 +161,10 @@ export function attachmentWriter(connection: Connection) {
      * Records the result of reading an attachment, in one transaction. Marks a message for reindexing once all its
      * attachments have been tried and one has text.
      *
-     * An attachment that timed out remains pending until it or its message reaches the limit of timeouts. The remaining
+     * An attachment that timed out remains pending until it or its message reaches the timeout limit. The remaining
      * attachments of that message then fail too, unless other messages contain them.
      *
-     * @returns the number of attachments read or permanently failed
+     * @returns the number of attachments that were read or failed permanently
      */
     settle: (textId: number, outcome: AttachmentOutcome): number =>
       connection.transaction(() => {
@@ -193,7 +193,7 @@ function settleFinally(connection: Connection, textId: number, outcome: Attachme
   return 1;
 }
 
-/** Marks a message for reindexing once each of its attachments has been tried. */
+/** Marks a message for reindexing once all its attachments have been tried. */
 function indexAgain(connection: Connection, docid: number): void {
   const rows = connection.all(OF_MESSAGE, { docid });
   const isTried = rows.every(({ version, failure }) => version > 0 || failure !== null);
@@ -206,7 +206,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   const attempts = stateOf(row).attempts + 1;
   const timeout = { status: 'failed', reason: 'timeout' } as const;
   if (attempts >= MAX_ATTEMPTS) return settleFinally(connection, textId, timeout);
-  // Keep the text from an older version until this version has read one.
+  // Keep the text from an older version until this version has produced its own.
   const { truncated, text } = row;
   connection.run(SETTLE, { id: textId, version: -attempts, failure: 'timeout', truncated, text });
   let settled = 0;
@@ -228,7 +228,7 @@ export function resetOutdatedAttachments(connection: Connection): void {
   });
 }
 
-/** Returns the known texts of a message's attachments, for indexing. */
+/** Returns the text known for a message's attachments, for indexing. */
 export function attachmentText(connection: Connection, docid: number): string {
   const texts: string[] = [];
   let budget = CHARS_PER_MESSAGE;

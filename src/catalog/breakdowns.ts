@@ -32,7 +32,7 @@ interface Contents {
 }
 
 /**
- * Returns all attachment types from the stored sums.
+ * Returns all attachment types from the stored totals.
  *
  * @param count returns the number of messages with attachments of a type
  */
@@ -50,10 +50,10 @@ export function storedTypes(connection: Connection, count: (type: string) => num
   return [...types.values()].map((row) => typeRow(row, count(row.type)));
 }
 
-/** Maximum types to read. Senders choose attachment types freely, so their number is unlimited. */
+/** Maximum number of types to read. Senders choose attachment types freely, so there can be any number of them. */
 const MAX_TYPES = 2_000;
 
-/** Returns the attachment types with a prefix, most common first, from the stored sums. */
+/** Returns the attachment types with a prefix, most common first, from the stored totals. */
 export function typesByPrefix(
   connection: Connection,
   prefix: string,
@@ -108,7 +108,7 @@ interface Counted {
 }
 
 /**
- * Returns the people or sender domains with the most messages, from the stored sums.
+ * Returns the people or sender domains with the most messages, from the stored totals.
  *
  * @param limit required, because an archive can contain a million addresses
  */
@@ -192,12 +192,12 @@ function personRow(by: PeopleDimension, { address, messages, last }: Counted): S
 export interface Years {
   readonly first: number;
   readonly last: number;
-  /** Docids, half-open. */
+  /** Half-open range of docids. */
   readonly low: number;
   readonly high: number;
 }
 
-/** Maximum candidates per role, year and mailbox list. */
+/** Maximum number of candidates per role, year and mailbox list. */
 const MAX_CANDIDATES = 40;
 const MAX_LISTS = 60;
 
@@ -207,8 +207,8 @@ interface CountedCorrespondent {
 }
 
 /**
- * Returns the addresses with the most messages sent and received, from the stored sums. A row's query is null if the
- * query language cannot express the address. Counts are exact, but an address that never ranks high in a single year
+ * Returns the addresses with the most messages sent and received, from the stored totals. A row's query is null if the
+ * query language cannot express the address. Counts are exact, but an address that never ranks highly in any one year
  * can be missing.
  *
  * @param years null for all
@@ -306,8 +306,8 @@ function add(
 }
 
 /**
- * Messages received between the turn of the year in UTC and in the reader's time zone. `times` is 1 if the UTC sums
- * lack them, or -1 if they must be subtracted.
+ * Messages received between the turn of the year in UTC and that in the reader's time zone. `times` is 1 if the UTC
+ * totals lack them, or -1 if they must be subtracted.
  */
 interface Edge {
   readonly low: number;
@@ -472,7 +472,7 @@ class RecentSenders {
     for (const sender of older) this.#note(sender, false);
   }
 
-  /** Returns the addresses for which each typed word starts a word in the name or address. */
+  /** Returns the addresses where every typed word starts a word in the name or address. */
   called(typed: string): string[] {
     const prefixes = wordsOf(typed);
     if (prefixes.length === 0 && typed !== '') return [];
@@ -597,7 +597,7 @@ type LargestRow = Pick<
 
 const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
 
-/** Returns the largest messages. Ties are ordered newest first. */
+/** Returns the largest messages. Ties are broken by date, newest first. */
 export function largestMessages(
   connection: Connection,
   { found, scope }: Pick<StatsQuery, 'found' | 'scope'>,
@@ -631,7 +631,7 @@ export function largestMessages(
   }
 }
 
-/** Maximum messages to count, newest first. Each takes about 30 µs. */
+/** Maximum number of messages to count, newest first. Each takes about 30 µs. */
 const MOST = 5_000;
 
 type Facet = Exclude<Dimension, 'to' | 'domain'>;
@@ -648,15 +648,15 @@ interface FacetValue {
 
 /** Years and months are sorted newest first, all other values by count. */
 export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
-  /** Messages counted, starting with the newest match. */
+  /** Number of messages counted, starting with the newest match. */
   readonly counted: number;
   readonly complete: boolean;
 }
 
 /**
- * Counts a query's matches by every facet in one pass. A message in two folders counts in both.
+ * Counts a query's matches by every facet in one pass. A message in two folders is counted in both.
  *
- * @param limit maximum values per facet
+ * @param limit maximum number of values per facet
  * @param mayContinue the pass stops once it returns false
  */
 export function countFacets(

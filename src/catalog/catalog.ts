@@ -51,7 +51,7 @@ const TAKEN_FROM = sqlQuery<{ docid: number; limit: number }, { docid: number }>
 );
 
 const CHUNK = 256;
-/** Maximum base docids to cache. Thousands of imported messages can share one second. */
+/** Maximum number of base docids to cache. Thousands of imported messages can share the same second. */
 const REMEMBERED = 1_000;
 
 class Docids {
@@ -65,7 +65,7 @@ class Docids {
   next(base: number): number {
     const docid = this.#firstFree(this.#next.get(base) ?? base);
     this.#allocated.add(docid);
-    // Drop the least recently used base. Undated messages share one that is needed constantly.
+    // Drop the least recently used base. All undated messages share one, which is needed constantly.
     this.#next.delete(base);
     if (this.#next.size >= REMEMBERED) this.#next.delete(this.#next.keys().next().value ?? base);
     this.#next.set(base, docid + 1);
@@ -126,7 +126,7 @@ const UNPARSED_COUNT = countBy('texts', '', 'AND unparsed IS NOT NULL');
 function totals(connection: Connection) {
   const meta = connection.get(META, {});
   return {
-    /** Number of distinct messages, and the total bytes of their sources. */
+    /** Number of distinct messages, and the total size of their sources in bytes. */
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
     /** Messages waiting to be indexed or reindexed. */
@@ -227,7 +227,7 @@ function unlimited(connection: Connection) {
   const messages = messageQueries(connection);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   return {
-    /** Returns the last commit; number 0 and an empty hash if there are no commits. */
+    /** Returns the last commit, or number 0 and an empty hash if there is none. */
     reached: () => catalogHead(connection),
     /** Changes with each commit or index row. Reveals activity in all mailboxes: do not return it to clients. */
     version: () => connection.version(),
@@ -264,7 +264,7 @@ function unlimited(connection: Connection) {
     timeline: (request: TimelineRequest, mayContinue: () => boolean) =>
       countTimeline(connection, search, request, mayContinue),
     charts: chartQueries(connection),
-    /** Returns the IDs of the messages in a message's thread, oldest first. An unindexed message has only its own. */
+    /** Returns the IDs of the messages in a message's thread, oldest first; only its own until it is indexed. */
     threadOf(id: MessageId, scope?: Scope): MessageId[] {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {

@@ -24,11 +24,11 @@ interface Change {
 
 export interface MessageChanges {
   readonly periods: readonly Change[];
-  /** Index of the first complete period. The limit cuts off earlier ones. */
+  /** Index of the first complete period. Earlier ones are cut short by the limit. */
   readonly since: number;
 }
 
-/** Maximum rows of each kind to read, newest first. Commits are never split. */
+/** Maximum number of rows of each kind to read, newest first. Commits are never split. */
 const MAX_STORED = 100_000;
 const MAX_ENDED = 25_000;
 
@@ -59,7 +59,7 @@ function changesBetween(
   const sets = countedSets(connection, filter);
   let since = 0;
   const periodAt = (commit: number): number => countUpTo(bounds, times.get(commit) ?? -1) - 1;
-  /** Marks the period of a partly read commit, and all earlier periods, as incomplete. */
+  /** Marks the period containing a partly read commit, and all earlier periods, as incomplete. */
   const stopAt = (commit: number): void => {
     since = Math.max(since, countUpTo(bounds, times.get(commit) ?? last));
   };
@@ -103,7 +103,7 @@ function changesBetween(
 type Stored = readonly [commit: number, set: number, messages: number];
 type Ended = readonly [commit: number, docid: number, set: number, hasEnded: 0 | 1];
 
-/** Selects newest commits first, using only the index. */
+/** Selects the newest commits first, using only the index. */
 function storedSql(low: number, high: number, among: string): string {
   return `SELECT first_commit, place_set, count(*) FROM messages INDEXED BY messages_by_commit
     WHERE first_commit >= ${low} AND first_commit <= ${high} AND ${among}
@@ -111,8 +111,8 @@ function storedSql(low: number, high: number, among: string): string {
 }
 
 /**
- * Counts stored messages in some mailboxes. A message shared with other mailboxes may have arrived in these ones later.
- * Only visible rows count towards the limit.
+ * Counts stored messages in some mailboxes. A message shared with other mailboxes may have arrived in these later. Only
+ * visible rows count towards the limit.
  */
 function storedWithin(
   connection: Connection,
@@ -167,7 +167,7 @@ function placeOf(condition: string): string {
 const QUARTER_MS = 900_000;
 const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
 
-/** Maximum messages to read. Reading this many takes up to 50 ms. */
+/** Maximum number of messages to read. Reading this many takes up to 50 ms. */
 const MOST = 50_000;
 
 export interface QuarterCounts {
@@ -217,8 +217,8 @@ export interface FolderBytes extends Sums {
 }
 
 /**
- * Returns the messages and bytes per folder from the stored sums, largest first. A message in two folders counts in
- * both. Undefined if a message left the scope but exists elsewhere: the sums do not record its former folder.
+ * Returns message and byte counts per folder from the stored totals, largest first. A message in two folders is counted
+ * in both. Undefined if a message left the scope but exists elsewhere: the totals do not record its former folder.
  */
 function folderBytes(
   connection: Connection,
@@ -301,7 +301,7 @@ export function chartQueries(connection: Connection) {
     folders: (filter: ChartFilter, received: ReceivedCounts) =>
       folderBytes(connection, filter, received),
     /**
-     * Returns the attachment types. Mailboxes share attachments, so sums are stored only for the whole archive; in a
+     * Returns the attachment types. Mailboxes share attachments, so totals are stored only for the whole archive; in a
      * scope, attachments are counted. Returns undefined if there are too many.
      */
     types: (filter: ChartFilter): TypeBytes[] | undefined => typesOf(connection, filter),
@@ -334,7 +334,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
   const counts = chartCondition(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(
-      // The same attachment has several sizes only if a row is damaged. The stored sums use one of them.
+      // The same attachment has several sizes only if a row is damaged. The stored totals use one of them.
       `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
          SELECT a.type, max(a.size) AS size FROM attachments a
          CROSS JOIN messages m ON m.docid = a.docid

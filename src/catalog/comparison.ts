@@ -40,10 +40,10 @@ type Row = readonly Value[];
 
 interface Compared {
   readonly table: string;
-  /** The first `keys` columns form the key, which orders the rows. */
+  /** The first `keys` columns form the key, by which rows are sorted. */
   readonly columns: readonly string[];
   readonly keys: number;
-  /** Selects each row as one JSON text. Equal rows have equal texts, and one text is read twice as fast as columns. */
+  /** Selects each row as one JSON string: identical for identical rows, and twice as fast to read as columns. */
   readonly sql: string;
   readonly ofKey: string;
 }
@@ -126,7 +126,7 @@ const COMPARED: readonly Compared[] = [
   ),
 ];
 
-/** @param list SQL for the columns; `hex(…)` for a column of bytes */
+/** @param list SQL for the columns; `hex(…)` for a binary column */
 function select(
   table: string,
   list: string,
@@ -193,8 +193,8 @@ function* compareTable(
 }
 
 /**
- * Reports whether a catalog consists of exactly the folded and settled rows. False does not prove a difference: to find
- * one, fold everything and use `compareRows`.
+ * Reports whether a catalog consists of exactly the folded and settled rows. False does not imply a difference: to look
+ * for one, fold everything and use `compareRows`.
  *
  * Settled rows are distinct, because each was found by the position of a different record. Folded rows come from other
  * records and are looked up with all rows of their key. A table with no more rows than were settled and folded
@@ -326,7 +326,7 @@ function differenceOf(
   };
 }
 
-/** SQLite's hex() returns capitals, but hex is in lower case everywhere else. */
+/** SQLite's hex() returns uppercase, but hex is lowercase everywhere else. */
 function named(value: Value): Value {
   return typeof value === 'string' ? value.toLowerCase() : value;
 }
@@ -439,7 +439,7 @@ interface OwnPlace {
   readonly to_commit: number | null;
 }
 
-/** Recounts a catalog's rows, and yields messages with a wrong place set and days with wrong sums. */
+/** Recounts a catalog's rows, and yields messages with a wrong place set and days with wrong totals. */
 export function* findMiscountedRows(
   actual: Connection,
 ): Generator<RowDifference | PauseMarker, void, undefined> {
@@ -495,7 +495,7 @@ function ofDay(key: string) {
   };
 }
 
-/** Sums that one statement can recount. The statement selects the columns in this order. */
+/** Totals that a single statement can recount. The statement selects the columns in this order. */
 const SUMS = [
   {
     table: 'commit_changes',
@@ -533,7 +533,7 @@ const SUMS = [
   },
 ] as const;
 
-/** Yields the rows of stored sums that a recount does not confirm. */
+/** Yields the rows of stored totals that a recount does not confirm. */
 export function* findMiscountedSums(actual: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
     // Finds rows that only one side has. Two EXCEPTs, one per direction, would count twice.
@@ -701,9 +701,9 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * Finds contradictions between index tables, such as a text without a message. Only a rebuild, which parses every
- * message with the same extractor, can recompute the index from the log. These tables are therefore compared only with
- * each other.
+ * Finds contradictions between index tables, such as text without a message. Only a rebuild, which parses every message
+ * with the same extractor, can recompute the index from the log. These tables are therefore compared only with each
+ * other.
  */
 export function* findContradictions(actual: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, difference, columns, key, sql } of RULES) {
@@ -719,7 +719,7 @@ export function* findContradictions(actual: Connection): Generator<RowDifference
  */
 export interface MatchingRun {
   readonly kind: 'settled';
-  /** Last place with the highest UID. All places of the run share its folder and generation. */
+  /** The place with the highest UID. All places of the run share its folder and generation. */
   readonly place: Place;
   readonly folderId: number;
   readonly messages: number;

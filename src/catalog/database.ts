@@ -21,7 +21,7 @@ import type { Query } from './query.ts';
  * numbers, dates are milliseconds since the epoch, and booleans are 0 and 1.
  */
 export interface CatalogTables {
-  /** A single row about the last commit, updated in the same transaction as that commit's rows (invariant 2). */
+  /** A single row describing the last commit, updated in the same transaction as that commit's rows (invariant 2). */
   meta: {
     id: 1;
     commit_number: number;
@@ -75,7 +75,7 @@ export interface CatalogTables {
     id: number;
     /** Sorted JSON array. */
     flags: string;
-    /** Bits of `MARK` in `sql.ts`. */
+    /** Combination of the bits in `MARK`; see `sql.ts`. */
     marks: number;
   };
   messages: Listed & {
@@ -224,12 +224,12 @@ export interface CatalogTables {
     node: number;
     thread: number;
   };
-  /** Attachment texts: one row for each distinct attachment and way of reading it. */
+  /** Attachment text: one row for each distinct attachment and each way of reading it. */
   attachment_texts: {
     id: number;
     hash: Buffer;
     form: string;
-    /** Version of the reader; 0 if unread, negative to reread. After a timeout, minus the number of attempts. */
+    /** Reader version; 0 if unread, negative if it must be reread. After a timeout, minus the number of attempts. */
     version: number;
     failure: string | null;
     truncated: number;
@@ -243,7 +243,7 @@ export interface CatalogTables {
     filename: string | null;
     /** In lower case. */
     type: string;
-    /** Decoded bytes. */
+    /** Decoded size in bytes. */
     size: number;
     /** SHA-256 of its bytes, or a unique value if the attachment is truncated. */
     hash: Buffer;
@@ -281,7 +281,7 @@ export interface CatalogTables {
   };
   msg_fts: {
     rowid: number;
-    /** A Buffer of UTF-8 avoids creating a string. */
+    /** A UTF-8 Buffer avoids creating a string. */
     body: string | Buffer;
     subject: string;
     from_: string;
@@ -363,7 +363,7 @@ export class Connection {
     return this.#reused<R>(sql, params);
   }
 
-  /** Returns the first column of all rows. Takes a third as long as a walk. */
+  /** Returns the first column of every row, in a third of the time that a walk takes. */
   column<T>(sql: string, params: readonly unknown[]): T[] {
     // The SQL selects this type.
     return this.#plucked(sql, (prepared) => prepared.all(...params)) as T[];
@@ -473,7 +473,7 @@ export class Connection {
   }
 
   /**
-   * Returns the bytes of a column in hex.
+   * Returns a column's bytes in hex.
    *
    * @throws `catalog-damaged` if a damaged page contains a value of another type
    */
@@ -524,7 +524,7 @@ export function rebuildFile(dataDir: string): string {
 const BUSY_TIMEOUT = 5_000;
 
 export interface CatalogOptions {
-  /** Page cache in KiB. The default of 16 MiB is also SQLite's for a reader. */
+  /** Page cache size in KiB. The default, also SQLite's own for a reader, is 16 MiB. */
   readonly cacheKib?: number;
 }
 

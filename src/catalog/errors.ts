@@ -59,7 +59,7 @@ const BRACKETS: Readonly<Record<string, string>> = {
   '”': 'Unopened quotation mark',
 };
 
-/** `-` and NOT apply to their right side; the others join two sides. */
+/** `-` and NOT apply to the term on their right; the others join two terms. */
 function sides(found: string): string {
   return found === '-' || found === 'NOT' ? 'its right' : 'both sides';
 }

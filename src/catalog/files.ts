@@ -25,8 +25,8 @@ interface Carrier {
 const ASKED_AFTER = 256;
 
 /**
- * Yields the attachments with given content, by message. The same logo can be in most messages of an archive, so the
- * walk regularly checks whether to continue. Returns true if it reached the end.
+ * Yields the attachments with the given content, by message. The same logo can be in most of an archive's messages, so
+ * the walk regularly checks whether to continue. Returns true if it reached the end.
  *
  * @param meant SQL condition on an attachment `a` of a message `m`; skipped attachments also take time
  */
@@ -150,7 +150,7 @@ interface Row extends Omit<FoundFile, 'group' | 'textId'> {
   readonly text_id: number | null;
 }
 
-/** Messages per statement when reading attachments: for the first statement, and at most. */
+/** Number of messages per statement when reading attachments: for the first statement, and the maximum. */
 const FIRST = 128;
 const MOST = 2_048;
 const AMONG = 16;
@@ -204,8 +204,8 @@ class FoundFiles {
 
   /**
    * Yields the attachments after a position, or all of them. Also yields the current position every few thousand
-   * messages, so that the caller can stop. Ends when `mayContinue` returns false. Content can be repeated after a
-   * position if time ran out while searching for its newer message.
+   * messages, so that the caller can stop. Ends when `mayContinue` returns false. Content can recur after a position if
+   * time ran out while searching for a newer message that contains it.
    */
   *behind(
     position: FilePosition | undefined,
@@ -241,7 +241,7 @@ class FoundFiles {
     }
   }
 
-  /** Returns the content in its newest matching message; undefined if none contains it or time ran out. */
+  /** Returns the newest matching attachment with this content; undefined if there is none or time ran out. */
   newestWith(hash: Buffer, mayContinue: () => boolean): FoundFile | undefined {
     const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
     this.#walk?.return(null);
@@ -375,7 +375,7 @@ function holderMessage(
 
 const FILENAME = selectBy('attachments', 'filename', 'docid, number');
 
-/** Counts the messages in a view that contain the content. The count is a lower bound if time runs out. */
+/** Counts the messages in a view that contain this content. The count is a lower bound if time runs out. */
 function countHolders(
   connection: Connection,
   hash: Buffer,
@@ -394,7 +394,7 @@ function countHolders(
     : { count: messages, complete: true };
 }
 
-/** Returns the newest `limit` messages with this content, their total, and the time of the first one. */
+/** Returns the newest `limit` messages with this content, their total number, and the time of the first one. */
 function holdersOf(
   connection: Connection,
   hash: Buffer,
@@ -513,7 +513,7 @@ export interface FileContent
 /** Each attachment counted takes about 100 bytes of memory. */
 const MAX_COUNTED = 200_000;
 
-/** Maximum attachments of one message to look up in other messages. Each costs a query. */
+/** Maximum number of attachments per message to look up in other messages. Each costs a query. */
 const MAX_OF_MESSAGE = 200;
 
 const OF_MESSAGE = selectBy(

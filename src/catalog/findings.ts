@@ -62,7 +62,7 @@ export type Finding =
   /** The FORMAT file has the wrong content. */
   | { readonly what: 'format'; readonly found: string | null };
 
-/** Maximum findings to keep. Others are only counted: a lost part of the log can cause one per message. */
+/** Maximum number of findings to keep. Any more are only counted: losing part of the log can cause one per message. */
 export const MAX_FINDINGS = 10_000;
 
 export class Findings {
@@ -85,7 +85,7 @@ export class Findings {
   }
 }
 
-/** Maximum messages listed per damaged range. A block holds a few dozen. */
+/** Maximum number of messages listed per damaged range. A block holds a few dozen. */
 const MAX_NAMED = 100;
 
 type Lookups = readonly (AffectedMessages | undefined)[];

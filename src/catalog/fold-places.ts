@@ -167,7 +167,7 @@ export class FoldPlaces {
     const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined) return false;
-    // A wrong match had the same fingerprint, so its listing is valid for the right message too.
+    // A wrong match had the same fingerprint, so its listing also applies to the right message.
     const { docid, added } = this.messages.docidOf(
       fact.message,
       fact.size,
@@ -282,7 +282,7 @@ export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 const FIND_MAILBOX = selectBy('mailboxes', 'id', 'host, mailbox');
 const ADD_MAILBOX = insertInto('mailboxes', 'host, mailbox, address, from_commit');
 const SET_ADDRESS = updateBy('mailboxes', 'address', 'id');
-// Prefers a live folder, then the one removed last.
+// Prefers a live folder, then the one removed most recently.
 const FIND_FOLDER = selectBy(
   'folders',
   'id, mailbox_id, delimiter, special_use, generation, gone_commit',
@@ -330,7 +330,7 @@ export class FoldFolders {
   readonly #mailboxes = new Map<string, number>();
   readonly #live = new Map<string, KnownFolder>();
   readonly #dirty = new Set<KnownFolder>();
-  /** By folder number. A folder that comes back under its path has seen its UIDs before. */
+  /** By folder number. A folder that reappears under its old path has seen its UIDs before. */
   readonly #generations = new Map<number, KnownFolder['generations']>();
 
   constructor(private readonly connection: Connection) {}

@@ -155,7 +155,7 @@ export class FoldMessages {
 
   /**
    * Returns the docid of a message. The first fact about a message adds its row. If another message already has the
-   * fact's docid, which only a log with two writers can cause, the next free one is used.
+   * fact's docid, which can happen only in a log with two writers, the next free one is used.
    *
    * @param place the open place of a new row, if any
    */
@@ -337,8 +337,8 @@ const DROP_RECORD = deleteBy('records', 'kind, hash');
 
 /**
  * Folds purges. The log contains no facts about a purged message, so this removes their rows. Only the tombstone and
- * the places of the purge itself remain. The result equals a rebuild from the purged log, even if some facts have not
- * been removed from the log yet. Until the file is rebuilt, it still contains the terms and freed pages.
+ * the places of the purge itself remain. The result is the same as a rebuild from the purged log, even if some facts
+ * have not been removed from the log yet. Until the file is rebuilt, it still contains the terms and freed pages.
  */
 class FoldedPurges {
   /** Purged messages whose threads have not been recomputed yet. */
@@ -582,8 +582,8 @@ export interface ComparedBatch extends Omit<CommittedBatch, 'records'> {
 }
 
 /**
- * Folds batches of the log into rows, after each commit and in a rebuild. Equal batches yield equal rows (invariant 3),
- * so the fold reads no clock and does not depend on earlier indexing.
+ * Folds batches of the log into rows, after each commit and in a rebuild. Identical batches yield identical rows
+ * (invariant 3), so the fold reads no clock and does not depend on earlier indexing.
  */
 export class Fold {
   /** Number of runs of settled messages whose folder has a different number here. */
@@ -623,7 +623,7 @@ export class Fold {
     },
   };
 
-  /** @param sums `rows` omits the sums over the rows, which comparisons do not need */
+  /** @param sums `rows` omits the totals of the rows, which comparisons do not need */
   constructor(
     private readonly connection: Connection,
     sums: 'sums' | 'rows' = 'sums',
@@ -718,9 +718,9 @@ export class Fold {
     this.#messages.counted(messages, bytes);
   }
 
-  /** Returns false for a fact about an unknown place, or one that only newer versions know. */
+  /** Returns false for a fact about an unknown place, or one known only to newer versions. */
   #fact(fact: Fact, commit: number, time: number): boolean {
-    // Each handler takes the facts named after it.
+    // Each handler takes the facts it is named after.
     if (!Object.hasOwn(this.#handlers, fact.fact)) return false;
     const handle: unknown = this.#handlers[fact.fact];
     return typeof handle === 'function' && handle(fact, commit, time) !== false;

@@ -95,7 +95,7 @@ export type OneOrMore = string | readonly string[] | undefined;
 
 /** Selects folders that are in one of the mailboxes and have one of the names. */
 export interface FolderFilter {
-  /** Addresses or resource IDs, in any case. */
+  /** Addresses or resource IDs, case-insensitive. */
   readonly mailbox?: OneOrMore;
   /** Paths, patterns or special uses. See `findFolders`. */
   readonly folder?: OneOrMore;
@@ -284,7 +284,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     all,
     /**
      * Lists the names of each folder over time, with commits and their times in milliseconds since the epoch. `to` is
-     * the commit that renamed or removed the folder, or null for the present name.
+     * the commit that renamed or removed the folder, or null for the current name.
      */
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
     everNamed: () => allNames(connection, scope),
@@ -293,8 +293,8 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : toKnownFolder(row);
     },
     /**
-     * Counts a folder's places in all generations. `open` includes those that are held or were matched without
-     * download. `quarantined` includes acknowledged ones. `forgotten` counts purged messages that the service still
+     * Counts a folder's places in all generations. `open` includes those that are held or were matched without being
+     * downloaded. `quarantined` includes acknowledged ones. `forgotten` counts purged messages that the service still
      * has.
      */
     counts(folder: number) {
@@ -347,7 +347,7 @@ interface ArchiveNames {
 /** Names change only with a commit. */
 const KNOWN = new WeakMap<Connection, { readonly commit: number; readonly names: ArchiveNames }>();
 
-/** Returns folders and flag sets: for a past commit with the names of that time, otherwise cached. */
+/** Returns folders and flag sets: for a past commit, with the names used at the time; otherwise, cached. */
 export function archiveNames(connection: Connection, asOf: number | null): ArchiveNames {
   if (asOf !== null) return readNames(connection, asOf);
   const commit = reachedCommit(connection);

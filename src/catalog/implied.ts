@@ -114,7 +114,7 @@ export async function openImpliedCatalog() {
     },
     /**
      * Reports whether the catalog consists of exactly these rows and the settled ones. Both must be at the same commit.
-     * False proves nothing. True proves nothing about the index: see `contradictingTables`.
+     * False is inconclusive. True says nothing about the index: see `contradictingTables`.
      */
     *agrees(
       actual: ComparedCatalog,
@@ -151,7 +151,7 @@ export function openComparedCatalog(dataDir: string) {
      */
     // Each thread would load an in-memory database again.
     settles: (): boolean => !connection.db.memory && hasOnlyArrivals(connection),
-    /** Freezes the catalog at its current state, which hides later writes. */
+    /** Freezes the catalog in its current state, hiding later writes. */
     freeze: (): void => {
       connection.guard(() => connection.db.exec('BEGIN'));
       // A deferred transaction starts with the first read.

@@ -39,12 +39,12 @@ interface RoundCounts {
 
 const MAX_DOCUMENTS = 500;
 const REPORT_EVERY = 20;
-/** Approximate bytes of body text per transaction. */
+/** Approximate size of body text per transaction, in bytes. */
 const MAX_TEXT = 4 * 1024 * 1024;
-/** Maximum bytes of sources in progress, unless a single message is larger. */
+/** Maximum total size of sources in progress, in bytes, unless a single message is larger. */
 const MAX_SOURCE_BYTES = 6 * 1024 * 1024;
 
-/** Extracts and indexes messages. Memory holds only the sources in progress and the texts of one transaction. */
+/** Extracts and indexes messages. Holds only the sources in progress and one transaction's text in memory. */
 export class IndexingRound {
   #documents: IndexedDocument[] = [];
   #textSize = 0;
@@ -301,36 +301,36 @@ interface AttachmentReadingOptions {
   readonly index: (signal: AbortSignal) => Promise<void>;
   /** Frees memory used by message extraction while attachments are read. */
   readonly makeRoom: () => Promise<void>;
-  /** On abort, finished texts are kept and the rest remain pending. */
+  /** On abort, finished text is kept and the rest remains pending. */
   readonly signal: AbortSignal;
-  /** Called before each attachment. The run ends if it returns false. `lostMs` is the work lost to timeouts. */
+  /** Called before each attachment. The run ends if it returns false. `lostMs` is the time lost to timeouts. */
   readonly goOn?: (lostMs: number) => boolean;
 }
 
 const TEXTS_PER_PAGE = 64;
-/** Maximum attachments retried per run, with their full time limit. */
+/** Maximum number of attachments retried per run, with their full time limit. */
 const MAX_AGAIN = 1000;
 
-/** Milliseconds that one run may lose to timeouts, and milliseconds of work per message and run. */
+/** Milliseconds that a run may lose to timeouts, and that it may spend on any one message. */
 const RUN_MS = 30_000;
 const MESSAGE_MS = 30_000;
 /** Time limit for the first attempt. Almost every attachment takes less. */
 const FIRST_MS = 2_000;
 const MIN_FIRST_MS = 500;
-/** Time limit for further attempts, which grows with the size. */
+/** Time limit for subsequent attempts, which increases with attachment size. */
 const AGAIN_MS = 10_000;
 const AGAIN_MS_PER_MIB = 10_000;
 
 /**
- * Reads the text of each distinct unread attachment, then indexes the messages. These never overlap, because each
- * worker takes about 100 MB. Call this once the messages are searchable: at the end of a sync run, or when idle. An
- * unreadable attachment is recorded as failed, and this version does not retry it.
+ * Reads the text of each distinct unread attachment, then indexes the messages. The two steps never overlap, because
+ * each worker takes about 100 MB. Call this once the messages are searchable: at the end of a sync run, or when idle.
+ * An unreadable attachment is recorded as failed, and this version does not retry it.
  *
  * Slow attachments barely delay others. The first attempt has a short limit, which shrinks with each timeout in the
  * run. After a timeout, the message's other attachments wait. At the end, and in later runs, timed-out attachments are
  * retried with their full limit for up to `RUN_MS`.
  *
- * @returns the numbers of attachments read, including failures, and left
+ * @returns the number of attachments read, including failures, and the number left
  * @throws errors from the store; errors from `sources` other than damage or purges; `mime-worker-failed`
  */
 export async function readAttachments(
@@ -391,7 +391,7 @@ class Run {
     return this.#slow.has(attachment.message) || this.leftOf(attachment) <= 0;
   }
 
-  /** Gives all further attempts their full time limits. */
+  /** Gives all subsequent attempts their full time limits. */
   beginAgain(): void {
     this.lostMs = 0;
     this.#slow = new Set();
@@ -443,7 +443,7 @@ async function outcomeOf(
   }
 }
 
-/** Returns an attachment that the log stores as one blob, so that its message need not be parsed. */
+/** Returns an attachment that the log stores as a single blob, so that its message need not be parsed. */
 function blobOf(sources: AttachmentSources, hash: BlobHash): Uint8Array | null {
   try {
     return sources.readBlob(hash);

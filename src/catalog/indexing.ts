@@ -81,7 +81,7 @@ function putAttachments(
   dropUnused(connection, previous);
 }
 
-/** Removes a message's attachments, and texts that no other message uses. Call within a transaction. */
+/** Removes a message's attachments, and text that no other message uses. Call within a transaction. */
 export function dropAttachments(connection: Connection, docid: number): void {
   const previous = connection.all(KNOWN, { docid });
   if (previous.length === 0) return;
@@ -253,8 +253,8 @@ export function indexWriter(connection: Connection) {
       }
     },
     /**
-     * Sets how the index merges its segments. `bulk` defers merging, for very many documents. The setting persists, so
-     * set `steady` afterwards.
+     * Sets how the index merges its segments. `bulk` defers merging, for large numbers of documents. The setting
+     * persists, so set `steady` afterwards.
      */
     mode(mode: 'bulk' | 'steady'): void {
       const settings =

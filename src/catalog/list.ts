@@ -110,11 +110,11 @@ export const LIST_ROWS = {
 export interface ListFilter extends FolderFilter {
   /** Lists deleted places instead of current ones. */
   readonly deleted?: boolean | undefined;
-  /** Lists only places that are missing at the service and kept current by the deletion guard. */
+  /** Lists only places that are missing from the service but kept current by the deletion guard. */
   readonly held?: boolean | undefined;
   /** Milliseconds since the epoch. Lists the archive as it was then. */
   readonly asOf?: number | undefined;
-  /** Milliseconds since the epoch. Lists messages received from `from` (included) to `to` (excluded). */
+  /** Milliseconds since the epoch. Lists messages received from `from` (inclusive) to `to` (exclusive). */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   readonly scope?: Scope | undefined;
@@ -130,7 +130,7 @@ export interface ListedPlace {
   readonly docid: number;
 }
 
-/** For more folders than this, one walk over all places is cheaper than merging one walk per folder. */
+/** Above this number of folders, one walk over all places is cheaper than merging one walk per folder. */
 const MERGED_FOLDERS = 64;
 
 /**
@@ -245,7 +245,7 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
 
 /**
  * Converts docids for URLs. A docid's low bits count the messages received in the same second in all mailboxes. A
- * reader of some mailboxes therefore gets ranks among the visible messages instead.
+ * reader limited to some mailboxes therefore gets ranks among the visible messages instead.
  */
 export interface ListPositions {
   /** Returns the position for continuing a list after a docid. */
@@ -410,7 +410,7 @@ export function placeQueries(connection: Connection) {
     /** Returns a folder's generations with open places. There are several while the deletion guard keeps old ones. */
     openGenerations: (folder: number) =>
       connection.all(GENERATIONS_OPEN, { folder_id: folder }).map((row) => row.generation),
-    /** Returns a mailbox's places matched without download in commits up to `before`, oldest first. */
+    /** Returns a mailbox's places that were matched, not downloaded, in commits up to `before`, oldest first. */
     assumed: ({ host, mailbox }: MailboxKey, before: number, limit: number) =>
       connection
         .all(ASSUMED, { host, mailbox, before, limit })

@@ -164,7 +164,7 @@ export interface RemovalEffect {
   /** Messages that have no other place. */
   readonly going: readonly (FoundMessage & { readonly id: MessageId })[];
   readonly staying: number;
-  /** Messages that were never fetched completely. */
+  /** Messages that were never fetched in full. */
   readonly incomplete: number;
 }
 
@@ -311,7 +311,7 @@ export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'u
   readonly seen: number;
 }
 
-/** Returns when a message was last known to be in each ended place. Omits ends that no full sync proves. */
+/** Returns when a message was last known to be in each ended place. Omits endings not confirmed by a full sync. */
 export function lastSeen(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -413,7 +413,7 @@ function parseDetail(text: string): Readonly<Record<string, unknown>> {
   return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
 }
 
-/** A message's place, with the present path of its folder. */
+/** A message's place, with its folder's current path. */
 export interface PastPlace extends Place {
   readonly folderId: number;
   readonly address: string;

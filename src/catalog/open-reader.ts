@@ -40,7 +40,7 @@ interface Choice extends FolderFilter {
 
 /**
  * Refuses a mailbox or folder that never existed, and a deleted folder if only the present matters. With several
- * mailboxes, one of them must contain the folder.
+ * mailboxes, at least one of them must contain the folder.
  *
  * @throws usage-unknown-name, usage-folder-gone
  */
@@ -272,7 +272,7 @@ export interface EngineContext {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly report: (event: EngineEvent) => void;
-  /** Wording of the front end, used in the state and in the facts of other errors. */
+  /** Wording supplied by the front end, used in the state and in the facts of other errors. */
   readonly words: {
     readonly finding: (finding: Finding) => string;
     readonly error: (error: unknown) => string;

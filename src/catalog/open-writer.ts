@@ -50,7 +50,7 @@ export interface Writer {
 /**
  * Takes the lock, opens the log, catalog and state, and updates the catalog from the log.
  *
- * @param configuredCodec `archive.codec` of a configuration that is already loaded
+ * @param configuredCodec `archive.codec` from a configuration that has already been loaded
  * @throws network-file-system, archive-in-use, and errors from `locateCodec`; family `damage` if the log is damaged
  * (nothing has been changed)
  */
@@ -102,7 +102,7 @@ export async function openWriter(
 }
 
 /**
- * Opens a catalog for writing. A catalog with an earlier version is first rebuilt from the log, which must be intact
+ * Opens a catalog for writing. A catalog from an earlier version is first rebuilt from the log, which must be intact
  * and contain the catalog's last commit. The caller holds the archive's lock.
  *
  * @throws errors from `openCatalog`; `log-damaged` and `rebuild-interrupted`, which leave the old catalog unchanged
@@ -132,7 +132,7 @@ export type AttachmentReading = ReturnType<typeof attachmentReading>;
  * Reads attachment text once all messages are searchable: at the end of a sync run, or while the writer is idle. Its
  * thread starts on demand.
  *
- * @param shared an extractor that `close` leaves open, because others use it too
+ * @param shared an extractor that `close` leaves open, because it is shared with others
  */
 export function attachmentReading(
   { catalog, sources, segments }: Pick<Writer, 'catalog' | 'sources' | 'segments'>,
@@ -218,7 +218,7 @@ export async function removeCatalogs(dataDir: string): Promise<boolean> {
 }
 
 /**
- * Updates a copy's catalog to the copy's last commit, texts included. Deletes a catalog that cannot be updated, because
+ * Updates a copy's catalog to the copy's last commit, including text. Deletes a catalog that cannot be updated, because
  * its searches would silently miss new mail. The caller holds the copy's lock.
  *
  * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is left out of date, and the next copy resumes

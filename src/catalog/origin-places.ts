@@ -187,7 +187,7 @@ export interface PlacedMessage {
   /** Size of the raw source, in bytes. */
   readonly size: number;
   readonly fingerprint: string;
-  /** From the first listing of the message. Shows whether the UID still belongs to it. */
+  /** From the first listing of the message. Used to check whether the UID still belongs to it. */
   readonly messageId: string | null;
   /** When it was received, in milliseconds since the epoch; null if the listing's date is invalid. */
   readonly date: number | null;
@@ -270,14 +270,14 @@ export function relinkQueries(connection: Connection) {
       inChunks((stretch) =>
         connection.all(MARKED_UIDS, { folder, generation, mark: flagMarks([flag]), ...stretch }),
       ),
-    /** Returns UIDs of open places, ascending. */
+    /** Returns the UIDs of open places, ascending. */
     openUids,
-    /** Returns UIDs of incomplete messages, ascending. */
+    /** Returns the UIDs of incomplete messages, ascending. */
     quarantinedUids: (folder: number, generation: number) =>
       uids(QUARANTINED_UIDS, folder, generation),
-    /** Returns UIDs of purged messages that the service still has. Unordered. */
+    /** Returns the UIDs of purged messages that the service still has. Unordered. */
     forgottenUids: (folder: number, generation: number) => uids(FORGOTTEN_UIDS, folder, generation),
-    /** Returns UIDs that the deletion guard keeps. Unordered. */
+    /** Returns the UIDs kept by the deletion guard. Unordered. */
     heldUids: (folder: number, generation: number) => uids(HELD_UIDS, folder, generation),
     /** Returns the UIDs expected at the service, ascending: open and not held, incomplete, or purged. */
     expectedUids(folder: number, generation: number) {

@@ -16,10 +16,10 @@ import {
 } from './query-ast.ts';
 import { QUERY_LIMIT, type Token, tokenize } from './query-lexer.ts';
 
-/** Maximum words and phrases in one query, including all spellings. */
+/** Maximum number of words and phrases in one query, including all spellings. */
 const SPELLINGS_LIMIT = 64;
 
-/** Two-letter spellings of marked letters. Plain letters are omitted, because the index folds the marks away. */
+/** Two-letter spellings of accented letters. Plain letters are omitted, because the index folds the accents away. */
 const LONG: Readonly<Record<string, string>> = { ä: 'ae', ö: 'oe', ü: 'ue', å: 'aa', ø: 'oe' };
 const VARIABLE = /[äöüåø]|[aou]e|aa/giu;
 
@@ -71,7 +71,7 @@ function anyOf(nodes: readonly SearchNode[]): SearchNode {
     : { kind: 'or', nodes, span: first?.span ?? { start: 0, end: 0 } };
 }
 
-/** Returns the spellings of a word or phrase, the typed one first. An exact address has only one. */
+/** Returns the spellings of a word or phrase, starting with the one typed. An exact address has only one. */
 function spellingsOf(node: TextNode): TextNode[] {
   const text = node.text.normalize('NFC');
   if (/^<.*>$/u.test(text)) return [node];
@@ -98,11 +98,11 @@ function product<T>(lists: readonly (readonly T[])[]): T[][] {
 
 const DEPTH_LIMIT = 40;
 const TERM_LIMIT = 50;
-/** Maximum words with a star. For each, the index first merges all words with that prefix. */
+/** Maximum number of words with a star. For each, the index first merges all words with that prefix. */
 const PREFIX_LIMIT = 6;
-/** Minimum characters before a star. In a script without spaces, one is enough. */
+/** Minimum number of characters before a star. In a script without spaces, one is enough. */
 const PREFIX_LEAST = 2;
-/** Maximum words per phrase as the index counts them: `a*a*a` is the phrase "a a a". Each word opens a list. */
+/** Maximum phrase length in words as indexed: `a*a*a` is the phrase "a a a". Each word opens a list. */
 const PHRASE_LIMIT = 100;
 const NEAR_LIMIT = 5;
 const UNSPACED = lazy(
@@ -112,7 +112,7 @@ const UNSPACED = lazy(
 
 /**
  * Parses a query. Words next to each other are joined by AND. Precedence, highest first: brackets, `-` and NOT, NEAR,
- * AND, OR. Connecting words must be in capitals.
+ * AND, OR. Connecting words must be uppercase.
  *
  * @throws errors from `catalog/errors.ts`, each with its position
  */

@@ -47,7 +47,7 @@ export interface TextNode {
   readonly span: Span;
 }
 
-/** A parsed query. Times are milliseconds since the epoch, half-open. Sizes are raw bytes, inclusive. */
+/** A parsed query. Time ranges are half-open, in milliseconds since the epoch; sizes are inclusive, in raw bytes. */
 export type SearchNode =
   | TextNode
   | { readonly kind: 'and' | 'or'; readonly nodes: readonly SearchNode[]; readonly span: Span }
@@ -61,7 +61,7 @@ export type SearchNode =
     }
   | { readonly kind: 'all'; readonly span: Span }
   | { readonly kind: 'has'; readonly what: 'attachment' | 'inline'; readonly span: Span }
-  /** Any address of the archive's own mailboxes. */
+  /** Any address belonging to one of the archive's own mailboxes. */
   | { readonly kind: 'me'; readonly field: PeopleField; readonly span: Span }
   | { readonly kind: NamedKind; readonly value: string; readonly span: Span }
   | { readonly kind: 'state'; readonly state: State; readonly span: Span }
@@ -97,7 +97,7 @@ export interface SearchQuery {
 }
 
 export interface ParseContext {
-  /** The base of relative dates, in milliseconds since the epoch. */
+  /** Base for relative dates, in milliseconds since the epoch. */
   readonly now: number;
   /** IANA name; defaults to this machine's zone. */
   readonly timeZone?: string;
@@ -215,7 +215,7 @@ const observed =
     span,
   });
 
-/** Bytes, both ends included; null means no bound. */
+/** Inclusive, in bytes; null means no bound. */
 const sized =
   (between: Ask<{ readonly min: number | null; readonly max: number | null }>): Operator =>
   (value, span, context, name) => ({ kind: 'size', ...between(value, context, name), span });
@@ -319,7 +319,7 @@ const FOREIGN: ReadonlyMap<string, string | null> = new Map([
   ['reply-to', 'from'],
 ]);
 
-/** Returns the error for an unknown operator, whether a typo or one that another program uses. */
+/** Returns the error for an unknown operator, whether it is a typo or comes from another program. */
 export function unknownOperator(name: string, position: number) {
   const lower = name.toLowerCase();
   const instead = FOREIGN.get(lower);

@@ -61,7 +61,7 @@ interface Zone {
   readonly offsets: Map<number, number>;
 }
 
-/** Each page needs the starts of the same months, weeks and days. For 15 years, they take 15 ms. */
+/** Each page needs the starts of the same months, weeks and days. For 15 years, calculating them takes 15 ms. */
 const zones = new Map<string, Zone>();
 /** Clients choose zone names, so the caches are limited. */
 const MAX_ZONES = 32;
@@ -140,8 +140,8 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 
 /**
  * Parses a date: `2024`, `2024-05`, `2024-05-17` (or with slashes), `2024-05-17T10:30` with or without seconds and
- * zone, `today`, `yesterday`, `@` and seconds since the epoch, or an age: `90s 15min 6h 3d 2w 1mo 1y`. Days, months and
- * years are in the context's zone. Refuses a bare `m`, because other programs disagree on it.
+ * zone, `today`, `yesterday`, `@` followed by seconds since the epoch, or an age: `90s 15min 6h 3d 2w 1mo 1y`. Days,
+ * months and years are in the context's zone. Refuses a bare `m`, because other programs disagree on it.
  */
 export function readDate(text: string, context: ParseContext): DateReading {
   const word = text.toLowerCase();

@@ -199,7 +199,7 @@ interface RebuildOptions {
   /** The data directory. The caller holds its lock and has closed its catalog. */
   readonly dir: string;
   readonly extractor: Extractor;
-  /** If omitted, attachment texts wait for the next sync run. */
+  /** If omitted, attachment text is left for the next sync run. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
   /** The last commit of the old catalog. Errors before it and an earlier end of the log are treated as damage. */
@@ -217,7 +217,7 @@ interface RebuildOptions {
 export interface RebuildResult extends FoldProgress {
   readonly indexed: number;
   readonly unparsed: number;
-  /** Distinct attachments that were read or found unreadable. */
+  /** Distinct attachments that were read or found to be unreadable. */
   readonly attachments: number;
   /** Damaged parts of the log. The catalog lacks their records. */
   readonly damage: readonly LogDamage[];
@@ -227,7 +227,7 @@ export interface RebuildResult extends FoldProgress {
 }
 
 /**
- * Rebuilds the catalog from the log, texts included, in a new file that replaces the old one when it is complete. Folds
+ * Rebuilds the catalog from the log, including text, in a new file that replaces the old one when it is complete. Folds
  * the readable parts of a damaged log.
  *
  * @throws `rebuild-interrupted` on abort, `catalog-disk-full`, `catalog-io`, with `wholeLogOnly` also `log-damaged`.
@@ -274,7 +274,7 @@ class IndexedBeforePurge extends Error {}
 
 /**
  * Approximate number of records folded at a time: two batches of a first sync. Folding them takes less time than the
- * workers' queue.
+ * workers need to empty their queue.
  */
 const RECORDS_AHEAD = 500;
 

@@ -245,8 +245,8 @@ function folder(
 }
 
 /**
- * Matches the full path or, failing that, the path in any case, the special use, or the last part of the path. `X*` is
- * a prefix of the path.
+ * Matches the full path or, failing that, the path ignoring case, the special use, or the last part of the path. `X*`
+ * is a prefix of the path.
  */
 function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'>>(
   value: string,
@@ -502,7 +502,7 @@ export const EVERYTHING = 'meta : "zall"';
 
 const CONJUNCT_LIMIT = 32;
 
-/** Maximum words with a star across all alternatives. FTS5 merges the lists of all words with the prefix for each. */
+/** Maximum number of words with a star across all alternatives. FTS5 merges the lists of all words with each prefix. */
 const STAR_LIMIT = 6;
 /** A string in our expressions that ends with a star. Strings never contain a quotation mark. */
 const STARS = /" \*/g;
@@ -692,14 +692,14 @@ function ftsExpression(predicate: Predicate): string | undefined {
   }
 }
 
-/** Returns one FTS5 expression. FTS5's NOT is binary, so it needs a left side. */
+/** Returns one FTS5 expression. FTS5's NOT is binary, so it needs a left operand. */
 export function ftsMatch(has: readonly string[], lacks: readonly string[]): string {
   const start = has.length === 0 ? EVERYTHING : has.join(' AND ');
   const whole = has.length > 1 || lacks.length > 0 ? `(${start})` : start;
   return lacks.length === 0 ? whole : `(${whole} NOT (${lacks.join(' OR ')}))`;
 }
 
-/** Maximum docids to read for a time range. More would be most of the archive, so a range would not help. */
+/** Maximum number of docids to read for a time range. More would be most of the archive, so a range would not help. */
 const LOOKED_AT = 20_000;
 
 export class ObservedCommits {

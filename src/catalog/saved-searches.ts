@@ -105,8 +105,8 @@ function checkName(name: string, option: string): void {
 }
 
 /**
- * Replaces `@names` with the saved queries they refer to, in brackets unless one is the only term. Quoted text and
- * addresses do not change. Names within a saved query were replaced when it was saved.
+ * Replaces `@names` with the saved queries they refer to, in brackets unless the name is the whole query. Quoted text
+ * and addresses are left unchanged. Names within a saved query were replaced when it was saved.
  *
  * @throws usage-unknown-search
  */

@@ -97,7 +97,7 @@ interface Read {
   readonly event: number;
 }
 
-/** Selects commits not read yet. Commits arrive in order, and rows of spans and events are only ever added. */
+/** Selects commits not yet read. Commits arrive in order, and rows of spans and events are only ever added. */
 function sqlOf(scope: Scope, { commit, span, event }: Read): string {
   const own = `folder_id IN ${scopedFolders(scope)}`;
   const sources = [
@@ -117,7 +117,7 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
 
 /**
  * Returns a catalog that behaves as if the archive held only these mailboxes. Queries that cannot be limited throw. For
- * every new catalog query, decide here what a reader of some mailboxes may see.
+ * every new catalog query, decide here what a reader limited to some mailboxes may see.
  */
 export function scopedCatalog(
   connection: Connection,
@@ -165,7 +165,7 @@ export function scopedCatalog(
     list: withScope(inner.list),
     listPlaces: withScope(inner.listPlaces),
     prepare: (request) => inner.prepare(request, scope),
-    // The sums cover all mailboxes.
+    // The totals cover all mailboxes.
     sumUnread: () => false,
     changes: {
       span() {
@@ -191,7 +191,7 @@ export function scopedCatalog(
       rows: (by, request, limit) => stats.rows(by, { ...request, scope }, limit),
       facets: withScope(stats.facets),
       people: (typed, limit, _, mayContinue) => stats.people(typed, limit, scope, mayContinue),
-      // The sums cover all mailboxes.
+      // The totals cover all mailboxes.
       types: () => [],
       largest: withScope(stats.largest),
       duplicates: withScope(stats.duplicates),
@@ -224,7 +224,7 @@ export function scopedCatalog(
   };
 }
 
-/** Replaces queries that cannot be limited with ones that throw. Readers of some mailboxes do not need them. */
+/** Replaces queries that cannot be limited with ones that throw. Readers limited to some mailboxes do not need them. */
 function withhold<Q extends object>(queries: Q): Q {
   const refusals = Object.keys(queries).map((name) => [
     name,

@@ -241,7 +241,7 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     ...(deleted === null ? [] : [checking('deleted', deleted, isDeleted)]),
     ...conjunct.observed.map(observation(true)),
     ...has.map(text(true)),
-    // An unindexed message matches neither a text nor its absence.
+    // An unindexed message matches neither text nor its absence.
     ...(has.length === 0 && lacks.length > 0 ? [text(true)(EVERYTHING)] : []),
     ...lacks.map(text(false)),
     ...conjunct.noPlaces.map(placement(false)),
@@ -278,7 +278,7 @@ function readDocids(connection: Connection, { sql, params }: Sql): number[] {
   return connection.column<number>(sql, params);
 }
 
-/** A filter that stored sums can answer exactly. */
+/** A filter that stored totals can answer exactly. */
 export interface SumsFilter {
   /** Docids, half-open like `Range`. */
   readonly low: number;
@@ -289,8 +289,8 @@ export interface SumsFilter {
 const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
 
 /**
- * Returns the conjunct of a query with no conditions but folders, mailboxes, times, flags and deletion; undefined for
- * other queries, and for past times, which the sums do not cover.
+ * Returns the conjunct of a query with no conditions other than folders, mailboxes, times, flags and deletion;
+ * undefined for other queries, and for past times, which the totals do not cover.
  */
 function plainConjunct(
   connection: Connection,
@@ -338,7 +338,7 @@ export function sumsFilter(
   };
 }
 
-/** Counts matches from stored sums, or from those of `sumUnread`. Returns undefined if the sums are not enough. */
+/** Counts matches from stored totals, or from those of `sumUnread`. Returns undefined if they are not enough. */
 export function countBySums(
   connection: Connection,
   conjuncts: readonly Conjunct[],
@@ -400,7 +400,7 @@ const WALKS = [
 /**
  * Counts unread messages by folders and mailboxes. If time runs out, the next call continues.
  *
- * @returns whether the sums are complete
+ * @returns whether the totals are complete
  */
 export function sumUnread(connection: Connection, mayContinue: () => boolean): boolean {
   const commit = reachedCommit(connection);

@@ -254,7 +254,7 @@ function edgeOf(range: Range, direction: Direction, count: number): Sql {
  * Narrows a SELECT to a range of docids.
  *
  * @param docid SQL for the docid
- * @param conditions further conditions, with the parameters `params`
+ * @param conditions additional conditions, with the parameters `params`
  */
 export function within(
   select: string,
@@ -278,7 +278,7 @@ export interface PlannedWalk {
 }
 
 /**
- * Costs, as processor time with a million messages: skipping a full-text hit 0.1 µs, adding a candidate to a list for
+ * Costs in processor time, with a million messages: skipping a full-text hit 0.1 µs, adding a candidate to a list for
  * comparison 0.2 µs, looking up a hit's places 3 µs, checking a candidate in the full-text index 8 to 20 µs.
  */
 /** If the other side has this many times more candidates, only the text drives, and each hit is looked up. */
@@ -286,9 +286,9 @@ const TEXT_ALONE = 16;
 /** If the text has this many times more hits, only the side drives, and each candidate is checked in the index. */
 const SIDE_ALONE = 64;
 const SAMPLE = 32;
-/** Maximum candidates from a side in one list. */
+/** Maximum number of candidates from a side in one list. */
 const LISTED = 100_000;
-/** Maximum folders or flag sets that one filter walks in parallel. */
+/** Maximum number of folders or flag sets that one filter walks in parallel. */
 const TOGETHER = 16;
 /** Candidates in the first range of a walk. `both` counts those of the rarer side. */
 const STRETCH = { match: 2_000, side: 256, both: 512 };

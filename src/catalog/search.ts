@@ -119,7 +119,7 @@ interface MatchedAttachment {
   readonly matches: Snippet['matches'];
 }
 
-/** Maximum attachment texts unpacked per message. Each can be half a million characters long. */
+/** Maximum number of attachment texts to unpack per message. Each can be half a million characters long. */
 const UNPACKED = 16;
 
 const HAS_ANY = selectBy('attachments', 'number', 'docid', 'AND text_id IS NOT NULL LIMIT 1');
@@ -255,9 +255,9 @@ function unpackedTexts(connection: Connection): UnpackedTexts {
   return cache;
 }
 
-/** Maximum words to rank by. Each one requires visiting all its occurrences in every hit. */
+/** Maximum number of words to rank by. Each one requires visiting all its occurrences in every hit. */
 const RANKED_LIMIT = 16;
-/** Maximum hits to rank, newest first, so that the cost does not grow with the archive. */
+/** Maximum number of hits to rank, newest first, so that the cost does not grow with the archive. */
 const RANKED_HITS = 50_000;
 /** The same limit for several alternatives, whose hits must be listed first. */
 const RANKED_AMONG = 25_000;
@@ -364,7 +364,7 @@ export interface SearchPage {
   readonly stoppedAt: number | null;
 }
 
-/** A plan as `search --explain --json` prints it. */
+/** A plan, as printed by `search --explain --json`. */
 export interface SearchPlan {
   readonly drives: readonly { readonly driver: string; readonly sql: readonly string[] }[];
   readonly unknown: readonly UnknownName[];
@@ -468,7 +468,7 @@ export class PreparedQuery {
     return watch.stoppedAt;
   }
 
-  /** Yields the IDs of the hits of a page. Reads lazily. */
+  /** Yields the IDs of the hits on a page. Reads lazily. */
   *ids(request: PageRequest): IterableIterator<MessageId> {
     let remaining = request.limit;
     for (const docid of this.#pageDocids(request, new TimeLimit())) {

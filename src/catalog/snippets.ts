@@ -82,7 +82,7 @@ interface Cursor {
 }
 
 /**
- * Finds matches that differ in case at most, as nearly all do. This is twenty times as fast as `findFrom`, which
+ * Finds matches that differ at most in case, as nearly all do. This is twenty times as fast as `findFrom`, which
  * accents and unspaced scripts require. Lower-cases the text once and searches it once per word.
  */
 class PlainMatches {
@@ -301,7 +301,7 @@ export function openingText(text: string): string {
   return collapse(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
 }
 
-/** Returns the start of the word at a position, if it is near. */
+/** Returns the start of the word at a position, if it is nearby. */
 function wordStart(text: string, at: number): number {
   let start = at;
   while (start > 0 && at - start < 20 && !/\s/u.test(text[start - 1] ?? '')) start -= 1;

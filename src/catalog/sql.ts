@@ -31,7 +31,7 @@ export function isVisible(scope: Scope): string {
 export const FOLDERS_OF_MAILBOXES =
   '(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(:mailboxes)))';
 
-/** Reports whether a message is or was in a mailbox of the scope. */
+/** Reports whether a message is or was in a mailbox in the scope. */
 export function isInScope(
   connection: Connection,
   scope: Scope | undefined,
@@ -58,7 +58,7 @@ export function prefixBounds(
 }
 
 /**
- * Returns messages in a scope by a prefix of their ID.
+ * Returns the messages in a scope whose ID starts with a prefix.
  *
  * @param prefix hex digits in either case; other text matches nothing
  */

@@ -58,7 +58,7 @@ function undatedRows(sums: Sums): StatsRow[] {
 }
 
 export class StatsQuery {
-  /** The query's matches; undefined if there is no query and stored sums can be used. */
+  /** The query's matches; undefined if there is no query and stored totals can be used. */
   readonly found: MatchingMessages | undefined;
   readonly scope: Scope | null;
   readonly #all: MatchingMessages;
@@ -71,7 +71,7 @@ export class StatsQuery {
     const { node = matchAll() } = request;
     this.scope = request.scope ?? null;
     this.#all = new MatchingMessages(connection, search, { ...request, node });
-    // Stored sums cover only the present.
+    // Stored totals cover only the present.
     const isKept = request.node === undefined && request.asOf === undefined;
     this.found = isKept ? undefined : this.#all;
   }
@@ -179,17 +179,17 @@ export class StatsQuery {
   }
 }
 
-/** Statistics of the archive, from stored sums or by counting a query's matches. */
+/** Statistics of the archive, from stored totals or by counting a query's matches. */
 export function statsQueries(connection: Connection, search: SearchQueries) {
   const queryFor = (request: StatsRequest) => new StatsQuery(connection, search, request);
   const inSnapshot = <T>(act: () => T): T => connection.snapshot(act);
   return {
     totals: (request: StatsRequest) => inSnapshot(() => queryFor(request).totals()),
     /**
-     * Returns the rows that contain messages: years and months in order, all others with the most messages first. A
-     * message in two folders or mailboxes, or with two recipients, counts in each.
+     * Returns the rows that contain messages: years and months in order, everything else by number of messages, highest
+     * first. A message in two folders or mailboxes, or with two recipients, is counted in each.
      *
-     * @param limit default all
+     * @param limit defaults to all
      */
     rows: (
       by: Dimension,

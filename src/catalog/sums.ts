@@ -210,19 +210,19 @@ export function chartCondition(sets: ReadonlyMap<number, ChartedSet>, filter: Ch
   return `place_set IN (${[...sets.keys()].join(', ')})`;
 }
 
-/** The fold's sums of one place set. The arrays contain one entry per UTC day, in days since the epoch. */
+/** The fold's totals for one place set. The arrays contain one entry per UTC day, in days since the epoch. */
 interface SetDays extends Readonly<Record<'days' | 'messages' | 'bytes', readonly number[]>> {
   readonly id: number;
 }
 
-/** Sums change only with a commit. */
+/** Totals change only with a commit. */
 const DAYS = new WeakMap<Connection, { readonly commit: number; readonly received: SetDays[] }>();
 
-/** Maximum days to cache, across all sets. */
+/** Maximum number of days to cache, across all sets. */
 const MAX_KEPT = 200_000;
 
 /**
- * Returns the sums at the last commit, cached until the next one. Reading 100,000 of them takes 100 ms.
+ * Returns the totals at the last commit, cached until the next one. Reading 100,000 of them takes 100 ms.
  *
  * @throws catalog-damaged
  */
@@ -266,7 +266,7 @@ export function countUpTo(numbers: ArrayLike<number>, limit: number): number {
 }
 
 /**
- * Counts received messages in consecutive periods. Uses the fold's daily sums; a UTC day that spans two periods is
+ * Counts received messages in consecutive periods. Uses the fold's daily totals; a UTC day that spans two periods is
  * counted by message.
  */
 export class ReceivedCounts {
@@ -391,7 +391,7 @@ const WHOLE = new WeakMap<
   { readonly commit: number; readonly received: ReceivedCounts }
 >();
 
-/** Returns the sums of the whole archive, cached until the next commit. */
+/** Returns the totals for the whole archive, cached until the next commit. */
 export function totalReceived(connection: Connection): ReceivedCounts {
   const commit = reachedCommit(connection);
   const cached = WHOLE.get(connection);

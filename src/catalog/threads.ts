@@ -148,7 +148,7 @@ function partsOf(members: readonly Member[]): ThreadPart[] {
   return [...found.values()];
 }
 
-/** Returns the docids in a message's thread within a scope, ascending. An unindexed message has only its own. */
+/** Returns the docids in a message's thread within a scope, ascending; only its own until it is indexed. */
 export function threadInScope(
   connection: Connection,
   scope: Scope,
@@ -262,7 +262,7 @@ function settle(connection: Connection, threads: ReadonlySet<number>): void {
   }
 }
 
-/** Connected components of a graph, each named by its smallest node (union-find with path halving). */
+/** Connected components of a graph, each identified by its smallest node (union-find with path halving). */
 class Parts {
   readonly #parents = new Map<number, number>();
 
@@ -290,14 +290,14 @@ class Parts {
 
 const NONE = Buffer.alloc(0);
 
-/** Maximum messages counted per conversation, so that an endless one does not delay a list. */
+/** Maximum number of messages counted per conversation, so that an endless one does not delay a list. */
 const MAX_OF_CONVERSATION = 1_000;
-/** Maximum messages read for a scope, because scopes have separate conversations. */
+/** Maximum number of messages read for a scope, because scopes have separate conversations. */
 const MAX_READ = 20_000;
 
 /**
- * Returns the sizes of messages' conversations in a view, using one or two statements. Sizes equal the match counts for
- * `thread:`. Omits conversations of one message or beyond the limit, and unindexed messages.
+ * Returns the sizes of messages' conversations in a view, using one or two statements. Sizes are the number of matches
+ * for `thread:`. Omits conversations with only one message or beyond the limit, and unindexed messages.
  */
 export function conversationSizes(
   connection: Connection,

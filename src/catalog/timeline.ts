@@ -11,7 +11,7 @@ import { listReceivedDays, ReceivedCounts } from './sums.ts';
 
 export type TimelineUnit = 'month' | 'week' | 'day';
 
-/** A month, week or day of a zone. Weeks start on Mondays. */
+/** A month, week or day in a time zone. Weeks start on Mondays. */
 type CalendarPeriod = ReturnType<typeof enclosingPeriod>;
 
 const DAY = 86_400_000;
@@ -99,7 +99,7 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
 
 /**
  * Counts a query's matches by month, by week if they span less than two years, or by day if less than two months. Uses
- * stored sums if the query selects everything, or entire folders or mailboxes. Otherwise, counts each message.
+ * stored totals if the query selects everything, or entire folders or mailboxes. Otherwise, counts each message.
  *
  * @param mayContinue called every few hundred messages; counting stops if it returns false
  */
@@ -120,7 +120,7 @@ interface Bar extends CalendarPeriod {
   ended: number | null;
 }
 
-/** Returns the timeline from stored sums; undefined if they cannot answer the query. */
+/** Returns the timeline from stored totals; undefined if they cannot answer the query. */
 function storedTimeline(
   connection: Connection,
   search: SearchQueries,
@@ -267,7 +267,7 @@ interface LastPlace extends Interval {
 
 /**
  * Returns later changes to messages in a past view. Omits unchanged messages. A message was moved if it is in none of
- * its former folders. Folders have their present names.
+ * its former folders. Folders are given their current names.
  */
 export function changesSince(
   connection: Connection,
@@ -332,7 +332,7 @@ export interface ChangesRequest {
   readonly scope?: Scope | undefined;
 }
 
-/** A moved message counts in both. */
+/** A moved message is counted in both. */
 export interface ChangeSums {
   readonly came: number;
   readonly ended: number;
