@@ -111,8 +111,8 @@ function storedSql(low: number, high: number, among: string): string {
 }
 
 /**
- * Counts stored messages in some mailboxes. A message shared with other mailboxes may have arrived in these later. Only
- * visible rows count towards the limit.
+ * Counts stored messages in a scope's mailboxes. A message shared with other mailboxes may have arrived in these later.
+ * Only visible rows count towards the limit.
  */
 function storedWithin(
   connection: Connection,

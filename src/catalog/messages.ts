@@ -153,7 +153,7 @@ export function locator(connection: Connection): Locator {
   };
 }
 
-/** Selects places in a mailbox: all, or those that appeared in a range of commits. */
+/** Selects places in a mailbox: all of them, or those that appeared in a range of commits. */
 export interface ChosenPlaces extends MailboxKey {
   readonly commits?: RemovedRange['commits'] | undefined;
 }

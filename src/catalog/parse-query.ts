@@ -372,7 +372,7 @@ class Parser {
   }
 
   #checkLength({ text, prefix }: TextNode): void {
-    // A word has at least one character, so most texts need no counting.
+    // A word has at least one character, so most text needs no counting.
     if (text.length < PHRASE_LIMIT) return;
     const words = (ftsString(text, prefix) ?? '').split(' ').length;
     if (words > PHRASE_LIMIT)

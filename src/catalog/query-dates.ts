@@ -169,7 +169,7 @@ function timeAgo(count: number, unit: string, context: ParseContext): number {
       : unit === 'mo'
         ? monthsBefore(wall, count)
         : { ...wall, day: wall.day - count * (unit === 'w' ? 7 : 1) };
-  // No message is older than the year 0, and far earlier dates are invalid.
+  // No message is older than the year 0, and dates much earlier than that are invalid.
   return localMoment({ ...shifted, year: Math.max(0, shifted.year) }, context.timeZone);
 }
 

@@ -31,8 +31,8 @@ function ownCommits(connection: Connection, scope: Scope): OwnCommits {
 }
 
 /**
- * The commits that concern some mailboxes, numbered from 1. The archive's own numbers would reveal activity in other
- * mailboxes.
+ * The commits that concern a scope's mailboxes, numbered from 1. The archive's own numbers would reveal activity in
+ * other mailboxes.
  */
 class OwnCommits {
   /** The archive's commit numbers, ascending. The index of each determines its number in the scope. */

@@ -166,7 +166,7 @@ export function rankNewest(
   };
 }
 
-/** Returns the best `limit` of some docids (newest first) that match an expression. */
+/** Returns the best `limit` of the given docids (newest first) that match an expression. */
 export function rankDocids(expression: string, docids: readonly number[], limit: number): Sql {
   return {
     // See `matchSource` for the plus. Without the inner limit, FTS5 would rank and sort all its hits.
@@ -497,7 +497,7 @@ function isBehind(docid: number, other: number, direction: Direction): boolean {
   return direction === 'newest' ? docid < other : docid > other;
 }
 
-/** Yields the docids of all drives in order, without duplicates. Close the iterator unless it is drained. */
+/** Yields the docids of all walks in order, without duplicates. Close the iterator unless it is drained. */
 export function* walkPaths(
   connection: Connection,
   drives: readonly PlannedWalk[],

@@ -126,7 +126,7 @@ const HAS_ANY = selectBy('attachments', 'number', 'docid', 'AND text_id IS NOT N
 const IN_ATTACHMENTS =
   'SELECT rowid AS docid FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = ?';
 
-/** Returns a function that finds a message's matching attachments. It unpacks texts only if the index finds a match. */
+/** Returns a function that finds a message's matching attachments. It unpacks text only if the index finds a match. */
 function attachmentMatcher(
   connection: Connection,
   node: SearchNode,

@@ -143,7 +143,7 @@ function findFolded(text: string, words: readonly SoughtPhrase[]): Range | undef
   const [earliest] = stretches;
   if (earliest === undefined) return undefined;
   const lower = foldWord(stretches.map(({ start, end }) => text.slice(start, end)).join(' '));
-  // A word that no folded word contains cannot match, so most texts need no search.
+  // A word that no folded word contains cannot match, so most text need not be searched.
   const phrases = words.filter(({ words: [head = ''] }) => lower.includes(head));
   return phrases.length === 0 ? undefined : findFrom(text, phrases, earliest.start, text.length);
 }

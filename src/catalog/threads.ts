@@ -244,7 +244,7 @@ function threadAt(connection: Connection, docid: number): number {
   return connection.get(MEMBER, { docid })?.thread ?? 0;
 }
 
-/** Recomputes some threads. They must include all neighbours of their members. */
+/** Recomputes the given threads, which must include all neighbours of their members. */
 function settle(connection: Connection, threads: ReadonlySet<number>): void {
   const members = [...threads].flatMap((thread) => connection.all(MEMBERS, { thread }));
   for (const member of members)

@@ -324,7 +324,7 @@ function laterChange(
   return { kind: 'moved', mailbox: name.address, folder: name.path };
 }
 
-/** A time range divided into equal columns. Milliseconds since the epoch. */
+/** A time range, in milliseconds since the epoch, divided into equal columns. */
 export interface ChangesRequest {
   readonly from: number;
   readonly to: number;
