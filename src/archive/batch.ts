@@ -43,7 +43,7 @@ const NOT_STORED: StoredCheck = () => false;
 
 /**
  * A set of records that the writer commits together. The caller uses `messages`, `records` and `bytes` to limit a batch
- * to 128 messages, 4 MiB and 1 s. Sizes are those of the raw bytes, so that batches are the same on every thread.
+ * to 128 messages, 4 MiB and 1 s. Sizes count raw bytes, so that batches are the same on every thread.
  */
 export abstract class Batch {
   messages = 0;
@@ -62,7 +62,7 @@ export abstract class Batch {
    */
   abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: StoredCheck): AddedSource;
 
-  /** Adds up to 4 MiB of bytes that do not belong to a message, and returns their hash. */
+  /** Adds up to 4 MiB of data that does not belong to a message, and returns its hash. */
   abstract addBlob(bytes: Buffer): BlobHash;
 
   /** @throws TypeError if a rebuild would be unable to read the fact */
@@ -181,7 +181,7 @@ export class LocalBatch extends Batch {
     if (!this.#messageIds.has(id)) this.#message(id, size, payload, payload.length);
   }
 
-  /** Yields each blob that is written only if the archive lacks it, with a message that contains the blob. */
+  /** Yields each blob that is written only if the archive lacks it, together with a message that contains it. */
   *unsureBlobs(): Iterable<readonly [hash: BlobHash, message: MessageId]> {
     for (const [hash, { of }] of this.#blobs) if (of !== undefined) yield [hash, of.id];
   }

@@ -2,7 +2,7 @@ import { defineErrors, errnoName, reasonText } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { localTime } from '../core/text.ts';
 
-/** Describes an archive's lock holder; for another machine, its last known holder. @param host null for this machine */
+/** Describes an archive's lock holder, or the last one known on another machine. @param host null for this machine */
 export function describeHolder(pid: number, command: string, since: string, host: string | null) {
   const program = terminalLine(`mailkeep ${command}`);
   const time = localTime(Date.parse(since));
@@ -17,7 +17,7 @@ const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_
 const KEEP =
   'Nothing was changed. Do not delete anything; copy the archive, then check the disk (smartctl, dmesg).';
 
-/** Reasons for which a fleet's registry rejected a commit. */
+/** Why a fleet's registry rejected a commit. */
 const NOT_TAKEN: Readonly<Record<string, string>> = {
   'registry-unreachable': 'it cannot be reached',
   'registry-certificate': 'its certificate cannot be trusted',

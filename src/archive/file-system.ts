@@ -28,7 +28,7 @@ import { makeFolders, openRegularFile } from '../core/files.ts';
 import { archiveError } from './errors.ts';
 import { FILE_MODE, FOLDER_MODE, formatPath, logFolder, temporaryPath } from './format.ts';
 
-/** Returns the free bytes on the disk of an existing directory, excluding any that are reserved for root. */
+/** Returns the free space in bytes on an existing directory's disk, excluding any reserved for root. */
 export async function freeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize;
@@ -92,7 +92,7 @@ export async function createOrReplace(files: FileLayer, path: string): Promise<L
   }
 }
 
-/** Writes all bytes. Throws `EIO` after two consecutive writes of 0 bytes. */
+/** Writes all the bytes. Throws `EIO` after two consecutive writes of 0 bytes. */
 export async function writeAll(file: LogFile, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   let idle = 0;
@@ -186,7 +186,7 @@ const NETWORK = new Set(
 const NETWORK_FUSE =
   /^fuse\.(.*ssh|.*s3|davfs|webdav|glusterfs|ceph|rclone|gvfs|smb|nfs|juicefs|gcsfuse|blobfuse)/;
 
-/** Returns the file system of a directory, which need not exist yet. Returns null unless on Linux. */
+/** Returns the file system of a directory, which need not exist yet. Returns null except on Linux. */
 export function fileSystemOf(folder: string): FileSystem | null {
   const table = '/proc/self/mountinfo';
   if (!existsSync(table)) return null;
@@ -259,7 +259,7 @@ function realFile(fd: number): LogFile {
   };
 }
 
-/** Errors from network shares and Windows, which cannot sync a directory. There, the rename has to suffice. */
+/** Errors from network shares and Windows, which cannot sync a directory. There, the rename has to be enough. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 async function syncFolder(folder: string): Promise<void> {
@@ -300,7 +300,7 @@ const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
 /**
  * Reports whether a directory holds an archive.
  *
- * @param damaged accept a log without its FORMAT
+ * @param damaged whether to accept a log without its FORMAT
  * @throws archive-unreadable if the system denies access
  */
 export function holdsArchive(dataDir: string, damaged = false): boolean {
@@ -344,7 +344,7 @@ export function testWriting(dataDir: string): {
   return { folder, error };
 }
 
-/** Some file systems, such as /proc, look writable but refuse folders. Control groups accept folders but no files. */
+/** Some file systems, such as /proc, look writable but refuse folders. Control groups allow folders but not files. */
 function writeBelow(folder: string): void {
   mkdirSync(folder, { mode: 0o700 });
   try {
@@ -375,7 +375,7 @@ function isMissing(folder: string): boolean {
   }
 }
 
-/** Runs an action. If the system refuses it, returns that error. */
+/** Runs an action. If the system refuses it, returns the error. */
 export function systemRefusal(
   act: () => void,
   refused: (errno: string, cause: unknown) => MailkeepError,

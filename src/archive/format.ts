@@ -29,7 +29,7 @@ export function isHash(value: unknown): value is string {
   return typeof value === 'string' && HASH.test(value);
 }
 
-/** Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. */
+/** Returns canonical JSON: keys sorted by code unit, no whitespace, absent and undefined fields omitted. */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
   // Plain loops, because every message adds a fact, and these loops account for most of its cost.
@@ -138,9 +138,9 @@ const commitRange = (value: unknown): value is readonly [first: number, last: nu
   Array.isArray(value) && value.length === 2 && value.every(isCount);
 const removedPart = hasFields({
   ...mailbox,
-  /** First and last commit of the range in which the places appeared. Absent if all places are removed. */
+  /** First and last commits of the range in which the places appeared. Absent if all places are removed. */
   commits: isOptional(commitRange),
-  /** Paths of folders that became empty and are removed too. */
+  /** Paths of folders that became empty and are also removed. */
   folders: isOptional(isTexts),
 });
 /** A removed part of a mailbox. */
@@ -148,8 +148,8 @@ export type RemovedRange = Checked<typeof removedPart>;
 
 /**
  * The fields of each type of fact. Facts record everything in the archive except bytes. Each record holds one fact as
- * canonical JSON. A fact concerns a single place, so forgetting the place removes its facts. Facts have no times,
- * because the commit of their batch has one.
+ * canonical JSON. A fact concerns a single place, so forgetting the place removes its facts. Facts have no timestamps,
+ * because their batch's commit has one.
  */
 const FACTS = {
   /** A mailbox was first seen, or its address changed. */
@@ -175,14 +175,14 @@ const FACTS = {
     docid: isInteger,
     message: isHash,
     size: isCount,
-    /** Why a source was accepted although its size differs from the listing. Absent if the sizes match. */
+    /** Why a source was accepted even though its size differs from the listing. Absent if the sizes match. */
     accepted: isOptional(isOneOf('shorter-twice', 'longer-twice', 'host-rule')),
     /** The place whose bytes were matched. Absent if the message was downloaded. */
     assumedFrom: isOptional(place),
   },
   /** The flags of an open place changed to this set. */
   flags: { ...placeFields, flags: isTexts },
-  /** The message was deleted at the service. */
+  /** The message was deleted from the service. */
   ended: { ...placeFields, reason: isText },
   /** A place was reopened. It had been ended by mistake, or its UID returned with the same fingerprint. */
   reopened: { ...placeFields, flags: isTexts, reason: isText },
@@ -204,11 +204,11 @@ const FACTS = {
     detail: isText,
     kept: isOptional(isHash),
   },
-  /** An incomplete message was stored (an `appeared` follows), deleted at the service or forgotten by the user. */
+  /** An incomplete message was stored (an `appeared` follows), deleted from the service or forgotten by the user. */
   released: { ...placeFields, reason: isOneOf('stored', 'ended', 'forgotten') },
   /** The user acknowledged an incomplete message. */
   acknowledged: placeFields,
-  /** The reconciliation of a folder, at most once a day per folder. */
+  /** A folder's reconciliation, recorded at most once a day. */
   certificate: {
     ...folder,
     generation: isInteger,
@@ -262,7 +262,7 @@ export function isFact(value: unknown): value is Fact {
   return CHECKS.get(value.fact)?.(value) ?? true;
 }
 
-/** Kinds of records with content. The numbers are stored on disk as bytes. */
+/** Kinds of record that have content. The numbers are stored on disk as bytes. */
 export const RECORD_KIND = { blob: 1, message: 2, fact: 3, commit: 4 } as const;
 
 /**
@@ -277,7 +277,7 @@ export interface Position {
 
 export interface Commit {
   readonly number: number;
-  /** Milliseconds since the epoch, never earlier than the previous commit. */
+  /** Milliseconds since the epoch, never earlier than the previous commit's. */
   readonly time: number;
   /** Lower-case hexadecimal. See `commitHash`. */
   readonly hash: string;
@@ -396,7 +396,7 @@ export interface SegmentHeader {
   readonly previousHash: string;
 }
 
-/** Returns the hash before the first commit, which binds the chain to this archive. */
+/** Returns the hash that precedes the first commit and binds the chain to this archive. */
 export function genesisHash(archiveId: Buffer): string {
   return createHash('sha256').update('mailkeep genesis 1\n').update(archiveId).digest('hex');
 }
@@ -462,13 +462,13 @@ export interface RecordHeader {
   readonly crc: number;
 }
 
-/** The archive and segment that a header belongs to. The header's CRC covers both, and the header's offset. */
+/** The archive and segment that a header belongs to. The header's CRC covers both, as well as its offset. */
 export interface RecordSpace {
   readonly archiveId: Buffer;
   readonly segment: number;
 }
 
-// 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at
+// 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at only
 // one position in one archive, so message bytes cannot pass for a record, even if they are an attached segment.
 const scratch = Buffer.alloc(72);
 
@@ -494,7 +494,7 @@ export function writeRecordHeader(
   target.writeUInt32LE(crc32(scratch), at + 60);
 }
 
-/** Returns undefined unless there is an intact header of this archive, segment and offset. The hash is a copy. */
+/** Returns undefined unless there is an intact header for this archive, segment and offset. The hash is a copy. */
 export function readRecordHeader(
   source: Buffer,
   at: number,

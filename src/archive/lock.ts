@@ -115,7 +115,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Returns the boot ID and clock tick at which a process started (proc_pid_stat(5), field 22). Null unless on Linux. */
+/** Returns the boot ID and clock tick at which a process started (proc_pid_stat(5), field 22). Null except on Linux. */
 export function processStart(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
@@ -142,7 +142,7 @@ export function acquireLock(dir: string) {
   let isReleased = false;
   return {
     release: () => {
-      // After a second call, the file may belong to the next holder.
+      // By the time of a second call, the file may belong to the next holder.
       if (!isReleased) dropHolder(dir);
       isReleased = true;
       // Rolls back the empty transaction, which releases the lock.

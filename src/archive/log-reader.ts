@@ -75,7 +75,7 @@ class CommitFacts {
   /**
    * Returns a commit's facts in log order, except purged ones.
    *
-   * @throws `log-damaged` if the log does not have the commit or a fact is unreadable; `segment-elsewhere`
+   * @throws `log-damaged` if the log does not contain the commit or a fact is unreadable; `segment-elsewhere`
    */
   read(commit: number): Fact[] {
     const segment = this.#segmentOf(commit);
@@ -296,7 +296,7 @@ class CachedReader {
   /**
    * Returns a commit's facts in log order, except purged ones.
    *
-   * @throws `log-damaged` if the log does not have the commit
+   * @throws `log-damaged` if the log does not contain the commit
    */
   factsOf(commit: number): readonly Fact[] {
     return this.#withRetry(() => this.#facts.read(commit));
@@ -399,7 +399,7 @@ export interface ScanOptions {
 
 /**
  * Reads the log in order and verifies CRCs, the SHA-256 of every record and the chain of commits. Needs no lock. After
- * damage, continues with all readable records whose position is certain. The log counts as damaged if it ends before
+ * damage, continues with all readable records whose position is known. The log counts as damaged if it ends before
  * `after` (`ends-early`) or has a different commit with that number (`diverged`).
  *
  * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system read errors; errors from
@@ -492,7 +492,7 @@ export function reopenSegment(
 
 /** Checks that each segment continues the chain, and records whether the first commit was reached. */
 class LogScan {
-  /** Undefined at the start and after a lost segment; the next header is then trusted. */
+  /** Undefined initially and after a lost segment; the next header is then trusted. */
   #chain: ChainState | undefined;
   reached: boolean;
 
@@ -620,7 +620,7 @@ const LAST_BYTES = 4_096;
 
 /**
  * Returns the number of the log's last commit, for read-only commands. Returns undefined if it is unreadable. Reads
- * only the last record without hashing it, unless the last segment ends with unfinished work.
+ * only the last record and does not hash it, unless the last segment ends with unfinished work.
  */
 export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
   try {
@@ -640,7 +640,7 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   }
 }
 
-/** Returns the commit that ends at the end of the file. A header is valid at one offset, so the match is certain. */
+/** Returns the commit at the end of the file. A header is valid at only one offset, so no false match is possible. */
 function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
   const size = file.size();
   const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);

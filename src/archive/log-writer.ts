@@ -153,7 +153,7 @@ export class LogWriter {
     }
   }
 
-  /** Starts a new segment if the current one is this large. Reports whether it did. @throws errors from `commit` */
+  /** Starts a segment if the current one has reached this size. Reports whether it did. @throws errors from `commit` */
   async rollIfLarger(bytes: number): Promise<boolean> {
     return this.#serialise(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;
@@ -162,7 +162,7 @@ export class LogWriter {
     });
   }
 
-  /** Stops the thread after pending writes. A later burst of messages starts a new thread. */
+  /** Stops the thread once pending writes have finished. A later burst of messages starts a new thread. */
   async endThread(): Promise<void> {
     const turn = this.#queue.then(async () => {
       const thread = this.#thread;
@@ -366,7 +366,7 @@ export interface LogWriterOptions {
  * Opens the log for writing, and creates an archive if none exists. Removes unfinished files, makes the last segment
  * durable before trusting its commits, and sets a torn tail aside.
  *
- * @throws errors of family `damage` if the log is unreadable or damaged; nothing has been changed
+ * @throws errors in the `damage` family if the log is unreadable or damaged; nothing has been changed
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {

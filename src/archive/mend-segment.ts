@@ -78,11 +78,11 @@ interface MendOptions {
 /**
  * Rebuilds a damaged segment from its readable batches and writes it as the next generation. Takes each batch from any
  * file in which it is intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged
- * remain purged. Renames the new file once it has been read back and its chain proves every record. Uses zstd only if
- * FORMAT already allows it.
+ * remain purged. Renames the new file once it has been read back and every record verified against the chain. Uses zstd
+ * only if FORMAT already allows it.
  *
- * @returns the generation, or undefined if nothing was written: no file has some batch intact, or the chain does not
- * lead to `end` and `reach` or ends with an unproven batch
+ * @returns the generation, or undefined if nothing was written: some batch is intact in none of the files, or the chain
+ * does not lead to `end` and `reach` or ends with an unproven batch
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function mendSegment(options: MendOptions): Promise<number | undefined> {
@@ -137,7 +137,7 @@ function* mendedBatches({
   /** True if the last batch is local or leads to a known commit. */
   let isProven = true;
   const ends = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
-  /** Detects a diverged log, which has a valid chain too. */
+  /** Detects a diverged log, whose chain is also valid. */
   const isForked = (): boolean => ends.some((one) => one?.number === number && one.hash !== hash);
   const walks = sources.map((source) => trustedBatches(source, find, foreign.get(source)));
   let heads = walks.map((walk) => walk.next().value);
@@ -179,7 +179,7 @@ function* mendedBatches({
 
 /**
  * Finds the records that a local file marks as purged, by ordinal in its footer and by hash in its records. Facts are
- * identified only by ordinal, because two facts with equal bytes can concern two messages.
+ * identified only by ordinal, because two facts with identical bytes can concern different messages.
  */
 function findPurged(sources: readonly OpenSegment[], knownOrdinals: ReadonlySet<number>) {
   const ordinals = new Set(knownOrdinals);
@@ -409,7 +409,7 @@ function flipUntil(
 }
 
 /**
- * Opens a segment's file for reading and corrects flipped bits that its CRCs and hashes prove. Does not change the
+ * Opens a segment's file for reading and corrects flipped bits if its CRCs and hashes confirm them. Does not change the
  * file, and ignores its footer. Returns undefined if the header cannot be recovered. The caller closes the file.
  */
 export function openStraightened(
@@ -517,7 +517,7 @@ function straightenPayload(file: PatchedFile, header: RecordHeader, offset: numb
   if (flipped === undefined) return;
   stored[flipped.at] = (stored[flipped.at] ?? 0) ^ flipped.mask;
   const payload = inflatePayload(header, stored);
-  // A CRC can match by accident, but a hash cannot.
+  // A CRC can match by chance, but a hash cannot.
   if (payload === undefined || !digest('sha256', payload, 'buffer').equals(header.hash)) return;
   file.turn(start + flipped.at, flipped.mask);
 }

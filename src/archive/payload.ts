@@ -36,7 +36,7 @@ export class LineEncoder {
   readonly #lineLength: number;
   readonly #eol: LineShape['eol'];
   readonly #eolBytes: number;
-  /** Characters in the current line. A full line's end is written before the next character. */
+  /** Characters in the current line. A full line's ending is written before the next character. */
   #column = 0;
 
   constructor(shape: LineShape) {
@@ -104,7 +104,7 @@ export const BLOB_BYTES = 4 * 1024 * 1024;
 export const DECODED_CHUNK_BYTES = 3 * 1024 * 1024;
 
 /**
- * A part of a message's raw source. It is an array to save field names, because every message has a recipe:
+ * A part of a message's raw source. It is an array, to avoid storing field names in every message's recipe:
  * - `["raw", length]`: the next `length` literal bytes after the recipe in its record
  * - `["blob", length, sha256, chunks?]`: the bytes of a blob
  * - `["b64", lineLength, eol, length, sha256, chunks?]`: the bytes of a blob as base64 in lines of `lineLength`
@@ -331,7 +331,7 @@ function zstdFrame(raw: Buffer): Promise<Buffer> {
 }
 
 const MAGIC = 0xfd2fb528;
-/** Maximum content of a block within a frame. */
+/** Maximum size of a block's content within a frame. */
 const BLOCK_BYTES = 128 * 1024;
 /** The largest window that every decoder should support (RFC 8878). */
 const WINDOW_BYTES = 8 * 1024 * 1024;
@@ -410,12 +410,12 @@ function endOfBlocks(
     capacity += BLOCK_BYTES;
     if ((block & 1) === 1) break;
   }
-  // Do not allocate memory for content that this few blocks cannot hold.
+  // Do not allocate memory for content that so few blocks cannot hold.
   if (capacity < header.contentSize) return undefined;
   return at + (header.hasChecksum ? CHECKSUM_BYTES : 0);
 }
 
-/** Maximum bytes to allocate before the stored bytes have been validated. */
+/** Maximum number of bytes to allocate before the stored bytes have been validated. */
 const MAX_AT_ONCE = 4 * 1024 * 1024;
 
 const MIB = 1024 * 1024;
@@ -455,9 +455,9 @@ export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | u
 
 function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | undefined {
   const maxOutputLength = Math.max(1, rawLength);
-  // Makes the output one piece. With Node's 16 KiB, a block is joined from five pieces, and verifying 158 MB of mail
-  // took 0.76 s of one core instead of 0.64 s. A zstd frame that fits into a piece is decoded into it directly, without
-  // a window.
+  // Produces the output in one piece. With Node's 16 KiB, a block is joined from five pieces, and verifying 158 MB of
+  // mail took 0.76 s of one core instead of 0.64 s. A zstd frame that fits into a piece is decoded into it directly,
+  // without a window.
   const chunkSize = Math.max(64, Math.min(rawLength, MAX_AT_ONCE) + 1);
   if (codec === CODEC.zlib) return inflateSync(stored, { maxOutputLength, chunkSize });
   if (codec !== CODEC.zstd || !isSingleFrame(stored, rawLength)) return undefined;

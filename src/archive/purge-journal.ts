@@ -32,7 +32,7 @@ export interface PurgeJournal {
    * commits can store both in one step. The log shows whether a purge was decided.
    *
    * @param commits the commits that contain the records
-   * @param commit makes that commit; no other commit may run meanwhile
+   * @param commit makes that commit; no other commit may run in the meantime
    * @throws `disk-full` and other write errors if nothing was decided; errors from `commit`
    */
   decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;

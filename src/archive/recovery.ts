@@ -49,7 +49,7 @@ const HOLE_BYTES = 16;
 /**
  * Yields the batches of the segment being written, like `segmentBatches`. After a power cut, however, the disk may hold
  * the end of the last batch but not its middle. Such a torn batch was never acknowledged, so it belongs to the
- * remainder. It comes after `seen`, and each of its wrong records touches a page of zeros, which flipped bits would not
+ * remainder. It comes after `seen`, and each of its bad records touches a page of zeros, which flipped bits would not
  * produce.
  *
  * @param seen highest commit in the catalog or a checkpoint, or 0
@@ -302,7 +302,7 @@ export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
     await write(files, dir, ZSTD_FORMAT);
     return;
   }
-  // If a process that was killed wrote FORMAT, the file might not survive a power cut yet.
+  // If FORMAT was written by a process that was then killed, it might not survive a power cut.
   await files.syncFolder(dir);
 }
 

@@ -140,7 +140,7 @@ export async function compactSegment(
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
   await segments.publish({ segment, generation: sealed.generation });
-  // The disk may not have room for the old files of several segments.
+  // The disk may not have room for old files from several segments.
   await removeGenerations(files, dir, segment, sealed.generation);
   return sealed;
 }
@@ -301,7 +301,7 @@ export class SealedFileWriter {
     await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash), memory);
   }
 
-  /** Before its last record, a block holds less than `blockBytes`. That record is smaller than a standalone one. */
+  /** A block holds less than `blockBytes` until its last record, smaller than a standalone one, is added. */
   get #mostBlockBytes(): number {
     const { blockBytes, standaloneBytes } = LAYOUTS[this.codec];
     return blockBytes + innerLength(standaloneBytes, false);
@@ -391,7 +391,7 @@ export interface SealedSegment {
 /**
  * Writes the next generation of a segment. It contains the same records in the same order, with small ones in
  * compressed blocks, and a footer that indexes them by ordinal. The file is compared with its source before it is
- * renamed. If the process is killed, the old generation remains in force. It is kept until `dropOldGenerations`.
+ * renamed. If the process is killed, the old generation remains in force. It stays until `dropOldGenerations` runs.
  *
  * @throws `log-damaged` if the segment is damaged, which sealing would hide; `disk-full`, `log-write-failed`,
  * `log-sync-failed` if nothing has changed

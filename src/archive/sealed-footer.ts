@@ -223,7 +223,7 @@ export function* purgedOrdinals(file: LogFile, space: RecordSpace): Generator<nu
 
 /**
  * Checks that containers start at the offsets in the footer of a sealed file. The footer's own checks prove only that
- * it is unchanged. Does not report a damaged footer, which reading the records reveals.
+ * it is unchanged. Does not report a damaged footer, because reading the records reveals it.
  */
 export function checkFooter(segment: OpenSegment): Problem[] {
   const { sealed } = segment;

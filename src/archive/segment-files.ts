@@ -113,7 +113,7 @@ export function openCurrentGeneration(
   return fallback;
 }
 
-/** Calls `act` with the generation in force, then closes it. @throws the errors of `openCurrentGeneration` and `act` */
+/** Calls `act` with the generation in force, then closes it. @throws errors from `openCurrentGeneration` and `act` */
 export function withSegment<T>(
   files: FileLayer,
   dir: string,

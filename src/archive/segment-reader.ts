@@ -157,7 +157,7 @@ export interface RecordReading {
   readonly chained?: boolean;
   /**
    * Frees inflated payloads when the next record is requested. No view of them may be in use by then. The garbage
-   * collector would let them grow to about 64 MB. Touching fresh memory takes a third of the time of inflating a block.
+   * collector would let them grow to about 64 MB. Touching fresh memory takes a third as long as inflating a block.
    */
   readonly releases?: boolean;
   /** Receives each intact block and its offset when the next record is requested, and takes ownership of its memory. */
@@ -302,7 +302,7 @@ const FIRST: RecordPosition = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
 
 /**
  * Yields the batches of a segment in order, and verifies each against the chain. A damaged batch contains only the
- * readable records whose position in the segment is certain.
+ * readable records whose position in the segment is known.
  *
  * @param visit called for each record with a payload, while the payload is in memory
  * @param from position of the first batch, which must follow the commit in the header

@@ -250,7 +250,7 @@ function decodeValidLines(window: Buffer, start: number, end: number, shape: Lin
   return { bytes: Buffer.from(window.toString('latin1', start, valid), 'base64'), end: valid };
 }
 
-/** Maximum literal bytes in a message's own record. Further literals become blobs. */
+/** Maximum number of literal bytes in a message's own record. Any other literals become blobs. */
 const INLINE_LITERAL_BYTES = 1024 * 1024;
 
 interface RecipeSink {
@@ -427,7 +427,7 @@ function rebuildsTo(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: 
 
 export interface WindowSize {
   readonly bytes: number;
-  /** Minimum bytes of a run in the window before the run is judged. Longer lines stay literal. */
+  /** How many bytes of a run the window must contain before the run is judged. Longer lines stay literal. */
   readonly judged: number;
 }
 
