@@ -184,7 +184,7 @@ export interface CheckedTarget extends CheckedCopy {
 /**
  * Checks the off-site copy of an archive. With a private key, opens and reads every segment. Without one, compares
  * every object with the signed manifest.
- * @throws offsite-no-manifest, offsite-rolled-back; errors of `findLocalKey` and the store
+ * @throws offsite-no-manifest, offsite-rolled-back; errors from `findLocalKey` and the store
  */
 export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   const { dataDir, store, signal, onProgress } = order;
@@ -221,7 +221,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   }
 }
 
-/** Returns the newest manifest. Adds a finding if that is the local one, because the target has lost its own. */
+/** Returns the newest manifest. Adds a finding if it is the local one, because the target has lost its own. */
 function manifestToCheck(
   { dataDir, store }: CheckOrder,
   key: LocalKey,

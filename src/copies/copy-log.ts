@@ -71,9 +71,9 @@ export interface Boundary extends ChainState {
 export const NO_TORN_BATCH = Number.POSITIVE_INFINITY;
 
 /**
- * Reads the state of a segment. Returns undefined if it is missing, or no file has an intact header.
+ * Reads the state of a segment. Returns undefined if it is missing, or none of its files has an intact header.
  * @param listing a recent listing of the directory; repeated if a listed file has disappeared
- * @param seen highest commit known to be acknowledged; `NO_TORN_BATCH` for all segments except the last
+ * @param seen highest commit known to have been acknowledged; `NO_TORN_BATCH` for all segments except the last
  */
 export function segmentState(
   files: FileLayer,
@@ -140,7 +140,7 @@ interface CopyOptions {
   readonly seen: number;
   /**
    * Called before removing a payload from the destination because it was purged here. The destination may contain other
-   * copies, such as text in a catalog. They must be removed too, and nothing would reveal them later.
+   * copies, such as text in a catalog. These must also be removed, because nothing would reveal them later.
    */
   readonly forget: () => Promise<void>;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
@@ -199,7 +199,7 @@ export async function copyLog(options: CopyOptions) {
   const last = [...states.values()].at(-1);
   return {
     archiveId: last?.archiveId ?? null,
-    /** Last commit of both directories. */
+    /** Last commit in both directories. */
     number: last?.end.number ?? 0,
     hash: last?.end.hash ?? null,
     segments: states.size,
@@ -241,13 +241,13 @@ function refuseStrangers(
     const commit = here.end.number === number ? here.end : commitIn(files, from, segment, number);
     if (commit?.hash !== hash) throw copyError('copy-diverged', facts);
   }
-  // Once one segment is known to belong to this archive, unreadable ones are taken to be damaged.
+  // Once one segment is known to belong to this archive, unreadable ones are assumed to be damaged.
   if (unreadable !== undefined && !isOurs) throw copyError('copy-unreadable', { to });
   if (unreadable !== undefined && !states.has(unreadable))
     throw copyError('copy-unreadable', { to });
 }
 
-/** Returns the commit with this number, in a segment or directly before it; undefined if there is none. */
+/** Returns the commit with this number, in a segment or immediately before it; undefined if there is none. */
 export function commitIn(
   files: FileLayer,
   dir: string,
@@ -275,7 +275,7 @@ function isBehind(here: SegmentState, there: SegmentState | undefined): boolean 
   );
 }
 
-/** Copies a segment up to the checked commit. Returns the number of bytes. */
+/** Copies a segment up to the checked commit. Returns the number of bytes copied. */
 async function transfer(
   files: FileLayer,
   from: string,
@@ -291,7 +291,7 @@ async function transfer(
     listSegments(files, from).get(segment) ?? [],
   );
   try {
-    // A writer can switch to zstd at any time. After a backup of single files, FORMAT can be older than the segments.
+    // A writer can switch to zstd at any time. After a file-by-file backup, FORMAT can be older than the segments.
     if (allowsZstd(files, from) || isSealedWithZstd(source)) {
       await convertWriteErrors(formatPath(to), 0, () => allowZstd(files, to));
     }
@@ -365,7 +365,7 @@ function damageAt(segment: OpenSegment) {
   return segmentDamage(segment, 0, 'bytes');
 }
 
-/** @param generations of the segment in a listing */
+/** @param generations the segment's generations in a listing */
 export function damagedSegment(
   dir: string,
   segment: number,
@@ -434,19 +434,19 @@ export function makeCopyFolder(to: string): void {
   }
 }
 
-/** Files that every disk contains, or that an archive's lock leaves behind. SQLite creates the journal. */
+/** Files found on any disk, or left behind by an archive's lock. SQLite creates the journal. */
 export const INCIDENTAL = new Set([
   'lost+found',
   'lock',
   'lock-journal',
   path.basename(holderPath('.')),
 ]);
-/** Files that an early interruption leaves behind. */
+/** Files left behind by an early interruption. */
 const STARTED = new Set(
   [logFolder('.'), temporaryPath(formatPath('.'))].map((one) => path.basename(one)),
 );
 
-/** Refuses a directory with other files, among which somebody could overlook the archive and delete it. */
+/** Refuses a directory that contains other files, where somebody could overlook the archive and delete it. */
 function refuseOtherFiles(to: string): void {
   if (!isUnused(realFiles, to)) return;
   const stranger = readdirSync(to).find((name) => !INCIDENTAL.has(name) && !STARTED.has(name));

@@ -32,7 +32,7 @@ interface TargetOrder
 
 /**
  * Updates the off-site copy of an archive, even while a sync is running.
- * @throws offsite-no-locks; errors of `withOwnKey`, `lockKeys` and `uploadCopy`
+ * @throws offsite-no-locks; errors from `withOwnKey`, `lockKeys` and `uploadCopy`
  */
 export async function copyToTarget(order: TargetOrder) {
   const { dataDir, config, store, signal, onProgress, lockDays, now, ...rest } = order;
@@ -115,16 +115,16 @@ interface NewCopy {
   readonly now: () => number;
 }
 
-/** @throws offsite-exists if the target has a copy */
+/** @throws offsite-exists if the target already has a copy */
 export async function refuseExistingCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
   const there = await store.head(COPY_NAME, signal);
   if (there !== undefined) throw copiesError('offsite-exists', { to: store.label });
 }
 
 /**
- * Creates a copy and returns its ID. Stores the recipients first, and last the object that makes the copy visible. On
+ * Creates a copy and returns its ID. Stores the recipients first, and the object that makes the copy visible last. On
  * failure, removes its objects. A killed run leaves unused objects behind, and can be repeated.
- * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; errors of the store
+ * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; store errors
  */
 export async function createCopy(copy: NewCopy): Promise<string> {
   const { store, signal, prepared, dataDir, to } = copy;

@@ -80,7 +80,7 @@ export const copiesError = defineErrors({
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
     ],
-    /** The copy was opened with an age identity. `found` is the signer in its keys, which the user did not name. */
+    /** The copy was opened with an age identity. `found` is the signer in its keys, which the user did not specify. */
     'offsite-signer-unnamed': ({ to, found }: { to: string; found: string }) => [
       `Whoever knows an age recipient can wrap keys for it, so nothing shows that those of the copy at ${to} are yours. They name the signing key ${found}. Nothing was changed.`,
       'Compare it with the one that "copy init" printed, and which the file of the recovery key has too. If it is the same, name it with --signer.',
@@ -284,7 +284,7 @@ export const objectError = defineErrors({
       `${store} refused ${operation}: ${refusal(status, answer)}.`,
       NOTHING_LOST,
     ],
-    /** The server reported a temporary failure, such as `SlowDown`, on every try. */
+    /** The server reported a temporary failure, such as `SlowDown`, on every attempt. */
     'store-busy': ({ store, operation, status, answer, tries }: OfRefusal & { tries: number }) => [
       `${store} could not carry out ${operation}: ${refusal(status, answer)}${times(tries)}.`,
       NOTHING_LOST,

@@ -21,7 +21,7 @@ const FILE_MODE = 0o600;
 const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
-/** Network shares and Windows cannot sync a directory, so the rename has to suffice. */
+/** Network shares and Windows cannot sync a directory, so the rename has to be enough. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 type DiskCode = 'store-unreadable' | 'store-disk-full' | 'store-unwritable';
@@ -219,7 +219,7 @@ class FolderStore implements ObjectStore {
 
   async close(): Promise<void> {}
 
-  /** Removes the files of interrupted processes, once per directory. */
+  /** Removes files left behind by interrupted processes, once per directory. */
   async #sweep(folder: string): Promise<void> {
     if (this.#swept.has(folder)) return;
     this.#swept.add(folder);

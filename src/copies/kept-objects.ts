@@ -86,7 +86,7 @@ interface Mending extends OptionalLock, Comparing {
 /**
  * Compares as `checkKeptObjects` does, and stores damaged or missing objects again. Without local copies, accepts the
  * target's objects unless they are evidently damaged.
- * @throws errors of the store; offsite-key-unwritable
+ * @throws errors from the store; offsite-key-unwritable
  */
 export async function repairKeptObjects(
   mending: Mending,
@@ -110,7 +110,7 @@ export async function repairKeptObjects(
  * Refuses to change a copy's recipients while some are damaged. Somebody may rely on a damaged recipient, for which a
  * rotation would not wrap the new keys.
  * @param but names of recipients that are about to be removed
- * @throws offsite-mend-first; errors of the store
+ * @throws offsite-mend-first; errors from the store
  */
 export async function refuseDamagedRecipients(
   comparing: Comparing,
@@ -127,7 +127,7 @@ export async function refuseDamagedRecipients(
   throw copiesError('offsite-mend-first', { to: comparing.store.label, names });
 }
 
-/** Returns false if the store cannot replace the entry of that name, such as a directory. */
+/** Returns false if the store cannot replace an entry with that name, such as a directory. */
 async function storeAgain(mending: OptionalLock, { name, bytes }: KeyObject): Promise<boolean> {
   try {
     await putWithLock(mending, name, bytes.length, bytesAsStream(bytes));
@@ -152,7 +152,7 @@ async function compare(comparing: Comparing, signingKey?: SigningKey): Promise<C
     kept.push(isThere ? { ...one, bytes } : one);
     if (isThere) continue;
     findings.push({ name: one.name, error: Buffer.isBuffer(bytes) ? wrongBytes(one.name) : bytes });
-    // The local key file may be damaged too.
+    // The local key file may also be damaged.
     if (hash('sha256', one.bytes) === one.sha256) missing.push(one);
   }
   const others = await findOthers(comparing, key.kept);
@@ -254,7 +254,7 @@ export async function newestSettings(
 
 /**
  * Stores settings unless the copy already has them. Removes earlier ones.
- * @throws errors of the store; offsite-key-unwritable
+ * @throws errors from the store; offsite-key-unwritable
  */
 export async function storeSettings(mending: Mending, text: Buffer): Promise<LocalKey> {
   const { store, key, signal, file, signingKey } = mending;
@@ -354,7 +354,7 @@ export function readLocalManifest(dataDir: string, key: LocalKey): KeptManifest 
   }
 }
 
-/** Keeps a local copy of a manifest. @throws copy-manifest-damaged if the target changed it; errors of the store */
+/** Keeps a local copy of a manifest. @throws copy-manifest-damaged if the target changed it; errors from the store */
 export async function storeLocalManifest(
   dataDir: string,
   { store, key, signal }: Comparing,

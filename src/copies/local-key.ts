@@ -28,7 +28,7 @@ import {
 import type { CopyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
-/** Accepts non-canonical base64, so that damaged text affects a single kept object rather than all. */
+/** Accepts non-canonical base64, so that damaged text affects a single kept object rather than all of them. */
 const bytes = z.codec(z.string(), z.instanceof(Buffer), {
   decode: (text) => Buffer.from(text, 'base64'),
   encode: (raw) => raw.toString('base64'),
@@ -58,7 +58,7 @@ const nextKey = z.object({
   /** Random, so that each wrapping key is used only once. */
   salt: key32,
   wrapped: bytes,
-  /** IDs of the recipients already written for it, including those of unfinished runs. */
+  /** IDs of the recipients already written for it, including those from unfinished runs. */
   made: z.array(id).readonly(),
 });
 type NextKey = Readonly<z.output<typeof nextKey>>;
@@ -89,7 +89,7 @@ const keyFields = z.object({
   kept: z.array(keptSchema).readonly().optional().catch(undefined),
 });
 
-/** The parts of a `LocalKey`, including plain secrets. Pass them to the constructor and do not keep them. */
+/** The parts of a `LocalKey`, including secrets in plain form. Pass them to the constructor and do not keep them. */
 export interface LocalKeyParts
   extends Readonly<Omit<z.output<typeof keyFields>, 'mailkeep' | 'copy'>> {
   readonly copyId: string;
@@ -147,12 +147,12 @@ export class LocalKey implements LocalKeyParts {
     return { copyId: Buffer.from(this.copyId, 'hex'), publicKey: this.publicKey };
   }
 
-  /** Opens objects of the copy, unless this machine is write-only. */
+  /** Opens the copy's objects, unless this machine is write-only. */
   get opening(): OpeningKey {
     return { copyId: Buffer.from(this.copyId, 'hex'), privateKeys: this.privateKeys };
   }
 
-  /** Called with the option `getters`, `inspect` would otherwise run the class's getters. */
+  /** Otherwise, `inspect` with the `getters` option would run the class's getters. */
   [inspect.custom](): string {
     return `LocalKey { copyId: '${this.copyId}' }`;
   }
@@ -233,7 +233,7 @@ export function rawPublicKey(key: CryptoKeyObject): Buffer {
 export interface OptionalLock {
   readonly store: ObjectStore;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock' | 'forgetLocks'>;
-  /** Number of days for which to lock objects. Undefined for no locks. */
+  /** How many days to lock objects for. Undefined for no locks. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -247,7 +247,7 @@ export interface LockOptions extends OptionalLock {
 export interface Locks {
   /** Number of objects whose lock was set or extended. */
   readonly extended: number;
-  /** Expiry of the first lock to expire, milliseconds since the epoch. */
+  /** When the first lock expires, milliseconds since the epoch. */
   readonly until: number;
 }
 
@@ -259,7 +259,7 @@ export function lockEnd({ lockDays, now }: Pick<LockOptions, 'lockDays' | 'now'>
   return now() + lockDays * DAY_MS;
 }
 
-/** @throws errors of `ObjectStore.put` */
+/** @throws errors from `ObjectStore.put` */
 export async function putWithLock(
   { store, lockDays, memory, signal, now }: OptionalLock,
   name: string,
@@ -272,7 +272,7 @@ export async function putWithLock(
   memory.noteLock(name, lockUntil);
 }
 
-/** Extends locks with less than half of their time left. @throws errors of `ObjectStore.lock` */
+/** Extends locks with less than half of their time left. @throws errors from `ObjectStore.lock` */
 export async function extendLocks(locking: LockOptions, names: readonly string[]): Promise<Locks> {
   const { store, memory, signal, now } = locking;
   const due = names.filter((name) => isLockDue(locking, name));

@@ -36,9 +36,9 @@ const MAX_LISTED = 25_000;
  * Finds the newest valid manifest of a copy: the one with the highest commit, then the highest sequence. Reads from the
  * highest commit down, because the target's owner can add anything.
  * @param at reads only the manifests of this commit
- * @returns also all objects with a manifest's name, highest commit first, and the errors of the invalid ones that were
+ * @returns also all objects with a manifest's name, highest commit first, and the errors for the invalid ones that were
  * read
- * @throws offsite-too-many-manifests; errors of the store
+ * @throws offsite-too-many-manifests; errors from the store
  */
 export async function findManifests(
   store: ObjectStore,
@@ -68,7 +68,7 @@ export async function findManifests(
   return { newest, listed, invalid };
 }
 
-/** Returns an error if none of the stored versions is valid. @throws errors of the store */
+/** Returns an error if none of the stored versions is valid. @throws errors from the store */
 export async function readManifest(
   store: ObjectStore,
   fact: ListedManifest,
@@ -107,7 +107,7 @@ export async function orDamage<T>(act: () => T | Promise<T>): Promise<T | Mailke
   }
 }
 
-/** Reads a small object. @throws offsite-too-large; errors of the store */
+/** Reads a small object. @throws offsite-too-large; errors from the store */
 export async function readSmallObject(
   store: ObjectStore,
   name: string,
@@ -131,7 +131,7 @@ interface SeenManifest {
 export type CopyMemory = ReturnType<typeof copyMemory>;
 
 /**
- * Returns what `state.sqlite` records about a copy. Without a state, purges and locks are remembered for this run only,
+ * Returns what `state.sqlite` records about a copy. Without a state, purges and locks are remembered only for this run,
  * and unlisted uploads are repeated.
  */
 export function copyMemory(state: StateFile | undefined, copyId: string) {
@@ -181,7 +181,7 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
 /**
  * Yields an object's bytes and compares them with the manifest. Anyone with the public key can seal an object, but only
  * the archive's key can sign a manifest. Reports a mismatch only after yielding all bytes.
- * @throws copy-object-damaged; errors of the store
+ * @throws copy-object-damaged; errors from the store
  */
 export async function* verifiedObject(
   store: ObjectStore,

@@ -83,14 +83,14 @@ export interface ObjectFact {
 
 export interface PutOptions {
   readonly signal: AbortSignal;
-  /** Milliseconds since 1970. Before that, not even the owner can delete the object. Needs `Abilities.locks`. */
+  /** Milliseconds since 1970. Before that, not even the owner can delete the object. Needs `StoreAbilities.locks`. */
   readonly lockUntil?: number;
   /** In governance mode, users with a special permission can delete locked objects. Defaults to compliance. */
   readonly lockMode?: 'compliance' | 'governance';
 }
 
-/** Abilities confirmed by a test, not merely claimed by the store. */
-export interface StoreCapabilities {
+/** Capabilities confirmed by a test, not merely claimed by the store. */
+export interface StoreAbilities {
   /** The store keeps deleted and overwritten objects until `delete` removes all versions. */
   readonly keepsVersions: boolean;
   /** A lock was written and read back. */

@@ -37,7 +37,7 @@ import type { ObjectStore } from './object-store.ts';
 /**
  * Returns this archive's keys for the copy at a target. The target only identifies the copy; no key is taken from it.
  * If its description is damaged, missing or foreign, other objects can identify the copy.
- * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; errors of the store
+ * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; errors from the store
  */
 export async function findLocalKey(
   dataDir: string,
@@ -91,7 +91,7 @@ function keysFor(dataDir: string, to: string): LocalKey[] {
 
 /**
  * Returns the ID in a copy's description, an error if it is damaged, or undefined if there is none.
- * @throws copy-file-damaged if a newer version wrote it; errors of the store
+ * @throws copy-file-damaged if a newer version wrote it; errors from the store
  */
 async function readCopyId(
   store: ObjectStore,
@@ -107,7 +107,7 @@ async function readCopyId(
   }
 }
 
-/** @throws copy-file-damaged if a newer version wrote the copy; errors of the store */
+/** @throws copy-file-damaged if a newer version wrote the copy; errors from the store */
 export async function refuseNewerCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
   await readCopyId(store, signal);
 }
@@ -136,7 +136,7 @@ export async function withCopyLock<T>(
 /** Maximum number of small objects to read. Copies have only a few. */
 const MAX_OBJECTS = 1_000;
 
-/** Reads the recipients of a copy. @throws errors of the store */
+/** Reads the recipients of a copy. @throws errors from the store */
 export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
   const recipients: WrappedKeys[] = [];
   const damaged: MailkeepError[] = [];
@@ -153,13 +153,13 @@ export function recipientAccess(
   { copyId, publicKey, next }: LocalKey,
 ): 'new' | 'old' | 'unknown' {
   if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
-  // Recipients of an unfinished rotation open new content too.
+  // Recipients from an unfinished rotation also open new content.
   const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
   return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
 }
 
 /**
- * Reads the trusted signers: the first, and later ones authorised by a reader of the copy. Also returns the errors of
+ * Reads the trusted signers: the first, and later ones authorised by a reader of the copy. Also returns the errors for
  * objects that authorise no signer.
  */
 export async function readSigners(store: ObjectStore, secrets: CopySecrets, signal: AbortSignal) {
@@ -225,9 +225,9 @@ export interface KeyRequest {
 }
 
 /**
- * Returns the secrets of the copy to which this archive writes. A write-only machine has none, and calls `way`.
+ * Returns the secrets of the copy that this archive writes to. A write-only machine has none, and calls `way`.
  * @param way called only if needed
- * @throws offsite-key-unfit, copy-key-refused; errors of `withOwnKey`, `way` and the store
+ * @throws offsite-key-unfit, copy-key-refused; errors from `withOwnKey`, `way` and the store
  */
 export async function openOwnCopy(
   order: KeyRequest,
@@ -264,7 +264,7 @@ export function currentSecrets(key: LocalKey, secrets: CopySecrets, to: string):
   return { ...secrets, privateKeys: secrets.privateKeys.slice(at) };
 }
 
-/** Runs `act` with this archive's keys and the copy's write lock. @throws offsite-in-use; errors of `findLocalKey` */
+/** Runs `act` with this archive's keys and the copy's write lock. @throws offsite-in-use; errors from `findLocalKey` */
 export async function withOwnKey<T>(
   { dataDir, store, signal }: KeyRequest,
   act: (key: LocalKey, file: string) => Promise<T>,
@@ -276,7 +276,7 @@ export async function withOwnKey<T>(
 }
 
 /**
- * Locks a copy's description, later signers, settings and recipients. Leaves recipients that only open content from
+ * Locks a copy's description, later signers, settings and recipients. Leaves recipients that open only content from
  * before a rotation unlocked, so that they can be removed.
  */
 export async function lockKeys(locking: LockOptions & { readonly key: LocalKey }): Promise<Locks> {

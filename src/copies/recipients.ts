@@ -108,9 +108,9 @@ function idOf({ name }: Pick<KeyObject, 'name'>): string {
 }
 
 /**
- * Lists a copy's recipients as they describe themselves, its trusted signers, the errors of invalid objects, and
+ * Lists a copy's recipients as they describe themselves, its trusted signers, the errors for invalid objects, and
  * whether a rotation was interrupted on this machine.
- * @throws errors of `findLocalKey` and the store
+ * @throws errors from `findLocalKey` and the store
  */
 export async function listKeys({ dataDir, store, signal }: KeyRequest) {
   const key = await findLocalKey(dataDir, store, signal);
@@ -137,7 +137,7 @@ export async function listKeys({ dataDir, store, signal }: KeyRequest) {
 /**
  * Adds recipients to a copy and returns their IDs.
  * @throws copy-age-recipient, offsite-too-many-recipients; offsite-key-unfit if the keys have been rotated since;
- * errors of `withOwnKey`
+ * errors from `withOwnKey`
  */
 export async function addRecipients(
   order: KeyRequest & {
@@ -170,7 +170,7 @@ export async function addRecipients(
 /**
  * Removes recipients of a copy and returns their IDs. A former recipient may have kept the keys.
  * @param order with prefixes of the IDs
- * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; errors of `withOwnKey`
+ * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; errors from `withOwnKey`
  */
 export async function removeRecipients(
   order: KeyRequest & { readonly ids: readonly string[] },
@@ -254,7 +254,7 @@ export interface RotatedKeys {
   readonly old: readonly string[];
 }
 
-/** Returns whether a rotation was interrupted after the switch to its new key. @throws errors of `findLocalKey` */
+/** Returns whether a rotation was interrupted after the switch to its new key. @throws errors from `findLocalKey` */
 export async function isRotationUnfinished({
   dataDir,
   store,
@@ -307,7 +307,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
   });
 }
 
-/** Completes a rotation that has switched to its new key. @throws errors of `withOwnKey` */
+/** Completes a rotation that has switched to its new key. @throws errors from `withOwnKey` */
 export async function finishRotation(order: KeyRequest): Promise<RotatedKeys> {
   return withOwnKey(order, async (key, file) => ({
     added: [],

@@ -64,7 +64,7 @@ export interface SegmentSource {
   readonly store: ObjectStore;
   readonly key: OpeningKey;
   readonly manifest: SecretManifest;
-  /** Objects in the clear part of the manifest, by name. */
+  /** Objects in the unencrypted part of the manifest, by name. */
   readonly objects: ReadonlyMap<string, ObjectEntry>;
   readonly prover: SegmentProver;
   readonly signal: AbortSignal;
@@ -72,7 +72,7 @@ export interface SegmentSource {
   readonly takesVersions?: boolean;
 }
 
-/** Opens a manifest for use in a `SegmentSource`. @throws errors of `openManifest` */
+/** Opens a manifest for use in a `SegmentSource`. @throws errors from `openManifest` */
 export async function openCopy(store: ObjectStore, clear: ClearManifest, key: OpeningKey) {
   const objects = new Map(clear.objects.map((entry) => [entry.name, entry]));
   return { store, key, manifest: await openManifest(clear, key), objects };
@@ -106,7 +106,7 @@ export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegmen
 }
 
 /**
- * Versions of an object that have not been tried, by name. The first one is to be read; undefined stands for the newest.
+ * Versions of an object that have not been tried, by name. The next to read comes first; undefined means the newest.
  */
 type Untried = Map<string, (string | undefined)[]>;
 
@@ -179,7 +179,7 @@ async function* joinPieces(
   }
 }
 
-/** Returns the file named by a segment's header, or undefined if it belongs to another segment or archive. */
+/** Returns the file that a segment's header identifies, or undefined if it belongs to another segment or archive. */
 function nameIn(
   beginning: Buffer | undefined,
   { archiveId }: SecretManifest,
@@ -266,7 +266,7 @@ const RESTORED_AT_ONCE = 4;
 
 /**
  * Restores an archive's log from a copy. Also returns the segments that could not be restored.
- * @throws offsite-not-empty; `disk-full` and other disk errors; errors of the store
+ * @throws offsite-not-empty; `disk-full` and other disk errors; errors from the store
  */
 export async function restoreLog(options: BringBackOptions) {
   const { to, manifest, signal, progress } = options;
@@ -325,9 +325,9 @@ const MAX_MARK = 4096;
 export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;
 
 /**
- * Fetches segments that a repair may need from an off-site copy. Puts them into a new directory below the archive's
+ * Fetches segments that a repair may need from an off-site copy. Puts them into a new directory under the archive's
  * `tmp`, which the caller removes. Also returns the manifest's commit, unless a later signer signed it.
- * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors of `findLocalKey` and the store
+ * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors from `findLocalKey` and the store
  */
 export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) {
   const key = await findLocalKey(dataDir, store, signal);
@@ -381,7 +381,7 @@ interface BringBackOrder extends OpenedWith {
 /**
  * Restores an archive's log and catalog from an off-site copy. Needs no other data on this machine.
  * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, offsite-signer-differs,
- * copy-key-refused; errors of the store and `rebuild`
+ * copy-key-refused; errors from the store and `rebuild`
  */
 export async function restoreArchive(order: BringBackOrder) {
   const { store, to, way, signal } = order;
@@ -471,7 +471,7 @@ interface AdoptOrder extends OpenedWith {
  * sign. The next copy checks that the copy belongs to this archive.
  * @returns also the IDs of recipients with `newer` keys than this machine
  * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
- * offsite-in-use, copy-key-refused, offsite-key-unwritable; errors of the store
+ * offsite-in-use, copy-key-refused, offsite-key-unwritable; errors from the store
  */
 export async function adoptCopy(order: AdoptOrder) {
   const { dataDir, store, way, signal } = order;
@@ -508,7 +508,7 @@ export async function adoptCopy(order: AdoptOrder) {
 
 /**
  * Refuses keys that a rotation replaced, because excluded recipients could read content encrypted with them. The newest
- * manifest is signed, so its key is certain; the claims of recipients are not. Returns the IDs of recipients that claim
+ * manifest is signed, so its key can be trusted; recipients' claims cannot. Returns the IDs of recipients that claim
  * other keys.
  */
 async function refuseOlderKeys(

@@ -122,12 +122,12 @@ function regionOf({ headers, xml }: Response): string | null {
 }
 
 interface RetryPolicy {
-  /** Maximum number of consecutive tries without progress. */
+  /** Maximum number of consecutive attempts without progress. */
   readonly attempts: number;
-  /** Upper bound of the first random wait. Doubles with each failure. */
+  /** Upper bound on the first random wait. Doubles with each failure. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
-  /** Time after the first failure beyond which no wait may extend. */
+  /** No wait may end later than this after the first failure. */
   readonly budgetMs: number;
 }
 
@@ -138,7 +138,7 @@ export const RETRY_POLICY: RetryPolicy = {
   budgetMs: 300_000,
 };
 
-/** The only retry layer. Counts an operation's failures and waits between tries. */
+/** The only retry layer. Counts an operation's failures and waits between attempts. */
 class Patience {
   #failures = 0;
   #failedSince: number | undefined;
@@ -156,9 +156,9 @@ class Patience {
   }
 
   /**
-   * Waits before the next try.
+   * Waits before the next attempt.
    * @param askedMs the wait requested by the server
-   * @throws the error, with the number of tries, if it is permanent or no try is left; the signal's reason
+   * @throws the error, with the number of attempts, if it is permanent or none are left; the signal's reason
    */
   async afterFailure(error: unknown, askedMs = 0): Promise<void> {
     this.signal.throwIfAborted();
@@ -196,7 +196,7 @@ const TLS_REFUSALS = /^(?:CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR
 
 const TIMEOUTS = {
   connect: 10_000,
-  /** Time until the response starts, in addition to that for sending the request at `MIN_BYTES_PER_MS`. */
+  /** Time until the response starts, in addition to the time for sending the request at `MIN_BYTES_PER_MS`. */
   answer: 60_000,
   /** Silence during the response, while a reader waits for bytes. */
   idle: 60_000,
@@ -245,7 +245,7 @@ interface Response {
 }
 
 export interface S3Reply extends Response {
-  /** True if an earlier try may have succeeded although its response was lost. */
+  /** True if an earlier attempt may have succeeded even though its response was lost. */
   readonly isUncertain: boolean;
 }
 
@@ -288,8 +288,8 @@ export class S3Client {
 
   /**
    * Sends a request with retries, and reads the response regardless of its status.
-   * @throws store-unreachable and store-busy if no try is left; store-certificate; store-answer-invalid; the signal's
-   * reason
+   * @throws store-unreachable and store-busy if no attempts are left; store-certificate; store-answer-invalid; the
+   * signal's reason
    */
   async request(request: S3Request, signal: AbortSignal): Promise<S3Reply> {
     const patience = this.patience(signal);

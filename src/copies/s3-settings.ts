@@ -4,7 +4,7 @@ import { readRegularFile } from '../core/files.ts';
 import type { ParsedTarget, S3Credentials, S3Target } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 
-/** Settings in a file of Amazon's tools, by section. Nested settings have names such as `above.name`. */
+/** Settings from a file used by Amazon's tools, by section. Nested settings have names such as `above.name`. */
 type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /** Parses `[section]` and `name = value` lines. Ignores others, such as comments, which start with # or ;. */
@@ -52,8 +52,8 @@ const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 const OTHER_WAYS = ['credential_process', 'sso_session', 'sso_start_url', 'role_arn'];
 
 /**
- * Finds a bucket's settings in the environment and the files of Amazon's tools. Reads the files again for each request,
- * so that keys can be replaced.
+ * Finds a bucket's settings in the environment and in files used by Amazon's tools. Reads the files again for each
+ * request, so that keys can be replaced.
  * @throws store-no-credentials, store-setting-invalid
  */
 export async function resolveS3(
@@ -85,7 +85,7 @@ export async function resolveS3(
     region,
     ...(endpoint === undefined ? {} : { endpoint }),
     credentials: async () => credentialsOf(settings),
-    // No certificate matches a host name that contains the bucket's dots or capitals.
+    // No certificate matches a host name that contains dots or upper-case letters from the bucket's name.
     pathStyle: style === 'virtual' ? false : endpoint !== undefined || !/^[a-z0-9-]+$/.test(bucket),
     ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
   };

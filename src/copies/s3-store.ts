@@ -31,7 +31,7 @@ import {
 
 /** Lock time of test objects. Must exceed the difference between the server's clock and ours. */
 const TRIED_LOCK_MS = 60 * 60_000;
-/** Limit of the S3 protocol. */
+/** Limit set by the S3 protocol. */
 const MAX_PARTS = 10_000;
 /** In a row. */
 const MAX_EMPTY_PAGES = 100;
@@ -47,7 +47,7 @@ const LISTING = 'ListObjectsV2';
 const READING = 'GetObject';
 const XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 
-/** Reads keys in a listing. Returns an undecodable key unchanged, which is not a valid name. */
+/** Reads keys in a listing. Returns an undecodable key unchanged; it is not a valid name. */
 function keyReader(listing: XmlElement) {
   const isEncoded = textOf(listing, 'EncodingType') === 'url';
   return (element: XmlElement, field: string): string => {
@@ -191,8 +191,8 @@ export class S3Store extends S3Client implements ObjectStore {
   }
 
   /**
-   * Aborts the uploads of interrupted processes, once. Without a prefix, others may share the bucket, so only names
-   * with the directory and length of `like` are treated as ours.
+   * Aborts uploads left behind by interrupted processes, once. Without a prefix, others may share the bucket, so only
+   * names with the directory and length of `like` are treated as ours.
    */
   async #sweep(like: string, signal: AbortSignal): Promise<void> {
     if (this.#isSwept) return;
@@ -282,7 +282,7 @@ export class S3Store extends S3Client implements ObjectStore {
 
   /** @param bypass also deletes versions with a governance lock, if the credentials allow it */
   async #deleteVersions(name: string, signal: AbortSignal, bypass = false): Promise<void> {
-    // Listed completely first, because each page continues from a version that must still exist.
+    // Listed in full first, because each page continues from a version that must still exist.
     const versions: string[] = [];
     for await (const { version } of this.#versionsOf(name, signal)) versions.push(version);
     for (const version of versions) await this.deleteVersion(name, version, signal, bypass);
@@ -431,8 +431,8 @@ export class S3Store extends S3Client implements ObjectStore {
 
   /**
    * Reads an object's lock back, because some servers return 200 for unsupported requests.
-   * @param setsLock locks the object now if needed, as for multipart objects in RadosGW. Only for buckets with proven
-   * locks: other servers would store the request as the object's bytes.
+   * @param setsLock locks the object now if needed, as for multipart objects in RadosGW. Only for buckets known to
+   * support locks: other servers would store the request as the object's bytes.
    * @throws object-lock-dropped
    */
   async #checkLock(
@@ -613,7 +613,7 @@ export class S3Store extends S3Client implements ObjectStore {
 
   /**
    * Stores an object and checks that its lock was applied. Does not check whether the bucket supports locks.
-   * @throws object-length, object-lock-dropped; errors of `S3Client.request`
+   * @throws object-length, object-lock-dropped; errors from `S3Client.request`
    */
   async writeObject(
     name: string,
@@ -671,7 +671,7 @@ export class S3Store extends S3Client implements ObjectStore {
     }
   }
 
-  /** Returns the server's response about the object, if this call has stored it completely. */
+  /** Returns the server's response about the object, if this call stored it in full. */
   async #ownObject({ name, length, headers, signal }: Write): Promise<S3Reply | undefined> {
     const reply = await this.request({ operation: 'HeadObject', method: 'HEAD', name }, signal);
     const isOwn =
@@ -681,8 +681,8 @@ export class S3Store extends S3Client implements ObjectStore {
     return isOwn ? reply : undefined;
   }
 
-  /** Tests a bucket with small objects under `probe/`, and deletes them again if allowed. */
-  async #tryOut(signal: AbortSignal): Promise<StoreCapabilities> {
+  /** Tests a bucket with small objects under `probe/`, then deletes them if allowed. */
+  async #tryOut(signal: AbortSignal): Promise<StoreAbilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {
       // Buckets that lock everything require Content-MD5.
@@ -736,7 +736,7 @@ export class S3Store extends S3Client implements ObjectStore {
 /**
  * Creates a bucket, unless it exists and is ours. Returns whether it was created.
  * @param lock enables Object Lock, which cannot be changed in an existing bucket
- * @throws store-bucket-taken; errors of `S3Client.request`
+ * @throws store-bucket-taken; errors from `S3Client.request`
  */
 export async function ensureBucket(
   target: S3Target,

@@ -61,7 +61,7 @@ export interface TailRange {
   readonly end: Boundary;
 }
 
-/** Maximum number of objects in the tail. Ranges double in size, so 64 MiB need about ten. */
+/** Maximum number of objects in the tail. Ranges double in size, so 64 MiB needs about ten. */
 export const MAX_TAIL = 32;
 /** Objects are padded to this length, so smaller ranges cost the same. */
 const PADDING = 64 * 1024;
@@ -148,7 +148,7 @@ interface Cleanup {
 
 interface CleanupOptions
   extends Pick<UploadOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
-  /** Sequence of the last manifest written. Some stores list it only after a while. */
+  /** Sequence number of the last manifest written. Some stores list it only after a while. */
   readonly sequence: number;
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
@@ -156,7 +156,7 @@ interface CleanupOptions
 
 export const NO_CLEANUP: Cleanup = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
 
-/** Time for readers of a copy to finish, after their manifest has been replaced. */
+/** Time allowed for readers of a copy to finish, after their manifest has been replaced. */
 const GRACE_MS = 24 * 3_600_000;
 
 /**
@@ -176,7 +176,7 @@ export async function cleanUpCopy(
   if (newest === undefined || newest.clear.sequence < options.sequence) return undefined;
   const locked: { name: string; until: string | null }[] = [];
   const remove = async (name: string): Promise<boolean> => {
-    // After a purge, removal is tried even if it must fail, so that every run reports what remains.
+    // After a purge, removal is attempted even if it is bound to fail, so that every run reports what remains.
     if (!atOnce && (memory.lockedUntil(name) ?? 0) > now()) return false;
     try {
       await store.delete(name, signal);
@@ -244,7 +244,7 @@ async function neededObjects(
   return needed;
 }
 
-/** Returns whether a copy may have set a lock. If its memory was lost, only the expiry can suggest that. */
+/** Returns whether a copy may have set a lock. If its memory was lost, only the expiry can hint at that. */
 function isOwnLock(
   { lockDays, now }: Pick<CleanupOptions, 'lockDays' | 'now'>,
   until: string | null,
@@ -264,7 +264,7 @@ export interface UploadOptions {
   readonly prover: SegmentProver;
   /** Highest commit recorded in the catalog, or 0. */
   readonly seen: number;
-  /** Uploads the present state of every segment again. */
+  /** Uploads the current state of every segment again. */
   readonly refresh: boolean;
   /** Number of newest manifests to keep regardless of age, including the new one. */
   readonly keep: number;
@@ -272,7 +272,7 @@ export interface UploadOptions {
   readonly damaged?: ReadonlySet<string> | undefined;
   /** Newest manifest seen here. Stored again if the target has only older ones. */
   readonly manifest?: KeptManifest | undefined;
-  /** Number of days for which to lock uploads. Locks of objects in the newest manifest are extended in time. */
+  /** How many days to lock uploads for. Locks of objects in the newest manifest are extended in time. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -405,7 +405,7 @@ async function cleanUp(
   return removed;
 }
 
-/** Returns whether the target has no valid manifest as new as `kept`. */
+/** Returns whether the target lacks a valid manifest as new as `kept`. */
 export function isOlderManifest<M extends { readonly clear: ClearManifest }>(
   { newest }: FoundManifests,
   kept: M | undefined,
@@ -475,7 +475,7 @@ function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefine
   });
 }
 
-/** Returns known objects by mark: listed ones and later uploads. With `refresh`, only uploads of this run. */
+/** Returns known objects by mark: listed ones and later uploads. With `refresh`, only uploads from this run. */
 async function knownObjects(
   { store, memory, refresh, signal }: UploadOptions,
   listed: readonly ObjectEntry[],
@@ -503,7 +503,7 @@ interface UploadCount {
   bytes: number;
 }
 
-/** The objects of a plan, by mark. */
+/** A plan's objects, by mark. */
 type ListedObjects = ReadonlyMap<string, ObjectEntry>;
 
 /** Returns undefined if the archive has to be scanned again. */
@@ -545,7 +545,7 @@ async function uploadPiece(
     try {
       const file = fileInForce(dir, what.segment);
       if ('from' in what) {
-        // The next generation has other bytes at these offsets.
+        // The next generation has different bytes at these offsets.
         if (file.sealed) throw new SegmentMoved();
         return await put(options, 'tail', mark, file.path, what.from, what.to);
       }

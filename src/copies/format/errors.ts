@@ -92,7 +92,7 @@ export const offsiteError = defineErrors({
       `${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`,
     'copy-file-damaged': (f: {
       reason: 'shape' | 'signature' | 'newer';
-      /** Format that a newer version wrote, such as `copy 2`; null otherwise. */
+      /** Format written by a newer version, such as `copy 2`; null otherwise. */
       found: string | null;
     }) =>
       f.reason === 'newer'

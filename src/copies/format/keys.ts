@@ -94,7 +94,7 @@ interface ScryptCost {
 
 /** Needs 128 MiB and a few tenths of a second. */
 export const SCRYPT_COST: ScryptCost = { N: 2 ** 17, r: 8, p: 1 };
-/** Limit for parameters from an untrusted source. Needs 1 GiB. */
+/** Upper limit for parameters from an untrusted source. Needs 1 GiB. */
 const LARGEST: ScryptCost = { N: 2 ** 20, r: 8, p: 4 };
 const SMALLEST_N = 2 ** 10;
 
@@ -118,7 +118,7 @@ async function passphraseKey(
   return derive(Buffer.from(passphrase.normalize('NFC'), 'utf8'), salt, 32, { N, r, p, maxmem });
 }
 
-/** Secrets that every recipient can open. They are sufficient to read and trust a copy. */
+/** Secrets that every recipient can open. They are all that is needed to read and trust a copy. */
 export interface CopySecrets {
   readonly copyId: Buffer;
   /** Newest first. Rotations add keys, so that one recipient object opens everything. */
@@ -128,7 +128,7 @@ export interface CopySecrets {
   readonly signer: Buffer;
 }
 
-/** Maximum number of private keys of a copy, which limits its rotations. */
+/** Maximum number of private keys for a copy, which limits its rotations. */
 export const MAX_KEYS = 100;
 const MAX_BYTES = 16 * 1024;
 
@@ -138,7 +138,7 @@ export function newCopyKeys() {
 }
 
 const secretFields = z.strictObject({
-  /** SHA-256 of the object's clear part, to which the secrets are bound. */
+  /** SHA-256 of the object's unencrypted part, to which the secrets are bound. */
   clear: z.string(),
   copy: hex(16),
   nameKey: base64(KEY_BYTES),
@@ -212,7 +212,7 @@ const clearFields = {
   wrapped: base64(),
 };
 const salt = base64(SALT_BYTES);
-/** Range is checked by `isAffordable`, which reports its own reason. */
+/** The range is checked by `isAffordable`, which reports its own reason. */
 const costNumber = z.union([z.number(), z.string()]);
 const keyFields = z.discriminatedUnion('type', [
   z.strictObject({
@@ -359,7 +359,7 @@ function digitsOf(value: number): string {
   return text;
 }
 
-/** Detects every wrong character, every swap and 255 of 256 other mistakes. */
+/** Detects every wrong character, every swap and 255 out of 256 other mistakes. */
 function checksum(data: Buffer, number: number): number {
   let sum = number;
   for (const byte of data) {
@@ -376,13 +376,13 @@ export type UnlockMethod =
   | { readonly type: 'recovery'; readonly recovery: Buffer }
   | { readonly type: 'age'; readonly identities: readonly string[] };
 
-/** Maximum number of recipients to try for each type. An attacker can add many to waste time. */
+/** Maximum number of recipients of each type to try. An attacker can add many to waste time. */
 export const MAX_TRIED = 64;
 
 /**
  * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation, it can also open
- * older recipients, which must be of the same copy.
- * @throws `copy-key-refused` or `copy-key-damaged` if none opens; `copy-keys-differ`
+ * older recipients, which must belong to the same copy.
+ * @throws `copy-key-refused` or `copy-key-damaged` if none can be opened; `copy-keys-differ`
  */
 export async function unlock(
   recipients: readonly WrappedKeys[],
@@ -419,7 +419,7 @@ export async function unlock(
 
 /**
  * Returns undefined if the keys are for another passphrase, recovery key or identity. Anyone who knows an age recipient
- * can create such an object, so its signer must be compared with one obtained elsewhere.
+ * can create such an object, so its signer must be compared with one obtained from elsewhere.
  * @throws `copy-key-damaged`
  */
 export async function unwrapWith(
@@ -435,7 +435,7 @@ export async function unwrapWith(
   return key === null ? undefined : unwrap(keys, decryptOnce(key, keys.wrapped, NOTHING));
 }
 
-/** Returns whether two sets of secrets are equal, apart from newer private keys. */
+/** Returns whether two sets of secrets are the same, apart from newer private keys. */
 function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
   const [few, many] = [one.privateKeys, other.privateKeys].toSorted((a, b) => a.length - b.length);
   const older = many?.slice(many.length - (few?.length ?? 0)) ?? [];

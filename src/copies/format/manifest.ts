@@ -21,7 +21,7 @@ import {
 /** Kinds of content. */
 export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
 
-/** Name of the object, below the prefix, that describes a copy to people. */
+/** Name, under the prefix, of the object that describes a copy to people. */
 export const COPY_NAME = 'mailkeep-copy';
 export const FOLDERS = {
   data: 'data/',
@@ -38,7 +38,7 @@ interface CommitHash {
 /**
  * Returns the mark (32 hexadecimal digits) by which a writer recognises a closed segment's object. It reveals nothing
  * without the name key.
- * @param identity with the segment's last commit and a digest of its purged records, empty if none
+ * @param identity with the segment's last commit and a digest of its purged records, empty if there are none
  */
 export function segmentMark(
   nameKey: Buffer,
@@ -114,7 +114,7 @@ function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
   return createHmac('sha256', nameKey).update(text, 'utf8').digest('hex').slice(0, 32);
 }
 
-/** Sufficient for 8 TiB of segments. */
+/** Enough for 8 TiB of segments. */
 export const MAX_OBJECTS = 2 ** 17;
 const MAX_FORMAT = 4096;
 const count = z.custom<number>(isCount);
@@ -146,7 +146,7 @@ function readSecretManifest(bytes: Buffer): SecretManifest | undefined {
   return secretManifest.safeParse(parseJson(bytes.toString('utf8'))).data;
 }
 
-/** Returns whether the clear and the encrypted part have the same commit and objects. */
+/** Returns whether the unencrypted and encrypted parts list the same commit and objects. */
 function agrees(
   { commit, segments, tail }: SecretManifest,
   clear: { readonly commit: number; readonly objects: readonly { readonly name: string }[] },
@@ -252,7 +252,7 @@ export async function encodeManifest(
   return canonicalBytes({ ...fields, signature });
 }
 
-/** Finds a trusted signature, and only then parses and returns the clear part. @throws `copy-manifest-damaged` */
+/** Finds a trusted signature, and only then parses and returns the unencrypted part. @throws `copy-manifest-damaged` */
 export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): ClearManifest {
   const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });
@@ -280,7 +280,7 @@ export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): C
 
 /**
  * Decrypts a manifest.
- * @throws `copy-manifest-damaged` if the encrypted part contradicts the clear part; `copy-object-damaged`,
+ * @throws `copy-manifest-damaged` if the encrypted part contradicts the unencrypted part; `copy-object-damaged`,
  * `copy-key-unknown`
  */
 export async function openManifest(
@@ -315,13 +315,13 @@ const signedSettings = z.strictObject({
   id: z.string(),
   /** Sequence number of these settings within the copy, starting at 0. */
   sequence: count,
-  /** Identifies equal settings for a writer, which cannot open them. */
+  /** Lets a writer, which cannot open settings, recognise identical ones. */
   mark: hexText(16),
   sealed: base64(),
 });
 const settingsFields = signedSettings.extend({ signature: base64(64) });
 
-/** The clear part of settings, which are encrypted and signed like manifests. */
+/** The unencrypted part of the settings, which are encrypted and signed like manifests. */
 export interface ClearSettings
   extends Readonly<Pick<z.output<typeof signedSettings>, 'sequence' | 'mark' | 'sealed'>> {
   readonly name: string;
@@ -345,7 +345,7 @@ export async function encodeSettings(
   return { name, bytes: encodeCanonical(settingsFields, { ...fields, signature }) };
 }
 
-/** Parses the clear part of settings. @throws `copy-manifest-damaged` unless a trusted key signed it */
+/** Parses the unencrypted part of the settings. @throws `copy-manifest-damaged` unless a trusted key signed it */
 export function decodeSettings({ name, bytes }: KeyObject, trusted: Trusted): ClearSettings {
   const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });

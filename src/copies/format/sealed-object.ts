@@ -25,7 +25,7 @@ const ALGORITHM = 'aes-256-gcm';
 /** Nonce for keys that encrypt a single text. */
 const ONLY_NONCE = Buffer.alloc(NONCE_BYTES);
 
-/** All encryption takes place here. Never reuse a combination of key and nonce. */
+/** All encryption takes place here. Never use the same key and nonce twice. */
 function encryption(key: Buffer, nonce: Buffer, bound: Buffer): CipherGCM {
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   return cipher.setAAD(bound);
@@ -36,7 +36,7 @@ export function chunkEncryption(key: Buffer, index: number, last: boolean, bound
   return encryption(key, chunkNonce(index, last), bound);
 }
 
-/** Encrypts the only text for which a key is used. Appends the tag. */
+/** Encrypts the only text that a key is used for. Appends the tag. */
 export function encryptOnce(key: Buffer, text: Uint8Array, bound: Buffer): Buffer {
   const cipher = encryption(key, ONLY_NONCE, bound);
   return Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
@@ -160,7 +160,7 @@ export function keyIdOf(publicKey: Buffer): Buffer {
   return hash('sha256', publicKey, 'buffer').subarray(0, 8);
 }
 
-/** Returns the ID (hex) of the key for which an object was encrypted, from its header. */
+/** Returns the ID (hex) of the key that an object was encrypted for, from its header. */
 export function keyIdIn(sealed: Buffer): string {
   return sealed.subarray(AT.keyId, AT.ephemeral).toString('hex');
 }
@@ -204,7 +204,7 @@ function readObjectKey(opening: OpeningKey, about: ObjectIdentity, header: Buffe
     const recipient = publicKeyOf(privateKey);
     const isNamed = keyIdOf(recipient).equals(keyId);
     const key = unwrap(privateKey, recipient, about, header);
-    // It opens although the header names another key, so the header must have been changed.
+    // It opens even though the header specifies another key, so the header must have been changed.
     if (key !== undefined && !isNamed) throw damaged('header');
     if (key !== undefined) return { header, key, bound: boundTo(header) };
     isKnown ||= isNamed;
@@ -263,7 +263,7 @@ function framedLength(length: number): number {
   return Math.ceil((LENGTH_BYTES + length) / PADDED_TO) * PADDED_TO;
 }
 
-/** Returns the length of a sealed object. Without a key, this is the only hint at the length of its content. */
+/** Returns the length of a sealed object. Without a key, this is the only clue to the length of its content. */
 export function sealedLength(length: number): number {
   const framed = framedLength(length);
   return HEADER_BYTES + framed + Math.ceil(framed / CHUNK_BYTES) * TAG_BYTES;
@@ -393,7 +393,7 @@ function openChunk(
   const decrypt = (asLast: boolean) => decryption(key, chunkNonce(index, asLast), bound, sealed);
   const text = decrypt(isLast);
   if (text !== undefined) return text;
-  // The chunk is damaged in any case. This only determines how.
+  // The chunk is damaged either way. This only determines how.
   if (decrypt(!isLast) === undefined) throw damaged(about, 'chunk');
   throw damaged(about, isLast ? 'cut' : 'appended');
 }
