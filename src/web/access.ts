@@ -68,10 +68,10 @@ export function isOwnApiRequest(request: Request, { origin }: RequestOrigin): bo
   return method === 'GET' || method === 'HEAD' || headers.get(OWN_HEADER) === '1';
 }
 
-/** `own`: this server or the user. `link`: a link on another site. `foreign`: another page loads a resource. */
+/** `own`: this server or the user. `link`: a link on another site. `foreign`: a resource loaded by another page. */
 type RequestSource = 'own' | 'link' | 'foreign';
 
-/** Other ports on this machine are foreign, although they receive our cookies. Only browsers send the header. */
+/** Other ports on this machine are foreign, even though they receive our cookies. Only browsers send the header. */
 export function requestSource({ headers }: Request): RequestSource {
   const site = headers.get('sec-fetch-site') ?? 'none';
   // A bookmark, a typed address, or a link from a terminal or another program.
@@ -82,7 +82,7 @@ export function requestSource({ headers }: Request): RequestSource {
 }
 
 /**
- * Rejects forms that the browser reports as cross-site. The actual protection is the form's token. Without a referrer,
+ * Rejects forms that the browser reports as cross-site. The real protection is the form's token. Without a referrer,
  * the origin is `null`.
  */
 export function mayBeOwnFormPost({ headers }: Request, { origin }: RequestOrigin): boolean {
@@ -93,7 +93,7 @@ export function mayBeOwnFormPost({ headers }: Request, { origin }: RequestOrigin
 }
 
 /**
- * The only paths available to a session limited to certain mailboxes. Their responses use a limited catalog or respect
+ * The only paths available to a session limited to some mailboxes. Their responses use a limited catalog or respect
  * `ServedReader.mailboxes`.
  */
 const PATHS: readonly RegExp[] = [

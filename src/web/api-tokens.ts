@@ -59,7 +59,7 @@ export class ApiTokens {
     });
   }
 
-  /** Ignores a locked state or full disk. Must not restore a token that another process has just revoked. */
+  /** Ignores a locked state file or a full disk. Must not restore a token that another process has just revoked. */
   #recordUse(key: string, now: number): void {
     try {
       this.state.together(() => {

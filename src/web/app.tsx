@@ -121,7 +121,7 @@ export function fallbackRoutes(
   });
 }
 
-/** Returns an error with only a code, because the pages supply the wording. */
+/** Returns just an error code, because the pages supply the wording. */
 export function apiRefusal(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
@@ -146,7 +146,7 @@ async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<Servi
   }
 }
 
-/** Maximum bytes of a form with a query: 4,000 characters of up to nine bytes each. */
+/** Maximum size of a form with a query, in bytes: 4,000 characters of up to nine bytes each. */
 const MAX_BYTES = 40_000;
 
 function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {

@@ -30,7 +30,7 @@ function row(kind: Row['kind'], insert: string, more: Partial<Row> = {}): Row {
 }
 
 const PEOPLE_MS = 6;
-/** Milliseconds allowed for counting messages per person if no sums are stored. */
+/** Milliseconds allowed for counting messages per person if no totals are stored. */
 const COUNTING_MS = 12;
 const MAX_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);

@@ -6,7 +6,7 @@ import { rateLimited, statusRefusal } from '../service/surface.ts';
 import type { ServedArchive } from './served-archive.ts';
 import type { ResultOf, SourceJob } from './source-jobs.ts';
 
-/** In MiB. Sources are outside V8's heap, but a parsed message takes several times the size of its text. */
+/** In MiB. Sources are held outside V8's heap, but a parsed message takes several times the size of its text. */
 const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
 export interface ContentJob {
@@ -22,7 +22,7 @@ export class ContentThreads {
   readonly #pool: JobPool<ContentJob, unknown>;
   #closed = false;
 
-  /** @param most maximum threads @param jobMs time limit of a job, in milliseconds */
+  /** @param most maximum number of threads @param jobMs time limit for each job, in milliseconds */
   constructor(
     private readonly archive: Pick<ServedArchive, 'dataDir' | 'segments'>,
     most: number,
@@ -65,14 +65,14 @@ export class ContentThreads {
 }
 
 const AT_ONCE = 8;
-/** Maximum waiting requests per token: fewer than the listener's connections, so that others can connect. */
+/** Maximum waiting requests per token: fewer than the listener's connections, so that other clients can connect. */
 const MAX_WAITING = 120;
 const MAX_SEARCHES = 60;
 
 export class TokenQueue {
   readonly #lines = new Map<string, ReturnType<typeof newLine>>();
 
-  /** Waits for a turn, and resolves to a function that ends it. @throws Refusal 429 if too many requests wait */
+  /** Waits for a turn, and resolves to a function that ends it. @throws Refusal 429 if too many requests are waiting */
   async enter(token: string): Promise<() => void> {
     const line = this.#lines.get(token) ?? newLine();
     this.#lines.set(token, line);
@@ -97,7 +97,7 @@ export class TokenQueue {
    * Runs a search for a request that holds a turn. Each token runs one search at a time, in order of arrival. The
    * request releases its turn during the search, and takes the next free one afterwards.
    *
-   * @throws Refusal 429 if too many searches wait
+   * @throws Refusal 429 if too many searches are waiting
    */
   async alone<T>(token: string, act: () => Promise<T>): Promise<T> {
     const line = this.#lines.get(token) ?? newLine();

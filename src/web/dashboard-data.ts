@@ -30,7 +30,7 @@ export interface Periods {
 }
 
 const LENGTHS = { '30d': ['day', 30], '90d': ['day', 90], '1y': ['week', 53] } as const;
-/** Maximum periods in a chart. Charts of older archives show only the latest ones. */
+/** Maximum periods in a chart. Charts for older archives show only the latest ones. */
 const MAX_PERIODS = 1_200;
 
 /** Returns periods up to the one that contains `now`. @param oldest start of the range `all`, ms since the epoch */
@@ -92,7 +92,7 @@ function consecutive(
   });
 }
 
-/** Returns a term for messages received in a period: by date for whole days in this machine's zone, else by moment. */
+/** Returns a term for messages received in a period: dates for whole days in this machine's zone, otherwise moments. */
 export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
   const days = daysText(from, to);
   return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;

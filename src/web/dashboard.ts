@@ -45,7 +45,7 @@ const HOURS = 48;
 const MAX_PROOFS = 2_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Maximum age of a recent verification: a day plus the time that one takes. */
+/** Maximum age for a verification to count as recent: a day plus the time that one takes. */
 const RECENT_MS = 26 * HOUR_MS;
 
 interface DashboardView {
@@ -54,12 +54,12 @@ interface DashboardView {
   /** IANA name; undefined for this machine's zone. */
   readonly zone: string | undefined;
   readonly filter: ChartFilter;
-  /** Returns a query for the shown part of the archive, narrowed by additional terms. */
+  /** Returns a query for the part of the archive shown, narrowed by additional terms. */
   readonly narrow: (...terms: readonly string[]) => string;
   readonly whole: FolderTotals;
 }
 
-/** Returns a dashboard's numbers, with queries that find the counted messages. Times are ms since the epoch. */
+/** Returns the numbers for a dashboard, with queries that find the counted messages. Times are ms since the epoch. */
 export function dashboardData(
   archive: ServedReader,
   state: StateFile | undefined,
@@ -432,7 +432,7 @@ function consistency(
     mailboxes: keys.size,
     folders: folders.length,
     incomplete: watched.filter(({ complete }) => complete === false).length,
-    /** Oldest comparison of any watched folder; null if none is watched or one was never compared. */
+    /** Oldest comparison of any watched folder; null if none is watched or one has never been compared. */
     comparedAt: watched.length === 0 || oldest === 0 ? null : oldest,
   };
 }
@@ -543,7 +543,7 @@ function rhythm(
 
 const MAX_MAILBOXES = 8;
 
-/** Cached sums support only queries for mailboxes and accounts in the present. */
+/** Cached totals can answer only queries about mailboxes and accounts in the present. */
 export function dashboardPage(
   reader: ServedReader,
   pages: Pick<MailPages, 'frame'>,

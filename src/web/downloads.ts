@@ -5,7 +5,7 @@ import { openAttachments } from '../mail/reading.ts';
 import { dayName } from './dashboard-data.ts';
 import type { ReadingFor } from './served-archive.ts';
 
-/** Maximum bytes of a query or subject in a file name. The rest of the name is never truncated. */
+/** Maximum length of a query or subject in a file name, in bytes. The rest of the name is never truncated. */
 const MAX_BYTES = 120;
 
 /** Returns an unsanitised name, such as `mailkeep from ada 2026-11-25 commit 12.zip`. @param now ms since the epoch */
@@ -32,7 +32,7 @@ export function messageName(subject: string | null, date: string | null): string
   return `${readable(subject ?? '') || 'no subject'}${day}.eml`;
 }
 
-/** Replaces slashes and colons with spaces. Otherwise, text before a slash would be taken for directories. */
+/** Replaces slashes and colons with spaces. Otherwise, text before a slash would be taken for a directory. */
 function readable(text: string): string {
   // Normalised first, so that sanitising the name later cannot lengthen it past the limit.
   const words = text

@@ -36,7 +36,7 @@ const MAX_UNREAD = 16;
 
 const encoder = new TextEncoder();
 
-/** Sends browsers the numbers of commits that concern their mailboxes. They fetch the changes with their session. */
+/** Tells browsers which commits concern their mailboxes. The browsers fetch the changes with their own sessions. */
 export class EventStreams {
   readonly #streams = new Set<Stream>();
   #timer: NodeJS.Timeout | undefined;

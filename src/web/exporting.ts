@@ -19,7 +19,7 @@ import { admitAtMost, downloadResponse, sendDownload } from './send-download.ts'
 import type { ServedReader } from './served-archive.ts';
 import { parseQueryText } from './understood-query.ts';
 
-/** In MiB. Selecting and compressing messages takes little memory, and sources are outside V8's heap. */
+/** In MiB. Selecting and compressing messages takes little memory, and sources are held outside V8's heap. */
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
 
 /**
@@ -184,7 +184,7 @@ export interface ExportJob {
 
 export type ToExport = 'more';
 
-/** Messages from the thread: `begun` once, one piece per request, then `end`. `failed` can come at any time, last. */
+/** Messages from the thread: `begun`, one piece per request, then `end`. `failed` can end the sequence at any time. */
 export type FromExport =
   | { readonly kind: 'begun'; readonly commit: number }
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }

@@ -41,11 +41,11 @@ import { addTerm, findTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
 
-/** Maximum bytes of a message's attachments kept in memory. A larger message is read again for each attachment. */
+/** Maximum bytes of attachments kept in memory per message. A larger message is read again for each attachment. */
 const MAX_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
-/** Returns a zip of attachments, whose last file lists the unreadable ones; undefined if there are none or too many. */
+/** Returns a zip of attachments, ending with a list of unreadable ones; undefined if there are none or too many. */
 export function zipAttachments(
   reader: Pick<Reader, 'sources'>,
   files: readonly SavedFile[],
@@ -141,7 +141,7 @@ async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, opti
 }
 
 const TILES = 60;
-/** Time limits for a page's tiles and for their texts, in milliseconds. The rest is omitted. */
+/** Time limits for a page's tiles and for their text, in milliseconds. The rest is omitted. */
 const WALKING_MS = 400;
 const TEXTS_MS = 150;
 const COUNTING_MS = 150;
@@ -249,14 +249,14 @@ function textOf(
 }
 
 const ATTACHED = 'has:attachment';
-/** Types of inline files that are listed, which exclude pictures. A type term applies to the whole message. */
+/** Types of inline files to list when pictures are left out. A type term applies to the whole message. */
 const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
   .map((type) => `mime:${type}/*`)
   .join(' OR ');
 const ANY = `(has:attachment OR (has:inline (-mime:image/* OR ${OTHER_THAN_PICTURES})))`;
 const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 
-/** Returns the query that finds messages with the listed attachments, and its count; null if the query is invalid. */
+/** Returns a query for the messages with the listed attachments, and their number; null if the query is invalid. */
 function filesMessages(
   { catalog }: Pick<Reader, 'catalog'>,
   query: string,
@@ -359,7 +359,7 @@ export class FilesPages {
     return zipAttachments(reader, files, attachmentsName(asked.query, this.parts.now()), options);
   }
 
-  /** Reads a picture and checks its hash. Returns undefined if no page shows it. */
+  /** Reads a picture and checks its hash. Returns undefined if no page would show it. */
   async picture(
     reader: ServedReader,
     hash: string,

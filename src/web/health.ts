@@ -219,7 +219,7 @@ export function isFailed({ outcome, failures }: Pick<StoredRun, 'outcome' | 'fai
   return outcome === 'failed' || failures > 0;
 }
 
-/** Returns a mark for each column in which runs started, in milliseconds since the start of the 24 hours. */
+/** Returns a mark for each column in which runs started, in milliseconds since the start of the 24-hour period. */
 function marksOf(runs: readonly StoredRun[], since: number) {
   const columns = Map.groupBy(runs, ({ startedAt }) =>
     Math.max(0, Math.floor((startedAt - since) / COLUMN_MS)),
@@ -411,7 +411,7 @@ export type TabContent<T extends HealthTab> = Extract<HealthContent['shown'], { 
 
 export interface Linked {
   readonly count: number;
-  /** Null if no query can describe the messages, or counting timed out. */
+  /** Null if no query can describe the messages, or if counting timed out. */
   readonly query: string | null;
 }
 

@@ -177,7 +177,7 @@ function mailboxText(issue: Extract<Issue, { readonly mailbox: object }>): Issue
   }
 }
 
-/** What a page knows of its archive. */
+/** What a page knows about its archive. */
 export interface Known {
   /** Undefined without `state.sqlite`. Comparisons are then unknown. */
   readonly state: StateFile | undefined;
@@ -199,7 +199,7 @@ export function summariseState(known: Known, whole: boolean, now: number) {
   return {
     /** `bad`: damage. `warn`: other issues. */
     level: issues[0]?.level ?? ('fine' as const),
-    /** Oldest comparison of any watched folder; null if none is watched or one was never compared. */
+    /** Oldest comparison of any watched folder; null if none is watched or one has never been compared. */
     provenAt: proofs.reduce<number | null>(
       (oldest, at) => (oldest === null || at === null ? null : Math.min(oldest, at)),
       proofs.length === 0 ? null : Infinity,
@@ -261,8 +261,8 @@ export type ServiceSum = ReturnType<typeof serviceSum>;
 const PAST_MS = 200;
 
 /**
- * Sums the messages known to be at the service, counted once per folder: the summary of a sync over all folders. `open`
- * is the sum of stored, assumed and held messages.
+ * Counts the messages known to be at the service, once per folder, as the summary of a sync of all folders does. `open`
+ * is the total of stored, assumed and held messages.
  */
 export function sumAtService(
   { folders }: Pick<Reader['catalog'], 'folders'>,
@@ -271,7 +271,7 @@ export function sumAtService(
   const sum = {
     open: 0,
     stored: 0,
-    /** Matched by the service's fingerprint without download, and not yet verified. */
+    /** Matched by the service's fingerprint without downloading, and not yet verified. */
     assumed: 0,
     held: 0,
     quarantined: 0,
@@ -328,7 +328,7 @@ function pastSum(catalog: Reader['catalog'], asOf: number, now: number) {
 
 export type PastSum = ReturnType<typeof pastSum>;
 
-/** Caches sums until the next commit. */
+/** Caches totals until the next commit. */
 export class ServiceSums {
   readonly #current = new VersionCache<'all', ServiceSum>(1);
   readonly #past = new VersionCache<number, PastSum>(1);
@@ -346,7 +346,7 @@ export class ServiceSums {
   }
 }
 
-/** Counts messages stored and deleted on the day of a moment, in this machine's zone. */
+/** Counts messages stored and deleted on the day that contains a moment, in this machine's zone. */
 function countDay(catalog: Reader['catalog'], asOf: number, now: number) {
   const { year, month, day } = wallTime(asOf);
   const period = {

@@ -83,7 +83,7 @@ export interface MailList {
   readonly hits: readonly ListHit[];
   /** Null while unknown. */
   readonly all: HitCount | null;
-  /** Number of these deleted at the service; null if counting timed out. */
+  /** How many of these were deleted at the service; null if counting timed out. */
   readonly ended: number | null;
   /** `after=` value of the next page: an id, or the position where time ran out. Null on the last page. */
   readonly next: string | null;
@@ -234,7 +234,7 @@ export function storedAfterText(moment: number): string {
   return `added:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}..`;
 }
 
-/** A bar of the list's timeline. When the past is shown, it may contain only messages that arrived since. */
+/** A bar of the list's timeline. When the past is shown, it may contain only messages that have arrived since. */
 export interface ListBar extends TimelineBar {
   readonly later?: number;
 }

@@ -66,7 +66,7 @@ import { type ReadingFor, type ServedReader, yieldBetween } from './served-archi
 import { FolderTrees } from './side-tree.ts';
 import { type ParsedQuery, parseQueryText, plainRequest, textPieces } from './understood-query.ts';
 
-/** Maximum attachments per message whose text is searched. Each text can have 256 Ki characters. */
+/** Maximum attachments per message whose text is searched. Each can have 256 Ki characters of text. */
 const MAX_TEXTS = 16;
 const COUNTING_MS = 150;
 
@@ -143,8 +143,8 @@ const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'fil
 type Attempt = (query: string) => HitCount | null;
 
 /**
- * Suggests an alternative to a query without results: a term is removed, or a word becomes a prefix. If removing any of
- * several terms helps, the query with the fewest results is closest to the intent.
+ * Suggests an alternative to a query without results: a term is removed, or a word becomes a prefix. If removing any
+ * one of several terms helps, the query with the fewest results is closest to what was meant.
  */
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -181,7 +181,7 @@ function removeOneTerm(query: string, terms: readonly Term[], attempt: Attempt):
   return best;
 }
 
-/** Searches for each word as a prefix, then for shorter and shorter ones. The longest prefix with results wins. */
+/** Searches for each word as a prefix, then for shorter and shorter prefixes. The longest prefix with results wins. */
 function tryPrefixes(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   for (let cut = 0; cut <= MAX_ENDING; cut += 1)
     for (const term of terms) {
@@ -205,7 +205,7 @@ function prefixTerm({ negated, operator, value, text }: Term, cut: number): stri
 const LEAD_BYTES = 4 * 1024;
 
 /**
- * Reads part of a source as UTF-8, and the rest to check its hash. Positions and sizes are bytes, except in `text`.
+ * Reads part of a source as UTF-8, and the rest to check its hash. Positions and sizes are in bytes, except in `text`.
  *
  * @param hit the first match at or after this position is shown
  * @throws message-damaged, blob-damaged
@@ -235,7 +235,7 @@ async function sourceWindow(
     length: bytes.length,
     size,
     text,
-    /** Results of a search in the whole source, with the matches in `text`; null if there was no search. */
+    /** Results of searching the whole source, with the matches in `text`; null if there was no search. */
     find: find === '' ? null : { ...found, text: find, matches: matchRanges(text, find) },
     // Start of the current match in `text`, unless the source contains a partial character before it.
     current: found.at === null ? null : bytes.subarray(0, found.at - start).toString('utf8').length,
@@ -542,7 +542,7 @@ export class MailPages {
     return parseQueryText(query, reader, this.parts.now(), this.parts.accounts);
   }
 
-  /** Caches the state shown on every page, which takes several queries per folder. */
+  /** Caches the state shown on every page, which takes several queries per folder to compute. */
   #stateOf(reader: ServedReader): FrameState {
     const version = reader.catalog.version();
     const at = this.parts.now();

@@ -75,7 +75,7 @@ export interface ToolContext extends ReadingFor {
   readonly accounts: AccountsOf;
 }
 
-/** Defines a tool. Its schemas set the types of arguments and answer. If there is none, `run` throws `ToolRefusal`. */
+/** Defines a tool. Its schemas set the types of arguments and answer. `run` throws `ToolRefusal` if it has none. */
 function tool<I extends z.ZodRawShape, O extends z.ZodRawShape>(definition: {
   readonly name: string;
   readonly title: string;
@@ -634,7 +634,7 @@ const getAttachmentText = tool({
   },
 });
 
-/** Returns an attachment of a message; among several with the same content, the one with that number. */
+/** Returns one of a message's attachments; if several have the same content, the one with that number. */
 function fileOf(id: string, number: number, asking: ToolContext) {
   const { catalog } = asking.reader;
   const request = requestFor(`id:${id}`, asking, { everywhere: true });

@@ -55,7 +55,7 @@ export function readConversation(
     return {
       all: all.map((hit) => byId.get(hit.line.id) ?? hit),
       at,
-      /** Ids of other messages that match in their text or attachments. */
+      /** Ids of other messages whose text or attachments match. */
       // A message matched only by its subject shows nothing more when unfolded.
       found: found
         .filter(({ matches, line }) => matches.length + line.matchedAttachments.length > 0)
@@ -67,7 +67,7 @@ export function readConversation(
   return single === undefined ? null : { all: [single], at: 0, found: [] };
 }
 
-/** Returns a one-message conversation for a message not yet indexed, or beyond the shown part of its conversation. */
+/** Returns a one-message conversation for a message not yet indexed, or outside the part of its conversation shown. */
 function singleMessage(
   catalog: Reader['catalog'],
   id: MessageId,
@@ -90,7 +90,7 @@ export type VerifiedRead =
     };
 
 /**
- * Reads a message to the end, even if `read` needs less, because its hash can be compared only there.
+ * Reads a message to the end, even if `read` needs less, because its hash can be checked only at that point.
  *
  * @throws message-damaged, blob-damaged, and any error from `read`
  */
@@ -127,7 +127,7 @@ export async function readVerified(
 
 /** Maximum hops per message; real mail has about ten. */
 const MAX_HOPS = 100;
-/** Maximum characters to parse from a line, its date and its names. Real lines have about 300. */
+/** Maximum characters to parse in a line, in its date and in each name. Real lines have about 300. */
 const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
 const NAME_CHARS = 200;
@@ -175,7 +175,7 @@ function hopOf(value: string) {
 
 const OTHER_CLAUSES = new Set(['id', 'for', 'via']);
 
-/** Yields the words of a line up to the first semicolon outside comments. A comment with its brackets is one word. */
+/** Yields the words of a line up to the first semicolon outside comments. A comment is one word, brackets included. */
 function* wordsOf(line: string): Iterable<{ readonly text: string; readonly comment: boolean }> {
   let comment = '';
   let depth = 0;
@@ -194,7 +194,7 @@ function* wordsOf(line: string): Iterable<{ readonly text: string; readonly comm
   if (depth > 0) yield { text: comment.trim(), comment: true };
 }
 
-/** Maximum bytes to read for a page, both of an attachment and of the message that contains it. */
+/** Maximum bytes to read for a page, both from an attachment and from the message that contains it. */
 const MAX_BYTES = 8 * 1024 * 1024;
 const MAX_SOURCE = 24 * 1024 * 1024;
 
@@ -255,7 +255,7 @@ function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Bu
 
 const FAILURES = ['encrypted', 'malformed', 'too-large', 'unsupported', 'damaged'] as const;
 
-/** Reason why no text is shown. `picture` and `archive` depend on the kind, the others on the content. */
+/** Why no text is shown. `picture` and `archive` depend on the kind, the others on the content. */
 export type NoTextReason =
   | 'picture'
   | 'archive'
@@ -315,7 +315,7 @@ export class SourceFinder {
   /** End of the last match, because matches do not overlap. */
   #free = 0;
 
-  /** @param from byte position at or after which the wanted match starts */
+  /** @param from byte position; the wanted match starts there or later */
   constructor(
     text: string,
     private readonly from: number,
@@ -342,7 +342,7 @@ export class SourceFinder {
     this.#passed += bytes.length - overlap;
   }
 
-  /** Positions are bytes from the start of the source. */
+  /** Positions are in bytes from the start of the source. */
   found() {
     // The search wraps around after the last match.
     const wraps = this.#at === null;

@@ -145,7 +145,7 @@ function fromCatalog(place: OriginPlace): Unchanging {
   };
 }
 
-/** Imported mail may have no date, although a service always returns one. */
+/** Imported mail may have no date, even though a service always returns one. */
 function isoAt({ docid }: OriginPlace): string | null {
   return hasDate(docid) ? new Date(receivedAt(docid)).toISOString() : null;
 }
@@ -156,7 +156,7 @@ const MAX_MESSAGES = 1_000_000;
 const FOLDER_COST = 20;
 /** Maximum characters in cached records, enough for about 20,000 records. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
-/** Maximum commits whose parsed facts are cached. Messages on the same page mostly arrived together. */
+/** Maximum commits whose parsed facts are cached. Most messages on a page arrived together. */
 const MAX_COMMITS = 16;
 
 type OpenArchive = Pick<Reader, 'catalog' | 'sources'>;
@@ -379,7 +379,7 @@ function notFound(
   return new Refusal(operation.errors.includes(404) ? 404 : 422, code, message, params);
 }
 
-/** Messages per slice, each of which takes a few microseconds to query. */
+/** Messages per slice. Each takes a few microseconds to query. */
 const SLICE = 500;
 
 /** Lets other requests run between slices: a folder may have a million messages. */
@@ -390,7 +390,7 @@ async function inSlices<T>(items: readonly T[], act: (item: T) => void): Promise
   }
 }
 
-/** Time limit of a search in milliseconds, including its wait for other searches. */
+/** Time limit for a search in milliseconds, including its wait for other searches. */
 const SEARCH_MS = 60_000;
 const MAX_NAMED = 100;
 
@@ -657,7 +657,7 @@ export function refuseForeign(request: Request, ownOrigin: string): void {
 const MAX_BODY_BYTES = 1 << 20;
 /** Order id to report: the archive has no orders. */
 const ORDER = 'mirror';
-/** Timeout of a search thread, in milliseconds. A search stops earlier by itself unless one message takes too long. */
+/** Timeout of a search thread, in milliseconds. A search stops itself earlier unless one message takes too long. */
 const SEARCHING_MS = 65_000;
 const RENDERING_MS = 20_000;
 const SEARCHES = 2;
@@ -675,7 +675,7 @@ interface MirrorOptions {
   readonly authorize: (secret: string) => ApiToken | undefined;
   readonly state: Pick<StateFile, 'get'> | null;
   readonly onError: (error: unknown) => void;
-  /** Returns milliseconds of a monotonic clock. */
+  /** Returns milliseconds from a monotonic clock. */
   readonly clock?: () => number;
 }
 
@@ -797,7 +797,7 @@ async function jsonBody(request: Request): Promise<unknown> {
   return parseJsonBody(bytes, request.headers.get('content-type') ?? undefined);
 }
 
-/** Returns a mailbox's quota in wire format, as the origin last reported it; not supported if it never did. */
+/** Returns a mailbox's quota in wire format, as the origin last reported it; unsupported if it never did. */
 function quotaRecord(known: ScopeValue<'quota'> | undefined): QuotaRecord {
   const quotas = (known?.resources ?? []).map(({ name, usage, limit }) => ({
     resourceName: name,

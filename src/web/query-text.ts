@@ -10,7 +10,7 @@ export interface Term extends Span {
   readonly value: string | null;
 }
 
-/** Splits a query into terms. Reads an invalid query as far as possible. */
+/** Splits a query into terms. Reads an invalid query as far as it can. */
 export function termsOf(query: string) {
   const { tokens, cut } = tokenize(query);
   const terms: Term[] = [];
@@ -55,7 +55,7 @@ export function termsOf(query: string) {
     isOr(last) || last?.type === 'AND' || last?.type === 'NOT' || last?.type === 'near';
   return {
     terms,
-    /** True if the query has an OR at its top level, so that no term can be changed alone. */
+    /** True if the query has an OR at its top level, so that no term can be changed on its own. */
     isEither,
     /** True if nothing is left open at the end of the query, so that appended text is a separate term. */
     isComplete: cut === query.length && isBalanced && !isDangling,
@@ -184,7 +184,7 @@ export function withAsOf(query: string, moment: number | null): string {
   const current = asOfTermText(query);
   const rest = current === '' ? query : toggleTerm(query, current);
   if (moment === null) return rest;
-  // Whole seconds in UTC, because queries cannot express finer moments, and their zone may not be the reader's.
+  // Whole seconds in UTC, because queries cannot express fractions of a second, and their zone may not be the reader's.
   const word = `asof:${new Date(moment).toISOString().replace(/\.\d+Z$/, 'Z')}`;
   return addTerm(rest, word);
 }

@@ -80,7 +80,7 @@ export function withReader<T>(
   return archive.use(context.get('session').mailboxes, act);
 }
 
-/** Renders a page in the browser's theme. Renews the theme cookie, since Safari expires scripts' cookies in a week. */
+/** Renders a page in the browser's theme. Renews the theme cookie: Safari deletes scripts' cookies after a week. */
 export function page(
   context: RequestContext,
   content: VNode,

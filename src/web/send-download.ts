@@ -127,7 +127,7 @@ export function downloadResponse(
   });
 }
 
-/** Returns a header with the name in ASCII, and in full for browsers since 2012 (RFC 6266). */
+/** Returns a header with the name in ASCII, and in full for browsers released since 2012 (RFC 6266). */
 function disposition(file: string): string {
   const ascii = file.replace(/[^\x20-\x7e]|["\\%]/g, '_');
   const encoded = encodeURIComponent(file.toWellFormed()).replace(

@@ -119,7 +119,7 @@ export class ServedArchive {
   }
 }
 
-/** Returns a reader whose catalog appears to contain only these mailboxes; null sets no limit. */
+/** Returns a reader whose catalog appears to contain only these mailboxes; null for no limit. */
 export function limitReader(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
   if (mailboxes === null) return { ...reader, mailboxes };
   const known = reader.catalog.folders.mailboxes();
@@ -187,7 +187,7 @@ export interface ReadingFor {
   readonly signal: AbortSignal;
 }
 
-/** Saved searches can name any mailbox, so a limited reader gets none. */
+/** Saved searches can refer to any mailbox, so a limited reader gets none. */
 export function searchesFor({
   dataDir,
   mailboxes,

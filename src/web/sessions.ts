@@ -66,7 +66,7 @@ export class SessionStore {
 export class Sessions {
   constructor(private readonly store: SessionStore) {}
 
-  /** Starts a session and returns its cookie value of 256 random bits. Also removes expired sessions. */
+  /** Starts a session and returns its cookie value, 256 random bits. Also removes expired sessions. */
   begin(
     { agent, mailboxes }: Pick<WebSession, 'agent' | 'mailboxes'>,
     now: number,
@@ -125,7 +125,7 @@ const CODE = /^[2-9A-HJ-NP-Z]{12}$/;
 
 export const CODE_MS = 10 * 60_000;
 const MAX_WRONG = 5;
-/** Maximum valid codes; a new one invalidates the oldest. */
+/** Maximum number of valid codes; a new one invalidates the oldest. */
 const MAX_OPEN = 16;
 
 /** Keys of the mailboxes that the session may read; null for all. */
@@ -146,7 +146,7 @@ interface OpenCode extends Grant {
 export class SignInCodes {
   #open: OpenCode[] = [];
 
-  /** Returns a new code such as `K7QM-2XWD-94HT`, valid once, within ten minutes. */
+  /** Returns a new code such as `K7QM-2XWD-94HT`, usable once, within ten minutes. */
   issue(now: number, mailboxes: readonly string[] | null): string {
     const letters = Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(32))).join('');
     const code = { hash: hashOf(letters), until: now + CODE_MS, mailboxes, wrong: 0 };
@@ -154,7 +154,7 @@ export class SignInCodes {
     return letters.replaceAll(/.{4}(?=.)/g, '$&-');
   }
 
-  /** Returns null for a wrong, used or expired code. A code is valid once. */
+  /** Returns null for a wrong, used or expired code. Each code can be used only once. */
   redeem(typed: string, now: number): Grant | null {
     this.#open = this.#validCodes(now);
     const letters = typed.toUpperCase().replace(/[-\s]/g, '');
@@ -181,7 +181,7 @@ function hashOf(letters: string): Buffer {
 
 export function openSessions(dataDir: string) {
   const writable = writableState(dataDir) ?? null;
-  // Tokens made before the archive became read-only still work.
+  // Tokens created before the archive became read-only still work.
   const state = writable ?? readState(dataDir) ?? null;
   return {
     store: new SessionStore(writable),

@@ -85,7 +85,7 @@ export class FolderTrees {
       const count = request && this.#count(counting, query, request);
       /** Null if all messages are read, or unread ones were not counted. */
       const unread = null as { readonly count: number; readonly query: string } | null;
-      // Without a query, because the path is too long for one, the entry is not a link.
+      // If the path is too long for a query, there is none, and the entry is not a link.
       return { name, path, query: request && query, specialUse, tag, count, unread };
     };
     const tagOf = (key: string) => (asOf === null ? (tags.get(key) ?? null) : null);
@@ -139,7 +139,7 @@ export class FolderTrees {
           ];
         }),
       };
-      // Unread counts come last, as they matter least. There are no sums for single mailboxes or for the past.
+      // Unread counts come last, as they matter least. There are no totals for single mailboxes or for the past.
       const isQuick = asOf === null && reader.mailboxes === null;
       if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
       const addUnread = <T extends ReturnType<typeof entry>>(one: T): T => {

@@ -68,7 +68,7 @@ export function sessionIn(
 ): Session | undefined {
   const { session: name } = context.get('cookies');
   const cookie = cookieValue(context.req.header('cookie') ?? null, name);
-  // A link on another site sends no cookie; one on another port does, but is treated alike.
+  // A link on another site sends no cookie; one on another port does, but is treated the same.
   const token = requestSource(context.req.raw) === 'own' ? cookie : undefined;
   return token === undefined ? undefined : sessions.find(token, now());
 }

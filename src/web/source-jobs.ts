@@ -59,8 +59,8 @@ export type SourceJob = { [K in keyof Jobs]: JobOf<K> }[keyof Jobs];
 export type ResultOf<Job extends SourceJob> = Awaited<ReturnType<Jobs[Job['kind']]>>;
 
 /**
- * Finds an attachment by its id in the origin's listing; null if no part is a certain match. Parts are matched by order
- * if all agree with the listing. Otherwise type, size and name must be unique, or equally frequent in both.
+ * Finds an attachment by its id in the origin's listing; null if no part definitely matches. Parts are matched by
+ * position if all agree with the listing. Otherwise type, size and name must be unique, or occur equally often in both.
  */
 export function listedAttachment(
   source: Buffer,

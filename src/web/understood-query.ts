@@ -8,11 +8,11 @@ import { describeError, MailkeepError } from '../core/errors.ts';
 import type { TextPiece } from './pages/message-props.ts';
 import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
 
-/** Reason why a query finds nothing: the CLI's message, the affected part, and a query to try instead. */
+/** Why a query finds nothing: the CLI's message, the affected part, and a query to try instead. */
 export interface QueryProblem {
   readonly message: string;
   readonly hint: string | null;
-  /** UTF-16 code units from `start` (included) to `end` (excluded); null for the whole text. */
+  /** UTF-16 code units from `start` (inclusive) to `end` (exclusive); null for the whole text. */
   readonly stretch: { readonly start: number; readonly end: number } | null;
   readonly suggestion: { readonly text: string; readonly query: string } | null;
 }
@@ -86,7 +86,7 @@ function quotedIfNeeded(name: string, before: string | undefined): string {
   return before !== '"' && /[\s()]/.test(name) ? `"${name}"` : name;
 }
 
-/** Maximum pieces of a text on one page, because quotes that alternate with answers line by line would take seconds. */
+/** Maximum pieces of a text on one page, because quotes that alternate with replies line by line would take seconds. */
 const MAX_PIECES = 2_000;
 const MAX_MATCHES = 1_000;
 /** Maximum characters of a message to search for matches, because folding every word takes time. */

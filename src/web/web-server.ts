@@ -126,7 +126,7 @@ export async function openSignedInServer(
       url,
       apiUrl: url,
       mcpUrl: `${url}/mcp`,
-      /** Returns the address of a new link, valid once, within ten minutes. @param mailboxes keys; null for all */
+      /** Returns the address of a new link, usable once, within ten minutes. @param mailboxes keys; null for all */
       link: (mailboxes: readonly string[] | null) =>
         `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {

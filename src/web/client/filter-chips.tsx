@@ -156,7 +156,7 @@ function fits({ operator, value, negated }: Term, slot: Slot): boolean {
   return !negated && value !== null && operator !== null && OPERATORS[slot].includes(operator);
 }
 
-/** Returns whether a term is a filter rather than a plain word. Brackets, NEAR and saved searches are filters. */
+/** Returns whether a term is a filter rather than a plain word. Brackets, NEAR and saved searches count as filters. */
 function hasChip({ operator, value, text }: Term): boolean {
   return operator !== null || value === null || /^-?@[\p{L}\p{N}][\p{L}\p{N}_-]*$/u.test(text);
 }
@@ -167,7 +167,7 @@ export function withSlot(query: string, slot: Slot, text: string | null): string
   return text === null ? removeTerm(query, term) : replaceTerm(query, term, text);
 }
 
-/** Limits a query to a folder or mailbox. @param entry the query of its sidebar link; empty for all mail */
+/** Limits a query to a folder or mailbox. @param entry the query in its sidebar link; empty for all mail */
 export function withFolder(query: string, entry: string): string {
   const { slots } = findChips(entry);
   return (['mailbox', 'in'] as const).reduce(

@@ -26,7 +26,7 @@ export function momentAt(share: number, { from, to }: TrackRange): number {
   return Math.round(from + clamp(share) * (to - from));
 }
 
-/** Returns the end of the column at a fraction of the track, by which all changes in its bar have happened. */
+/** Returns when the column at a fraction of the track ends: by then, all changes in its bar have happened. */
 export function momentAfter(share: number, changes: Changes): number {
   const { length } = changes.columns;
   return momentAt(Math.ceil(share * length) / length, changes);
@@ -50,7 +50,7 @@ export function columnPath(
     .join('');
 }
 
-/** Returns the second from which to search for the previous or next change. */
+/** Returns the second at which to start searching for the previous or next change. */
 function searchBound(moment: number, direction: 'previous' | 'next'): number {
   return direction === 'next' ? wholeSecond(moment) : Math.floor(moment / 1000) * 1000;
 }

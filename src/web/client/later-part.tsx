@@ -66,7 +66,7 @@ export function laterPart<Props extends object>(
 
 let content: Element | null = null;
 
-/** Saves server-rendered content before the frame around it is rendered again. */
+/** Saves server-rendered content before the frame around it is re-rendered. */
 export function keepContent(root: Element): void {
   content = root.querySelector('main > .page');
   for (const time of content?.querySelectorAll('time') ?? []) inOwnZone(time);
@@ -105,7 +105,7 @@ export function LiveLater({ page }: { page: LaterPage }) {
     case 'files':
       return <FilesPage page={page} />;
     default:
-      // These pages reach the script as a `StillKind`.
+      // The script receives these pages as a `StillKind`.
       return null;
   }
 }

@@ -82,7 +82,7 @@ function focusSoon(find: () => HTMLElement | null): void {
   requestAnimationFrame(() => find()?.focus({ preventScroll: true }));
 }
 
-/** Number of folders above which a filter field is shown. */
+/** A filter field is shown if there are more folders than this. */
 const MANY = 12;
 
 export function FolderMenu({
@@ -92,7 +92,7 @@ export function FolderMenu({
 }: {
   tree: FolderTree;
   chosen: Term | undefined;
-  /** Called with the query of the folder's sidebar link. */
+  /** Called with the query from the folder's sidebar link. */
   choose: (entry: string) => void;
 }) {
   const [wanted, setWanted] = useState('');

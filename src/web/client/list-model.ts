@@ -204,11 +204,11 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
 }
 
 /**
- * Row positions. Rows are numbered on an unbounded axis from the first loaded row, 0, and loading more never changes
+ * Row positions. Rows are numbered on an unbounded axis, with 0 for the first row loaded; loading more never changes
  * the numbers. The scroller holds the part of the axis around the view, because browsers limit an element's height.
  */
 
-/** Rows from `low` (included) to `high` (excluded). */
+/** Rows from `low` (inclusive) to `high` (exclusive). */
 export interface RowRange {
   readonly low: number;
   readonly high: number;
@@ -226,7 +226,7 @@ export const MAX_ROWS = 60;
 export const REACH = 2_000;
 /** Maximum height of the scroller in pixels. Browsers limit elements to between 17 and 33 million. */
 export const MAX_PIXELS = 8_000_000;
-/** The scroller is centred again at rest if fewer rows remain at one end and the list continues beyond it. */
+/** The scroller is recentred at rest if fewer rows remain at one end and the list continues beyond it. */
 const NEAR = REACH / 2;
 /** Rows rendered before and after the visible ones. */
 const SPARE = 6;
@@ -292,7 +292,7 @@ function within(range: RowRange, { low, high }: RowRange): RowRange {
   return { low: from, high: Math.min(Math.max(range.high, from), high) };
 }
 
-/** Rows this close to the view are fetched in advance. */
+/** How many rows to fetch in advance on each side of the view. */
 const AHEAD = 100;
 
 interface Sought {
@@ -524,7 +524,7 @@ export interface TimeRange {
   readonly bottom: number;
 }
 
-/** Publishes the visible time range on every scroll frame, although components render only at rest. */
+/** Publishes the visible time range on every scroll frame, even though components render only at rest. */
 export class VisibleTimes {
   #now: TimeRange | null = null;
   readonly #listeners = new Set<(stretch: TimeRange) => void>();

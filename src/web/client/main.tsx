@@ -105,7 +105,7 @@ function ProblemStrip({ lost }: Pick<ViewerState, 'lost'>) {
   );
 }
 
-/** Milliseconds for which a button confirms that copying succeeded. */
+/** How long a button confirms that copying succeeded, in milliseconds. */
 const CONFIRMED_MS = 2_000;
 
 function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
@@ -159,7 +159,7 @@ function hidePicture({ target }: Event): void {
   if (target instanceof HTMLImageElement) target.hidden = true;
 }
 
-/** Follows a link to one of our pages, unless the click opens another tab or is already handled. */
+/** Follows a link to one of our pages, unless the click opens another tab or has already been handled. */
 function followInPlace(event: MouseEvent, viewer: Viewer): void {
   const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
   const link = event.target instanceof Element ? event.target.closest('a') : null;

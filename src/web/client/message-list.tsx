@@ -42,7 +42,7 @@ interface ListRowProps {
   /** Distance from the top of the scroller, in pixels. */
   readonly top: number;
   readonly selected: boolean;
-  /** From 1; undefined while unknown. */
+  /** Counted from 1; undefined while unknown. */
   readonly place: number | undefined;
   /** Total rows; -1 while unknown. */
   readonly size: number;
@@ -52,7 +52,7 @@ function rowElement(id: string): string {
   return `row-${id.slice(0, 16)}`;
 }
 
-/** Renders again only if a property changes. */
+/** Re-renders only if a property changes. */
 class ListRow extends Component<ListRowProps> {
   override shouldComponentUpdate(next: ListRowProps): boolean {
     const names = Object.keys(next) as (keyof ListRowProps)[];
@@ -103,7 +103,7 @@ interface RowsViewProps {
   readonly onRest: (visible: RowRange) => void;
 }
 
-/** Milliseconds without movement after which scrolling is considered finished. */
+/** Scrolling is considered finished after this many milliseconds without movement. */
 const ROWS_REST_MS = 300;
 const NONE: RowRange = { low: 0, high: 0 };
 
@@ -356,7 +356,7 @@ class FollowingPane {
     this.viewer.go(address, { replace: replaces });
   }
 
-  /** @param isOpen true if another message is open, whose history entry this one replaces */
+  /** @param isOpen true if another message is open; this one then replaces its history entry */
   follow(id: string, address: string, isOpen: boolean): void {
     // In one column, messages open only on an explicit key press.
     if (!isOpen && matchMedia(ONE_COLUMN).matches) return;

@@ -31,7 +31,7 @@ export function completionRest({ text, caret }: Typed, row: CompletionRow | unde
   // There is no room for it before other text.
   if (row === undefined || caret !== text.length || row.to !== text.length) return '';
   const typed = text.slice(row.from);
-  // Quotes and the brackets of an exact address are added when the completion is taken.
+  // Quotes and the brackets of an exact address are added when the completion is accepted.
   const insert = /^["<]/.test(typed) ? row.insert : row.insert.replace(/^["<](.*)[">]$/s, '$1');
   const isContinued = insert.toLowerCase().startsWith(typed.toLowerCase());
   return isContinued && typed !== '' ? insert.slice(typed.length) : '';
@@ -74,7 +74,7 @@ export async function fetchCompletions(
   signal?: AbortSignal,
 ): Promise<Rows> {
   const { operator, typed, from, to } = typedWord(text, caret);
-  // Operators are completed locally, because they are looked up on most keys while the server is finding rows.
+  // Operators are completed locally, because most key presses look them up while the server is finding rows.
   if (operator === null && !typed.startsWith('@'))
     return operatorRows(typed)
       .slice(0, MAX_ROWS)
@@ -108,7 +108,7 @@ function CompletionList({ rows, active, take }: ListProps) {
       hidden={rows.length === 0}
     >
       {rows.map((row, i) => (
-        // biome-ignore lint/a11y/useKeyWithClickEvents: the field keeps the focus, and has the keys.
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the field keeps the focus, and handles the keys.
         <div
           key={`${row.insert} ${row.detail}`}
           id={rowId(i)}
@@ -140,7 +140,7 @@ interface Highlight extends Span {
   readonly wrong: boolean;
 }
 
-/** Splits a query into parts of a single colour each. */
+/** Splits a query into parts that each have a single colour. */
 export function highlightQuery(query: string, wrong: Span | null): Highlight[] {
   const edges = new Set([0, query.length]);
   const tinted = tokenize(query).tokens.filter((token) => tokenTint(token) !== 'text');

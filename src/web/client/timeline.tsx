@@ -6,7 +6,7 @@ import type { RowSource, TimeRange, VisibleTimes } from './list-model.ts';
 
 /** A month, week or day with messages, or a gap of any length between two of them. */
 interface TimelineSlot {
-  /** Milliseconds since the epoch, from `from` (included) to `to` (excluded). */
+  /** Milliseconds since the epoch, from `from` (inclusive) to `to` (exclusive). */
   readonly from: number;
   readonly to: number;
   readonly bar: ListBar | null;
@@ -98,7 +98,7 @@ export function timelineLabels({ slots, unit }: TimelineScale, room: number) {
     let previous = '';
     for (const [slot, { from, to, bar, later }] of slots.entries()) {
       if (bar === null && later === 0) continue;
-      // The midpoint decides, since a week belongs to the month with most of its days.
+      // The midpoint decides, since a week belongs to the month that has most of its days.
       const text = textOf(new Date((from + to) / 2));
       if (text !== previous && isFree(slot)) labels.push({ text, slot, isYear: level === 0 });
       previous = text;
@@ -336,7 +336,7 @@ function Bars({ scale, height }: { scale: TimelineScale; height: number }) {
   }, [scale, height]);
 }
 
-/** Milliseconds before a timeline is requested, because the server may take long to compute one. */
+/** Milliseconds before a timeline is requested, because the server may take a while to compute one. */
 const REST_MS = 150;
 
 /** Returns the timeline of a list, or the previous one while it loads; null if there is none. */

@@ -123,13 +123,13 @@ async function fetchData<T>(address: string, options: RequestInit): Promise<T> {
   return data;
 }
 
-/** Times of the lost connection and of the next attempt. Milliseconds since the epoch. */
+/** When the connection was lost, and when to retry. Milliseconds since the epoch. */
 interface Lost {
   readonly since: number;
   readonly retryAt: number;
 }
 
-/** Maximum wait before an unreachable server is retried. Waits start at one second and double. */
+/** Maximum wait before an unreachable server is retried. The wait starts at one second and doubles each time. */
 const MAX_WAIT_MS = 30_000;
 
 export interface ViewerState {
@@ -398,7 +398,7 @@ export class Viewer {
     this.#wait('message', false);
     if (found.kind === 'message') this.#message(found);
     else if (found.kind === 'not-then') {
-      // The list shows a moment when the message did not exist yet.
+      // The list shows a moment before the message existed.
       for (const name of ['m', 'view', 'from']) this.note(name, null);
       this.#message(null);
     } else this.go(`/m/${parameters.get('m')}`, { replace: true });

@@ -323,7 +323,7 @@ export function Diverging({ height, pairs, labels }: Framed & { pairs: readonly 
   const most = (of: 'up' | 'down') => Math.max(0, ...pairs.map((pair) => pair[of] ?? 0));
   const up = createAxis(most('up'), 3);
   const down = createAxis(most('down'), 2);
-  // The smaller side gets at least a quarter of the height, so that a few deletions show next to many arrivals.
+  // The smaller side gets at least a quarter of the height, so that a few deletions stay visible beside many arrivals.
   const share = up.top / (up.top + down.top);
   const line = height * Math.min(1 - LEAST, Math.max(LEAST, share));
   const scale = Math.min(line / up.top, (height - line) / down.top);
@@ -507,7 +507,7 @@ export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
 const NAME = 14;
 const BETWEEN = 18;
 
-/** Puts each name above its line, or below it if another line is close above, so that names never overlap. */
+/** Puts each name above its line, or below if there is another line just above it, so that names never overlap. */
 function separate<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
   let last = Number.NEGATIVE_INFINITY;
   return lines
@@ -660,7 +660,7 @@ interface AgeDotsProps {
 /** Dots on a logarithmic age scale, piled up where ages coincide, with a line at the limit. */
 export function AgeDots({ height, dots, limit }: AgeDotsProps) {
   const oldest = Math.max(limit.age, ...dots.map(({ age }) => age ?? 0));
-  // Leaves room on the right for folders that were never compared.
+  // Leaves room on the right for folders that have never been compared.
   const top = Math.log(Math.max(2, (oldest * 2) / MINUTE));
   const shareOf = (age: number): number =>
     Math.min(1, Math.max(0, Math.log(Math.max(1, age / MINUTE)) / top));

@@ -53,7 +53,7 @@ export function displayName(filename: string | null): string {
   return plainLine(filename ?? '') || '(no name)';
 }
 
-/** Returns a file extension in capitals; empty unless it is short and plain. */
+/** Returns a file extension in uppercase; empty unless it is short and plain. */
 export function extension(filename: string | null): string {
   const [, end = ''] = /\.([A-Za-z0-9]{1,5})$/.exec(plainLine(filename ?? '')) ?? [];
   return end.toUpperCase();

@@ -148,8 +148,8 @@ export function PageNav({
   );
 }
 
-/** A folder's or run's sum, worded as on the command line. */
-export function SumText({ originTotal, ...sums }: FolderTotals & { originTotal: number }) {
+/** The totals for a folder or run, worded as on the command line. */
+export function SumText({ originTotal, ...sums }: FolderSums & { originTotal: number }) {
   return <span>{consistencyText(sums, originTotal)}</span>;
 }
 
@@ -262,7 +262,7 @@ export function Moment({ ms, day = false }: { ms: number; day?: boolean }) {
   );
 }
 
-/** UTF-16 code units from `start` (included) to `end` (excluded). */
+/** UTF-16 code units from `start` (inclusive) to `end` (exclusive). */
 export interface Match {
   readonly start: number;
   readonly end: number;

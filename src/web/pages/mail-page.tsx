@@ -49,7 +49,7 @@ export function rowClasses(hit: ListHit): string {
   return `row${isUnread(hit.line) ? ' unread' : ''}${deletionTime(hit) === null ? '' : ' ended'}`;
 }
 
-/** Returns when the service deleted a message, even after the moment shown. Milliseconds since the epoch. */
+/** Returns when the service deleted a message, even if after the moment shown. Milliseconds since the epoch. */
 function deletionTime({ line, since }: ListHit): number | null {
   if (line.endedAt !== null) return Date.parse(line.endedAt);
   return since?.kind === 'deleted' ? since.at : null;

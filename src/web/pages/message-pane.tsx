@@ -424,7 +424,7 @@ function Step({ step, message }: { step: HistoryStep; message: MessageContent })
         {ms === null ? (
           'unknown'
         ) : commit === null ? (
-          // The archive did not know the message before its commit.
+          // The archive did not know of the message before its commit.
           <Moment ms={ms} />
         ) : (
           <a class="link" href={thenAddress(message, ms)} title="As it was at this moment">

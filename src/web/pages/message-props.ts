@@ -57,7 +57,7 @@ export function openedHit({ all, at }: Conversation): SearchHit {
 
 export function messageAddress(place: MessagePlace, id: string, view: View): string {
   const { page, query, sort, after } = place;
-  // Addresses omit the first view.
+  // Addresses omit the default view.
   const shown = view === 'thread' ? undefined : view;
   return page === 'mail'
     ? pageAddress('/mail', { q: query, sort, after, m: id.slice(0, 16), view: shown })
@@ -78,7 +78,7 @@ export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 
 
 interface AttachedFile extends AttachmentLine, SavedFile {}
 
-/** Maximum number and total bytes of attachments saved as one file. */
+/** Maximum number and total size in bytes of attachments saved as one file. */
 export const MAX_FILES = 500;
 export const MAX_TOGETHER = 500_000_000;
 

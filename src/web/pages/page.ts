@@ -22,7 +22,7 @@ export interface Frame {
   readonly problem: QueryProblem | null;
   readonly tree: FolderTree;
   readonly consistency: ServiceSum;
-  /** Sums at the moment of `asof:`; null for now. */
+  /** Totals at the moment of `asof:`; null for now. */
   readonly past: PastSum | null;
   readonly issues: number;
   readonly state: ArchiveState;

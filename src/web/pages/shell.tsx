@@ -139,7 +139,7 @@ interface EntryProps {
   readonly entry: FolderTreeEntry;
   readonly icon: IconName;
   readonly level: 'strong' | 'l2' | '';
-  /** Query of the shown list; null on other pages. */
+  /** Query of the list shown; null on other pages. */
   readonly current: string | null;
   readonly life?: Pick<EarlierFolder, 'from' | 'to'> | undefined;
 }
