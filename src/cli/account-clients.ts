@@ -21,7 +21,7 @@ import { operationError } from './errors.ts';
 import { waitingText } from './progress.ts';
 import { printError } from './warnings.ts';
 
-/** Returns the service's refusal behind an error, or null if the service did not respond. */
+/** Returns the service refusal that caused an error, or null if the service did not respond. */
 function refusalIn(error: unknown): OriginRefusal | null {
   if (error instanceof OriginRefusal) return error;
   return error instanceof MailkeepError && error.cause instanceof OriginRefusal
@@ -30,8 +30,8 @@ function refusalIn(error: unknown): OriginRefusal | null {
 }
 
 /**
- * Errors whose hints do not apply to an operation called by the user. The hints refer to the next sync, or guess at
- * what the service's response already states.
+ * Errors whose hints do not apply to an operation run by the user. Their hints refer to the next sync, or guess at
+ * something that the service's response states.
  */
 const NO_HINT: ReadonlySet<string> = new Set([
   'origin.status',
@@ -47,7 +47,7 @@ function hintForUser({ code }: MailkeepError, hint: string | null): string | nul
   return NO_HINT.has(code) ? null : hint;
 }
 
-/** Returns the service's own error text, both as JSON and as terminal lines. Masks any tokens that it echoes. */
+/** Returns the service's own error text, both as JSON and as terminal lines. Masks any tokens it echoes. */
 function formatRefusal(
   { status, facts }: OriginRefusal,
   answer: OriginAnswer,
@@ -73,7 +73,7 @@ function formatRefusal(
   };
 }
 
-/** The API clients of an account, for operations called by the user. */
+/** An account's API clients, for operations run by the user. */
 export interface Clients extends AccountClients {
   readonly account: AccountSettings;
   /** Returns the scope of the Mailbox API token. Sends at most one request. */
@@ -81,7 +81,7 @@ export interface Clients extends AccountClients {
   readonly options: CallOptions;
 }
 
-/** Covers brief failures. A rate limit on test deliveries is reported rather than waited out. */
+/** Long enough to ride out brief failures. A rate limit on test deliveries is reported rather than waited out. */
 export const SHORT_RETRIES = { budgetMs: 5_000 };
 
 /** Returns the limiter's learned rates, or undefined if the state is damaged. */
@@ -95,7 +95,7 @@ function readLearnedRates(state: StateFile | undefined, key: string): unknown {
 }
 
 /**
- * Runs a command with an account's clients, then closes them. Prints the text of a refusal too, because it is not
+ * Runs a command with an account's clients, then closes them. Also prints the text of any refusal, because it is not
  * logged. Starts from the rates that syncs have learned, but does not store new ones: only the archive's writer may
  * change the state.
  */
@@ -175,7 +175,7 @@ export function chooseAccount(settings: Settings, name: string | undefined): Acc
   return account;
 }
 
-/** Returns the configured order; by default, that of the mailbox token. */
+/** Returns the configured order, or the mailbox token's order by default. */
 export async function orderOf({ account, reach }: Clients): Promise<string> {
   return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
 }
@@ -186,7 +186,7 @@ export interface NamedMailbox {
 }
 
 /**
- * Finds a mailbox within the scope of the Mailbox API token by address or resource id.
+ * Finds a mailbox by address or resource id, within the scope of the Mailbox API token.
  * @throws operation-mailbox-unknown
  */
 export async function findNamedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {

@@ -1,5 +1,5 @@
 /**
- * Loads the messages of all errors. An error from another thread, process, node or earlier run can have a code whose
+ * Loads the messages for all errors. An error from another thread, process, node or earlier run can have a code whose
  * module has not been loaded here.
  */
 import '../archive/errors.ts';

@@ -33,7 +33,7 @@ export function requireArchiveDir({ globals, environment }: CommandContext): str
 
 /**
  * Runs `act` with the archive open for reading.
- * @throws errors of `openReader`
+ * @throws errors from `openReader`
  */
 export async function withReader<T>(
   context: Parameters<typeof openReader>[0],
@@ -49,7 +49,7 @@ export async function withReader<T>(
 
 /**
  * Parses a query, after expanding saved searches.
- * @throws errors of `expandSaved` and `parseQuery`
+ * @throws errors from `expandSaved` and `parseQuery`
  */
 export function readQuery(context: CommandContext, { dataDir }: Reader, typed: string) {
   const text = expandSaved(typed, () => readSavedSearches(dataDir));
@@ -58,8 +58,8 @@ export function readQuery(context: CommandContext, { dataDir }: Reader, typed: s
 }
 
 /**
- * Parses the query and time of a selection. Also returns any names in the query that the archive does not know.
- * @throws errors of `readQuery`; usage-bad-date
+ * Parses a selection's query and time. Also returns any names in the query that the archive does not know.
+ * @throws errors from `readQuery`; usage-bad-date
  */
 export function readSelection(
   context: CommandContext,
@@ -91,7 +91,7 @@ export async function withState<T>(
 }
 
 /**
- * Finds a message by its id or a prefix of it.
+ * Finds a message by its id or an id prefix.
  * @throws usage-unknown-message, usage-ambiguous-id, message-purged
  */
 export function findMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
@@ -128,7 +128,7 @@ function candidate(
 }
 
 /**
- * Refuses names that never existed, and warns about names that no longer do.
+ * Refuses names that never existed, and warns about names that no longer exist.
  * @throws usage-unknown-name
  */
 export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices): void {
@@ -136,7 +136,7 @@ export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices)
   for (const name of unknown) notices.warn(unknownText(name, terminalLine(name.found)));
 }
 
-/** Warns if a time precedes the first commit. An empty result would then prove nothing. */
+/** Warns if a time precedes the first commit, because an empty result would then mean nothing. */
 export function warnBeforeFirstCommit(
   { charts }: Pick<Catalog, 'charts'>,
   asOf: number | null | undefined,

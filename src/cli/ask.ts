@@ -4,8 +4,8 @@ import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 
 /**
- * Returns functions that prompt the user, or undefined without a terminal. Prompts go to standard error, to keep
- * standard output for results.
+ * Returns functions that prompt the user, or undefined without a terminal. Prompts go to standard error, leaving
+ * standard output free for results.
  */
 export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
   const { notices, signal } = context;
@@ -47,7 +47,7 @@ export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notice
 
 export type Prompter = NonNullable<ReturnType<typeof terminalPrompter>>;
 
-/** Bytes. Exceeds any token, so a wrong file is refused early. */
+/** In bytes. Larger than any token, so the wrong file is rejected early. */
 const MAX_TOKEN = 65_536;
 
 /** Returns standard input as trimmed text, or an empty string if it is too long. */

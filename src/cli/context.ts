@@ -35,7 +35,7 @@ interface CommandFile {
   readonly register: Register;
 }
 
-/** A command of the program. Its module is loaded only on use. */
+/** A command of the program. Its module is loaded only when it is used. */
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
@@ -43,7 +43,7 @@ export interface CommandEntry {
   readonly load: () => Promise<CommandFile>;
 }
 
-/** Lists commands by their names, each with a summary and the file that defines it. */
+/** Lists commands by name, each with a summary and the file that defines it. */
 export function listCommands<Name extends string>(
   files: Readonly<Record<Name, readonly [summary: string, load: CommandEntry['load']]>>,
 ): CommandEntry[] {
@@ -51,7 +51,7 @@ export function listCommands<Name extends string>(
   return entries.map(([name, [summary, load]]) => ({ name, summary, load }));
 }
 
-/** Switches of a command line, keyed by Commander's option names. */
+/** A command line's switches, keyed by Commander's option names. */
 export type Flags<Name extends string> = { readonly [Option in Name]?: boolean };
 export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };
 
@@ -73,7 +73,7 @@ export function refuse(command: string, problems: Readonly<Record<string, boolea
   if (found !== undefined) throw invalidUsage(command, found[0]);
 }
 
-/** Returns a Commander action that runs `body` with the arguments and options of the line. */
+/** Returns a Commander action that runs `body` with the command line's arguments and options. */
 export function action<Args extends unknown[]>(
   run: Parameters<Register>[1],
   body: (context: CommandContext, ...args: Args) => Promise<CommandResult>,
@@ -81,7 +81,7 @@ export function action<Args extends unknown[]>(
   return (...args) => run((context) => body(context, ...args));
 }
 
-/** Returns the action of a command whose code is loaded when it runs, so that its help starts quickly. */
+/** Returns the action for a command whose code is loaded only when it runs, so that its help appears quickly. */
 export function lazyAction<Args extends unknown[]>(
   run: Parameters<Register>[1],
   load: () => Promise<(context: CommandContext, ...args: Args) => Promise<CommandResult>>,

@@ -34,7 +34,7 @@ export type OpenWithOptions = Values<
 /**
  * Runs `act` with a target's store open.
  * @param wish `objectLock` enables object locks when creating a bucket
- * @throws store-target-invalid, store-no-credentials, store-setting-invalid; errors of `act`
+ * @throws store-target-invalid, store-no-credentials, store-setting-invalid; errors from `act`
  */
 export async function withStore<T>(
   { environment, signal }: CommandContext,
@@ -108,7 +108,7 @@ export async function recordRefusedCopy<T>(
   }
 }
 
-/** Environment variable with the passphrase, used unless a file is given. */
+/** Environment variable that holds the passphrase, used unless a file is given. */
 const PASSPHRASE = 'MAILKEEP_COPY_PASSPHRASE';
 const MAX_BYTES = 64 * 1024;
 
@@ -139,7 +139,7 @@ export async function openingKey(context: CommandContext, line: KeyOptions): Pro
 
 /**
  * Returns the secret that opens a copy, for commands whose other options specify new secrets.
- * @throws errors of `openingKey`
+ * @throws errors from `openingKey`
  */
 export function openingKeyAlongside(
   context: CommandContext,

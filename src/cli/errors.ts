@@ -18,7 +18,7 @@ function describing(operation: string): string {
 /** Errors for operations that were called incorrectly. Exit code 2. */
 export const operationError = defineErrors({
   usage: {
-    /** `nearest` lists similar names, best first. */
+    /** `nearest` lists similar names, best match first. */
     'operation-unknown': (f: { operation: string; nearest: readonly string[] }) => [
       `The service has no operation "${f.operation}".`,
       f.nearest.length === 0
@@ -90,7 +90,7 @@ export const operationError = defineErrors({
       'The configuration has several accounts.',
       `Choose one with --account NAME: ${shortList(known, 8)}.`,
     ],
-    /** `act` names an operation or command. */
+    /** `act` is the name of an operation or command. */
     'operation-needs-yes': ({ act }: { act: string }) => [
       `"${act}" cannot be undone, and there is no terminal to confirm it on.`,
       'Add --yes to confirm.',
@@ -115,7 +115,7 @@ export const operationError = defineErrors({
   },
 });
 
-/** Errors while installing units. Exit code 2. */
+/** Errors from installing units. Exit code 2. */
 export const serviceUnitsError = defineErrors({
   usage: {
     'service-units-differ': ({ files }: { files: readonly string[] }) => [

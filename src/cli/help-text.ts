@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { wrapLine } from './output.ts';
 
-/** For commands that do not give a more specific meaning. */
+/** Meanings for commands that do not define more specific ones. */
 const MEANINGS: Readonly<Record<ExitCode, string>> = {
   [EXIT.done]: 'done',
   [EXIT.failures]: 'failed; the reason is printed',
@@ -27,7 +27,7 @@ const WRITES: Meanings = { ...ANY, 3: MEANINGS[3], 5: MEANINGS[5] };
 const ASKS: Meanings = { ...ANY, 6: MEANINGS[6] };
 const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
 
-/** Exit codes of commands that run until stopped. The first signal stops them gracefully, the second at once. */
+/** Exit codes of commands that run until stopped. The first signal stops them gracefully, the second immediately. */
 const STOPPED: Meanings = {
   0: 'stopped by SIGTERM or SIGINT',
   130: 'ended at once by a second SIGTERM or SIGINT',
@@ -132,7 +132,7 @@ export function exitStatusHelp(command: string): string {
   return ['', 'EXIT STATUS', ...lines].join('\n');
 }
 
-/** Returns the EXAMPLES section of a subcommand: those of the parent's examples that call it. */
+/** Returns the EXAMPLES section of a subcommand: the parent's examples that call it. */
 export function subcommandExamples(help: string, words: string): string {
   const [, section = ''] = /\nEXAMPLES\n((?: {2}.*\n)+)/.exec(help) ?? [];
   const calls = (line: string): boolean => line !== '' && ` ${line} `.includes(words);
@@ -140,7 +140,7 @@ export function subcommandExamples(help: string, words: string): string {
   return lines.length === 0 ? '' : ['', 'EXAMPLES', ...lines, ''].join('\n');
 }
 
-/** Wraps help text. Refills paragraphs, and breaks long table rows between words. */
+/** Wraps help text. Reflows paragraphs, and breaks long table rows between words. */
 export function wrappedHelp(text: string, columns: number): string {
   const lines: string[] = [];
   let paragraph: string[] = [];
@@ -170,7 +170,7 @@ function wrappedRow(row: string, columns: number): string[] {
   return [`${row.slice(0, start)}${first}`, ...others.map((line) => `${' '.repeat(start)}${line}`)];
 }
 
-/** Words from other programs, with our equivalent commands. */
+/** Words that other programs use, with our equivalent commands. */
 const COMMANDS: Readonly<Record<string, string>> = {
   backup: 'sync mirrors mailboxes, and copy updates a second copy of the archive.',
   browse: 'web shows the archive in a browser.',

@@ -106,13 +106,13 @@ export interface Archive {
    */
   list(options?: ListOptions): IterableIterator<PlaceLine>;
   /**
-   * @param query in the language of docs/search.md; `@name` and `account:` work only on the command line
-   * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-unknown-message, and errors of an invalid
-   *   query (`search-…`)
+   * @param query in the language described in docs/search.md; `@name` and `account:` work only on the command line
+   * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-unknown-message, and errors for an invalid query
+   * (`search-…`)
    */
   search(query: string, options?: SearchOptions): readonly SearchLine[];
   /**
-   * Reads a message's source. Its SHA-256 is compared with the id at the end, so do not trust the bytes before the
+   * Reads a message's source. Its SHA-256 is compared with the id at the end, so do not trust the bytes until the
    * iteration completes.
    * @param id as returned by `list` and `search`, or a prefix
    * @throws MailkeepError: argument-invalid, usage-unknown-message, usage-ambiguous-id, message-purged,

@@ -10,7 +10,7 @@ const MARK = '\0';
 /**
  * Marks words that start with a minus, such as `-news`, which excludes a word from a search. The parser would read it
  * as `-n ews`. A minus followed by one character remains an option, as does `-n50`.
- * @param options all options of the line, whose values are left unchanged
+ * @param options all options on the line, whose values are left unchanged
  */
 export function markMinusWords(args: readonly string[], options: readonly Option[]): string[] {
   const end = args.indexOf('--');
@@ -110,7 +110,7 @@ export function recipients(text: string, before: readonly string[] = []): string
   return [...before, text];
 }
 
-/** Arguments of `Command.option` for options shared by several commands. */
+/** Arguments to `Command.option` for options shared by several commands. */
 export const MAILBOXES = [
   '--mailbox <address>',
   'only this mailbox (address or resource id); repeatable',
@@ -122,7 +122,7 @@ export const FOLDERS = [
   collect,
 ] as const;
 
-/** Makes options conflict: in each list of attribute names, the first refuses all others. */
+/** Makes options conflict: in each list of attribute names, the first conflicts with all the others. */
 export function exclude(command: Command, ...refusals: readonly (readonly string[])[]): void {
   for (const [name, ...others] of refusals) {
     const option = command.options.find((one) => one.attributeName() === name);
@@ -135,7 +135,7 @@ const REPEATABLE: readonly unknown[] = [collect, recipients];
 
 /**
  * Makes a command and its subcommands refuse empty values and repeated options, of which the parser would keep only the
- * last. Words of a query may be empty, and switches may be repeated.
+ * last. Query words may be empty, and switches may be repeated.
  * @param refuse throws an error with the problem
  */
 export function checkValues(command: Command, refuse: (problem: string) => never): void {

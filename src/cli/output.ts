@@ -260,7 +260,7 @@ export function printId(output: Output, id: MessageId): Promise<void> {
   return output.bytes(Buffer.from(`${id}\n`));
 }
 
-/** Start of text that spreadsheets treat as a formula. Some skip leading spaces or accept full-width signs. */
+/** The start of text that spreadsheets treat as a formula. Some skip leading spaces or accept full-width signs. */
 const FORMULA = /^\s*[=+\-@\uff1d\uff0b\uff0d\uff20]/;
 /** Characters that a CSV reader may strip or treat as the end of a field. */
 const SPECIAL = /[",;]|^\s|\s$/;
@@ -279,14 +279,14 @@ export function csvField(value: string | number | null): string {
 
 const MOST = 200;
 
-/** Returns names for a report, terminal-safe and cut to 200 columns each. JSON contains whole names. */
-export function displayName(...parts: readonly string[]): string {
+/** Returns names for a report, terminal-safe and cut to 200 columns each. JSON contains full names. */
+export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
 
 /**
  * Returns a command that the user can run on the same archive.
- * @param data the folder given by `--data`
+ * @param data the `--data` folder
  */
 export function commandLine(command: string, data: string | undefined): string {
   if (data === undefined) return `mailkeep ${command}`;
@@ -302,8 +302,8 @@ export function createCountTimer(now: () => number): () => boolean {
 }
 
 /**
- * Returns the line below a page, with the total and how to see more.
- * @param noun the counted thing, such as `message`
+ * Returns the line shown below a page, with the total and how to see more.
+ * @param noun what is counted, such as `message`
  * @param more options that print more, such as `-n`
  */
 export function footerText(shown: number, all: HitCount, noun: string, more: string): string {
@@ -344,7 +344,7 @@ const START_COLUMNS = 16 + 2 + SHORT_ID + 1 + 2 + 1;
 /** On narrower terminals, a message takes three lines. */
 const ONE_LINE_COLUMNS = 64;
 
-/** Returns the column widths of a terminal line, equal for all lines of a list. */
+/** Returns the column widths of a terminal line, the same for every line of a list. */
 function columnsOf(output: Output, ended: number): Columns {
   if (!output.interactive) return UNMEASURED;
   const folder = output.columns >= 110 ? 24 : output.columns >= 78 ? 14 : 0;
@@ -383,7 +383,7 @@ export function placeText(place: PlaceLine, output: Output): string {
   ].join('');
 }
 
-/** Returns the end of a path, which tells folders apart better than its start. */
+/** Returns the end of a path, which distinguishes folders better than the start. */
 function tailColumns(path: string, columns: number): string {
   if (displayWidth(path) <= columns) return path;
   // Every character is at least one column wide, except combining marks.

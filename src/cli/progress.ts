@@ -14,7 +14,7 @@ type Stored = Omit<EventOf<'stored'>, 'event'>;
 type Waiting = Pick<EventOf<'waiting'>, 'account' | 'until' | 'reason'>;
 
 interface MailboxTally extends Stored {
-  /** Number of messages to fetch, according to the folder listing when the mailbox started. */
+  /** Number of messages to fetch, as of the folder listing when its sync started. */
   readonly ahead: number;
   readonly finished: boolean;
 }
@@ -112,7 +112,7 @@ export function messagesPerSecond(tally: ProgressTally, now: number): number | n
   return stored > 0 ? (stored / (now - first.at)) * 1000 : null;
 }
 
-/** Returns the estimated milliseconds left, from the last minute's speed and the rate limits; null if unknown. */
+/** Returns the estimated milliseconds left, based on the last minute's speed and the rate limits; null if unknown. */
 export function timeLeft(tally: ProgressTally, now: number): number | null {
   const speed = messagesPerSecond(tally, now);
   if (speed === null) return null;
@@ -295,10 +295,10 @@ interface Progress {
 
 /** More bars would scroll off the screen. The total includes all mailboxes. */
 const MAX_BARS = 8;
-/** Maximum width of a bar; a third of this on 80 columns. */
+/** Maximum width of a bar; a third of this on an 80-column terminal. */
 const BAR_WIDTH = 24;
 const MIN_BAR = 8;
-/** Typical width of the text when it is not cut. */
+/** Typical width of the text when not cut. */
 const WORDS = 96;
 
 /** Shows progress bars on a terminal: one per active mailbox, and an overall bar with the request budget. */

@@ -14,7 +14,7 @@ import { confirm } from './ask.ts';
 import type { CommandContext } from './context.ts';
 
 export interface MailToRemove {
-  /** The command, as the prompt names it. */
+  /** The command's name in the prompt. */
   readonly act: 'forget' | 'undo';
   /** For example "import 12 into Backup". */
   readonly name: string;
@@ -29,9 +29,9 @@ type Choose = (
 /**
  * Removes mail by place. Messages with other places remain there.
  * @param choose called again once the archive is locked
- * @throws errors of `choose`; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
+ * @throws errors from `choose`; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
  * archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: run the command again to resume
  */
 export async function removeMail(
   context: CommandContext,

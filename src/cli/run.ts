@@ -26,7 +26,7 @@ export interface ProcessStreams {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** The only archive that the command may read, regardless of its line and the environment. */
+  /** The only archive that the command may read, regardless of the command line and environment. */
   readonly only?: EngineContext['only'];
 }
 
@@ -85,7 +85,7 @@ export async function run(
   }
 }
 
-/** Commands that never write to the archive, and describe only errors of modules that they load. */
+/** Commands that never write to the archive, and only describe errors from modules that they load. */
 const LIGHT = ['init', 'config', 'service', 'api', 'webhooks', 'mcp'];
 
 /** Longer lines are hard to read. */
@@ -161,7 +161,7 @@ class FileOutput extends Writable {
 
 export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
   const interruption = new AbortController();
-  // The first signal stops the command at the next safe point, the second at once.
+  // The first signal stops the command at the next safe point, the second immediately.
   const interrupt = (): void => {
     if (interruption.signal.aborted) process.exit(EXIT.interrupted);
     interruption.abort();

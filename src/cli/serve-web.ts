@@ -75,7 +75,7 @@ interface ServeOptions {
   readonly open: boolean;
 }
 
-/** Returns whether a daemon runs for the archive. Ignores a foreign socket that was packed with the archive. */
+/** Returns whether a daemon is running for the archive. Ignores a foreign socket that was packed with the archive. */
 async function hasDaemon(dataDir: string): Promise<boolean> {
   try {
     const control = findControlSocket(dataDir);

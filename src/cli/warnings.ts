@@ -213,7 +213,7 @@ function exportTestLine({ mode, drill }: VerificationStatus, now: number): strin
   return `last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`;
 }
 
-/** Describes when and how completely the archive was last verified. */
+/** Describes when and how thoroughly the archive was last verified. */
 export function verifiedText(last: VerificationStatus, now: number): string {
   const { at, mode, checked, of, fullAt, found } = last;
   const ago = (iso: string): string => `${span(Math.max(0, now - Date.parse(iso)))} ago`;

@@ -10,9 +10,9 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 
-/** Delays before retrying a refused token, long enough not to get blocked. A changed file is noticed immediately. */
+/** Delays before retrying a refused token, long enough to avoid a block. A changed file is noticed immediately. */
 const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
-/** Delays before retrying a lost network, which usually returns soon. */
+/** Delays before retrying after losing the network, which is usually back soon. */
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
 interface Waiting {
@@ -20,7 +20,7 @@ interface Waiting {
   readonly tries: number;
 }
 
-/** Returns the failure that ended a sync for its whole account, if any. Such a failure names no mailbox. */
+/** Returns the failure that ended a sync for its whole account, if any. Such a failure does not name a mailbox. */
 export function accountFailure(result: SyncResult): AccountFailure | undefined {
   return result.failures.find(({ mailbox }) => mailbox === null);
 }
@@ -45,7 +45,7 @@ function waitAfter(
   return { problem: { state, code: failure.code, since, retryAt }, tries };
 }
 
-/** Reports whether a disk error may be temporary. Excludes errors after which the log's end may not be durable. */
+/** Reports whether a disk error may be temporary. Excludes errors after which the end of the log may not be durable. */
 export function isTemporaryDiskError(error: unknown): error is MailkeepError {
   return (
     error instanceof MailkeepError &&
@@ -56,7 +56,7 @@ export function isTemporaryDiskError(error: unknown): error is MailkeepError {
   );
 }
 
-/** Converts an error that ended a sync for the whole archive to a failure. Omits the details of internal errors. */
+/** Converts an error that ended a sync for the whole archive into a failure. Omits the details of internal errors. */
 export function archiveFailure(account: string, error: unknown): SyncFailure {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   return accountFailureResult(account, known);
@@ -72,7 +72,7 @@ interface Account {
   waiting: Waiting | undefined;
   tokenMark: string | null;
   probing: boolean;
-  /** Unfinished scheduled runs. Until they finish, further runs of the same kind are skipped. */
+  /** Unfinished scheduled runs. Until they finish, other runs of the same kind are skipped. */
   readonly open: Set<RunKind>;
   mailboxes: readonly WatchedMailbox[];
   round: Round | undefined;
@@ -119,7 +119,7 @@ export class Accounts {
 
   failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
-    // Other concurrent syncs then fail too, which must not be treated as further attempts.
+    // Other concurrent syncs then fail too, which must not be treated as additional attempts.
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
     account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;

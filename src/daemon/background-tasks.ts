@@ -38,7 +38,7 @@ import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { copyReport, failureOf, taskReport } from './runs.ts';
 import { cronTimes } from './schedule.ts';
 
-/** Environment variables for child processes. Excludes tokens, credentials and the service manager's socket. */
+/** Environment variables passed to child processes. Excludes tokens, credentials and the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
 const errorOutput = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
@@ -105,7 +105,7 @@ function lastJson(output: string): unknown {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** Occurrences of a cron expression that are compared to find the longest interval. */
+/** Number of a cron expression's occurrences to compare when looking for the longest interval. */
 const COMPARED = 10;
 /** Delay after the first failure. Each subsequent failure doubles it. */
 const FIRST_RETRY_MS = 60_000;
@@ -233,8 +233,8 @@ interface Planned {
 }
 
 /**
- * Updates and verifies copies on schedule and after syncs, one at a time, in a separate process while syncs continue. A
- * failed copy is retried, and does not affect the others.
+ * Updates and verifies copies on a schedule and after syncs, one at a time, in a separate process while syncs continue.
+ * A failed copy is retried, and does not affect the others.
  */
 export class ScheduledCopies {
   readonly #options: ScheduledCopiesOptions;
@@ -410,7 +410,7 @@ export class ScheduledCopies {
     return { code: EXIT.usage, result: undefined, error: { code, message } };
   }
 
-  /** Handles failures outside the copy, such as an unwritable state, which syncs detect too. */
+  /** Handles failures outside the copy, such as an unwritable state, which syncs also detect. */
   #recordFailure(planned: Planned, error: unknown): void {
     const { clock, log } = this.#options;
     planned.pausedUntil = clock.now() + PAUSE_MS;
@@ -493,8 +493,8 @@ export function scheduledPruning(
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       failure = error;
-      // The next pruning, scheduled or manual, completes one that has been decided. Only the error code is logged,
-      // because a hold's query can contain people's names.
+      // The next pruning, scheduled or manual, completes one already decided on. Only the error code is logged, because
+      // a hold's query can contain people's names.
       const { code, family } = error;
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
@@ -549,8 +549,8 @@ interface Checked {
 
 /**
  * Returns the scheduled verification task, which verifies the archive and then runs an export test. Both take minutes
- * of CPU and much memory while syncs continue, so they run in separate processes, which record their results. Findings
- * are logged and reported rather than thrown.
+ * of CPU time and a lot of memory while syncs continue, so they run in separate processes, which record their results.
+ * Findings are logged and reported rather than thrown.
  *
  * @param now milliseconds since the epoch
  */

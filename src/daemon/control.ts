@@ -200,7 +200,7 @@ const STATUS_MS = 2_000;
 const LINE_BYTES = 64 * 1024 * 1024;
 const LF = 10;
 
-/** Error codes that mean nothing is listening, because the daemon was killed or is about to exit. */
+/** Error codes that mean that nothing is listening, because the daemon was killed or is about to exit. */
 const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 /** Returns the daemon's status, or null if none responds. */

@@ -34,7 +34,7 @@ export async function openDaemonLog(
 const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name', 'msg']);
 
 /**
- * Formats a log record as a readable line of its message and facts, omitting zeros. Removes terminal control
+ * Formats a log record as a readable line with its message and facts, omitting zeros. Removes terminal control
  * characters, because facts can originate from the service.
  */
 export function prettyLine(line: Readonly<Record<string, unknown>>): string {

@@ -30,7 +30,7 @@ import { SyncRuns, taskReport } from './runs.ts';
 import { recordStart, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
-/** Interval and number of checks for whether the terminal is gone, because it sends SIGHUP before it disappears. */
+/** How often and how many times to check whether the terminal is gone, because it sends SIGHUP before disappearing. */
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 

@@ -23,7 +23,7 @@ import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from '.
 /** Delays between searches for an announced message that has not appeared, about a minute in total. */
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 
-/** Maximum awaited messages per mailbox. Notifications can be forged, so any beyond this only start a sync. */
+/** Maximum number of awaited messages per mailbox. Notifications can be forged, so any excess only starts a sync. */
 const MAX_AWAITED = 1_000;
 
 export class AwaitedMessages {
@@ -38,7 +38,7 @@ export class AwaitedMessages {
   }
 
   /**
-   * Called after a sync. Drops messages that have arrived or were awaited for too long. Returns the number given up on,
+   * Called after a sync. Drops messages that have arrived or been awaited for too long. Returns the number given up on,
    * and the milliseconds until the next search (null if none are awaited).
    */
   settle(
@@ -193,7 +193,7 @@ export class Daemon {
     await Promise.all([...this.#errands, this.#tasks]);
   }
 
-  /** Applies another configuration between two syncs. If `change` throws, the old sync settings remain in effect. */
+  /** Applies a new configuration between two syncs. If `change` throws, the old sync settings remain in effect. */
   async reload(
     accounts: readonly string[],
     timetable: Timetable,
@@ -216,7 +216,7 @@ export class Daemon {
     this.#wake();
   }
 
-  /** Syncs the requested mailboxes, starting after this call. The run's promise resolves when it is complete. */
+  /** Syncs the requested mailboxes, starting after this call. The run's promise resolves when the run is complete. */
   sync(request: SyncRequest, progress: ProgressListener): Run {
     const { full, acceptEndings, folders, account, mailboxes } = request;
     const names = this.#accountNames(account);
@@ -240,7 +240,7 @@ export class Daemon {
     return this.options.runner.plan(names, narrowing, full, signal);
   }
 
-  /** Syncs a mailbox immediately. Further notifications are merged into that sync while it is waiting. */
+  /** Syncs a mailbox immediately. While that sync is waiting, later notifications are merged into it. */
   hint(hint: ChangeNotice): void {
     const { resourceId, address } = hint;
     const mailbox = this.#accounts
@@ -360,7 +360,7 @@ export class Daemon {
       }
     });
     await this.#enqueue(run, account, aim, false, () => true);
-    // Starts an owed full sync. An earlier one could not start.
+    // Starts a full sync that is still owed, because it could not start earlier.
     const owed = this.#accounts.settleSweep(account);
     if (owed && kind === 'sync') await this.#round('sweep', account, FULL_SYNC);
   }
@@ -420,7 +420,7 @@ export class Daemon {
     return true;
   }
 
-  /** Checks with one request whether an account works again. If so, starts a run to catch up. */
+  /** Sends one request to check whether an account works again. If so, starts a run to catch up. */
   async #probe(account: string): Promise<void> {
     try {
       const { mailboxes, result } = await this.#ask(account, true);

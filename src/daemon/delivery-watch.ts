@@ -8,7 +8,7 @@ import type { DeliveryLogRecord } from '../service/platform-wire.ts';
 export type LogMemory = Pick<StateFile, 'get' | 'set'>;
 
 const SCOPE = 'delivery-log';
-/** Maximum entries per account, about 100 kB. */
+/** Maximum number of entries per account, about 100 kB. */
 const MOST = 500;
 
 /** Returns an account's recorded webhook deliveries, newest first. */
@@ -19,7 +19,7 @@ export function storedDeliveries(
   return memory.get(SCOPE, account) ?? [];
 }
 
-/** Stores the deliveries that the service lists now. Later entries replace earlier ones. */
+/** Stores the deliveries that the service currently lists. Later entries replace earlier ones. */
 export function storeDeliveries(
   memory: LogMemory,
   account: string,
@@ -60,7 +60,7 @@ export function countAttempts({
 export type LoggedDelivery = NonNullable<ReturnType<typeof entryOf>>;
 
 /**
- * Reports whether two delivery addresses are equal as URLs, ignoring the host's case, default ports and an empty path's
+ * Reports whether two delivery addresses are the same URL, ignoring the host's case, default ports and an empty path's
  * slash. Invalid URLs are compared literally.
  */
 export function isSameAddress(one: string, other: string): boolean {
@@ -134,7 +134,7 @@ function stateOf(hook: ListedWebhook | undefined, isFailing: boolean): WebhookFi
 }
 
 const WEBHOOKS_A_PAGE = 100;
-/** Validity of a listing per page, up to an hour in total. */
+/** How long a listing stays valid for each of its pages, up to an hour in total. */
 const GOOD_MS_A_PAGE = 14 * 60_000;
 const MAX_GOOD_MS = 56 * 60_000;
 
@@ -143,12 +143,12 @@ export class WebhookListing {
   #known: { readonly at: number; readonly listed: readonly ListedWebhook[] } | undefined;
 
   /**
-   * Returns an order's webhooks. A cached listing is ignored if it lacks one of `own` or shows it as inactive, because
-   * that webhook may have been created or resumed since.
+   * Returns an order's webhooks. A cached listing is ignored if any of `own` is missing or inactive in it, because that
+   * webhook may since have been created or resumed.
    *
    * @param own ids of the expected webhooks
    * @param now milliseconds since the epoch
-   * @throws errors of `PlatformClient`
+   * @throws errors from `PlatformClient`
    */
   async webhooks(
     platform: Pick<PlatformClient, 'eachWebhook'>,
@@ -181,9 +181,9 @@ function isGood(
   return isFresh && own.every((id) => active.has(id));
 }
 
-/** Entries to request if none are known, which takes two requests. */
+/** Number of entries to request if none are known, which takes two requests. */
 const FIRST_ENTRIES = 200;
-/** Maximum entries to request to catch up with the log, which takes ten requests. */
+/** Maximum number of entries to request to catch up with the log, which takes ten requests. */
 const MAX_ENTRIES = 1_000;
 const ENTRIES_A_PAGE = 100;
 const OPEN_MS = 24 * 3_600_000;
@@ -192,7 +192,7 @@ const OPEN_MS = 24 * 3_600_000;
  * Checks over the Platform API whether an account's webhooks exist, are active and deliver, and records its delivery
  * log. Makes about two requests if nothing happened, and none if we have no webhooks.
  *
- * @throws errors of `PlatformClient`
+ * @throws errors from `PlatformClient`
  */
 export async function watchDeliveries(options: {
   readonly account: string;
@@ -201,7 +201,7 @@ export async function watchDeliveries(options: {
   readonly own: readonly OwnWebhook[];
   readonly listing?: WebhookListing;
   readonly memory: LogMemory;
-  /** Called with new deliveries in the log. They show that mail arrived even if no webhook reached us. */
+  /** Called with new deliveries in the log. They reveal that mail has arrived even if no webhook reached us. */
   readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
   readonly now: () => number;
   readonly signal: AbortSignal;
@@ -221,10 +221,10 @@ export async function watchDeliveries(options: {
 }
 
 /**
- * Returns an order's deliveries, from the newest back to those certain to be in `before`.
+ * Returns an order's deliveries, from the newest back to those known to be in `before`.
  *
  * @param now milliseconds since the epoch
- * @throws errors of `PlatformClient`
+ * @throws errors from `PlatformClient`
  */
 export async function fetchDeliveries(
   platform: Pick<PlatformClient, 'eachDeliveryLog'>,

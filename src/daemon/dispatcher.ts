@@ -47,7 +47,7 @@ export function taskClass({ task, startedAt }: RunningTask, monotonic: number): 
 }
 
 /**
- * Returns which syncs to start and which to interrupt. Only one sync at a time runs per mailbox. An interrupted sync
+ * Returns which syncs to start and which to interrupt. Only one sync runs per mailbox at a time. An interrupted sync
  * resumes after those that took precedence.
  */
 export function decide(
@@ -170,7 +170,7 @@ export class Dispatcher {
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
   }
 
-  /** Chooses again which syncs to run. Must be called after every event that can affect the decision. */
+  /** Decides again which syncs to run. Must be called after every event that can affect the decision. */
   weigh(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -200,7 +200,7 @@ export class Dispatcher {
     }
   }
 
-  /** Fails all runs that wait for an account's syncs, even running ones. The syncs follow later. */
+  /** Fails all runs that wait for an account's syncs, even those in progress. The syncs happen later. */
   abandon(account: string, failures: readonly SyncFailure[]): void {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);

@@ -183,7 +183,7 @@ interface UsageWatchOptions extends WatchTiming {
 const CHECK_MS = 60_000;
 /** Minimum interval between early listings, which unreachable mailboxes cause. */
 const OUT_OF_TURN_MS = 1_800_000;
-/** Maximum early syncs per listing, so that a consistently wrong listing cannot exhaust the budget. */
+/** Maximum number of early syncs per listing, so that a consistently wrong listing cannot exhaust the budget. */
 const MAX_SOONER = 100;
 
 const REFUSED: ReadonlySet<string> = new Set([
@@ -194,7 +194,7 @@ const REFUSED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Lists each order's mailboxes over the Platform API if that is cheaper than requesting every quota. A listing shows
+ * Lists each order's mailboxes over the Platform API if that is cheaper than requesting every quota. A listing reveals
  * quotas, suspended mailboxes and changed usage. Mailboxes with changed usage are synced sooner, but syncing does not
  * depend on it.
  */
@@ -326,7 +326,7 @@ interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
   readonly observe: (observations: ReturnType<typeof webhookObservations>) => void;
 }
 
-/** Interval between checks. The service's delivery log covers a longer time. */
+/** Interval between checks. The service's delivery log covers a longer period. */
 const EVERY_MS = 15 * 60_000;
 const FAILED = 'webhooks could not be looked at';
 const MAX_PENDING = 1_000;
@@ -612,7 +612,7 @@ export async function openIntegrations(options: {
       webhooks = watch;
       watch.look();
     },
-    /** Applies another configuration, and logs changes that need a restart. */
+    /** Applies a new configuration, and logs changes that need a restart. */
     async configure(changed: Settings) {
       const previous = settings;
       settings = changed;

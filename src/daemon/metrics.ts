@@ -16,7 +16,7 @@ import { highestUsage, isWatched } from '../verify/issues.ts';
 
 /**
  * Serves `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and damage) and
- * `/metrics` (`?addresses=1` adds mailbox addresses). Answers with status 200 or 503. There is no authentication, so
+ * `/metrics` (`?addresses=1` adds mailbox addresses). Responds with status 200 or 503. There is no authentication, so
  * this never shares the webhook's port, and refuses requests from web pages.
  *
  * @throws cannot-listen
@@ -30,7 +30,7 @@ export async function startHealthServer({
 }: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
   readonly state: DaemonState;
   readonly status: () => MeasuredStatus;
-  /** Returns known damage and copies. Cheaper than `status`, because supervisors poll it every few seconds. */
+  /** Returns known damage and copies. Must be cheaper than `status`, because supervisors poll it every few seconds. */
   readonly known: () => KnownCondition;
   readonly now: () => number;
 }): Promise<HealthServer> {
@@ -219,7 +219,7 @@ const MAILBOX_GAUGES = (now: () => number): readonly Row<MailboxStatus>[] => [
   ],
 ];
 
-/** Converts a time in ISO 8601 to Unix seconds. */
+/** Converts an ISO 8601 time to Unix seconds. */
 function secondsOf(time: string | null | undefined): number | null {
   return time === null || time === undefined ? null : Date.parse(time) / 1_000;
 }

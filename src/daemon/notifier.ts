@@ -28,7 +28,7 @@ const problemSchema = z.object({
   toldAt: z.number().nullable(),
   /** Family of the reported failure. Defaults to the family of `failure`. */
   toldAs: family.optional(),
-  /** True if a recovery was reported within the last hour. The next recovery must then last before it is reported. */
+  /** True if a recovery was reported within the last hour. The next recovery must then last a while to be reported. */
   flapping: z.boolean(),
 });
 type SubjectProblem = Readonly<z.output<typeof problemSchema>>;
@@ -48,7 +48,7 @@ export interface Observation {
   readonly failure: Failure | null;
 }
 
-/** Returns a run's observations. There are none if it was interrupted, and none for unreached accounts' mailboxes. */
+/** Returns a run's observations. There are none if it was interrupted, or for mailboxes of unreached accounts. */
 export function observationsFromRun(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
   const observations = new Map<string, Observation>();
@@ -95,7 +95,7 @@ function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject
 /** A notification, as JSON on the command's standard input and in the POST body. */
 interface NotificationMessage {
   /**
-   * `warning`: a problem is close. `recovered`: everything reported works. `alive`: a heartbeat. `test`: by a user.
+   * `warning`: a problem is imminent. `recovered`: everything reported works. `alive`: a heartbeat. `test`: by a user.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
   readonly ok: boolean;
@@ -219,7 +219,7 @@ export const NO_REPORTS: ReportedState = { troubles: {}, triedAt: null };
 
 export interface Notice {
   readonly failing: readonly SubjectProblem[];
-  /** Problems reported before that still persist a day later. */
+  /** Previously reported problems that still persist a day later. */
   readonly still: readonly SubjectProblem[];
   readonly recovered: readonly SubjectProblem[];
 }
@@ -231,10 +231,10 @@ const FLAPPING_MS = 60 * 60_000;
 /** Minimum interval between notifications. Events in between are reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
-/** Time for which a subject is kept after its last observation. */
+/** How long a subject is kept after its last observation. */
 const FORGET_MS = 30 * REMIND_MS;
 
-/** Failures that require the user to act. Damage is the gravest. */
+/** Failures that require the user to act. Damage is the most serious. */
 const GRAVITY: Readonly<Partial<Record<ErrorFamily, number>>> = {
   ...{ auth: 1, config: 1, usage: 1, disk: 1, held: 1 },
   damage: 2,
@@ -324,7 +324,7 @@ function isRipe(
   return gravity > 0 || now - since >= PATIENCE_MS;
 }
 
-/** Records that a notice was sent, or that sending failed and must be repeated later. */
+/** Records that a notice was sent, or that sending failed and must be retried later. */
 export function recordAttempt(
   reported: ReportedState,
   notice: Notice,
@@ -348,7 +348,7 @@ export function recordAttempt(
   return { troubles: Object.fromEntries(troubles), triedAt: now };
 }
 
-/** Reports whether no failure is known. Warnings are ignored. */
+/** Returns true if no failures are known. Ignores warnings. */
 export function hasNoFailures({ troubles }: ReportedState): boolean {
   return Object.values(troubles).every(
     ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
@@ -370,7 +370,7 @@ const KEPT = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ'
  * Runs the operator's command line in a shell, unchanged. MAILKEEP_EVENT, MAILKEEP_OK and MAILKEEP_SUMMARY contain the
  * summary, and standard input receives the whole notification as JSON. Output is discarded.
  *
- * @param timeoutMs time until the command and its children are killed
+ * @param timeoutMs how long before the command and its children are killed
  */
 function runCommand(
   command: string,

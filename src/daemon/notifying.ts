@@ -36,8 +36,8 @@ const POINTS_BELOW = 2;
 type MailboxQuota = ReturnType<typeof storedQuotas>[number];
 
 /**
- * Returns the known quotas of watched mailboxes. A mailbox is named by its address, followed by the host or resource id
- * if another watched mailbox has the same address.
+ * Returns the known quotas of watched mailboxes. A mailbox is identified by its address, followed by the host or
+ * resource id if another watched mailbox has the same address.
  */
 export function storedQuotas(
   { folders }: { readonly folders: Pick<Reader['catalog']['folders'], 'mailboxes'> },
@@ -209,7 +209,7 @@ export class Notifying {
     });
   }
 
-  /** Observes quotas that have changed since the last check, because the service is asked about once per day. */
+  /** Observes only quotas read since the last check, because the service is asked only about once a day. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
     const fresh = quotas().filter(
@@ -289,7 +289,7 @@ export class Notifying {
     if (!this.#closed) this.#notifier.observe(observations);
   }
 
-  /** Applies other settings. Reports are stored by channel, so they are not repeated. */
+  /** Applies new settings. Reports are stored by channel, so they are not repeated. */
   async configure(settings: Settings['notify']): Promise<void> {
     // The threshold and the channels may have changed.
     this.#quotaAt.clear();

@@ -14,7 +14,7 @@ export interface WatchedMailbox extends OriginMailbox {
   readonly host: string;
 }
 
-/** Work for a sync besides looking for new mail. If `folders` is empty, all selected folders are synced. */
+/** What a sync does besides looking for new mail. If `folders` is empty, all selected folders are synced. */
 export interface SyncScope {
   readonly full: boolean;
   readonly acceptEndings: boolean;
@@ -24,7 +24,7 @@ export interface SyncScope {
 export interface SyncRequest {
   readonly mailbox: WatchedMailbox;
   readonly aim: SyncScope;
-  /** Start of the work on this aim, in milliseconds since the epoch. An interrupted full sync resumes from it. */
+  /** When work on this aim began, in milliseconds since the epoch. An interrupted full sync resumes from it. */
   readonly begunAt: number;
   /** True if a user is waiting for the sync, which therefore does not try to save requests. */
   readonly byHand: boolean;
@@ -36,7 +36,7 @@ export interface SyncRequest {
 
 export interface MailboxListing {
   readonly mailboxes: readonly WatchedMailbox[];
-  /** Results for mailboxes that the account has lost. If the whole account failed, the failure names no mailbox. */
+  /** Results for mailboxes that the account has lost. If the whole account failed, the failure does not name one. */
   readonly result: SyncResult;
 }
 
@@ -73,7 +73,7 @@ export type DaemonEvent =
       readonly isNarrow: boolean;
       readonly result: SyncResult;
     }
-  /** Sent every 30 seconds during a long sync, with the stored and total numbers of messages. */
+  /** Sent every 30 seconds during a long sync, with the number of messages stored and the total. */
   | {
       readonly event: 'pass-progress';
       readonly mailbox: WatchedMailbox;

@@ -311,7 +311,7 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
   }
 }
 
-/** RFC 6750: the scheme in any case, spaces, and a token without spaces. */
+/** RFC 6750: the scheme in upper or lower case, spaces, and a token without spaces. */
 function bearerOf(authorization: string | null): string | null {
   return /^bearer +([^\s]+)$/i.exec(authorization ?? '')?.[1] ?? null;
 }
@@ -337,7 +337,7 @@ export interface ReceiverOptions
     Listening {
   /** The response waits for this, so it must return quickly. */
   readonly onHint: (hint: DeliveredChange) => void;
-  /** Returns the accepted webhooks (`storedWebhooks`). Called at the start, and if a delivery matches none. */
+  /** Returns the accepted webhooks (`storedWebhooks`). Called on startup, and if a delivery matches none. */
   readonly secrets: () => Promise<readonly KnownWebhook[]>;
   readonly publicUrl?: string | null;
 }
@@ -396,7 +396,7 @@ function hintOf(
   return {
     /** The webhook identified by the delivery's secret, and its mailbox. */
     ...{ webhookId: id, account, host, resourceId: mailboxId, address },
-    /** The message's folder according to the delivery; null if missing or about another mailbox. */
+    /** The message's folder, as given in the delivery; null if missing or about another mailbox. */
     folder: isOwn ? delivery.folder : null,
     uid: isOwn ? delivery.uid : null,
     receivedAt,

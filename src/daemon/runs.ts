@@ -49,14 +49,14 @@ import {
 
 /** Scheduled syncs reuse results up to 55 minutes old, which the wait for the next sync extends to about an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
-/** Verifications per hour and account of messages matched without download. */
+/** Verifications of messages matched without a download, per hour and account. */
 const VERIFY_PER_HOUR = 20;
 
 const ATTACHMENTS_MS = 2_000;
 
 const NOBODY: ProgressListener = () => {};
 
-/** Extractors for messages and attachments. Each of their threads takes about 100 MB. */
+/** Extractors for messages and attachments. Each of their threads uses about 100 MB. */
 export interface SharedExtractors {
   readonly messages: Extractor;
   readonly attachments: AttachmentExtractor;
@@ -86,7 +86,7 @@ export class SyncRuns {
   readonly #extractor: Extractor;
   readonly #indexer: Indexer;
   readonly #attachments: AttachmentReading;
-  /** Shared by concurrent syncs, so that a message found by two of them is stored once. */
+  /** Shared by concurrent syncs, so that a message found by two of them is stored only once. */
   #committer: Committer;
   readonly #compaction: Compaction;
   /** Counts requests by mailbox, each of which has one sync run at a time. */
@@ -126,7 +126,7 @@ export class SyncRuns {
     return this.#settings;
   }
 
-  /** Applies another configuration while no sync is running. If it throws, the old one remains in effect. */
+  /** Applies a new configuration while no sync is running. If it throws, the old one remains in effect. */
   async configure(settings: Settings): Promise<void> {
     const previous = this.#origins;
     // The state hands the limiter's learned rates over to its successor.
@@ -241,7 +241,7 @@ export class SyncRuns {
     }
   }
 
-  /** Converts an error that ended a sync for its whole account to a result. Rethrows other errors. */
+  /** Converts an error that ended a sync for its whole account into a result. Rethrows other errors. */
   #failed(account: string, error: unknown, startedAt: number): SyncResult {
     if (!concernsOneAccount(error)) throw error;
     const result = emptyResult(this.#options.clock.now() - startedAt);
@@ -379,7 +379,7 @@ function syncConcurrency(concurrency: number, { listing }: AccountOrigin): numbe
   return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
 }
 
-/** Syncs that were started for one reason, and their combined result. */
+/** Syncs started for the same reason, and their combined result. */
 export class Run {
   readonly done: Promise<SyncResult>;
   readonly #results: SyncResult[] = [];
@@ -408,7 +408,7 @@ export class Run {
     this.#results.push(whole.length === 0 ? result : { ...result, failures });
   }
 
-  /** Adds a failure that ended several syncs, and reports it only once. */
+  /** Adds a failure that ended several syncs, reporting it only once. */
   fail(failures: readonly SyncFailure[]): void {
     for (const failure of failures) {
       const known = this.#failures.some(

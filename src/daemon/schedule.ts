@@ -6,7 +6,7 @@ import type { DaemonClock } from './ports.ts';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
-/** Time zone offsets are multiples of this, so they shift the minute of the hour only in such steps. */
+/** Time zone offsets are multiples of this, so they shift the minute of the hour only in steps of this size. */
 const ZONE_STEP_MINUTES = 15;
 /** Four years and a day, which always include a 29 February. */
 const FARTHEST_MS = (4 * 366 + 1) * DAY;

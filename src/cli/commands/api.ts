@@ -89,7 +89,7 @@ function typeText(schema: Schema): string {
   }
 }
 
-/** Omits the largest safe integer, which stands for no limit. */
+/** Omits the largest safe integer, which means that there is no limit. */
 function bounds(from: number | undefined, to: number | undefined): string {
   const max = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
   return from === undefined && max === '' ? '' : ` ${from ?? ''}..${max}`;
@@ -130,7 +130,7 @@ interface GivenParams {
 }
 
 /**
- * Parses `name=value` pairs according to the operation.
+ * Parses `name=value` pairs for the operation.
  * @param filled values for missing parameters
  * @throws usage-option, operation-param-unknown, -twice, -invalid, -missing
  */
@@ -190,7 +190,7 @@ function parseParam(operation: Operation, param: Param, value: string | number):
   });
 }
 
-/** Larger than any service accepts, so wrong input is refused early. */
+/** Larger than any service accepts, so wrong input is rejected early. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -256,7 +256,7 @@ function objectIn(text: string, source: string): object {
     value = JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // The parser's message quotes the text, which can contain mail.
+    // The parser's message quotes the text, which may contain mail.
     const before = text.slice(0, jsonErrorOffset(text) ?? 0).split('\n');
     const at = { line: before.length, column: (before.at(-1) ?? '').length + 1 };
     throw operationError('operation-body-no-object', { source, ...at });
@@ -606,10 +606,10 @@ const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regene
 
 /**
  * Calls an operation. If it renews the secret of a stored webhook, stores the new secret, because the old one becomes
- * invalid at once. Prepares the storage before sending the request.
+ * invalid immediately. Prepares the storage before sending the request.
  * @param webhookId as given to the operation
  * @param onKept called with the file
- * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and errors of `call`
+ * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and errors from `call`
  */
 async function storeRenewedSecret(
   dataDir: string,

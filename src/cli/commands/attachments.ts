@@ -73,7 +73,7 @@ async function attachmentsOf(
 
 type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
 
-/** Returns the state of each attachment's text, by attachment number. Images, for example, have none. */
+/** Returns the state of each attachment's text, keyed by attachment number. Images, for example, have none. */
 function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextState> {
   const docid = catalog.messages.docidOf(id);
   const states = docid === undefined ? [] : catalog.attachments.ofMessage(docid);
@@ -187,7 +187,7 @@ class SavedFile {
 /** Undefined on Windows. */
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 
-/** Maximum number of open files. A message can announce many attachments before the first one ends. */
+/** Maximum number of open files. Many attachments can begin before the first one ends. */
 const OPEN_FILES = 16;
 
 /** Closes the least recently used file if too many are open. `open` is sorted by last use. */

@@ -38,7 +38,7 @@ const REPORT_EVERY_MS = 5_000;
 
 /**
  * @throws usage-no-archive, archive-in-use, network-file-system, archive-format-newer: nothing was changed
- * @throws disk-full and other write errors: rewritten segments are kept, and repeating the command continues
+ * @throws disk-full and other write errors: rewritten segments are kept; run the command again to resume
  */
 async function compact(
   context: CommandContext,

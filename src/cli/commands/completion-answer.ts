@@ -24,8 +24,8 @@ export interface KnownCommand {
 }
 
 /**
- * Characters with no special meaning in any shell. Other names are not offered: they would be inserted into a command
- * line, where a malicious folder name could run a command.
+ * Characters with no special meaning in any shell. Names with other characters are not offered: once inserted into a
+ * command line, a malicious folder name could run a command.
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
@@ -70,7 +70,7 @@ function archiveValues(open: () => Reader) {
 
 type ArchiveValues = ReturnType<typeof archiveValues>;
 
-/** Answers calls from the completion scripts, with the line's words after `--`. Prints no errors, writes nothing. */
+/** Answers the completion scripts, which pass the line's words after `--`. Prints no errors and writes nothing. */
 export const register: Register = (command, run) => {
   // The last word is empty if the user is about to type a new one.
   command

@@ -65,7 +65,7 @@ function sourceText(
 }
 
 /**
- * Loads the configuration like any other command, and tries to read its tokens. Contacts no service and opens no
+ * Loads the configuration as any other command would, and tries to read its tokens. Contacts no service and opens no
  * archive.
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */

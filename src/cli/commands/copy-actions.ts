@@ -65,7 +65,7 @@ import { joinReport } from '../output.ts';
 import { openActivity, rebuildProgress } from '../progress.ts';
 
 /**
- * Updates the encrypted copy at a target. Without one, updates a readable archive in a folder.
+ * Updates the encrypted copy at a target or, if it has none, a readable archive in a folder.
  * @throws usage-invalid
  */
 export function copyTo(context: CommandContext, options: CopyLine): Promise<CommandResult> {
@@ -97,7 +97,7 @@ function upload(
 
 const FINDINGS_SHOWN = 5;
 
-/** @throws errors of `copyToTarget` */
+/** @throws errors from `copyToTarget` */
 async function copyToStore(
   context: CommandContext,
   target: string,
@@ -153,7 +153,7 @@ function storeReport(
   ]).join('\n');
 }
 
-/** @throws offsite-no-locks; errors of `copyArchive` */
+/** @throws offsite-no-locks; errors from `copyArchive` */
 async function copyToFolder(
   context: CommandContext,
   target: string,
@@ -257,7 +257,7 @@ export async function copyFrom(context: CommandContext, line: FromLine): Promise
 
 /**
  * Creates an archive from a readable copy.
- * @throws errors of `copyArchive`
+ * @throws errors from `copyArchive`
  */
 async function fromFolder(context: CommandContext, from: string, to: string): Promise<void> {
   const { signal, output, now } = context;
@@ -296,7 +296,7 @@ function settingsLines(settings: RestoredSettings | null): readonly string[] {
 export type CopyLine = Flags<'encrypt' | 'rebuild' | 'refresh'> &
   Values<'to'> &
   Values<'keep' | 'lockDays' | 'limitRate', number>;
-/** The Ed25519 key that must have signed the copy, 32 bytes. */
+/** The 32-byte Ed25519 key that must have signed the copy. */
 type Signer = Values<'signer', Buffer>;
 export type FromLine = CopyLine &
   KeyOptions &
@@ -340,7 +340,7 @@ export async function copyAdopt(context: CommandContext, line: AdoptLine): Promi
 /**
  * Creates a copy's keys, then the copy itself once the user has the recovery key.
  * @throws usage-invalid for invalid option combinations; offsite-no-witness if the recovery key can be neither shown
- * nor written; errors of `createCopy`
+ * nor written; errors from `createCopy`
  */
 export async function copyInit(context: CommandContext, line: InitLine): Promise<void> {
   const { signal, output, now } = context;
@@ -455,7 +455,7 @@ export async function keyList(context: CommandContext, line: Values<'to'>): Prom
   });
 }
 
-/** Formats an untrusted time; null if it is invalid. */
+/** Formats an untrusted time. Returns null if it is invalid. */
 function timeText(created: number): string | null {
   const time = new Date(created);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
@@ -505,7 +505,7 @@ function saveFailed(file: string, reason: string): Error {
 }
 
 /**
- * Gives a new recovery key to the user before it opens anything. Writes it to a new file, or shows it on a terminal and
+ * Gives the user a new recovery key before it opens anything. Writes it to a new file, or shows it on a terminal and
  * asks the user to type it back.
  * @param to the copy, for display
  * @throws offsite-no-witness if it can be neither shown nor written; usage-save-failed
@@ -573,7 +573,7 @@ function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): 
 /**
  * Wraps a copy's keys for another recipient. Creates a recovery key unless the options or the environment specify a
  * recipient.
- * @throws errors of `openOwnCopy`, `addRecipients` and `handOver`
+ * @throws errors from `openOwnCopy`, `addRecipients` and `handOver`
  */
 export async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
   const { signal, output, now } = context;
@@ -631,14 +631,14 @@ export async function keyRemove(
   });
 }
 
-/** Maximum number of recipients shown, because anyone can add them. JSON lists all of them. */
+/** Maximum number of recipients shown. Limited because anyone can add them; JSON lists them all. */
 const OLD_SHOWN = 5;
 /** Keeps all states, because the next copy decides how many remain. */
 const KEEP_ALL = Number.MAX_SAFE_INTEGER;
 
 /**
- * Creates new keys for future copies. With `--reencrypt`, also uploads existing data again.
- * @throws errors of `openOwnCopy`, `rotateKeys` and `handOver`
+ * Creates new keys for future copies. With `--reencrypt`, also re-uploads existing data.
+ * @throws errors from `openOwnCopy`, `rotateKeys` and `handOver`
  */
 export async function keyRotate(context: CommandContext, line: RotateLine): Promise<void> {
   const { signal, output } = context;

@@ -123,7 +123,7 @@ export const register: Register = (command, run) => {
   defineKeys(command, below);
 };
 
-/** Returns a function that creates actions of subcommands. The parser assigns shared options to `copy` itself. */
+/** Returns a function that creates subcommand actions. The parser assigns shared options to `copy` itself. */
 function actionsBelow(copy: Command, run: (body: RunCommand) => void) {
   return <Line extends object>(
     load: () => Promise<(context: CommandContext, line: Line) => Promise<CommandResult>>,
@@ -218,7 +218,7 @@ function withTarget(command: Command): Command {
   return command.option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
 }
 
-/** Adds the options that write-only machines need: they have no secret that opens the copy. */
+/** Adds the options needed on write-only machines, which hold no secret that opens the copy. */
 function withOpening(command: Command): Command {
   return command
     .option('--open-with-recovery-key <file>', 'where this machine can only write: open with this')

@@ -104,7 +104,7 @@ class Checks {
   }
 }
 
-/** A service's clock, with our own before and after the request. */
+/** A reading of a service's clock, and of ours before and after the request. */
 interface ClockReading {
   readonly theirs: number;
   readonly before: number;
@@ -160,7 +160,7 @@ function withCredentials(context: CommandContext, account: AccountSettings): Com
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
   const config = env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config');
-  // Where the units of "service install" look for credentials, as root and as any other user.
+  // Where units from "service install" look for credentials, as root and as any other user.
   const folder = ['/etc/mailkeep', path.join(config, 'mailkeep')].find((one) =>
     names.every((name) => isReadable(path.join(one, name))),
   );
@@ -222,7 +222,7 @@ async function clockOf(
   }
 }
 
-/** Returns how far our clock is ahead, in milliseconds. Allows for transit time and for the header's whole seconds. */
+/** Returns how many milliseconds our clock is ahead. Allows for transit time and the header's one-second resolution. */
 export function clockSkew({ theirs, before, after }: ClockReading): number {
   if (before > theirs + 1_000) return before - theirs - 1_000;
   return after < theirs ? after - theirs : 0;
@@ -324,7 +324,7 @@ async function spaceFinding(dataDir: string, minFreeBytes: number): Promise<Find
     return failed(new MailkeepError('disk', 'disk.low', { free, minFreeBytes }));
   const until = minFreeBytes > 0 ? `, and fetching stops below ${bytes(minFreeBytes)}` : '';
   const message = `${bytes(free)} are free${until}.`;
-  // A first sync and a rewrite of the catalog need temporary space.
+  // A first sync and a catalog rewrite need temporary space.
   return free < 2 * minFreeBytes
     ? warned(message, 'Free some space, or lower minFreeBytes.')
     : well(message);

@@ -42,7 +42,7 @@ import { openActivity } from '../progress.ts';
 const LONGEST = 100;
 
 /**
- * Yields message ids or prefixes from the lines of a file. Skips empty lines.
+ * Yields the message id or prefix on each line of a file. Skips empty lines.
  * @param from a file, or `-` for standard input
  * @throws usage-ids-unreadable
  */
@@ -64,7 +64,7 @@ async function* idsFrom(
   }
 }
 
-/** @throws usage-unknown-message, usage-ambiguous-id, message-purged; errors of `ids` */
+/** @throws usage-unknown-message, usage-ambiguous-id, message-purged; errors from `ids` */
 async function docidsOf(
   reader: Reader,
   ids: AsyncIterable<string> | Iterable<string>,
@@ -88,9 +88,9 @@ async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined
 }
 
 /**
- * Returns the selection of an export, and any unknown names in its query.
+ * Returns an export's selection, and any unknown names in its query.
  * @param ids message ids or prefixes, if given
- * @throws usage-unknown-name for a mailbox or folder that never existed; errors of `parseQuery` and `docidsOf`
+ * @throws usage-unknown-name for a mailbox or folder that never existed; errors from `parseQuery` and `docidsOf`
  */
 export async function selectPlaces(
   context: CommandContext,
@@ -112,7 +112,7 @@ export async function selectPlaces(
   return { selection, unknown };
 }
 
-/** Maximum number of messages listed as text. The manifest and `--json` list all. */
+/** Maximum number of messages listed as text. The manifest and `--json` list them all. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
@@ -219,7 +219,7 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');
     const target = { account, tenant };
-    // Reads all ids before connecting, so that the worker never waits for typing.
+    // Reads all ids before connecting, so that the worker never waits for the user to type.
     const named: string[] | undefined = ids && [];
     for await (const id of ids ?? []) named?.push(id);
     return withAccountElsewhere(context, { which: target, typed, ids: named, to }, (origin) =>

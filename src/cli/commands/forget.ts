@@ -125,7 +125,7 @@ async function printCandidates(context: CommandContext, choice: ForgetChoice): P
  * Removes messages and all their data.
  * @throws usage-invalid, usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen, operation-needs-yes,
  *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: run the command again to resume
  */
 async function forget(context: CommandContext, options: ForgetOptions): Promise<void> {
   const dataDir = await withReader(context, (reader) => {
@@ -219,7 +219,7 @@ export interface ForgetCandidate extends MessageToForget {
   readonly date: string | null;
   readonly subject: string | null;
   readonly purged: 'pruned' | 'forgotten' | null;
-  /** Number of its places that are still at the service. */
+  /** How many of its places are still at the service. */
   readonly atOrigin: number;
 }
 
@@ -259,7 +259,7 @@ function forgetCandidates(
   return [...candidates.values()];
 }
 
-/** Returns a terminal-safe line for each candidate that has not been forgotten. */
+/** Returns a terminal-safe line for each candidate that has not yet been forgotten. */
 export function candidateLines(candidates: readonly ForgetCandidate[]): string[] {
   return candidates
     .filter(({ purged }) => purged !== 'forgotten')

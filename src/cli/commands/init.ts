@@ -31,7 +31,7 @@ import { forecastText, isLong, timeText } from '../progress.ts';
 /**
  * Returns the mailboxes within a token's scope, with their folders and message counts. Sends one request, plus one per
  * mailbox.
- * @throws errors of the service, such as auth.refused
+ * @throws errors from the service, such as auth.refused
  */
 async function reachOf(context: CommandContext, baseUrl: string, secret: Secret) {
   const token = { kind: 'literal', secret, name: 'given to init' } as const;
@@ -75,7 +75,7 @@ function firstSync(reach: Reach, requestsPerMinute: number): Forecast {
   });
 }
 
-/** Prompts for the request rate if the first sync would take long at the default. */
+/** Prompts for the request rate if the first sync would take a long time at the default rate. */
 async function chooseRate(
   { notices }: CommandContext,
   reach: Reach,
@@ -107,7 +107,7 @@ type InitOptions = Values<'baseUrl' | 'tokenEnv' | 'tokenFile'> &
  * Collects values from the options, and prompts for missing ones on a terminal. Tests the token at the service first.
  * Prompts again after a typing error; throws if an option is wrong.
  * @param onReach called with the token's mailboxes as soon as they are known
- * @throws config-exists before any prompt; usage-not-interactive with all missing options; errors of the service
+ * @throws config-exists before any prompt; usage-not-interactive listing all missing options; errors from the service
  */
 async function collectAnswers(
   context: CommandContext,
@@ -174,7 +174,7 @@ async function accessTo(
   }
 }
 
-/** Returns whether an error is due to the URL or the token; undefined if neither. */
+/** Returns whether the URL or the token caused an error; undefined if neither did. */
 function classifyMistake(error: unknown): 'url' | 'token' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.family === 'auth' || error.code.startsWith('token-')) return 'token';
@@ -265,7 +265,7 @@ async function dataDirectory(
   }
 }
 
-/** Returns a relative folder as it must be written in the configuration, which resolves it against its own folder. */
+/** Returns a relative folder as it must appear in the configuration, where paths are relative to the file's folder. */
 function rebasePath(folder: string, base: string, configured: string): string {
   if (path.isAbsolute(folder)) return folder;
   const relative = path.relative(configured, path.resolve(base, folder));

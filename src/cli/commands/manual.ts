@@ -56,7 +56,7 @@ function rowsOf(lines: readonly string[]): HelpRow[] {
   });
 }
 
-/** Keeps consecutive indented lines unchanged and wraps the others. A line in capitals is a heading. */
+/** Keeps consecutive indented lines unchanged and wraps the others. An uppercase line is a heading. */
 function blocksOf(part: string): HelpBlock[] {
   const blocks: HelpBlock[] = [];
   let plain: string[] = [];
@@ -186,14 +186,14 @@ async function helpOf(names: readonly string[], commands: readonly CommandEntry[
   return readHelp(request.text);
 }
 
-/** Drops the EXIT STATUS section if it is the one that all commands share. */
+/** Drops the EXIT STATUS section if it is the one shared by all commands. */
 function withoutShared(blocks: readonly HelpBlock[], shared: string): HelpBlock[] {
   return [...sectionsOf(blocks)]
     .filter(([name, section]) => name !== 'EXIT STATUS' || JSON.stringify(section) !== shared)
     .flatMap(([, section]) => section);
 }
 
-/** Groups blocks by heading. Blocks before the first heading are under the empty string. */
+/** Groups blocks by heading. Blocks before the first heading are keyed by the empty string. */
 function sectionsOf(blocks: readonly HelpBlock[]): Map<string, HelpBlock[]> {
   const sections = new Map<string, HelpBlock[]>();
   let name = '';

@@ -97,9 +97,9 @@ function totalBytes(sums: ReadonlyMap<unknown, Sum>): number {
 }
 
 /**
- * Prints what a retention policy allows to be removed, or removes it.
+ * Prints or removes the mail that a retention policy allows to be removed.
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
- * @throws log-damaged, disk-full and similar errors, purge-interrupted: repeating the command continues
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: run the command again to resume
  */
 async function prune(context: CommandContext, { apply = false }: Flags<'apply'>): Promise<void> {
   const settings = loadSettings(context);

@@ -88,7 +88,7 @@ function fromEnvironment(env: Readonly<Record<string, string | undefined>>, name
   return value;
 }
 
-/** Maximum number of messages listed as text. `--json` lists all. */
+/** Maximum number of messages listed as text. `--json` lists them all. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<RefusalReason, string>> = {

@@ -63,7 +63,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
   });
   return [
     `${placeText(line, output)}${also}`,
-    // If an attachment matched, the start of the message explains nothing.
+    // If an attachment matched, the start of the message does not explain the hit.
     ...(line.snippet === '' || (matches.length === 0 && attached.length > 0)
       ? []
       : [`    ${snippetText(line.snippet, matches, output)}`]),
@@ -73,7 +73,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
 
 const MAX_OF_A_NAME = 40;
 
-/** Returns the snippet with matches in bold, fitted after `taken` columns. Each piece is first made terminal-safe. */
+/** Returns the snippet with matches in bold, cut to fit after `taken` columns. First makes each piece terminal-safe. */
 function snippetText(
   text: string,
   matches: SearchHit['matches'],
@@ -198,7 +198,7 @@ async function printHits(
   return { count, last };
 }
 
-/** Returns the line below a page. Terminal only, so that scripts do not wait for the count. */
+/** Returns the line shown below a page. Terminal only, so that scripts do not wait for the count. */
 function footer(
   { now }: Pick<CommandContext, 'now'>,
   search: PreparedQuery,

@@ -147,7 +147,7 @@ function inQuotes(literal: string): string {
   return `"${literal.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** Inputs for the units of an installation. Paths are absolute. */
+/** Inputs for an installation's units. Paths are absolute. */
 interface UnitFacts {
   readonly scope: 'system' | 'user';
   /** The program's command, without arguments. */
@@ -165,7 +165,7 @@ export interface UnitFile {
 }
 
 export const CACHE_DIRECTORY = '/var/cache/mailkeep';
-/** Archive of the system service. systemd creates the folder for the service's user. */
+/** The system service's archive. systemd creates the folder for the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';
 const USER = 'mailkeep';
 
@@ -180,7 +180,7 @@ export function unitFiles(facts: UnitFacts): UnitFile[] {
 
 /** Inputs for a worker's unit. All other paths are in the configuration. */
 interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
-  /** Folder with local copies of archives: `cache` in the configuration. */
+  /** Folder for local copies of archives: `cache` in the configuration. */
   readonly cache: string;
 }
 
@@ -533,7 +533,7 @@ function configHome(env: CommandContext['environment']['env']): string {
     : path.join(env.HOME ?? homedir(), '.config');
 }
 
-/** Returns the archive's folder. In the system-wide configuration, the default `./data` would be below /etc. */
+/** Returns the archive's folder. In the system-wide configuration, the default `./data` would be under /etc. */
 function dataDirOf(
   { globals, environment }: CommandContext,
   scope: InstallCommand['scope'],
@@ -577,7 +577,7 @@ function accessLines(access: readonly NoAccess[]): string[] {
 }
 
 function nextSteps({ scope, config, dataDir }: UnitFacts, access: readonly NoAccess[]): string[] {
-  // The unit has to be created again once the files have moved.
+  // The unit has to be recreated once the files have been moved.
   const isToMove = access.some(({ commands }) => commands.length === 0);
   if (isToMove) return ['mailkeep service install --system # once everything is in its new place'];
   return scope === 'system'

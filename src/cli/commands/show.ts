@@ -18,7 +18,7 @@ import {
 import { exclude } from '../option-values.ts';
 import { type Colours, commandLine, joinReport, type Output, wrapLine } from '../output.ts';
 
-/** Fields shared with list and search have the same names. */
+/** Fields that also appear in list and search have the same names there. */
 function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
   const { html: _html, hasPlain: _hasPlain, remote: _remote, ...shown } = reading;
   const summary = reader.catalog.messages.summary(id);
@@ -29,12 +29,12 @@ type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
 
 /** Longer lines are hard to read. */
 const MAX_COLUMNS = 100;
-/** Maximum characters of a header field. Hundreds of recipients would push the message off the screen. */
+/** Maximum characters shown per header field. Hundreds of recipients would push the message off the screen. */
 const FIELD_CHARS = 1000;
 
 /**
  * Formats a message for a terminal: main headers, text and attachments.
- * @param data the folder given by `--data`, for the suggested command
+ * @param data the `--data` folder, for the suggested command
  */
 export function messageText(
   id: string,
@@ -81,7 +81,7 @@ function shortenField(value: string): string {
   return `${fitColumns(value.slice(0, end > 0 ? end : FIELD_CHARS), 2 * FIELD_CHARS)} … (--headers has all of it)`;
 }
 
-/** Dims quotes and the signature. */
+/** Dims quoted text and the signature. */
 function bodyLines(text: string, { colours, interactive, columns }: Paper): string[] {
   let signature = false;
   return text.split('\n').flatMap((line) => {

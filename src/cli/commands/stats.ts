@@ -205,7 +205,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
   return withReader(context, async (reader) => {
     const { catalog } = reader;
     let request: StatsRequest = {};
-    // The query given by `--query`. Each row's own query starts with it.
+    // The query passed with `--query`. Each row's own query starts with it.
     let within: string | undefined;
     if (options.query !== undefined) {
       const { text, query, accounts } = readQuery(context, reader, options.query);

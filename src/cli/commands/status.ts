@@ -120,7 +120,7 @@ const NAME_COLUMNS = 28;
 /**
  * Describes the archive on one line, then each mailbox with its folders. Cuts names only on a terminal that is too
  * narrow.
- * @param data the folder of `--data`, for suggested commands
+ * @param data the `--data` folder, for suggested commands
  */
 export function statusText(
   status: ArchiveStatus,
@@ -258,7 +258,7 @@ function mailboxLine(
 /** A smaller difference means that the flags were compared in the same sync. */
 const OLDER_MS = 60_000;
 
-/** Describes when a folder was last compared, and its flags if that was earlier. */
+/** Describes when a folder was last compared, and when its flags were, if earlier. */
 function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] {
   if (provenAt === null) return ['never compared'];
   const age = (at: string): string => span(now - Date.parse(at));
@@ -274,7 +274,7 @@ function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] 
 interface FolderRow {
   readonly name: string;
   readonly facts: string;
-  /** Width of the facts in columns. */
+  /** Width of `facts` in columns. */
   readonly width: number;
 }
 

@@ -73,7 +73,7 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
   return `${address}: ${done}; ${counted(folders, 'folder')}`;
 }
 
-/** Lists folders that are not completely stored. */
+/** Lists folders that are not fully stored. */
 function certificateLines(certificates: readonly FolderReconciliation[]): string[] {
   const folders = certificates.filter(
     (folder) => !folder.complete || folder.originTotal !== folder.stored,
@@ -84,7 +84,7 @@ function certificateLines(certificates: readonly FolderReconciliation[]): string
   );
 }
 
-/** Explains why a folder is incomplete. Pending deletions wait; the next sync compares everything else again. */
+/** Explains why a folder is incomplete. Pending deletions are left; the next sync compares everything else again. */
 function incompleteNote(folder: FolderReconciliation): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
@@ -144,7 +144,7 @@ export function planText(plan: SyncPlan): string {
 
 /**
  * Prints the result and problems of a sync. Returns exit code 3 if damage is known.
- * @param archive its folder, and the damage found by verifications
+ * @param archive the archive's folder, and damage found by verifications
  * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
 async function printResult(
@@ -165,7 +165,7 @@ async function printResult(
 }
 
 /**
- * Prints the plan of a sync. If damage is known, prints it too and returns 3, as the sync would.
+ * Prints the plan of a sync. If damage is known, also prints it and returns 3, as the sync would.
  * @param damage found by verifications
  */
 async function printPlan(
@@ -180,7 +180,7 @@ async function printPlan(
   return problem.exit;
 }
 
-/** Maximum number of problems shown as text. The result contains all. */
+/** Maximum number of problems shown as text. The result contains them all. */
 const MAX_SHOWN = 20;
 
 /** Prints problems on standard error. With --json, prints only the most severe one. */
@@ -268,8 +268,8 @@ async function synchronise(context: CommandContext, line: SyncLine): Promise<Exi
 
 /**
  * Asks a running daemon to sync; returns null if no daemon serves the archive. The daemon uses its own accounts and
- * limits. Interrupting the command stops only the wait.
- * @throws usage-option for excluded names; errors of the daemon
+ * limits. Interrupting the command only stops the waiting.
+ * @throws usage-option for excluded names; errors from the daemon
  */
 async function handOver(
   context: CommandContext,

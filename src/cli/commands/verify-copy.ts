@@ -23,7 +23,7 @@ import { formatFindings, isEncrypted, recordRefusedCopy, withStore } from '../co
 import { type Colours, joinReport, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
-/** @throws errors of `checkTarget` */
+/** @throws errors from `checkTarget` */
 export async function verifyCopy(
   context: CommandContext,
   target: string,

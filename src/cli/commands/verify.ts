@@ -216,7 +216,7 @@ function verifyReport(
   ]).join('\n');
 }
 
-/** Suggests a repair for damage to the log or the state. For the catalog, its own line suggests a rebuild. */
+/** Suggests a repair for damage to the log or the state. A catalog finding's own line suggests a rebuild. */
 function remedy(findings: readonly Finding[]): string | false {
   if (inLog(findings)) {
     return 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.';
@@ -310,8 +310,8 @@ function printUnread(
 }
 
 /**
- * Reads a checkpoint, and prints who signed it and when. `compared` is true if the user gave the key.
- * @param publicKey the required signing key, or a file with it
+ * Reads a checkpoint, and prints who signed it and when. `compared` is true if the user supplied the key.
+ * @param publicKey the required signing key, or a file containing it
  * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
  */
 function vouchedBy(
@@ -371,7 +371,7 @@ function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Any further differences are only counted. */
+/** Any differences beyond this are only counted. */
 const MAX_NAMED = 10_000;
 const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
 
@@ -435,7 +435,7 @@ async function report(
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const { requests, durationMs, failures } = result;
   const { folders, messages, differences } = tally;
-  // Messages matched without a download, which were now fetched and either confirmed or corrected.
+  // Messages matched without a download that have now been fetched and either confirmed or corrected.
   const [verified, corrected] = [sum('verified'), sum('corrected')];
   const more = differences - findings.length;
   const assumed =

@@ -68,7 +68,7 @@ type OfAccount = Values<'account'>;
 export type ActOptions = OfAccount & Values<'mailbox'> & Flags<'yes'>;
 type LogOptions = OfAccount & Values<'mailbox'> & { readonly limit: number };
 
-/** The fields of a webhook that both APIs return, without the secret. */
+/** The webhook fields that both APIs return, without the secret. */
 interface Hook
   extends Pick<
     WebhookRecord,
@@ -90,7 +90,7 @@ type TestOutcome = Pick<WebhookTestRecord, 'httpStatus' | 'error'> & {
   readonly success: boolean | null;
 };
 
-/** `accepted` means that the service completes the request later (202). */
+/** `accepted` means that the service will complete the request later (202). */
 type OrAccepted<T> = T | 'accepted';
 
 async function testDelivery(
@@ -196,10 +196,10 @@ interface AccountSelection {
 }
 
 /**
- * Finds the accounts of the requested mailboxes, before any change. Sends one request per account, or none if there is
- * only one account or no mailboxes were requested. If an account does not respond and a name was not found elsewhere,
- * prints the failure and returns no accounts, because the mailbox may be in that account.
- * @throws operation-mailbox-nowhere if all responded and none has a name
+ * Finds the accounts that have the requested mailboxes, before changing anything. Sends one request per account, or
+ * none if there is only one account or no mailboxes were requested. If an account does not respond and a mailbox was
+ * not found elsewhere, prints the failure and returns no accounts, because it may be in that account.
+ * @throws operation-mailbox-nowhere if all responded and none has the mailbox
  */
 async function accountsWith(
   context: CommandContext,
@@ -332,7 +332,7 @@ async function mergeKnownDeliveries(
   return record.length === 0 ? null : record;
 }
 
-/** Returns `otherwise` and warns on failure, because the list is useful without these details. */
+/** On failure, warns and returns `otherwise`, because the list is useful even without these details. */
 async function orWarning<T>(
   { notices, signal }: CommandContext,
   problem: string,
@@ -618,7 +618,7 @@ function webhookFields(settings: Settings, { url, name }: NewCommand, command: s
 /**
  * Creates a webhook and stores its secret, which the service reveals only once. The result omits the secret. If the
  * secret cannot be stored, the webhook is deleted again.
- * @throws webhook-secrets-unwritable, webhook-secret-lost, and errors of the service
+ * @throws webhook-secrets-unwritable, webhook-secret-lost, and errors from the service
  */
 async function registerWebhook(
   context: CommandContext,
@@ -651,7 +651,7 @@ async function registerWebhook(
   }
 }
 
-/** Ignores interruption, because no webhook may remain whose secret is not stored. */
+/** Ignores interruption, because no webhook may be left behind without a stored secret. */
 async function tryDelete(client: MailboxClient, at: WebhookRef): Promise<boolean> {
   try {
     await client.deleteWebhook(at);
@@ -664,8 +664,8 @@ async function tryDelete(client: MailboxClient, at: WebhookRef): Promise<boolean
 }
 
 /**
- * Creates and tests a webhook, or shows an existing equivalent one. Returns 1 if the test delivery failed, although the
- * webhook exists.
+ * Creates and tests a webhook, or shows an existing equivalent one. Returns 1 if the test delivery failed, even though
+ * the webhook exists.
  */
 export async function createWebhook(
   context: CommandContext,
@@ -756,7 +756,7 @@ async function testAndPrint(
 interface EnsureCommand extends NewCommand {
   /** Addresses or resource ids. Defaults to all mailboxes in the configuration. */
   readonly mailbox?: readonly string[];
-  /** Creates missing webhooks only; paused ones remain paused. */
+  /** Only creates missing webhooks; paused ones remain paused. */
   readonly createOnly?: boolean;
 }
 
@@ -838,8 +838,8 @@ class Ensurer {
 
   /**
    * Returns the webhooks whose secrets are stored here. If one is missing from the list, requests it by id and adds it,
-   * because the list may be wrong and a lost secret cannot be recovered. Refuses a mailbox whose webhook may or may not
-   * exist, because a second one would deliver everything twice.
+   * because the list may be wrong and a lost secret cannot be recovered. Refuses a mailbox if it is unclear whether its
+   * webhook exists, because a second one would deliver everything twice.
    */
   async #ownHooks(
     clients: Clients,
@@ -958,7 +958,7 @@ async function wantedMailboxes(
 }
 
 /**
- * Lists the webhooks of mailboxes. Uses one request over the Platform API, or one per mailbox.
+ * Lists mailboxes' webhooks. Sends one request to the Platform API, or one per mailbox without it.
  * @param named whether only some mailboxes are selected
  */
 async function listedHooks(

@@ -45,8 +45,8 @@ function checksum(code: Buffer, sourceSum: number): Buffer {
 }
 
 /**
- * Loads `zlib` on demand, because old versions of Node.js lack `crc32`. Loading `crypto` would take a tenth of a
- * search; `zlib` is needed anyway.
+ * Loads `zlib` on demand, because old versions of Node.js lack `crc32`. Loading `crypto` would take a tenth of the time
+ * of a search; `zlib` is needed anyway.
  */
 function crc32(data: Buffer, before: number): number {
   return process.getBuiltinModule('zlib').crc32(data, before);

@@ -79,7 +79,7 @@ function handOver(): void {
   });
 }
 
-/** Returns whether the folder's `version` file names a Node.js for this platform that is recent enough. */
+/** Returns whether the folder's `version` file specifies a recent enough Node.js for this platform. */
 function holdsRuntime(folder: string): boolean {
   let words: string[];
   try {

@@ -73,8 +73,8 @@ function contentOf(name: string): Buffer | undefined {
 }
 
 /**
- * Entry point of `mailkeep` (dist/mailkeep.cjs). The build compiles this file and its imports to old syntax, so that
- * very old versions of Node.js reach the version check.
+ * Entry point of `mailkeep` (dist/mailkeep.cjs). The build compiles this file and its imports down to old syntax, so
+ * that very old versions of Node.js reach the version check.
  */
 if (isNewEnough(process.versions.node)) launch();
 else require(HAND_OVER);
