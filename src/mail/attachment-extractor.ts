@@ -84,7 +84,7 @@ class AttachmentThread {
   ) {
     const data: AttachmentWorkerData = { limits };
     this.#thread = new WorkerThread(
-      // Warnings that a parser prints must not reach the terminal.
+      // Warnings printed by a parser must not reach the terminal.
       { name: 'mailkeep-attachments', file, data, heap: limits, silent: true },
       {
         // Apply limits only from here on: terminating a thread while it loads would look like a failed start.

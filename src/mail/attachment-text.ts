@@ -1,4 +1,4 @@
-/** Increase this whenever the same bytes would yield different text, so that the catalog reads attachments again. */
+/** Increment this whenever the same bytes would yield different text, so that the catalog reads attachments again. */
 export const ATTACHMENT_VERSION = 2;
 
 /** UTF-16 units of text to keep per attachment, and in total for a message's attachments. */
@@ -6,7 +6,7 @@ export const CHARS_PER_ATTACHMENT = 256 * 1024;
 export const CHARS_PER_MESSAGE = 512 * 1024;
 
 /**
- * `bomb` exceeds a limit when unpacked, `malformed` is invalid in its format, and `damaged` is damaged in the archive.
+ * `bomb` exceeds a limit when unpacked, `malformed` violates its format, and `damaged` is damaged in the archive.
  */
 export type AttachmentFailure =
   | 'timeout'
@@ -18,7 +18,7 @@ export type AttachmentFailure =
   | 'unsupported'
   | 'damaged';
 
-/** `text` contains no NUL, and is empty for a scanned document. */
+/** `text` contains no NULs, and is empty for a scanned document. */
 export type AttachmentOutcome =
   | { readonly status: 'done'; readonly text: string; readonly truncated: boolean }
   | { readonly status: 'failed'; readonly reason: AttachmentFailure };
@@ -48,15 +48,15 @@ const MiB = 1024 * 1024;
 
 /** Limits for one attachment. Exceeding a limit loses some or all of the text. */
 export const ATTACHMENT_LIMITS = {
-  /** Processor time in milliseconds. A worker that exceeds it is terminated. */
+  /** CPU time in milliseconds. A worker that exceeds it is terminated. */
   attachmentMs: 20_000,
   /** Decoded bytes. Larger attachments are skipped. */
   bytes: 24 * MiB,
-  /** Total unpacked bytes of all zip entries read. */
+  /** Total unpacked size of all zip entries read, in bytes. */
   inflatedBytes: 64 * MiB,
   entries: 10_000,
   pages: 2000,
-  /** Total unpacked bytes of a PDF page's streams. */
+  /** Total unpacked size of a PDF page's streams, in bytes. */
   pageBytes: 16 * MiB,
   /** Form XObjects drawn by a PDF page. Forms can draw one another. */
   pageForms: 20_000,
@@ -68,7 +68,7 @@ export const ATTACHMENT_LIMITS = {
   youngGenerationMb: 16,
   /** The worker is replaced once its heap and buffers exceed this many bytes. */
   wornBytes: 64 * MiB,
-  /** Bytes by which the process may grow during a read. V8's heap limits do not cover PDF buffers. */
+  /** How much the process may grow during a read, in bytes. V8's heap limits do not cover PDF buffers. */
   growthBytes: 160 * MiB,
 };
 export type AttachmentLimits = Readonly<typeof ATTACHMENT_LIMITS>;

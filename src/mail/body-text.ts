@@ -11,7 +11,7 @@ import {
 
 /** UTF-16 units to compare per text. */
 const COMPARED_CHARS = 256 * 1024;
-/** Maximum run of punctuation within a word, for example in `48.20`, `77-9921` or an address. */
+/** Longest run of punctuation allowed within a word, for example in `48.20`, `77-9921` or an address. */
 const SIGNS_INSIDE = 3;
 
 /**
@@ -128,8 +128,8 @@ const RAW_HTML = 4;
 
 /**
  * Returns the text of all bodies under a part. In a multipart/alternative, plain text comes first. HTML follows if it
- * has far more words, for example if the plain text is just "Your program cannot show this message". The index (`short`
- * links) also includes words found only in the HTML, since other mail programs display them.
+ * has many more words, for example if the plain text is just "Your program cannot show this message". The index
+ * (`short` links) also includes words found only in the HTML, since other mail programs display them.
  */
 export function bodyText(
   root: Part<LeafContent>,
@@ -223,7 +223,7 @@ function collectPieces(part: Part<LeafContent>): Piece[] {
   return piece === null ? [] : [piece];
 }
 
-/** Returns the other form if it has far more words, otherwise (for the index) just the words it adds. */
+/** Returns the other form if it has many more words, otherwise (for the index) just the words it adds. */
 function addedText(texts: readonly string[], other: string, isForIndex: boolean): string[] {
   const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
   if (isMost || texts.every((one) => one === '')) return [other];

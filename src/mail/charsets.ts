@@ -3,7 +3,7 @@ import iconv from 'iconv-lite';
 
 type Decode = (bytes: Buffer) => string;
 
-/** Charsets missing from iconv-lite, by lower-case name without separators. */
+/** Charsets missing from iconv-lite, keyed by lower-case name without separators. */
 const DECODERS: Readonly<Record<string, Decode>> = {
   iso2022: decodeIso2022,
   hz: decodeHz,
@@ -48,7 +48,7 @@ const JIS: CodedSet = { charset: 'euc-jp', width: 2 };
 const KATAKANA: CodedSet = { charset: 'shift_jis', width: 1 };
 const KOREAN: CodedSet = { charset: 'euc-kr', width: 2 };
 const CHINESE: CodedSet = { charset: 'gbk', width: 2 };
-/** Character sets by the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
+/** Character sets, keyed by the bytes after ESC. Null means ASCII, or a variant that differs in two characters. */
 const SETS: Readonly<Record<string, CodedSet | null>> = {
   ...{ '(B': null, '(J': null, '(I': KATAKANA, $B: JIS, '$@': JIS, '$(B': JIS, '$(@': JIS },
   // JIS X 0213; most of its characters are also in JIS X 0208.
@@ -117,7 +117,7 @@ function decodeCodes(codes: string, set: CodedSet | null): string {
   return iconv.decode(Buffer.from(bytes), charset);
 }
 
-/** Two bytes per character between `~{` and `~}`; `~~` is a tilde, and `~` at a line end joins lines (RFC 1843). */
+/** Two bytes per character between `~{` and `~}`; `~~` is a tilde; `~` before a line break joins lines (RFC 1843). */
 const HZ = /~(?:\{((?:[!-w][!-~]|\r?\n)*)(?:~\})?|(~)|\r?\n)/g;
 
 function decodeHz(bytes: Buffer): string {
@@ -185,8 +185,8 @@ function expandTable(characters: string): string {
 }
 
 /**
- * Single-byte charsets missing from iconv-lite, by name without separators. EBCDIC strings list the characters between
- * the controls and the last code; other strings list those after ASCII.
+ * Single-byte charsets missing from iconv-lite, keyed by name without separators. EBCDIC strings list the characters
+ * between the controls and the last code; other strings list those after ASCII.
  */
 const TABLES: Readonly<Record<string, string>> = {
   cp037:
@@ -211,7 +211,7 @@ const TABLES: Readonly<Record<string, string>> = {
     'Ä\u00a0ÇÉÑÖÜáàâä\u06ba«çéèêëí…îïñó»ôö÷úùûü !"#$\u066a&\'()*+\u060c-./\u06f0\u06f1\u06f2\u06f3\u06f4\u06f5\u06f6\u06f7\u06f8\u06f9:\u061b<=>\u061f❊\u0621\u0622\u0623\u0624\u0625\u0626\u0627\u0628\u0629\u062a\u062b\u062c\u062d\u062e\u062f\u0630\u0631\u0632\u0633\u0634\u0635\u0636\u0637\u0638\u0639\u063a[\\]^_\u0640\u0641\u0642\u0643\u0644\u0645\u0646\u0647\u0648\u0649\u064a\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u067e\u0679\u0686\u06d5\u06a4\u06af\u0688\u0691{|}\u0698\u06d2',
 };
 
-/** Longest label to read. Real names have at most 45 characters. */
+/** Longest label to read. Real names are at most 45 characters long. */
 const MAX_LABEL = 100;
 const C1 = /[\u0080-\u009f]/;
 
@@ -237,7 +237,7 @@ export function decodeMarkup(bytes: Buffer, charset: string | null): string {
     : decodeText(bytes, charset);
 }
 
-/** Bytes at the start of a document to search for its charset. Browsers search 1,024. */
+/** How many bytes at the start of a document to search for its charset. Browsers search 1,024. */
 const HEAD_BYTES = 4096;
 
 function documentCharset(bytes: Buffer): string | null {
@@ -248,7 +248,7 @@ function documentCharset(bytes: Buffer): string | null {
   return match?.[1] ?? null;
 }
 
-/** Key for labels that identify no charset. The bytes are UTF-8 or, in old mail, the Western charset. */
+/** Key for labels that do not identify a charset. The bytes are UTF-8 or, in old mail, the Western charset. */
 const UNTOLD = '';
 const UNTOLD_KEYS =
   /^(?:|utf8.*|cp65001|unicode[12]\d*utf8|xunicode20utf8|utf|u8|(?:us)?ascii.*|cp367|ibm367|csascii|iso646.*|646|isoir6|ansix34.*|ansi|us|unknown.*|xunknown|[78]bit|x?binary|default|none|null|text|autodetect|xautodetect|auto|xuserdefined|charset|base64|quotedprintable|hex)$/;
@@ -305,7 +305,7 @@ function pair(name: string, aliases: string): [string, string][] {
   return aliases.split(' ').map((alias) => [alias, name]);
 }
 
-/** Cached keys of recent labels. Few labels in mail are distinct. */
+/** Cached keys of recent labels. Mail uses few distinct labels. */
 const recent = new Map<string, string>();
 const RECENT_LABELS = 500;
 
@@ -320,7 +320,7 @@ function charsetKey(label: string | null): string {
   return key;
 }
 
-/** Parses a label despite comments, quotes, odd spelling, the parameter's name or extra names. */
+/** Parses a label, tolerating comments, quotes, odd spelling, the parameter's name and extra names. */
 function parseLabel(label: string): string {
   const plain = label
     .replace(/\([^()]*\)?/g, ' ')
@@ -387,7 +387,7 @@ function announcesIso2022(bytes: Buffer, key: string): boolean {
 
 function bomCharset(bytes: Buffer): string | null {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return 'utf-8';
-  // ÿþ may be text with a wrong label, so require a plausible letter after a UTF-16 mark.
+  // ÿþ may be mislabelled text, so require a plausible letter after a UTF-16 mark.
   if (bytes[0] === 0xff && bytes[1] === 0xfe && bytes[3] === 0) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff && bytes[2] === 0) return 'utf-16be';
   return null;

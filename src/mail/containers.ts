@@ -28,7 +28,7 @@ const MAX_DEPTH = 500;
 const TOKEN =
   /\\(?:([a-z]{1,32})(-?\d{1,9})? ?|'([\da-f]{2})|([^a-z']))|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\/giy;
 
-/** Returns the text of Rich Text Format 1.9 without field instructions or images. Runs in linear time. */
+/** Returns the text of a Rich Text Format 1.9 document without field instructions or images. Runs in linear time. */
 export function rtfText(source: string): string {
   const reader = new RtfReader();
   TOKEN.lastIndex = 0;
@@ -326,7 +326,7 @@ function part(
   return { info: { contentType, filename, contentId }, bytes };
 }
 
-/** Initial dictionary of compressed text (MS-OXRTFCP 2.1.3.1.4). */
+/** Initial dictionary for compressed text (MS-OXRTFCP 2.1.3.1.4). */
 const DICTIONARY = Buffer.from(
   '{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx',
   'latin1',
@@ -371,10 +371,10 @@ const CMS_NAME = /\.p7[mz]$/i;
 const TNEF = /^application\/(?:x-|vnd\.)?ms-tnef$/i;
 const TNEF_NAME = /^(?:winmail[^/]*|win)\.dat$/i;
 
-/** Maximum bytes of a container, before and after decompression. */
+/** Maximum size of a container in bytes, before and after decompression. */
 export const MAX_CONTAINER_BYTES = 24 * 1024 * 1024;
 
-/** Reports whether a leaf may contain the message's actual parts, like signed mail and mail from Exchange. */
+/** Reports whether a leaf may contain the message's actual parts, as in signed mail and mail from Exchange. */
 export function isContainer({ contentType, filename }: LeafInfo): boolean {
   const name = filename ?? '';
   return (
@@ -405,7 +405,7 @@ const SIGNED = `${PKCS7}02`;
 const COMPRESSED = '2a864886f70d0109100109';
 const ENCRYPTED = [`${PKCS7}03`, `${PKCS7}04`, `${PKCS7}06`, '2a864886f70d0109100117'];
 
-/** Reports whether the bytes start S/MIME encryption or armoured OpenPGP. */
+/** Reports whether the bytes are the start of S/MIME-encrypted or armoured OpenPGP data. */
 export function isEncrypted(head: Buffer): boolean {
   if (/^\s*-----BEGIN PGP MESSAGE-----/.test(head.toString('latin1', 0, 200))) return true;
   const cms = contentInfo(removeArmour(head));

@@ -1,7 +1,7 @@
 /** Docids per second of received time. The 65th message in a second gets the first free docid of a later second. */
 export const DOCIDS_PER_SECOND = 64;
 
-/** 1971-01-01. Earlier received dates come from hosts whose clock was not set. */
+/** 1971-01-01. Earlier received dates come from hosts whose clocks were not set. */
 const EARLIEST_SECOND = 31_536_000;
 /** Lowest docid of a dated message. Undated messages have lower docids, so that they sort last and match no date. */
 const FIRST_DATED = EARLIEST_SECOND * DOCIDS_PER_SECOND;
@@ -9,8 +9,8 @@ const FUTURE_SLACK_SECONDS = 86_400;
 
 /**
  * Returns the lowest docid a message can get: its received second × 64. Rowids are therefore in date order, and a
- * search for the newest messages can stop after one page. A date before 1971, or more than a day after first sight, is
- * replaced by first sight. Undated messages precede all others.
+ * search for the newest messages can stop after one page. A date before 1971, or more than a day after `firstSeenMs`,
+ * is replaced by `firstSeenMs`. Undated messages precede all others.
  *
  * @param received the listing's date, ISO 8601; other text is treated as undated
  * @param firstSeenMs when the message was first seen, in milliseconds since the epoch

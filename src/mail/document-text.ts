@@ -60,13 +60,13 @@ function trimTrailingBlanks(line: string): string {
   return line.slice(0, end);
 }
 
-/** Signature of Compound File Binary: old Office formats, and new ones that need a password. */
+/** Signature of Compound File Binary: old Office formats, and password-protected new ones. */
 const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
 const RICH_TEXT = Buffer.from('{\\rtf');
 const ENCRYPTED_PACKAGE = Buffer.from('EncryptedPackage', 'utf16le');
 /** Tab, line feed, form feed and carriage return. */
 const WHITE: ReadonlySet<number> = new Set([9, 10, 12, 13]);
-/** Bytes to read per character kept. No charset needs more, although markup might. */
+/** Bytes to read per character kept. No charset needs more, though markup might. */
 const BYTES_PER_CHAR = 8;
 
 /**
@@ -173,7 +173,7 @@ function looksBinary(bytes: Buffer): boolean {
 }
 
 /**
- * Maximum nesting depth. Office documents nest a few dozen deep. The parser shifts an array of open elements per tag.
+ * Maximum nesting depth. Office documents need a few dozen levels. The parser shifts an array of open elements per tag.
  */
 const MAX_DEPTH = 1000;
 

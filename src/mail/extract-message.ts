@@ -70,7 +70,7 @@ const OFFICE =
 /** Types of old Office formats, which are not read. New formats and text tables often have these labels. */
 const OLD_OFFICE =
   /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
-/** Types for which a file name counts only if it has a document's extension. */
+/** Types for which the file name counts only if it has a document extension. */
 const MEDIA = /^(?:image|audio|video|font)\//;
 const MAIL = /^message\/(?:rfc822|global|news)$/;
 const TEXT =

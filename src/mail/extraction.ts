@@ -18,7 +18,7 @@ import {
 } from './normalise.ts';
 import type { RemoteImages } from './safe-page.ts';
 
-/** Increase this whenever the same source would yield different text, so that indexes extract messages again. */
+/** Increment this whenever the same source would yield different text, so that indexes extract messages again. */
 export const EXTRACTOR_VERSION = 6;
 
 /** Why a message is unparsed: it exceeded a limit, is `malformed`, or is `damaged` in the archive. */
@@ -40,13 +40,13 @@ export interface ExtractedAttachment extends AttachmentLine {
 export interface HashedAttachment extends ExtractedAttachment {
   /** See `AttachmentForm` in extract-message.ts. Null if the attachment has no text. */
   readonly form: string | null;
-  /** SHA-256 of the bytes; null if the message was cut before the attachment's end. */
+  /** SHA-256 of the bytes; null if the message was truncated before the end of the attachment. */
   readonly hash: string | null;
 }
 
 /**
- * Searchable content of a message: Unicode without NULs, cut at the limits below (`truncated`). A message that cannot
- * be parsed has status `unparsed`, a reason, and any headers that can be read.
+ * Searchable content of a message: Unicode without NULs, cut off at the limits below (`truncated`). A message that
+ * cannot be parsed has status `unparsed`, a reason, and any headers that can be read.
  */
 export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
@@ -195,10 +195,10 @@ const MiB = 1024 * 1024;
 
 /**
  * Limits for one message, chosen so that two workers together stay below 300 MB. Mail is untrusted, so every dimension
- * is limited. Content over a limit is cut and marked as cut.
+ * is limited. Content over a limit is truncated and marked as such.
  */
 export const DEFAULT_LIMITS = {
-  /** Processor time in milliseconds. A worker that exceeds it is terminated. */
+  /** CPU time in milliseconds. A worker that exceeds it is terminated. */
   messageMs: 20_000,
   /** Source bytes to read. The rest is cut (`truncated`). */
   sourceBytes: 16 * MiB,
@@ -234,7 +234,7 @@ export interface MessageReading
   readonly reason: UnparsedReason | null;
   /** All header fields in order. Names keep their spelling; values are decoded and unfolded. */
   readonly headers: readonly { readonly name: string; readonly value: string }[];
-  /** Encryption of the message, or of one of its parts. */
+  /** How the message, or one of its parts, is encrypted. */
   readonly encrypted: 'S/MIME' | 'OpenPGP' | null;
   readonly text: string;
   /** HTML bodies, decoded and joined but not sanitised; null if there are none. */

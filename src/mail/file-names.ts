@@ -3,12 +3,12 @@ import { terminalLine } from '../core/terminal-safe.ts';
 const RESERVED =
   /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
 
-/** Maximum UTF-16 units of a name to read. Longer than any system accepts, but cheap to process. */
+/** Maximum number of UTF-16 units to read from a name. Longer than any system accepts, but cheap to process. */
 const NAME_LENGTH = 1_024;
 
 /**
- * Returns a path component that any system accepts: one NFC line without separators, controls or bidi controls. The
- * name is not hidden or a device name, and has no trailing blanks or dots. Reads only the first 1,024 UTF-16 units.
+ * Returns a path component that any system accepts: a single NFC line without separators, controls or bidi controls. It
+ * is neither hidden nor a device name, and has no trailing blanks or dots. Reads only the first 1,024 UTF-16 units.
  * Returns an empty string if nothing remains.
  */
 export function portableName(text: string): string {
@@ -47,7 +47,7 @@ function trimEnd(name: string): string {
   return name.slice(0, end);
 }
 
-/** Returns the same text for names that a case-insensitive or normalising file system treats as equal. */
+/** Returns the same text for names that a case-insensitive or normalising file system treats as the same. */
 export function foldedName(name: string): string {
   return name.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC');
 }
@@ -79,7 +79,7 @@ export function safeFileName(
 }
 
 function harmlessFileName(name: string): string {
-  // Directories in the path are the sender's.
+  // Any directories in the path are the sender's own.
   const last =
     name
       .split(/[/\\]/)

@@ -91,10 +91,10 @@ const COLON = 0x3a;
  * neither a field nor a continuation, such as a delimiter. Exceptions: skips an mbox "From " line, as well as damaged
  * lines and stray delimiters (leading or closing) if fields that describe the body follow.
  *
- * @param isRoot true for a message's header, which no delimiter ends before its Content-Type
+ * @param isRoot true for a message's header, which a delimiter cannot end before its Content-Type
  * @param isWhole false if the source continues
  * @param onField receives the lines of a valid or damaged field, with line endings
- * @returns the offset of the body, or null if it depends on further bytes
+ * @returns the offset of the body, or null if it depends on bytes not yet read
  */
 export function walkHeader(
   source: Buffer,
@@ -163,7 +163,7 @@ function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): numbe
     if (isStart) return isField(source, at, lines.end) ? at : line;
     if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
     if (source[at] === SPACE || source[at] === TAB) continue;
-    // Two odd lines in a row are text.
+    // Two odd lines in a row count as text.
     const isOdd = !isField(source, at, lines.end);
     if (isOdd && wasOdd) return line;
     wasOdd = isOdd;
@@ -200,7 +200,7 @@ function isField(source: Buffer, start: number, end: number): boolean {
 }
 
 /**
- * Finds the lines of a header block. A line ends with LF, CR LF or CR CR LF (from text modes of other systems). If a
+ * Finds the lines of a header block. A line ends with LF, CR LF or CR CR LF (from text mode on other systems). If a
  * lone CR ends the first line, it ends every line. Otherwise it ends only an empty line, or a line before a field or
  * delimiter.
  */

@@ -204,7 +204,7 @@ function isSpace(unit: number): boolean {
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d && unit !== 0x0b) || unit === 0x200b;
 }
 
-/** Effect of an element on the page's text. */
+/** How an element affects the page's text. */
 type Format =
   | { readonly kind: 'inline' | 'apart' | 'link' | 'skip' | 'break' | 'rule' | 'image' }
   | {
@@ -279,7 +279,7 @@ const ROMAN = {
   ...{ X: 10, IX: 9, V: 5, IV: 4, I: 1 },
 };
 
-/** Formats a number in Roman numerals, or in digits if it has none. */
+/** Formats a number in Roman numerals, or in digits if that is impossible. */
 function roman(number: number): string {
   if (!Number.isInteger(number) || number < 1 || number > 3999) return String(number);
   let text = '';
@@ -295,7 +295,7 @@ function roman(number: number): string {
 interface WalkLimits {
   /** Levels of nested elements. A list item counts as two. */
   readonly depth: number;
-  /** Elements, texts and comments directly within an element that is not a list. */
+  /** Elements, text nodes and comments directly within an element that is not a list. */
   readonly children: number;
   readonly elements?: number;
 }
@@ -396,7 +396,7 @@ class Walk {
   }
 
   close(): void {
-    // A self-closing element, or one that only its end tag implies.
+    // A self-closing element, or one implied only by its end tag.
     this.open();
     this.settle();
     this.isRaw = false;
@@ -547,7 +547,7 @@ function quoteLines(text: string): string {
 
 /**
  * Returns the text of HTML, or null if it exceeds the limits. Builds no tree: parser events go straight to the layout.
- * The result equals that of html-to-text. This requires the same version of the parser, as versions differ in which
+ * The result is identical to that of html-to-text. This requires the same parser version, as versions differ in which
  * elements they close.
  */
 export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits): string | null {
@@ -571,7 +571,7 @@ const NO_LIMITS: WalkLimits = {
 function run(walk: Walk, html: string): void {
   const parser = new WalkParser(walk);
   for (const piece of splitBeforeTags(html)) {
-    // The parser's time per tag grows with the depth.
+    // The parser takes longer per tag as the depth increases.
     if (walk.isOver) return;
     parser.write(piece);
   }
@@ -704,7 +704,7 @@ const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
 const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;
 const IN_LINE = /^(?:inline|link|image|skip)$/;
 
-/** Removes all nesting but keeps the words. Block tags become line breaks; other tags are dropped. Linear. */
+/** Removes all nesting but keeps the words. Block tags become line breaks; others are dropped. Runs in linear time. */
 function flatten(html: string): string {
   const unfolded = html.replace(/\s+/g, ' ');
   const flat = splitBeforeTags(unfolded)
@@ -723,7 +723,7 @@ function flattenTag(tag: string, name: string | undefined): string {
   return IN_LINE.test(kind) ? '' : '\n';
 }
 
-/** Splits HTML before tags to avoid a single `replace`, for which V8 collects every match at 200 bytes each. */
+/** Splits HTML before tags to avoid a single `replace`, where V8 would collect all matches at 200 bytes each. */
 function splitBeforeTags(html: string): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < html.length; ) {
@@ -735,7 +735,7 @@ function splitBeforeTags(html: string): string[] {
   return pieces;
 }
 
-/** Collapses the blank lines of layout tables, trims line endings, and replaces no-break spaces. */
+/** Collapses the blank lines of layout tables, trims the ends of lines, and replaces no-break spaces. */
 function tidy(text: string): string {
   return text
     .replaceAll('\u00a0', ' ')

@@ -17,10 +17,10 @@ const REPLY = new RegExp(
 const LEADING_BLOB = new RegExp(`^${BLOB}`, 'u');
 const TRAILER = /\s*\(fwd\)$/i;
 const WRAPPED = /^\[fwd:(.*)\]$/i;
-/** Maximum UTF-16 units of a subject to parse. */
+/** Maximum number of UTF-16 units of a subject to parse. */
 const LONGEST = 1_000;
 
-/** Returns a subject on one line without prefixes for reply and forward (RFC 5256, section 2.1). */
+/** Returns a subject on one line without reply and forward prefixes (RFC 5256, section 2.1). */
 export function baseSubject(subject: string) {
   let base = subject.slice(0, LONGEST).replace(/\s+/g, ' ').trim();
   let reply = false;
@@ -121,10 +121,10 @@ export function exactAddress(value: string): string | undefined {
 }
 
 /**
- * Returns a hash of all immutable fields of a listing record, in 32 lower-case hex digits. Covers date, size, subject,
+ * Returns a hash of all immutable fields of a listing record, as 32 lower-case hex digits. Covers date, size, subject,
  * addresses, Message-ID, In-Reply-To and attachments. Excludes the uid, flags, attachment ids (opaque, and can differ
- * between folders) and unknown fields, one of which is the folder's path. Equal bytes have equal fingerprints. The
- * reverse is a guess: in real mail, 20 of 50,997 messages share every listed field with a different message.
+ * between folders) and unknown fields, one of which is the folder's path. Identical bytes have identical fingerprints.
+ * The converse is a guess: in real mail, 20 of 50,997 messages share every listed field with a different message.
  */
 export function fingerprint(listing: Listing): string {
   // A different spelling of the same time is not a change.
@@ -170,7 +170,7 @@ export interface PlaceLine {
   readonly folder: string;
   readonly uid: number;
   readonly flags: FlagSet;
-  /** Bytes of the raw source; the listed size while the message is incomplete. */
+  /** Size of the raw source in bytes; the listed size while the message is incomplete. */
   readonly size: number;
   /** Received date in the listing, ISO 8601 in UTC; null if missing or invalid. */
   readonly date: string | null;
@@ -192,7 +192,7 @@ export interface AttachmentLine {
   readonly number: number;
   readonly filename: string | null;
   readonly contentType: string;
-  /** Size in decoded bytes. */
+  /** Decoded size in bytes. */
   readonly size: number;
   readonly inline: boolean;
 }

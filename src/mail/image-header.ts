@@ -14,8 +14,8 @@ export const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
 export const MAX_POINTS = 24_000_000;
 
 /**
- * Returns the type of a displayable image, according to its headers. Returns undefined for other formats, and for
- * images that are truncated, animated or too large.
+ * Returns the type of a displayable image, based on its headers. Returns undefined for other formats, and for images
+ * that are truncated, animated or too large.
  *
  * @param bytes the whole file
  */

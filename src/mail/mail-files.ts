@@ -2,11 +2,11 @@ import { closeSync, fstatSync, readSync } from 'node:fs';
 import { type FilePath, openRegularFile } from '../core/files.ts';
 
 /**
- * Reads mbox files as found in practice. A message starts at a delimiter: a line of "From ", a sender and a date, with
- * an empty line before it or header fields after it. Any other line that starts with "From " is text. Content-Length
- * (mboxcl, mboxcl2) is trusted if it leads exactly to a delimiter or to the end of the file. Otherwise the file is
- * mboxrd, which adds a `>` to every line of zero or more `>` and "From ". This also reads mboxo correctly, except for
- * lines that originally started with `>From `.
+ * Reads mbox files as found in practice. A message starts at a delimiter: a line consisting of "From ", a sender and a
+ * date, with an empty line before it or header fields after it. Any other line that starts with "From " is text.
+ * Content-Length (mboxcl, mboxcl2) is trusted if it leads exactly to a delimiter or to the end of the file. Otherwise
+ * the file is mboxrd, which adds a `>` to every line that starts with zero or more `>` and "From ". This also reads
+ * mboxo correctly, except for lines that originally started with `>From `.
  */
 
 /** Position of a message in an mbox, without its delimiter and the closing empty line. */
@@ -18,7 +18,7 @@ export interface MboxRange {
   readonly date: string;
   /** False if the delimiter has no sender, which Thunderbird omits. */
   readonly hasSender: boolean;
-  /** A lone CR ends lines only in files from old Macs. Programs elsewhere do not quote after one. */
+  /** A lone CR ends lines only in files from old Macs. Programs on other systems do not quote after one. */
   readonly lineEnds: LineEnds;
 }
 
@@ -176,7 +176,7 @@ function classify(
 ): Judgement {
   const match = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
   const [, sender = '', date = ''] = match ?? [];
-  // Addresses with blanks are in quotes or angle brackets. Other words make a sentence.
+  // Addresses with blanks are in quotes or angle brackets. Any other words make it a sentence.
   const isSender = /^\S*\s*$|@|^"/.test(sender);
   const isApart = context !== 'within';
   const hasField = FIELD.test(next) || next.startsWith('>From ');
@@ -198,7 +198,7 @@ function classify(
   return judgement(isDelimiter, isDelimiter || (isApart && hasUsualField));
 }
 
-/** Cuts a line at its first CR, since an old Mac's file can have further lines after it. */
+/** Cuts a line at its first CR, since a file from an old Mac can have more lines after it. */
 function delimiterText(bytes: Buffer): string {
   const end = bytes.findIndex((byte) => byte === CR || byte === LF);
   return bytes.toString('latin1', 0, end < 0 ? bytes.length : end);
@@ -338,7 +338,7 @@ export function unquoteFromLines(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buff
 
 /** Adds or removes a `>` on the "From " lines of a streamed message. */
 export class FromLineQuoter {
-  /** End of the last piece if it may start a "From " line: at most a `>` and letters of "From ". */
+  /** End of the last piece if it may be the start of a "From " line: at most a `>` and letters of "From ". */
   #pending = Buffer.alloc(0);
   #atLineStart = true;
 
@@ -361,7 +361,7 @@ export class FromLineQuoter {
       if (this.#atLineStart) {
         const kind = lineKind(bytes, at);
         if (kind === 'undecided') {
-          // All `>` are equal, so hold back only the one to remove.
+          // All `>` are alike, so hold back only the one to remove.
           const letters = afterQuotes(bytes, at);
           const safeEnd = this.change === 1 ? letters : Math.max(at, letters - 1);
           if (safeEnd > start) yield bytes.subarray(start, safeEnd);

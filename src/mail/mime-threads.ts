@@ -165,7 +165,7 @@ class ExtractorThread {
     const seq = Atomics.load(this.#current, 0);
     const { started } = end.facts;
     const jobs = [...this.#outstanding.values()];
-    // If the thread died between messages (results can exhaust memory), only a lone job is certainly to blame.
+    // If the thread died between messages (results can exhaust memory), only a lone job is definitely to blame.
     const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.#outstanding.clear();
     const isKnown = culprit !== undefined && started;
@@ -312,7 +312,7 @@ class ExtractorPool implements Extractor {
   ): void {
     this.#threads.delete(thread);
     this.#queue.unshift(...others);
-    // Retry with the headers only. If they crash a worker too, nothing can be read.
+    // Retry with the headers only. If they also crash a worker, nothing can be read.
     if (culprit?.unparsed === null) {
       this.#queue.unshift({ ...culprit, unparsed: threadEndReason(end), alone: true });
     } else if (culprit !== undefined) {
@@ -507,8 +507,8 @@ export interface ReadingOptions {
 
 /**
  * Keeps threads ready for programs that read messages only occasionally, since starting a thread takes longer than
- * reading a message. One thread is kept unused. Another displays messages, one after another. Showing HTML and
- * extracting attachments use a thread that has read no other message.
+ * reading a message. One thread is kept unused. Another displays messages, one at a time. Showing HTML and extracting
+ * attachments each use a fresh thread.
  */
 export class SpareReader {
   #fresh: ReadingThread | undefined;

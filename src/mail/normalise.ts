@@ -32,7 +32,7 @@ function rewriteScripts(text: string): string {
 
 /**
  * Applies NFKC, the folds below and a limit of 30 marks per letter. Removes invisible characters, optional marks, and
- * non-ASCII signs between words. Leaves scripts without spaces unchanged.
+ * non-ASCII symbols between words. Leaves scripts without spaces unchanged.
  */
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
@@ -55,7 +55,7 @@ function removeGeresh(text: string): string {
 }
 
 /**
- * Folds a word like FTS5 with `unicode61 remove_diacritics 2`: lower case, without marks on Latin and Greek letters.
+ * Folds a word as FTS5 does with `unicode61 remove_diacritics 2`: lower case, without marks on Latin and Greek letters.
  * Keeps marks on other letters: й is not и.
  */
 export function foldWord(word: string): string {
@@ -145,7 +145,7 @@ const APOSTROPHES = /[\u02b9-\u02bf\u02c8\u02ca\u02cb\u02ee\ua78b\ua78c]/g;
 const GERESH =
   /(?<=[\u05d0-\u05ea])[\u05f3\u05f4](?=[\u05d0-\u05ea])|(?<=[גדזחטעצרת])['\u2018\u2019](?=[\u05d0-\u05ea])/gu;
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/gu;
-/** FTS5 treats signs that are newer than its tables, such as most emoji, as letters. */
+/** FTS5 treats symbols that are newer than its tables, such as most emoji, as letters. */
 const BETWEEN_WORDS = lazy(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
 /** Soft hyphens, joiners and direction marks. Nobody searches for them, and fraudsters insert them to evade filters. */
 const INVISIBLE = lazy(() => /\p{Default_Ignorable_Code_Point}+/gu);
@@ -242,7 +242,7 @@ export function packUtf8(utf8: Buffer, level: number): Buffer {
 const FRAME_BYTES = 64;
 
 /**
- * Unpacks a result of `packUtf8`.
+ * Unpacks the output of `packUtf8`.
  *
  * @param maxBytes length of the longest text ever packed here
  * @throws `catalog-damaged` with `reason` if the data is invalid or too long. A rebuild fixes this
@@ -267,7 +267,7 @@ export function unpackUtf8(
 }
 
 /**
- * Returns the size in a frame's header (RFC 8878, 3.1.1.1), which equals its window size.
+ * Returns the size declared in a frame's header (RFC 8878, 3.1.1.1), which equals its window size.
  *
  * @throws RangeError if `packUtf8` would never create such a frame
  */
@@ -292,7 +292,7 @@ export const TEXT_BYTES_PER_MESSAGE = 8 * 1024;
  * separately, so reading twenty hits takes just twenty times 20 µs, and forgetting a message deletes its text.
  */
 export function packText(text: string): Buffer | null {
-  // `encodeInto` cuts at a whole character. A UTF-16 unit takes at least one byte.
+  // `encodeInto` never splits a character. A UTF-16 unit takes at least one byte.
   const { written } = ENCODER.encodeInto(text.slice(0, TEXT_BYTES_PER_MESSAGE), SCRATCH);
   return written === 0 ? null : packUtf8(SCRATCH.subarray(0, written), LEVEL);
 }

@@ -98,7 +98,7 @@ const WORDS: MarkupRules = {
   signs: { noBreakHyphen: '-' },
   blanks: names('tab ptab'),
 };
-/** A sheet keeps most text in the shared strings. In a cell of type `s`, `v` is just a string index. */
+/** A sheet keeps most of its text in the shared strings. In a cell of type `s`, `v` is just a string index. */
 const CELLS: MarkupRules = {
   text: names('t v'),
   skip: names('rPh f'),

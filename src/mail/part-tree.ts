@@ -236,7 +236,7 @@ const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
 const PADDING = 1024;
-/** Maximum carriage returns before a line feed that belong to the line ending. */
+/** Maximum number of carriage returns before a line feed that count as part of the line ending. */
 const MAX_RETURNS = 8;
 
 interface Body {
@@ -751,7 +751,7 @@ function orEnd(at: number, bytes: Buffer): number {
   return at < 0 ? bytes.length : at;
 }
 
-/** Size of a leaf, and its bytes if they can be text. */
+/** Size of a leaf, and its bytes if they could be text. */
 export interface LeafContent {
   size: number;
   kept: Buffer[] | null;

@@ -6,11 +6,11 @@ let current: Bound | null = null;
 let isInstalled = false;
 
 /**
- * Limits the work of pdf.js on the next document in this thread: unpacked bytes of a page's streams, size of each
- * buffer, forms drawn, codes mapped. pdf.js has no such settings. It collects all streams of a page before the first
- * operator, creates a set per drawn form, and calls `String.fromCharCode` for each code in a range. These constructors
- * and this function are therefore replaced in the thread, which then reads one document at a time. Buffers double in
- * size, so `pageBytes` should be a power of two.
+ * Limits the work that pdf.js does on the next document in this thread: unpacked bytes of a page's streams, size of
+ * each buffer, forms drawn, codes mapped. pdf.js has no such settings. It collects all streams of a page before the
+ * first operator, creates a set per drawn form, and calls `String.fromCharCode` for each code in a range. These
+ * constructors and this function are therefore replaced in the thread, which then reads one document at a time. Buffers
+ * double in size, so `pageBytes` should be a power of two.
  */
 function boundWork(limits: PageLimits): Bound {
   install();
@@ -32,7 +32,7 @@ class Bound {
     this.#breach = new Promise((_, reject) => {
       this.#fail = reject;
     });
-    // No listener exists between two pages.
+    // There is no listener between pages.
     this.#breach.catch(() => undefined);
   }
 
@@ -81,7 +81,7 @@ class Bound {
     if (++this.#forms > this.limits.pageForms) this.#refuse();
   }
 
-  /** @throws Unreadable `bomb`, but not for every further code: pdf.js continues after an error and needs some codes */
+  /** @throws Unreadable `bomb`, but not for every later code: pdf.js continues after an error and needs some codes */
   map(): void {
     if (++this.#codes <= this.limits.pageCodes) return;
     this.#codes = 0;

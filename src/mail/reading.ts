@@ -13,7 +13,7 @@ import { type ReadingOptions, readInWorker, readingLimits } from './mime-threads
 import type { RemoteImages } from './safe-page.ts';
 
 /**
- * Reads a message of any size for display. If parsing fails, the result has a `reason`. Throws only `source`'s errors.
+ * Reads a message of any size for display. `reason` is set if parsing fails. Throws only errors from `source`.
  */
 export async function readMessage(
   source: AsyncIterable<Uint8Array>,
@@ -150,7 +150,7 @@ export interface GroupedJob {
   readonly unparsed: UnparsedReason | null;
 }
 
-/** Messages sent together, since posting a short one alone costs as much as parsing it. */
+/** Messages sent together, since posting a short one on its own costs as much as parsing it. */
 export interface JobGroup {
   readonly buffer: ArrayBuffer | SharedArrayBuffer;
   readonly jobs: readonly GroupedJob[];

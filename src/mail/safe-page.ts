@@ -15,7 +15,7 @@ import {
 } from './part-tree.ts';
 import type { LinkTarget } from './reading.ts';
 
-/** Number of remote images by host. They are never fetched. */
+/** Number of remote images per host. They are never fetched. */
 export type RemoteImages = Readonly<Record<string, number>>;
 
 /** Placeholder base: relative addresses in a message have nothing to resolve against. */
@@ -64,8 +64,8 @@ function trimCommas(word: string): string {
 const PIECE = 16 * 1024;
 
 /**
- * Reports whether HTML nests deeper than `most` levels. Counts like the sanitizer's parser, which closes elements that
- * need no end tag. That parser takes quadratic time for deep HTML, as it shifts an array of open elements per tag.
+ * Reports whether HTML nests deeper than `most` levels. Counts as the sanitizer's parser does, closing elements that
+ * need no end tag. That parser takes quadratic time for deep HTML, as every tag shifts an array of open elements.
  */
 function isDeeperThan(html: string, most: number): boolean {
   let depth = 0;
@@ -212,7 +212,7 @@ function linkTo(href: string, links: LinkTarget): string | undefined {
     : undefined;
 }
 
-/** Returns an image's pixels, or infinity if its dimensions cannot be read. */
+/** Returns an image's pixel count, or infinity if its dimensions cannot be read. */
 function countPoints(uri: string): number {
   const header = readImageHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
   const points = header === undefined ? 0 : header.width * header.height;

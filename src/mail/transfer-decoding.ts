@@ -34,7 +34,7 @@ export class QuotedPrintable implements TransferDecoder {
     return this.#decode(NOTHING, true);
   }
 
-  /** Drops blanks at line endings and soft line breaks, then decodes escapes, which may span a soft line break. */
+  /** Drops blanks at the ends of lines and soft line breaks, then decodes escapes, which may span a soft line break. */
   #decode(chunk: Buffer, final: boolean): Buffer {
     const bytes = this.#pending.length === 0 ? chunk : Buffer.concat([...this.#pending, chunk]);
     const out = Buffer.allocUnsafe(this.#escape.length + bytes.length);
@@ -54,7 +54,7 @@ export class QuotedPrintable implements TransferDecoder {
         while (bytes[next] === CR) next++;
         if (bytes[next] === LF || next === bytes.length) next++;
       }
-      // At the end of the text, an equals sign is a soft line break too.
+      // At the end of the text, an equals sign is also a soft line break.
       if (next > bytes.length || (next === bytes.length && !isEnd)) break;
       if (isEnd) at = next;
       else if (byte === EQUALS) {
@@ -110,7 +110,7 @@ for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
   BASE64[sign.charCodeAt(0)] = DIGIT;
 for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
 
-/** Bytes of a line to read when classifying it. */
+/** How many bytes of a line to read when classifying it. */
 const LINE_BYTES = 1024;
 const HELD_BYTES = 64 * 1024;
 
@@ -127,7 +127,7 @@ export class Base64 implements TransferDecoder {
   #state: 'start' | 'digits' | 'padded' | 'text' | 'raw' = 'start';
   #wasPadded = false;
   #isWordless = true;
-  /** First lines, which may be text before base64, or show that nothing is encoded. */
+  /** First lines, which may be text before base64, or reveal that nothing is encoded. */
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** Decoded bytes before this offset have been checked for prose. */
