@@ -84,9 +84,9 @@ abstract class Client {
 }
 
 /**
- * Yields a collection's pages on demand with one request each, without items that repeat the previous page. Pages are
- * offsets into a set that can change between requests, so an item may still be repeated or missing. Only the service's
- * total marks the end; a short page does not.
+ * Yields a collection's pages on demand with one request each, omitting items repeated from the previous page. Pages
+ * are offsets into a set that can change between requests, so an item may still be repeated or missing. Only the
+ * service's total marks the end; a short page does not.
  *
  * @throws origin.paging if pages contain nothing new before the total is reached
  * @throws origin.too-large if the total implies more pages than any real collection has
@@ -100,7 +100,7 @@ export async function* eachPage<T>(
   const previousHashes = new Set<string>();
   let before: ReadonlySet<string> = new Set();
   let shown = 0;
-  /** Items on all pages, including repeated ones, because new items at the start shift the others back. */
+  /** Number of items on all pages, including repeats, because new items at the start shift the others back. */
   let itemCount = 0;
   let idle = 0;
   for (let page = 1; page <= maxPages; page += 1) {
@@ -407,7 +407,7 @@ export class MailboxClient extends Client {
 
   /**
    * Returns the raw source after checking its type (`message/rfc822`) and its declared length. Above the memory limit,
-   * the source is in a file of mode 0600, which the caller must delete.
+   * the source is in a file with mode 0600, which the caller must delete.
    *
    * @throws origin.not-mail for any other type, origin.too-large, spool-failed
    */
@@ -512,7 +512,7 @@ export function folderPages(
   return eachPage(OPS.listFolders, client.host, readPage);
 }
 
-/** Returns the error for a folder listing above its limit. */
+/** Returns the error for a folder listing that exceeds its limit. */
 export function tooManyFolders(
   client: MailboxClient,
   what: 'folders' | 'folder names',

@@ -48,10 +48,10 @@ function wrongContent(f: WrongContent, expected: string): Sentence {
   return [`${f.host} answered ${f.operation} with ${body} instead of ${expected}.`, WRONG_ADDRESS];
 }
 
-/** An error between this program and the service. Facts never contain text from the service (see `OriginAnswer`). */
+/** Errors in communication with the service. Facts never contain text from the service (see `OriginAnswer`). */
 export const originError = defineErrors({
   auth: {
-    /** 401, even after the token was reread. Stops the account. */
+    /** 401, even after rereading the token. Stops the account. */
     'auth.refused': ({ host }: Exchange) => [
       `${host} refused the token: it is missing, malformed, expired or revoked.`,
       'Create a new token in the panel of your mail service, and store it where the configuration reads it.',
@@ -80,7 +80,7 @@ export const originError = defineErrors({
           ? WRONG_ADDRESS
           : null,
     ],
-    /** Redirects are never followed, because the token would be sent along. `to` is the target's scheme and host. */
+    /** Redirects are never followed, because the target would get the token. `to` is the target's scheme and host. */
     'origin.redirected': (
       f: Exchange & { readonly status: number; readonly to: string | null },
     ) => [

@@ -105,7 +105,7 @@ export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
 /** The service's only event. */
 const WEBHOOK_EVENTS = ['message.received'] as const;
 
-/** Accepts any text as status or event, because a newer service may send new ones. */
+/** Accepts any text as a status or event, because a newer service may send new ones. */
 const webhookRecord = z.looseObject({
   id: z.string().min(1),
   accountResourceId: textOrNull,
@@ -196,7 +196,7 @@ const day = z.iso.date();
 const term = z.string().min(1).max(1024);
 const addressTerm = z.string().min(1).max(320);
 
-/** All criteria must match, but only one of `subject`, `from`, `to`, `cc` and `body`. An empty object matches all. */
+/** All criteria must match, but only one of `subject`, `from`, `to`, `cc` and `body`. `{}` matches all messages. */
 export const searchRequest = z.object({
   since: day.optional(),
   before: day.optional(),

@@ -94,7 +94,7 @@ function decodeAddresses(values: readonly string[] | undefined): Address[] {
   return out;
 }
 
-/** Fast path for `Name <local@domain>` and bare addresses with nothing to decode or unquote, as most addresses are. */
+/** Fast path for `Name <local@domain>` and bare addresses with nothing to decode or unquote: the most common case. */
 const SIMPLE_ADDRESS =
   /^(?:([A-Za-z0-9][A-Za-z0-9 .'-]*[A-Za-z0-9.]) )?<?([A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)>?$/;
 
@@ -257,7 +257,7 @@ function* bodyParts(
   if (partStart >= 0 && partStart < end) yield [partStart, end];
 }
 
-/** Returns a part's bytes without the transfer encoding. Bytes with an unknown encoding are unchanged. */
+/** Returns a part's bytes without the transfer encoding. Bytes with an unknown encoding are returned as is. */
 export function decodedBody(source: Buffer, part: Part): Buffer {
   const body = source.subarray(part.start, part.end);
   switch (part.encoding) {
@@ -332,7 +332,7 @@ function listAttachments(
     }));
 }
 
-/** Returns true for every leaf except the texts that are displayed as the message itself. */
+/** Returns true for every leaf except the text parts displayed as the message itself. */
 export function isAttachment(part: Part): boolean {
   if (part.disposition === 'attachment' || part.filename !== null) return true;
   return part.contentType !== 'text/plain' && part.contentType !== 'text/html';
@@ -382,7 +382,7 @@ interface RenderedText {
 /** Larger sources are truncated before rendering, so that a request cannot block the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
-/** Renders plain text and HTML. Derives a missing one from the other. Both are empty if there is no body. */
+/** Renders plain text and HTML. If one is missing, derives it from the other. Both are empty if there is no body. */
 export async function renderText(source: Buffer): Promise<RenderedText> {
   // The bundled module has only a default export.
   const { simpleParser } = (await import('mailparser')).default;

@@ -181,7 +181,7 @@ const deliveryBody = z.looseObject({
 });
 export type DeliveryBody = z.output<typeof deliveryBody>;
 
-/** Content of a delivery. It only notifies, and must never be stored as data. */
+/** Content of a delivery. It is only a notification, and must never be stored as data. */
 export interface DeliveryHint {
   readonly event: string | null;
   /** The mailbox's address or resource id. */
@@ -213,7 +213,7 @@ const deliverySchema = z.looseObject({
     .catch(null),
 });
 
-/** Reads a delivery. Fields that do not fit become null. Never throws. */
+/** Reads a delivery. Invalid fields become null. Never throws. */
 export function readDelivery(body: unknown): DeliveryHint {
   const read = deliverySchema.safeParse(body).data;
   return {

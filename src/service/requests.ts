@@ -120,7 +120,7 @@ export class Credentials {
     return this.#token ?? this.#readOnce();
   }
 
-  /** Returns the token that replaces `refused`, or null if unchanged. Rereads it unless another call already has. */
+  /** Returns the token that replaces `previous`, or null if unchanged. Rereads it unless another call already has. */
   async after(previous: string): Promise<string | null> {
     if (this.#token === previous) this.#token = undefined;
     const token = await this.token();
@@ -151,7 +151,7 @@ export function contentLengthOf(headers: IncomingHttpHeaders): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** Returns true for an encoded body. Requests do not accept any encoding. */
+/** Returns true for an encoded body. No request asks for an encoding. */
 function isEncoded(headers: IncomingHttpHeaders): boolean {
   const coding = headers['content-encoding'];
   return coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
@@ -241,7 +241,7 @@ export const MAX_PAGES = 1_000;
 export const MAX_IDLE_PAGES = 3;
 /** Limit per token, because each mailbox costs memory and requests in every sync. */
 export const MAX_MAILBOXES = 20_000;
-/** Maximum informational responses (1xx) before the final one. */
+/** Maximum number of informational responses (1xx) before the final one. */
 export const MAX_INFORMATIONAL = 16;
 
 /** Time limits for a response in milliseconds. */
@@ -277,7 +277,7 @@ export type Body =
 /** The sender must pause while this many bytes are waiting to be written to the file. */
 const UNWRITTEN_BYTES = 1024 * 1024;
 
-/** Collects the bytes of one response: in memory up to a limit, and above it in a file of mode 0600. */
+/** Collects the bytes of one response: in memory up to a limit, and above it in a file with mode 0600. */
 export class BodyCollector {
   #chunks: Buffer[] = [];
   #size = 0;
@@ -370,7 +370,7 @@ export interface Page<T> {
   readonly items: readonly T[];
   readonly page: number;
   readonly perPage: number;
-  /** Number of items in the whole collection according to the service. Only this marks the end; pages can be short. */
+  /** Total items in the collection, as reported by the service. Only this marks the end; pages can be short. */
   readonly total: number;
 }
 

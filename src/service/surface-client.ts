@@ -122,7 +122,7 @@ function parseOrigin(location: string | undefined): string | null {
 
 /** Retry limits. Times are in milliseconds. */
 export interface RetryPolicy {
-  /** Maximum attempts. Those that end with a 429 do not count, because the limiter spaces them. */
+  /** Maximum attempts. Those that end with a 429 do not count, because the limiter spaces them out. */
   readonly attempts: number;
   /** Upper bound for the first random wait. Doubles with each wait. */
   readonly firstWaitMs: number;

@@ -105,8 +105,8 @@ interface Span {
 }
 
 /**
- * Returns the UIDs in a set as sorted, disjoint, non-adjacent spans. `last` is the folder's highest UID, for which `*`
- * stands. `n:*` with a higher n is therefore the last message, as in IMAP (RFC 3501, 6.4.8).
+ * Returns the UIDs in a set as sorted, disjoint, non-adjacent spans. `last` is the folder's highest UID, which `*`
+ * stands for. `n:*` with a higher n is therefore the last message, as in IMAP (RFC 3501, 6.4.8).
  */
 export function spansOf(ranges: readonly UidRange[], last: number): Span[] {
   const sorted = ranges
@@ -315,7 +315,7 @@ export function problemsByField(
   return fields;
 }
 
-/** Returns a 422 with the problems of each field, keyed by its path in the body or query. */
+/** Returns a 422 with each field's problems, keyed by its path in the body or query. */
 export function invalid(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const [first] = Object.entries(fields);
   const message =
@@ -481,7 +481,7 @@ export type RouteMatch<T extends RoutePattern> =
 
 /**
  * Finds the route for a method and a path. A literal segment takes precedence over a named one, even if only the named
- * one supports the method: `GET …/messages/search` uses a wrong method, rather than naming a message "search".
+ * one supports the method: `GET …/messages/search` uses the wrong method, rather than naming a message "search".
  */
 export class RouteTable<T extends RoutePattern> {
   /** Routes with the fewest named segments come first. */

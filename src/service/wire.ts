@@ -40,7 +40,7 @@ function joinPath(start: string, path: readonly PropertyKey[]): string {
   }, start);
 }
 
-/** Returns the value that zod expected. Never quotes the actual value. */
+/** Describes what zod expected. Never quotes the actual value. */
 function describeExpected(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
