@@ -9,7 +9,7 @@ import { demoError } from './errors.ts';
 
 const STARTUP_MS = 60_000;
 const BETWEEN_TRIES_MS = 20;
-/** Maximum characters of the log to include in an error. */
+/** Maximum number of log characters to include in an error. */
 const SHOWN = 400;
 /** Below Linux's range for outgoing connections (net.ipv4.ip_local_port_range), which keeps the port free. */
 const LASTING = { from: 20_000, below: 32_000 };
@@ -41,7 +41,7 @@ export class Children {
     const log = openSync(this.#logOf(program), 'a');
     const { signal: _, ...options } = this.options;
     const child = spawn(program, args, { ...options, stdio: ['ignore', log, log] });
-    // The child has a separate descriptor.
+    // The child has its own descriptor.
     closeSync(log);
     // A program that failed to start is detected because it never responds.
     child.on('error', () => undefined);

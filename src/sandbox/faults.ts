@@ -153,7 +153,7 @@ export function deliver(
 /**
  * Changes a mailbox without the client's knowledge. Does nothing if the mailbox or folder is missing.
  *
- * @param place mailbox and folder of the request, for faults that name neither
+ * @param place mailbox and folder of the request, for faults that specify neither
  */
 export function applyMailboxFault(
   service: ServiceState,
@@ -268,7 +268,7 @@ export class RequestLog {
 
 const WINDOW_MS = 60_000;
 
-/** Allows `limit` requests per key, such as a token or address, in any 60 seconds. */
+/** Allows `limit` requests per key, such as a token or address, in any 60-second window. */
 export class RateWindow {
   readonly #times = new Map<string, number[]>();
 
@@ -315,7 +315,7 @@ export class RequestRate {
     this.#window = new RateWindow(perMinute);
   }
 
-  /** Returns the remaining seconds of an address's block, or 0. */
+  /** Returns how many more seconds an address is blocked, or 0. */
   blockedFor(address: string, now: number): number {
     const until = this.#offenders.get(address)?.blockedUntil ?? 0;
     return Math.max(0, Math.ceil((until - now) / 1000));
@@ -337,7 +337,7 @@ export class RequestRate {
     return { allowed, blocked: false, limit, ...this.#window.state(key, now) };
   }
 
-  /** Returns the seconds for which this refusal blocks the address, or 0. */
+  /** Returns how many seconds this refusal blocks the address, or 0. */
   #refused(address: string, now: number): number {
     if (this.block === null) return 0;
     const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };

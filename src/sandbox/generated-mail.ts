@@ -406,7 +406,7 @@ const PERSON_SALT = 3;
 const DATE_SALT = 4;
 const PLAN_SALT = 5;
 
-/** Returns the time span of the mail: 400 days for demo mail, ten years for a million messages. */
+/** Returns the time span covered by the mail: 400 days for demo mail, ten years for a million messages. */
 function spanMs(count: number): number {
   const decades = Math.min(1, Math.max(0, Math.log10(count / 1000)) / 3);
   return (400 + 3250 * decades) * DAY_MS;

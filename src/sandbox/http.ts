@@ -44,7 +44,7 @@ import type { Folder, Mailbox } from './store.ts';
 /**
  * Reads a JSON object from a request body. A missing body is read as `{}`, because the API declares bodies as optional.
  *
- * @param ceiling maximum bytes
+ * @param ceiling maximum size in bytes
  * @throws Refusal 422 for a larger body, or one that is not a JSON object
  */
 export async function readJsonBody(request: IncomingMessage, ceiling: number): Promise<unknown> {
@@ -221,7 +221,7 @@ function breakJson(body: Buffer): string {
   return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
 }
 
-/** Adds `by` to a field's numbers, down to 0. JSON escapes quotes in strings, so mail text cannot match. */
+/** Adds `by` to a field's numbers, but not below 0. JSON escapes quotes in strings, so mail text cannot match. */
 function shiftNumbers(text: string, name: string, by: number): string {
   return text.replace(
     new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
@@ -241,7 +241,7 @@ export abstract class ApiSurface {
   /**
    * Answers a request and logs it. Never throws: an error becomes a response or breaks the connection.
    *
-   * @param run may be synchronous, because promises take a third of the time of a small response
+   * @param run may be synchronous, because promises account for a third of the time taken by a small response
    */
   protected respond(
     { method = 'GET', url }: IncomingMessage,
@@ -535,7 +535,7 @@ function body(request: IncomingMessage): Promise<unknown> {
 }
 
 /**
- * Answers invalid HTTP and oversized headers in an envelope, because they reach no surface.
+ * Answers invalid HTTP and oversized headers in an envelope, because they never reach a surface.
  *
  * @param envelopeAt receives the path from the first line, or an empty string
  */

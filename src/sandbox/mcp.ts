@@ -56,7 +56,7 @@ function openForward(baseUrl: string) {
 function toolInput(operation: Operation): z.ZodObject {
   const fields: Record<string, z.ZodType> = {};
   for (const param of operation.params) fields[param.name] = paramSchema(param);
-  // The API checks the rules that concern the whole body.
+  // The API checks the rules that apply to the body as a whole.
   return z.strictObject({ ...fields, ...bodyFields(operation) });
 }
 

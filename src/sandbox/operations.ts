@@ -150,7 +150,7 @@ function looksSecret(word: string): boolean {
   return /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d[A-Za-z]+\d/.test(word);
 }
 
-/** Lists folders: INBOX first, the others by path. */
+/** Lists folders: INBOX first, then the others by path. */
 function listFolders(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const page = pageOf(call.query, 50, 100);

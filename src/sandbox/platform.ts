@@ -208,7 +208,7 @@ function deleteWebhook(call: PlatformCall): Reply {
   return resource({ message: 'The webhook was deleted.' });
 }
 
-/** Sends one delivery immediately, regardless of the webhook's status and without retries. Rate limited. */
+/** Sends one delivery immediately, regardless of the webhook's status and without retries. Rate-limited. */
 async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const { deliveries, webhookTests, now } = call.service;

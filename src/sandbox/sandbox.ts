@@ -32,7 +32,7 @@ const defaultSettings = {
   localWebhooks: true,
   webhookTimeoutMs: 10_000,
   webhookAttempts: 6,
-  /** Delay before the second attempt. Doubles with each attempt, up to the longest. */
+  /** Delay before the second attempt. Doubles with each attempt, up to `webhookLongestRetryMs`. */
   webhookFirstRetryMs: 1000,
   webhookLongestRetryMs: 300_000,
   /** Test deliveries per minute and webhook in the Platform API. The Mailbox API has no limit. */
@@ -46,7 +46,7 @@ export type ServiceSettings = Readonly<typeof defaultSettings>;
 export interface SandboxOptions {
   /** Port on 127.0.0.1. Default: 0, for any free port. */
   readonly port?: number;
-  /** Paths of the first mailbox's mail. Default: generated mail. */
+  /** Paths to the first mailbox's mail. Default: generated mail. */
   readonly from?: readonly string[];
   /** Determines ids, tokens, generated mail and faults. */
   readonly seed?: number;
@@ -118,7 +118,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
   }
 }
 
-/** Derives tokens from the seed, so that existing configurations work with a restarted sandbox. */
+/** Derives tokens from the seed, so that existing configurations keep working after a restart. */
 function secretsOf(seed: number) {
   return {
     mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),
@@ -142,7 +142,7 @@ function openService(
     const orders = new Orders(store);
     const orderId = resourceIdOf('OR', `${seed}/order`);
     if (store.mailboxes.size === 0) {
-      // A state file with part of the seed would be served as complete, so it is all or nothing.
+      // A state file with only part of the seed would be served as if complete, so it is all or nothing.
       store.atomically(() => fill(store, options, orderId, seed));
     }
     const userId = resourceIdOf('US', `${seed}/user`);
@@ -196,7 +196,7 @@ function fill(store: Store, options: SandboxOptions, orderId: string, seed: numb
   for (const path of paths) loadPath(store, mailbox, path);
 }
 
-/** Offers the Mailbox API as MCP tools, at `/mcp`. Loads the MCP library for the first authorized request. */
+/** Offers the Mailbox API as MCP tools, at `/mcp`. Loads the MCP library on the first authorized request. */
 class McpEndpoint implements Surface {
   readonly prefix = '/mcp';
   readonly refusal = envelope;

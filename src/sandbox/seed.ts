@@ -331,7 +331,7 @@ const SLASH = Buffer.from('/');
 const DOT = 46;
 
 /**
- * Returns the regular files below a directory in the order of path bytes. Skips links and hidden files and directories.
+ * Returns the regular files under a directory, sorted by path bytes. Skips links and hidden files and directories.
  */
 function listFiles(root: string): (string | Buffer)[] {
   const found: Buffer[] = [];

@@ -92,7 +92,7 @@ export async function sendEmail(call: Call): Promise<Reply> {
       flags: [],
     }));
   const copy = { folder: sent, flags: ['\\Seen'] };
-  // The delivery is synchronous, so nothing can interrupt it.
+  // Delivery is synchronous, so nothing can interrupt it.
   const uids = store.atomically(() => {
     if (origin !== null) {
       const flag = mail.inReplyTo !== undefined ? '\\Answered' : '$forwarded';

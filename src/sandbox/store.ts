@@ -25,7 +25,7 @@ const SCHEMA = `
   );
 `;
 
-/** Deletes the bytes of a source with its last message. The trigger is not stored in the file. */
+/** Deletes a source's bytes along with its last message. The trigger is not stored in the file. */
 const RELEASE_SOURCES = `
   CREATE INDEX IF NOT EXISTS messages_source ON messages (source);
   CREATE TEMP TRIGGER release_source AFTER DELETE ON main.messages BEGIN
@@ -40,7 +40,7 @@ function openDatabase(file: string): Database.Database {
   try {
     db = new Database(file);
     db.pragma('journal_mode = WAL');
-    // A power cut can lose the last changes of this development server, but not its consistency.
+    // A power cut can lose this development server's last changes, but not corrupt its data.
     db.pragma('synchronous = NORMAL');
     if (db.pragma('application_id', { simple: true }) === APPLICATION_ID) {
       const version = db.pragma('user_version', { simple: true });
@@ -244,7 +244,7 @@ export interface Entry {
   readonly flags: FlagSet;
 }
 
-/** Flag sets by their JSON. Many messages share a few distinct sets. */
+/** Flag sets, keyed by their JSON. Many messages share a few distinct sets. */
 const FLAG_SETS = new Map<string, FlagSet>();
 
 function parseFlags(json: string): FlagSet {
@@ -284,7 +284,7 @@ export class Folder implements UidOrder<Entry> {
   }
 
   countBetween(low: number, high: number): number {
-    // Counting takes time in proportion to the range.
+    // Counting takes time proportional to the range.
     if (low <= 1 && high >= this.lastUid) return this.count;
     return this.sql.countBetween.get(this.id, low, high) ?? 0;
   }
@@ -331,7 +331,7 @@ export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Maximum characters of JSON to cache: about 100,000 records. */
+/** Maximum number of JSON characters to cache: about 100,000 records. */
 const MAX_CACHED = 64 * 1024 * 1024;
 
 /** Caches listing records as JSON text, which is smaller than objects and ready to send. Drops the oldest first. */
@@ -412,7 +412,7 @@ export class Store {
     }
   }
 
-  /** Adds a mailbox with its permanent folders. Its id depends on seed and address, and so survives restarts. */
+  /** Adds a mailbox with its permanent folders. Its id depends on the seed and address, so it survives restarts. */
   addMailbox(address: string, orderId: string, seed: number): Mailbox {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };

@@ -337,7 +337,7 @@ interface DeliveryPorts {
 
 /** Maximum concurrent deliveries per webhook. Other webhooks do not wait for a slow one. */
 const WIDTH = 4;
-/** Any further delivery fails without an attempt. */
+/** Deliveries beyond this limit fail without an attempt. */
 const MAX_QUEUED = 10_000;
 
 /**
