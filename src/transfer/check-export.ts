@@ -72,7 +72,7 @@ class Check {
   #found = 0;
   #damage = 0;
   #head: ManifestHead | null = null;
-  /** `bytes` counts message sources; `lacking` counts messages that the manifest lists as missing. */
+  /** `bytes` is the total size of the sources; `lacking` counts messages that the manifest lists as missing. */
   readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
   /** Prefixes of path hashes in hex. Whole paths would take several times as much memory. */
   readonly #marks = new Set<string>();

@@ -110,8 +110,8 @@ export class NewFile {
   }
 
   /**
-   * Makes the bytes durable, then renames the file, replacing any existing one. The new name is durable after the next
-   * folder sync.
+   * Makes the bytes durable, then renames the file, replacing any existing one. The new name becomes durable with the
+   * next folder sync.
    */
   async finish(final: string, modified?: number): Promise<void> {
     await this.#flush();
@@ -143,8 +143,8 @@ export class NewFile {
 }
 
 /**
- * Writes to a folder tree. Creates each folder once, tracks which folders need a sync, and maps disk errors. Paths are
- * relative to the root unless stated otherwise.
+ * Writes to a folder tree. Creates each folder once, tracks which folders need a sync, and translates disk errors.
+ * Paths are relative to the root unless stated otherwise.
  */
 export class ExportFolder {
   readonly #touched = new Set<string>();
@@ -167,7 +167,7 @@ export class ExportFolder {
   }
 
   /**
-   * Creates a folder and its parents. The root can be a link, but folders below it cannot.
+   * Creates a folder and its parents. The root can be a link, but folders under it cannot.
    *
    * @throws export-target-linked, export-disk-full, export-write-failed
    */

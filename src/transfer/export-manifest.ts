@@ -69,7 +69,7 @@ export type ManifestEvent =
 export class ManifestDamaged extends Error {}
 
 /**
- * Reads a manifest line by line. The last line contains the hash, so trust nothing before the end.
+ * Reads a manifest line by line. The hash is on the last line, so trust nothing until the end.
  *
  * @throws ManifestDamaged
  */
@@ -258,7 +258,7 @@ function readSelection(
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
   folders(met.map(({ folder: path, ...rest }) => ({ ...rest, path })));
   for (const one of selectedPlaces(archive, sets, isNarrowed)) {
-    // A query cannot match a message with missing bytes.
+    // A query cannot match a message whose bytes are missing.
     if (isNarrowed && (one.line.id === null || !sets.found.has(one.docid))) continue;
     place(one);
   }
@@ -296,7 +296,7 @@ function toMoment(asOf: number | null) {
   return asOf === null ? {} : { asOf };
 }
 
-/** Yields the places of a selection. The caller must filter the places of a narrowed selection by docid. */
+/** Yields the places in a selection. If it is narrowed, the caller must filter the places by docid. */
 function* selectedPlaces(
   { catalog, selection }: Archive,
   { found, gone }: DocidSets,
@@ -325,7 +325,7 @@ function* selectedPlaces(
 
 const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-/** Yields each deleted message's last place, or several if they ended together. A message's places must be adjacent. */
+/** Yields each deleted message's last place, or all that ended together. A message's places must be adjacent. */
 function* lastPlaces(
   ended: Iterable<ListedPlace>,
   gone: DocidSet,

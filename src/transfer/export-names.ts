@@ -19,7 +19,7 @@ export interface NamedMessage extends Pick<PlaceLine, 'uid' | 'date' | 'from' | 
 /**
  * Returns a message's file name without extension: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`. The time is UTC
  * and 12 is the uid (`12g2` in a folder's second UID epoch). The name depends only on the place, so it is the same in
- * every export. Names in a folder differ, even ignoring case. They are at most 190 bytes long.
+ * every export. Names within a folder are unique, even ignoring case. They are at most 190 bytes long.
  */
 export function messageName({ id, generation, uid, date, from, subject }: NamedMessage): string {
   const moment = date === null ? 'undated' : date.slice(0, 16).replace('T', ' ').replace(':', '');
@@ -41,7 +41,7 @@ function distinctName(name: string, origin: string): string {
 
 /**
  * Returns a path component for a mailbox address or part of a folder name. Names that are not valid on every system are
- * made harmless and get a hash to stay distinct.
+ * sanitised and get a hash to keep them distinct.
  */
 function componentName(name: string): string {
   const base = portableName(name);
@@ -51,14 +51,14 @@ function componentName(name: string): string {
 }
 
 /**
- * Assigns unique names below one parent. The first folder keeps its name. Later folders get a suffix if a file system
- * that ignores case or normalises accents would confuse their names.
+ * Assigns unique names under one parent. The first folder keeps its name. Later folders get a suffix if a file system
+ * that ignores case or normalises accents would otherwise treat their names as the same.
  */
 class NameSpace {
   readonly #names = new Map<string, string>();
   readonly #taken = new Set<string>();
 
-  /** @param origin identifies the named item, which always gets the same name */
+  /** @param origin identifies the item to name, so that it always gets the same name */
   name(origin: string, name: string): string {
     const previous = this.#names.get(origin);
     if (previous !== undefined) return previous;

@@ -51,7 +51,7 @@ const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bi
 /**
  * Inspects the target folder without changing it.
  *
- * @throws export-target-foreign if it contains anything but an export; export-write-failed if it cannot be read
+ * @throws export-target-foreign if it contains anything other than an export; export-write-failed if it cannot be read
  */
 async function inspectFolder(files: ExportFiles, folder: string) {
   return await writing(folder, async () => {
@@ -84,7 +84,7 @@ async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
 }
 
 /**
- * Yields a manifest's events. Trust them only after the end.
+ * Yields a manifest's events. Trust none of them until all have been yielded.
  *
  * @throws export-manifest-damaged, export-format-differs
  */
@@ -115,9 +115,9 @@ const MAX_LINE_BYTES = 1024 * 1024;
 const LF = 10;
 
 /**
- * Splits UTF-8 into lines. Yields to the event loop after each piece, so that other work and aborts can run.
+ * Splits UTF-8 into lines. Yields to the event loop after each piece, so that other work and aborts get a turn.
  *
- * @param longest maximum bytes of a line
+ * @param longest maximum length of a line in bytes
  * @throws ManifestDamaged for a longer line
  */
 export async function* linesOf(
@@ -149,7 +149,7 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
   return linesOf(filePieces(files, file));
 }
 
-/** Maximum files written concurrently. A disk syncs several as quickly as one. */
+/** Maximum number of files written concurrently. A disk syncs several as quickly as one. */
 const WIDTH = 8;
 
 /** Writes one file per message (.eml, Maildir). Its modification time is the received date. */
@@ -259,7 +259,7 @@ function sidecarPath(path: string): string {
 const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
-/** Returns a message's "From " line: the sender if it is a single word, and the received time (asctime, UTC). */
+/** Returns a message's "From " line, with the sender if it is a single word, and the received time (asctime, UTC). */
 export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): string {
   const address = from?.address ?? '';
   const plain = address.includes('@', 1) && !address.endsWith('@') && /^[!-~]+$/.test(address);
@@ -291,7 +291,7 @@ function statusHeaders(flags: readonly string[], lineEnd: string): string {
   return lines.map((line) => line + lineEnd).join('');
 }
 
-/** Yields a source with quoted "From " lines and a final line ending. */
+/** Yields a source with its "From " lines quoted and a final line ending. */
 export async function* quotedPieces(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): AsyncGenerator<Buffer, { readonly lineEndAdded: boolean }, undefined> {
@@ -339,7 +339,7 @@ class MboxWriter implements FormatWriter {
     return 'written' as const;
   }
 
-  /** Keeps earlier messages in an mbox that grows. Drops them from one that is rewritten. */
+  /** Keeps earlier messages in an mbox that is being extended, and drops them from one that is rewritten. */
   async keep(rank: number, { path }: ManifestEntry): Promise<boolean> {
     const { plan, incremental } = this.deps;
     if (incremental || !(plan.hasDue(path) || this.#open?.relative === path)) return true;
@@ -374,7 +374,7 @@ class MboxWriter implements FormatWriter {
     });
   }
 
-  /** Copies an earlier mbox up to its length in the manifest. Later bytes come from a killed run. */
+  /** Copies an earlier mbox up to its length in the manifest. Any bytes beyond that come from a killed run. */
   async #copyEarlier(mbox: OpenMbox): Promise<void> {
     const { folder, plan, incremental } = this.deps;
     const earlier = incremental ? plan.file(mbox.relative) : undefined;
@@ -578,7 +578,7 @@ export class LongZip extends ZipFile {
 
 const PAGE_BYTES = 1024 * 1024;
 
-/** Stores directory records of about a hundred bytes each. A small buffer would keep an 8 KiB pool page alive. */
+/** Stores directory records of about a hundred bytes each. Small buffers would keep 8 KiB pool pages alive. */
 class Records {
   #page = Buffer.alloc(0);
   #used = 0;
@@ -598,7 +598,7 @@ class Records {
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
-/** A date whose local time is UTC. Zips contain local times, but their bytes must not depend on the time zone. */
+/** A date whose getters return UTC. Zips contain local times, but their bytes must not depend on the time zone. */
 class UtcDate extends Date {
   override getFullYear = (): number => this.getUTCFullYear();
   override getMonth = (): number => this.getUTCMonth();
@@ -623,7 +623,7 @@ class ZipStream {
   readonly output: Readable;
   #current: Readable | undefined;
   #failure: { readonly error: unknown } | undefined;
-  /** Reject functions for all files being added, since several can wait. */
+  /** Reject functions for all files being added, since several can be waiting. */
   readonly #rejects = new Set<(error: unknown) => void>();
 
   constructor() {
@@ -663,7 +663,7 @@ class ZipStream {
   }
 }
 
-/** Writes a zip whose bytes are independent of the clock, the machine and disk timing. */
+/** Writes a zip whose bytes do not depend on the clock, the machine or disk timing. */
 export class ZipWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
@@ -739,7 +739,7 @@ export class ZipWriter implements FormatWriter {
   }
 }
 
-/** Opens a zip export, which replaces an earlier one on completion. `incremental` first copies the earlier messages. */
+/** Opens a zip export, which replaces an earlier one on completion. `incremental` copies the earlier messages first. */
 export function openZipTarget(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -838,7 +838,7 @@ async function provenPieces(previous: ZipReader | undefined, entry: ManifestEntr
  * Yields a zip of files as it is written. Requests each file only once the previous one has been read, and closes
  * `files` if the client stops reading.
  *
- * @throws errors from `files` and their bytes, which leave the zip incomplete
+ * @throws errors from `files` or from reading their bytes, which leave the zip incomplete
  */
 export async function* zipOfFiles(
   files: AsyncIterable<ZippedFile>,

@@ -19,19 +19,19 @@ import { fileLines, manifestEvents } from './export-target.ts';
 import type { ManifestEntry } from './manifest-shapes.ts';
 import { runExport } from './run-export.ts';
 
-/** Errors of a read-only archive, for which the test uses the temporary folder instead. */
+/** Errors that mean a read-only archive. The test then uses the temporary folder instead. */
 const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
 
 const PREFIX = 'mailkeep-';
 
-/** Pid and start mark of a process, because pids are reused (in containers on every run). */
+/** A process's pid and start mark, because pids are reused (in containers, on every run). */
 const OWNER = /^drill-(\d+)-(?:([0-9a-f]{8})-)?/;
 
 /**
- * Creates a folder that only its owner can read. It is in the archive or, if that is read-only, in the temporary
+ * Creates a folder that only its owner can read. It goes in the archive or, if that is read-only, in the temporary
  * folder. Removes folders left in both by killed tests, because they contain unencrypted mail.
  *
- * @param temporary the system's folder for temporary files
+ * @param temporary the system's temporary folder
  * @throws system errors from writing
  */
 export function createWorkFolder(dir: string, temporary: string): string {
@@ -80,7 +80,7 @@ function isOwnFolder(folder: string): boolean {
   return user === undefined || stats.uid === user;
 }
 
-/** Returns 8 hex digits for a process's start time, or a constant if the system does not report it. */
+/** Returns 8 hex digits derived from a process's start time, or a constant if the system does not report it. */
 function startMark(pid: number): string {
   return hash('sha256', processStart(pid) ?? '').slice(0, 8);
 }
@@ -91,8 +91,8 @@ const HEAD_BYTES = 1024 * 1024;
 type Fields = readonly string[];
 
 /**
- * Reads header fields with our parser. Returns undefined for malformed lines, or more than `HEAD_BYTES`: parsers differ
- * on such headers, so comparing them would prove nothing.
+ * Reads header fields with our parser. Returns undefined for a header with malformed lines or longer than `HEAD_BYTES`:
+ * parsers differ on such headers, so comparing them would prove nothing.
  */
 export function readFieldsWithOwnParser(head: Buffer): Fields | undefined {
   const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
@@ -201,7 +201,7 @@ export interface ExportTestOptions {
  * Tests whether the archive can be exported. Exports a random sample to a work folder, reads it back with another
  * parser, and compares bytes and headers with the log. Removes the work folder.
  *
- * @returns `at`: start time, milliseconds since the epoch; `messages` and `of`: size of the sample and of the archive
+ * @returns `at`: start time, milliseconds since the epoch; `messages` and `of`: sizes of the sample and the archive
  * @throws AbortError; export-disk-full and other write errors. Damage is never thrown.
  */
 export async function testExport(options: ExportTestOptions) {
@@ -240,10 +240,10 @@ class Drill {
   result() {
     const unlisted = [...this.#unmet].map((id) => ({ kind: 'unlisted', id, path: null }) as const);
     return {
-      /** Number of files exported and read back, one for each place of a message, and their bytes. */
+      /** Number of files exported and read back, one for each place of a message, and their total size. */
       files: this.#files,
       bytes: this.#bytes,
-      /** Messages whose headers two parsers have read. Other headers have malformed lines. */
+      /** Messages whose headers were read by both parsers. Other headers have malformed lines. */
       headers: this.#compared.size,
       findings: [...this.#findings, ...unlisted],
     };

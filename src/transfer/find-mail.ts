@@ -51,7 +51,7 @@ class MhFolder {
 
 const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
 
-/** Reads the Dovecot keywords behind the letters a to z in Maildir file names. */
+/** Reads the Dovecot keywords that the letters a to z in Maildir file names stand for. */
 function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   const keywords = new Map<string, string>();
   for (const line of readText(joinPath(maildir, 'dovecot-keywords')).split('\n')) {
@@ -140,11 +140,11 @@ interface Spot {
 }
 
 /**
- * Finds mail below a path. A folder with `cur/` or `new/` is a Maildir with its Maildir++ folders; other folders in it
+ * Finds mail under a path. A folder with `cur/` or `new/` is a Maildir with its Maildir++ folders; other folders in it
  * are searched as usual. `.eml`, `.emlx` and numbered (MH) files are messages. Files that start with a delimiter are
- * mboxes. Other files are messages if their header looks like mail. A file given directly only needs a header field at
- * its start. Skips hidden files and the files of mail programs silently. Does not follow links. The order is by name,
- * so it is stable.
+ * mboxes. Other files are messages if their header looks like mail. A file passed directly needs only a header field at
+ * its start. Silently skips hidden files and files that belong to mail programs. Does not follow links. Yields files in
+ * name order, so that the order is stable.
  *
  * Mail goes to a folder named after its path below `given`, without the extensions of Apple Mail and Thunderbird. Mail
  * directly in `given` goes to INBOX. Each mbox is a separate folder. If a folder contains an export's manifest, files
@@ -215,7 +215,7 @@ function* walkHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: 
 
 const BOX = /\.(?:mbox|imapmbox)$/i;
 const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
-/** Folders without meaning inside an Apple Mail mailbox. */
+/** Folders that have no meaning inside an Apple Mail mailbox. */
 const IN_BOX = /^(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|Data|Messages|\d)$/i;
 
 function childSpot({ below, isBox }: Spot, name: string, inExport: ExportLocation | null): Spot {
@@ -243,7 +243,7 @@ function* walkFile(at: FilePath, spot: Spot, name: string, mh: MhFolder): Found 
   }
 }
 
-/** Indexes and settings of mail programs and operating systems. */
+/** Index and settings files of mail programs and operating systems. */
 const OF_PROGRAMS =
   /^(?:table_of_contents|desktop\.ini|thumbs\.db|info\.plist|.+\.(?:msf|cmeta|ibex\.index(?:\.data)?)|msgFilterRules\.dat|filterlog\.html|popstate\.dat|junklog\.html|cyrus\.(?:header|index|cache|squat|annotations))$/i;
 const MAILDIR_FILE =
@@ -259,7 +259,7 @@ function* reportingErrors(found: Found): Found {
   }
 }
 
-/** Returns the archive's folder for a Maildir or Maildir++ folder: below INBOX, or below the Maildir's own name. */
+/** Returns the archive's folder for a Maildir or Maildir++ folder: under INBOX, or under the Maildir's own name. */
 function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | 'delimiter'> {
   const root = folderName(decodeModifiedUtf7(below));
   if (root === 'INBOX') return { folder: `INBOX${decodeModifiedUtf7(name)}`, delimiter: '.' };
@@ -268,7 +268,7 @@ function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | '
 }
 
 /**
- * Returns the subfolders with a Maildir's mail. In an export, the format decides, because folders may be named `cur`.
+ * Returns the subfolders that hold a Maildir's mail. In an export, the format decides, as folders may be named `cur`.
  */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: ExportLocation | null) {
   const hasPart = (part: string): boolean =>
@@ -322,7 +322,7 @@ function childLocation(inExport: ExportLocation | null, name: string): ExportLoc
   return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
 }
 
-/** Maximum parent levels to search for a manifest. Exports are never this deep. */
+/** Maximum number of parent folders to search for a manifest. Exports are never this deep. */
 const MAX_LEVELS = 16;
 
 /** Returns a path's location in an export if a parent folder contains a manifest. */
@@ -445,8 +445,8 @@ function mapErrors<T>(file: FilePath, act: () => T): T {
 }
 
 /**
- * Reason that a zip entry, or the rest of the zip, was not unpacked. `zip-name`: the name leads outside the folder or
- * is not a valid file name. `zip-bomb`: it inflates far more than mail does. `zip-damaged`: it is damaged or uses an
+ * Why a zip entry, or the rest of the zip, was not unpacked. `zip-name`: the name points outside the folder or is not a
+ * valid file name. `zip-bomb`: it inflates to far more than mail would. `zip-damaged`: it is damaged or uses an
  * unsupported compression method.
  */
 type ZipProblem = 'zip-name' | 'zip-link' | 'zip-encrypted' | 'zip-bomb' | 'zip-damaged';
@@ -482,7 +482,7 @@ export function createZipBudget(file: string): ZipBudget {
  * Unpacks a zip within the budget. Reports and skips entries that cannot be unpacked.
  *
  * @param onProblem called with an entry's name, or with an empty name if the rest of the zip cannot be read
- * @throws system errors of the folder, such as ENOSPC
+ * @throws system errors from writing to the folder, such as ENOSPC
  */
 export async function unpackZip(
   file: string,

@@ -63,7 +63,7 @@ interface WriteSocket {
   off(event: 'close', listener: () => void): unknown;
 }
 
-/** Longer than 4,096 bytes, up to which imapflow sends literals without waiting for a continuation request. */
+/** Longer than 4,096 bytes, the longest literal that imapflow sends without waiting for a continuation request. */
 const STAND_IN = Buffer.alloc(4097);
 const ANNOUNCED = `{${STAND_IN.length}}\r\n`;
 const CRLF = Buffer.from('\r\n');
@@ -116,7 +116,7 @@ class StreamedLiteral {
     let count = 0;
     try {
       for await (const piece of this.pieces()) {
-        // Do not truncate a message that has grown to its announced size: the server would accept it as complete.
+        // If a message has grown, do not truncate it to its declared size: the server would accept it as complete.
         if (last !== undefined && count <= this.size) await writeAll(socket, last);
         last = piece;
         count += piece.length;
@@ -326,11 +326,11 @@ function imapDate(date: Date): string {
 export type Credential = { readonly password: string } | { readonly accessToken: string };
 
 const MAX_WORDS = 300;
-/** Timeout in milliseconds without data. Storing a large message takes time. */
+/** Milliseconds without data before the connection times out. Storing a large message takes time. */
 const SILENCE = 300_000;
 const CONNECT = 30_000;
 const PIECE = 1024 * 1024;
-/** Response limits, far above any legitimate response and far below the available memory. */
+/** Response limits, well above any legitimate response and well below the available memory. */
 const MAX_LITERAL = 256 * 1024 * 1024;
 const MAX_LINE = 16 * 1024 * 1024;
 
@@ -374,8 +374,8 @@ export async function connectImap(
 }
 
 /**
- * A connection for a restore. Sends only CREATE, SUBSCRIBE, APPEND and commands that read. Every method throws
- * restore-refused, restore-throttled and restore-connection-lost.
+ * A connection for a restore. Sends only CREATE, SUBSCRIBE, APPEND and commands that read. Every method can throw
+ * restore-refused, restore-throttled or restore-connection-lost.
  */
 export type RestoreConnection = Pick<ImapConnection, keyof ImapConnection>;
 
@@ -393,9 +393,9 @@ class ImapConnection {
   readonly #commands: Commands;
   readonly delimiter: string;
   readonly prefix: string;
-  /** Maximum message size in bytes; null if the server announces none. */
+  /** Maximum message size in bytes; null if the server advertises none. */
   readonly appendLimit: number | null;
-  /** Maximum messages per command; 1 without MULTIAPPEND. */
+  /** Maximum number of messages per command; 1 without MULTIAPPEND. */
   readonly mostAtOnce: number;
 
   constructor(
@@ -488,7 +488,7 @@ class ImapConnection {
       yield { uid, size, messageId: headers === undefined ? null : messageIdOf(headers) };
   }
 
-  /** Yields the metadata to verify, starting at a uid. */
+  /** Yields the metadata to verify, starting from a uid. */
   async *looks(from: number) {
     const query = { uid: true, size: true, flags: true, internalDate: true };
     for await (const { uid, size = 0, flags = new Set<string>(), internalDate } of this.#fetch(
@@ -555,7 +555,7 @@ const NEVER_SENT: ReadonlySet<string> = new Set([
 ]);
 /** Response codes that mean "try again later" (RFC 5530; THROTTLED and OVERLOADED are not standard). */
 const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED', 'OVERLOADED']);
-/** Some servers indicate this only in the text: Gmail sends the code OVERQUOTA. */
+/** Some servers indicate this only in the text: Gmail's code is OVERQUOTA. */
 const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
 function commandError(command: string, error: unknown, host: string): MailkeepError {

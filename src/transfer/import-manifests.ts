@@ -100,7 +100,7 @@ export class ExportIndex {
     return path.endsWith('.json') && this.find(path.replace(/\.json$/, '.eml')) !== undefined;
   }
 
-  /** Yields the paths at or below `below` whose messages were not found; an empty path means all. */
+  /** Yields the paths at or under `below` whose messages were not found; an empty path means all. */
   *unmet(below: string): Generator<string> {
     const key = toKey(below);
     // Look up ranges of keys, so that the cost depends only on this part. A user may list a thousand files.
@@ -195,7 +195,7 @@ export class Manifests {
   async of(at: ExportLocation | null): Promise<ExportIndex | null> {
     if (at === null) return null;
     const manifest = await this.#manifest(at.root);
-    // The manifest is below the given path, so the whole export is imported.
+    // The manifest is under the given path, so the whole export is imported.
     if (shownPath(at.root) !== this.#around) manifest.parts.add('');
     return manifest.index;
   }

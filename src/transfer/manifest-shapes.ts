@@ -60,9 +60,9 @@ const inMboxShape = z.object({
   offset: count,
   /** Excludes the blank line after the message. */
   length: count,
-  /** Length of header lines added before the source, such as Status. */
+  /** Length of the header lines added before the source, such as Status. */
   added: count,
-  /** True if a line end was added because the source lacks a final one. */
+  /** True if a line ending was added because the source lacks a final one. */
   lineEndAdded: z.boolean(),
 });
 

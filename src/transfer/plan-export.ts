@@ -48,7 +48,7 @@ interface Row {
 
 const AT_RANK = 'key = (SELECT key FROM queue WHERE rank = ?)';
 
-/** The places of an export. Stored in a temporary database, because a mailbox or manifest may not fit in memory. */
+/** The places in an export. Stored in a temporary database, because a mailbox or manifest may not fit in memory. */
 export class ExportPlan {
   readonly #db = new Statements(
     scratchDatabase(`
@@ -273,7 +273,7 @@ export async function planPlaces(
   const paths = new FolderPaths(format === 'maildir' ? 'maildir' : 'nested');
   const counts = { places: 0, skipped: 0, quarantined: 0 };
   const failures: MissingPlace[] = [];
-  /** Places in an earlier export, rewritten or not. */
+  /** Places also in an earlier export, whether rewritten or not. */
   let count = 0;
   const take = ({ line, folder, generation, docid }: SelectedPlace): void => {
     counts.places += 1;
@@ -330,19 +330,19 @@ function pathIn(
 
 /** Writes one format. Receives the places in plan order. */
 export interface FormatWriter {
-  /** Maximum places to write concurrently. */
+  /** Maximum number of places to write concurrently. */
   readonly width: number;
-  /** True if a source must be proven before its first byte is written. */
+  /** True if a source must be verified before its first byte is written. */
   readonly provenFirst: boolean;
   /**
    * Writes a place and settles it in the plan.
    *
-   * @param open throws if the archive cannot read the source. Nothing is then written
+   * @param open throws if the archive cannot read the source; nothing is written in that case
    */
   put(rank: number, place: PlannedPlace, open: () => Promise<Source>): Promise<'written' | 'there'>;
-  /** Keeps a place from an earlier export. If its file is replaced, drops the place from the plan and returns false. */
+  /** Keeps a place from an earlier export. If its file is being replaced, drops the place and returns false. */
   keep(rank: number, entry: ManifestEntry): Promise<boolean>;
-  /** Gives the files their final names. In a folder, only the manifest remains to be written; a zip includes it. */
+  /** Gives the files their final names. A folder then lacks only its manifest; a zip already includes it. */
   finish(head: ManifestHead): Promise<void>;
   discard(): Promise<void>;
 }
@@ -378,7 +378,7 @@ export interface WritingOptions {
   readonly sidecar: boolean;
   /** Only for mbox: writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
   readonly statusHeaders: boolean;
-  /** Stops between two messages. Finished files are kept. */
+  /** Stops the export between messages. Finished files are kept. */
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ExportProgress) => void;
   readonly files?: ExportFiles;
@@ -418,11 +418,11 @@ export interface Source {
   pieces(): AsyncIterable<Buffer> | Iterable<Buffer>;
 }
 
-/** Reads sources from a local log or another machine. Methods throw the errors of `LogReader`. */
+/** Reads sources from a local log or another machine. Methods throw the same errors as `LogReader`. */
 export interface SourceReader {
   readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
-  /** Downloads and proves a large source, to avoid downloading it twice. */
+  /** Downloads and verifies a large source, to avoid downloading it twice. */
   readonly bring?: (id: MessageId, size: number) => Promise<Source>;
   readonly expect?: (sources: readonly Expected[]) => void;
 }
@@ -456,7 +456,7 @@ export async function openSource(
   return { pieces: () => reader.streamMessage(id, size) };
 }
 
-/** Returns the reason that an archive lacks a message's bytes, or undefined for any other error. */
+/** Returns why an archive lacks a message's bytes, or undefined for any other error. */
 export function unreadableReason(error: unknown): 'damaged' | 'purged' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.code === 'bytes-purged') return 'purged';

@@ -7,7 +7,7 @@ import type { Alteration } from './restore-comparison.ts';
 import type { RestoreJournal } from './restore-journal.ts';
 import type { RestoreSelection, SelectableCatalog, SourceFolder } from './restore-selection.ts';
 
-/** Reason that a message is not restored. The first three reasons concern the archive, the others the server. */
+/** Why a message is not restored. The first three reasons concern the archive, the others the server. */
 export type RefusalReason =
   | 'quarantined'
   | 'damaged'
@@ -294,14 +294,14 @@ function toPlanned({ seq, folder, id, size, received, flags, messageId }: Row): 
   return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId };
 }
 
-/** Where to restore: below a dated path, below a given path, or to the original folders. */
+/** Where to restore: under a dated path, under a given path, or to the original folders. */
 export type Destination =
   | { readonly kind: 'dated' }
   | { readonly kind: 'into'; readonly levels: readonly string[] }
   | { readonly kind: 'in-place' };
 
 export interface RestoreOptions {
-  /** The server and user as text without a password. Identifies the target in the journal. */
+  /** Server and user as text, without a password. Identifies the target in the journal. */
   readonly target: string;
   readonly host: string;
   /** @throws restore-login-refused, restore-certificate, restore-unreachable */

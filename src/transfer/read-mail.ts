@@ -38,7 +38,7 @@ const CLOCK_SLACK_MS = 86_400_000;
 
 /** Milliseconds since the epoch; null if unknown. */
 interface PlaceDates {
-  /** Received date according to the mailbox. */
+  /** Received date as recorded in the mailbox. */
   readonly received: number | null;
   readonly copied?: number | null;
 }
@@ -239,7 +239,7 @@ function foldersOfLabels(labels: readonly string[]) {
 }
 
 /**
- * Reason that a file, or part of it, was changed or not imported: a system error name such as `EACCES`, or one of the
+ * Why a file, or part of it, was changed or not imported: a system error name such as `EACCES`, or one of the
  * following. `no-from-line`, `bytes-before-from-line`: an mbox has no delimiter, or has bytes before the first one.
  * `differs-from-manifest`, `listed-but-missing`: the bytes differ from an export's manifest, or are missing. `empty`:
  * no message, or only white space. `emlx-damaged`: the length is wrong. `emlx-partial`: attachments are in separate
@@ -344,7 +344,7 @@ export class MailReader {
     for (const range of ranges) {
       met = true;
       const date = parseHeaderDate(range.date);
-      // Thunderbird writes no sender, and the time of copying as the date.
+      // Thunderbird omits the sender and uses the time of copying as the date.
       const dates = range.hasSender ? { received: date } : { received: null, copied: date };
       const facts: OwnFacts = { ...dates, marks: marksInHeader };
       const entry =

@@ -30,7 +30,7 @@ export class ZipReader {
     return this.entries.has(MANIFEST_NAME);
   }
 
-  /** Returns the size in the directory. Reading fails if an entry's actual size differs. */
+  /** Returns the size given in the directory. Reading fails if an entry's actual size differs. */
   sizeOf(name: string): number | undefined {
     return this.entries.get(name)?.uncompressedSize;
   }

@@ -20,7 +20,7 @@ export interface SentForm {
   readonly head: Buffer;
   /** True if the source has lines that end in a bare LF. */
   readonly endings: boolean;
-  /** True if the source contains NUL, which Dovecot replaces. */
+  /** True if the source contains NUL bytes, which Dovecot replaces. */
   readonly nul: boolean;
   /** True if the header has bytes above 127, which Cyrus replaces. */
   readonly wideHeader: boolean;
@@ -111,7 +111,7 @@ function plainMessageId(text: string | null): string | null {
   return id === '' ? null : id;
 }
 
-/** Reports whether a server could have changed a message's size in this way by adding or removing CR bytes. */
+/** Reports whether a server could have caused this difference in size by adding or removing CR bytes. */
 export function isSimilarSize(sent: number, there: number): boolean {
   return Math.abs(sent - there) * 10 <= sent;
 }
@@ -122,7 +122,7 @@ export function isSimilarSize(sent: number, there: number): boolean {
  * @param sent the next bytes sent, empty only at the end
  * @param there the server's next bytes, also empty only at the end
  * @param headerBytes number of sent bytes that belong to the header
- * @returns bytes compared on each side; undefined if the messages differ
+ * @returns number of bytes compared on each side; undefined if the messages differ
  */
 function compareNext(sent: Buffer, there: Buffer, headerBytes: number, found: Set<Alteration>) {
   const shared = Math.min(sent.length, there.length);
@@ -201,7 +201,7 @@ class Side {
   }
 }
 
-/** Servers alter earlier and later dates: Dovecot turns 1901 into 2037, Cyrus turns 1970-01-01 into the present. */
+/** Servers alter dates outside this range: Dovecot turns 1901 into 2037, Cyrus turns 1970-01-01 into the present. */
 const FIRST_DATE = Date.UTC(1970, 0, 2);
 const LAST_DATE = Date.UTC(2038, 0, 18);
 
@@ -258,7 +258,7 @@ export type Alteration =
   /** Lines ending in a bare LF were sent with CRLF. */
   'line-endings' | 'carriage-returns' | 'nul' | 'header-bytes' | 'bytes' | 'date' | 'flags';
 
-/** Limits in bytes; null if the server announces none. */
+/** Limits in bytes; null if the server advertises none. */
 interface SizeLimits {
   readonly appendLimit: number | null;
   readonly quotaLeft: number | null;
@@ -267,8 +267,8 @@ interface SizeLimits {
 type SizeRefusal = 'append-limit' | 'quota';
 
 /**
- * Predicts the reason that the server will refuse each message, or null. Skips messages that would exceed the quota, so
- * that smaller messages after them may still fit.
+ * Predicts why the server will refuse each message, or null. Skips messages that would exceed the quota, so that
+ * smaller messages after them may still fit.
  *
  * @param sizes bytes as sent, in sending order
  */
@@ -317,8 +317,8 @@ export function uidsToRead(
 }
 
 /**
- * Returns the uid of each wanted message already on the server, by its position. A message wanted twice must exist
- * twice there.
+ * Returns the uid of each wanted message already on the server, by position in `expected`. A message wanted twice must
+ * be there twice.
  *
  * @param idOf returns the id of a message that `uidsToRead` listed; undefined if it has since been removed
  */
@@ -380,7 +380,7 @@ function isAmbiguous(
 const UNKNOWN_FOR = 10_000;
 
 /**
- * Returns the milliseconds to wait before checking a folder.
+ * Returns how many milliseconds to wait before checking a folder.
  *
  * @param since time of the APPEND, possibly in the future if the clock was set back
  */
@@ -438,7 +438,7 @@ export async function matchFolder(
 
 function journaledUids(journal: PlanJournal | null, selected: SelectedFolder) {
   const entries = journal?.entries(selected) ?? [];
-  // Forget these entries: the folder's content now shows whether the messages arrived.
+  // Forget these entries: the folder's contents now show whether the messages arrived.
   const open = new Set<string>();
   for (const { number, id, isSettled } of entries) {
     if (isSettled) continue;
@@ -472,7 +472,7 @@ function possibleMatches({ wanted, found }: Unsettled): PlannedMessage[] {
   });
 }
 
-/** Maximum messages to read from the server to find one archived message. */
+/** Maximum number of messages to read from the server to find one archived message. */
 const MAX_READ = 5;
 
 async function settleChanged(

@@ -76,7 +76,7 @@ export interface Rate {
 }
 
 /**
- * Records messages sent by restores in a database that can have other tables. A power failure may lose the last
+ * Records messages sent by restores in a database that may contain other tables. A power failure may lose the last
  * entries; their messages are then matched by content.
  */
 export class RestoreJournal {
@@ -234,7 +234,7 @@ interface JournalPlace {
 }
 
 /**
- * Opens the journal for a restore. Leaves the other tables alone, so it does not take the archive's lock.
+ * Opens the journal for a restore. Leaves the other tables alone, so it does not need the archive's lock.
  *
  * @throws restore-journal-unwritable
  */
@@ -288,7 +288,7 @@ export class Line {
     this.#connection = connection;
   }
 
-  /** @throws errors of `connect` */
+  /** @throws errors from `connect` */
   async open(): Promise<RestoreConnection> {
     this.#connection ??= await this.deps.connect();
     return this.#connection;

@@ -178,7 +178,7 @@ const HEAD_BYTES = 1024 * 1024;
 
 type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
 
-/** Reads a message for sending and checks its hash, or returns the reason that it is unavailable. */
+/** Reads a message for sending and checks its hash, or returns why it is unavailable. */
 export async function readForm(
   reader: SourceReader,
   { id, size }: Pick<PlannedMessage, 'id' | 'size'>,
@@ -240,7 +240,7 @@ export interface NameRules {
   readonly specialUse: ReadonlyMap<string, string>;
 }
 
-/** Destination of restored folders: below a new path, or (for a single mailbox) their original paths. */
+/** Destination of restored folders: under a new path or, for a single mailbox, their original paths. */
 export type Layout =
   | { readonly kind: 'below'; readonly levels: readonly string[]; readonly byAddress: boolean }
   | { readonly kind: 'in-place' };
@@ -248,7 +248,7 @@ export type Layout =
 interface Place {
   readonly path: string;
   readonly replaced: boolean;
-  /** True if a number was added because another folder has the name. */
+  /** True if a number was added because another folder already has the name. */
   readonly numbered: boolean;
 }
 
@@ -257,7 +257,7 @@ export interface TargetFolder extends Place {
 }
 
 /**
- * Assigns each folder a unique path on the server, even if names are equal. Valid names take priority over changed
+ * Assigns each folder a unique path on the server, even if names are identical. Valid names take priority over changed
  * ones. Preserves the order.
  */
 export function targetFolders(
@@ -336,7 +336,7 @@ export function acceptableName(
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
 ): string {
   let result = '';
-  // A lone surrogate has no UTF-8 form, so two such names would become equal.
+  // A lone surrogate has no UTF-8 form, so two such names would become identical.
   for (const char of level.toWellFormed()) {
     const isRefused = char === delimiter || refused.includes(char) || /\p{Cc}/u.test(char);
     result += isRefused ? '_' : char;

@@ -88,7 +88,7 @@ export function runExport(options: ExportOptions): Promise<ExportResult> {
   return runExportFrom(archiveOrigin(options), options);
 }
 
-/** @throws errors of `runExport` and the origin */
+/** @throws errors from `runExport` and the origin */
 export async function runExportFrom(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -239,10 +239,10 @@ export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'sign
 }
 
 /**
- * Exports a selection as one streamed file. Every source is proven before its first byte is sent. A zip's manifest
+ * Exports a selection as one streamed file. Every source is verified before its first byte is sent. A zip's manifest
  * lists unreadable messages.
  *
- * @throws errors of `runExport`, which leave the file incomplete; a zip then has no directory and cannot be opened
+ * @throws errors from `runExport`, which leave the file incomplete; a zip then has no directory and cannot be opened
  */
 export async function streamExport(
   { format, signal, ...archive }: StreamOptions,

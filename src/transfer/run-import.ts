@@ -61,7 +61,7 @@ const MAX_PASSED_OVER = 10_000;
  * manifest for metadata if the bytes match.
  *
  * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a given path, import-name-taken;
- * errors of the log's writer and the fold
+ * errors from the log's writer and the fold
  */
 export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const { catalog, name } = options;
@@ -111,7 +111,7 @@ class Import {
     files: 0,
     /** Messages found: added to a folder, already known in all their folders, or deliberately forgotten. */
     ...{ messages: 0, added: 0 },
-    /** Places of added messages (one per Gmail label), and their source bytes. */
+    /** Places of added messages (one per Gmail label), and the total size of their sources. */
     ...{ places: 0, bytes: 0 },
     ...{ known: 0, forgotten: 0 },
     undated: 0,
@@ -120,7 +120,7 @@ class Import {
   };
   readonly #passedOverPaths: string[] = [];
   readonly #doubtfulLines: (AmbiguousLine & { path: string })[] = [];
-  /** Folders of unpacked zip files, with display names. */
+  /** Display names of unpacked zip files, by folder. */
   readonly #unpacked = new Map<string, string>();
   readonly #failures: { path: string; reason: string }[] = [];
 
@@ -155,7 +155,7 @@ class Import {
     }
     await this.#committer?.flush();
     return {
-      /** In a dry run, the other values describe a real import. */
+      /** In a dry run, the other values describe what an import would do. */
       dryRun: this.#committer === null,
       mailbox: name,
       resourceId: this.key.mailbox,
@@ -365,7 +365,7 @@ export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
 /**
  * Imports mail as a separate mailbox and indexes it for search. Keeps mail imported before an abort.
  *
- * @throws errors of `openWriter` and `runImport`
+ * @throws errors from `openWriter` and `runImport`
  */
 export async function importMail(
   context: EngineContext,
@@ -398,7 +398,7 @@ export async function importMail(
  * Previews an import without writing to the archive. Unpacks zip files in the system's temporary folder.
  *
  * @param isCompared if false, treats all mail as new, whatever the archive contains
- * @throws errors of `openReaderAt` if the archive exists, and of `runImport`
+ * @throws errors from `openReaderAt` if the archive exists, and from `runImport`
  */
 export async function previewImport(
   context: EngineContext,
@@ -419,7 +419,7 @@ export async function previewImport(
 /**
  * Records an import before it writes anything, so that even a killed import can be undone.
  *
- * @returns a function that completes the record and returns the number for undoing; null if nothing was added
+ * @returns a function that completes the record and returns the number needed to undo it; null if nothing was added
  */
 function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number) {
   const first = catalog.reached().number + 1;

@@ -67,8 +67,8 @@ type LookDeps = Pick<SharedRun, 'plan' | 'read' | 'limit'>;
  * Verifies the selected folder after sending. Compares uid, size, flags and date of every message appended under this
  * plan, and the bytes of a sample and of all messages that servers are known to change. Safe to repeat.
  *
- * @returns `compared`: messages with compared metadata; `fetched`: messages with compared bytes; `lost`: messages that
- * the server accepted but does not list
+ * @returns `compared`: messages whose metadata was compared; `fetched`: messages whose bytes were compared; `lost`:
+ * messages that the server accepted but does not list
  */
 async function verifyRestored(
   deps: LookDeps,
@@ -603,7 +603,7 @@ function nameFolders({ folders, layout, connection, listed }: Naming, refused: s
 const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT', 'READ-ONLY']);
 
 /**
- * Creates missing folders with their parents and subscribes to them. Servers do not report which characters they
+ * Creates missing folders and their parents, and subscribes to them. Servers do not report which characters they
  * refuse, so candidates are tried one by one. A refused character is then replaced in all names.
  */
 async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'>) {
@@ -647,7 +647,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
     }
     if (!isMade) failed.set(number, words);
   }
-  // A refused character found late may have renamed folders created earlier.
+  // A refused character found later may have changed the names of folders created earlier.
   for (const [number, { path }] of targets) {
     const refusal = failed.has(number) ? null : await make(path);
     if (refusal !== null) failed.set(number, refusal.words);
@@ -678,8 +678,8 @@ const MAX_NAMED = 10_000;
 
 /**
  * Restores messages from an archive to mailboxes on an IMAP server: plans the folders, sends the missing messages and
- * verifies them. The journal and the server's content show which messages have arrived, so the same options continue an
- * interrupted run. Only folders that already contain messages need memory per message.
+ * verifies them. The journal and the server's contents show which messages have arrived, so the same options continue
+ * an interrupted run. Only folders that already contain messages need memory per message.
  *
  * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
  * nothing was sent
