@@ -105,14 +105,14 @@ function mailboxStatus(
     address: mailbox.address,
     host: mailbox.host,
     resourceId: mailbox.mailbox,
-    /** Excluded by the configuration of the last sync, or with all its folders excluded. */
+    /** True if the last sync's configuration excluded the mailbox or all of its folders. */
     unwatched,
     messages: sum('messages'),
     unread: sum('unread'),
     ended: sum('ended'),
     quarantined: sum('quarantined'),
     held: sum('held'),
-    /** Oldest among its watched folders; null if one has never been compared. */
+    /** Oldest among its watched folders; null if any has never been compared. */
     provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
     complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
     /** Oldest among the folders that have a reconciliation. */
@@ -167,7 +167,7 @@ function folderStatus(
   return {
     folder,
     specialUse,
-    /** Excluded by the configuration of the last sync, so it is not compared and does not become stale. */
+    /** True if excluded by the last sync's configuration, so it is not compared and does not become stale. */
     unwatched: isExcludedFolder(state, { host, mailbox, folder }),
     /** Current messages: stored, matched without download, and pending deletion. */
     messages: open,
@@ -185,7 +185,7 @@ function folderStatus(
 /** Configuration for read-only commands. */
 export interface ArchivePolicy {
   readonly retention: RetentionSettings;
-  /** Minimum age of a deletion before another comparison can confirm it to the deletion guard. */
+  /** Minimum age at which another comparison can confirm a deletion for the deletion guard. */
   readonly confirmAfterMs: number;
   /** Cron expression; null if mail is removed only by `mailkeep prune`. */
   readonly pruneSchedule: string | null;

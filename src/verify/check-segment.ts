@@ -102,7 +102,7 @@ class MessageCheck {
     return outcomes;
   }
 
-  /** Discards the outcomes since the last call, whose records no commit has added to the archive. */
+  /** Discards the outcomes since the last call to `taken`, because their records were never committed. */
   drop(): void {
     this.#outcomes = [];
     this.count = this.#before.count;
@@ -161,10 +161,10 @@ function sourceHash(
   return length === size ? hasher.digest('hex') : undefined;
 }
 
-/** Maximum bytes of cached blobs. Most messages follow soon after their blobs. */
+/** Maximum total size of cached blobs in bytes. Most messages follow soon after their blobs. */
 const KEPT_BYTES = 32 * 1024 * 1024;
 
-/** The blobs read last. A message that needs an earlier one is rebuilt once the whole log has been read. */
+/** The most recently read blobs. A message that needs an earlier one is rebuilt once the whole log has been read. */
 export class RecentBlobs {
   readonly #blobs = new Map<BlobHash, Buffer>();
   #size = 0;
@@ -196,7 +196,7 @@ export class RecentBlobs {
 
 /** Records per batch: enough for one transaction of the concurrent fold. */
 const RECORDS = 1_000;
-/** Maximum bytes of facts per batch. */
+/** Maximum size of a batch's facts in bytes. */
 const FACT_BYTES = 8 * 1024 * 1024;
 
 /**
@@ -369,8 +369,8 @@ export function structuralErrors(dir: string): readonly string[] {
 }
 
 /**
- * Rebuilds and hashes messages one by one, streamed. Returns the failures, which the caller reads again to find the
- * reason.
+ * Rebuilds and hashes messages one at a time, by streaming. Returns the failures, which the caller reads again to find
+ * the reason.
  *
  * @throws system errors while reading
  */
@@ -559,7 +559,7 @@ export interface SegmentJob {
   readonly generation?: number;
   /** True for the last segment, where data after the last commit is unfinished work rather than damage. */
   readonly last: boolean;
-  /** Highest commit known to a catalog or checkpoint. Any error up to this commit is damage. */
+  /** Highest commit recorded in a catalog or checkpoint. Any error up to this commit is damage. */
   readonly seen: number;
   /** Checks every SHA-256 and rebuilds every message; otherwise only CRCs. */
   readonly full: boolean;

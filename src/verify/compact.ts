@@ -33,7 +33,7 @@ export class Compaction {
    * Rewrites the next segment, if any.
    *
    * @param leastFree bytes that must remain free while both files exist; otherwise nothing is done
-   * @returns all damage found since the start, and whether unexamined segments remain
+   * @returns all damage found so far, and whether unexamined segments remain
    */
   async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
@@ -86,7 +86,7 @@ export function planCompaction(dir: string, codec: ArchiveCodec) {
 /**
  * Rewrites the sealed segments whose codec is not `codec`, while holding the archive's lock.
  *
- * @param progress called after each segment with the examined and total numbers
+ * @param progress called after each segment with the number examined and the total
  * @param store all its segments are fetched first, and each is published once rewritten
  * @throws archive-in-use, network-file-system: nothing was changed
  * @throws errors while fetching or publishing a segment

@@ -35,7 +35,7 @@ interface CopyProblem {
   readonly message: string;
 }
 
-/** Maximum damaged objects to replace individually. A copy with more is refreshed as a whole. */
+/** Maximum number of damaged objects to replace individually. A copy with more is refreshed as a whole. */
 const MAX_NAMES = 10_000;
 /** Objects required to open, describe and locate a copy. */
 const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
@@ -202,7 +202,7 @@ export function copyStatus(to: string, copy: KnownCopy, reached: number, now: nu
       checked === null
         ? null
         : { ...checked, at: new Date(checked.at).toISOString(), fullAt: isoOf(checked.fullAt) },
-    /** Known damage, until a complete verification finds the copy intact. */
+    /** Known damage, until a full verification finds the copy intact. */
     damage:
       damage === null
         ? null

@@ -42,7 +42,7 @@ export interface RunReport {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly endedAt: number;
-  /** `interrupted` means stopped on request, which shows nothing about the archive's condition. */
+  /** `interrupted` means stopped on request, which says nothing about the archive's condition. */
   readonly outcome: 'done' | 'failed' | 'interrupted';
   readonly failures: readonly RunFailure[];
   /** Accounts and mailbox addresses in the run's scope. Those without a failure are healthy. */
@@ -109,7 +109,7 @@ export function liveness(state: DaemonState, condition: KnownCondition, now: num
 /**
  * Returns readiness: whether the daemon has started and is not stopping. With a maximum age, readiness also requires
  * that every mailbox was compared within that time, that no copy is stale and that no damage is known, like `status
- * --max-age`. An archive without mailboxes is stale.
+ * --max-age`. An archive without mailboxes counts as stale.
  */
 export function readiness(
   state: DaemonState,
@@ -133,7 +133,7 @@ export function readiness(
 function common(state: DaemonState, { verification, copies }: KnownCondition, now: number) {
   return {
     phase: state.phase,
-    // The clock may have been set back since the start.
+    // The clock may have been set back since startup.
     uptimeSeconds: Math.max(0, Math.round((now - state.startedAt) / 1_000)),
     runs: state.runs(),
     damage:

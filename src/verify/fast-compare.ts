@@ -73,7 +73,7 @@ function findAffected(
 
 /**
  * `missing` and `other-version` are not damage, because the catalog can be rebuilt. `unreadable` means that the system
- * refused access, which proves nothing about the catalog.
+ * refused access, which says nothing about the catalog.
  */
 export type CatalogState =
   | 'equal'
@@ -112,8 +112,8 @@ export function openCheckedCatalog(dir: string, findings: Findings) {
 }
 
 /**
- * Looks up the messages of findings in the catalog. If the catalog fails, `trouble` keeps the error for the verdict,
- * and later findings have no names.
+ * Looks up in the catalog the messages that findings concern. If the catalog fails, `trouble` keeps the error for the
+ * verdict, and later findings have no names.
  */
 export class FindingLookup implements AffectedMessages {
   failure: CatalogFailure | undefined;

@@ -27,8 +27,8 @@ interface RecordAt {
 }
 
 /**
- * Yields every committed record with its payload, in log order. Any damage is an error, because an incomplete log
- * cannot show which data is shared.
+ * Yields every committed record with its payload, in log order. Any damage is an error, because an incomplete log does
+ * not reveal which data is shared.
  *
  * @param store source of segments missing from the directory, which are fetched as needed
  * @throws `log-damaged`; the signal's reason; errors while fetching a segment
@@ -163,7 +163,7 @@ class PlaceStory {
  */
 export class FolderIdentities {
   readonly #renamed = new Map<string, string>();
-  /** Number of times that the folder at a path was renamed, because the next folder with that path is a new one. */
+  /** Number of times a folder at a path has been renamed, because the next folder with that path is a new one. */
   readonly #renames = new Map<string, number>();
 
   /** Applies a fact. Must be called for every fact, in log order. */

@@ -5,7 +5,7 @@ import type { ArchiveStatus, FolderStatus, MailboxStatus } from './archive-statu
 import type { CopyStatus } from './copy-facts.ts';
 import type { VerificationStatus } from './verification.ts';
 
-/** Age in hours at which a folder's last comparison is late: a day, plus the duration of a nightly run. */
+/** Age in hours at which a folder's last comparison counts as late: a day, plus the duration of a nightly run. */
 export const LATE_HOURS = 26;
 export const LATE_MS = LATE_HOURS * 3_600_000;
 
@@ -136,13 +136,13 @@ function failedRuns(runs: readonly StoredRun[]): Issue[] {
     .map((run) => ({ level: 'warn', kind: 'run-failed', run }));
 }
 
-/** Usual intervals, and minimum milliseconds, after which the daemon is considered silent. */
+/** The daemon is considered silent after this many usual intervals, but not before this many milliseconds. */
 const MISSED_RUNS = 3;
 const SILENT_MS = 900_000;
 
 /**
- * Returns the time of a silent daemon's last sync run, and its usual interval according to past runs, without
- * contacting the daemon. Returns null if no run is overdue, or if none was ever made.
+ * Returns the time of a silent daemon's last sync run, and its usual interval based on past runs, without contacting
+ * the daemon. Returns null if no run is overdue, or if there have been none.
  *
  * @param runs latest runs, newest first
  */
@@ -156,7 +156,7 @@ function silentSince(runs: readonly StoredRun[], now: number) {
 }
 
 /**
- * Returns whether sync runs compare a mailbox with a service. Imported mailboxes have none, and those excluded by the
+ * Reports whether sync runs compare a mailbox with a service. Imported mailboxes have none, and those excluded by the
  * configuration are not synced.
  */
 export function isWatched(mailbox: Pick<MailboxStatus, 'host' | 'unwatched'>): boolean {
@@ -187,7 +187,7 @@ export function highestUsage(quotas: readonly QuotaUse[]): Fullness | null {
   return fullest;
 }
 
-/** Returns a share in whole percent. Rounds down, so that a nearly full mailbox is not shown as full. */
+/** Returns a share as a whole percentage. Rounds down, so that a nearly full mailbox is not shown as full. */
 export function roundedPercent(share: number): number {
   return Math.floor(share * 100);
 }

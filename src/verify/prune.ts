@@ -28,7 +28,7 @@ export interface DeletedPlace
   extends Pick<PastPlace, 'folderId' | 'mailbox' | 'address' | 'folder' | 'isNameable'> {
   readonly isDrafts: boolean;
   readonly endedAt: number;
-  /** When the latest reconciliation proved that the message is gone from the service; null if none has. */
+  /** When the latest reconciliation confirmed that the message is gone from the service; null if none has. */
   readonly confirmedAt: number | null;
   /** True if the mailbox is in its account's latest listing. */
   readonly isReachable: boolean;
@@ -212,7 +212,7 @@ export function purgedFact(
 
 class Confirmations {
   readonly #folders: ReadonlyMap<number, number>;
-  /** Latest proof in each mailbox. Listing a mailbox also confirms that a missing folder is gone. */
+  /** Latest confirmation in each mailbox. Listing a mailbox also confirms that a missing folder is gone. */
   readonly #mailboxes = new Map<string, number>();
 
   constructor(ended: DeletedQueries) {
@@ -262,7 +262,7 @@ export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
  * Writes the purge journal, then records the removal in the log with one commit. The purge is then decided, and
- * `compactPurged` must be called until it returns.
+ * `compactPurged` must be called until it succeeds.
  *
  * @param facts one per message, without the search's blobs
  * @param purgeSearch must be newer than the last commit

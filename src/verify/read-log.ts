@@ -8,7 +8,7 @@ import type { SegmentDamage } from '../catalog/findings.ts';
 import type { ComparedBatch } from '../catalog/fold.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
 
-/** A commit known to the catalog or a checkpoint, which the log must contain. */
+/** A commit recorded in the catalog or a checkpoint, which the log must contain. */
 export interface ConfirmedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly by: 'catalog' | 'checkpoint';
   readonly archiveId?: string;

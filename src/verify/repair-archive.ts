@@ -62,7 +62,7 @@ interface MendLogOptions {
   /** Directories with copies of the archive. */
   readonly copies: readonly string[];
   readonly damaged: readonly number[];
-  /** Last commit known to a catalog or checkpoint. */
+  /** Last commit recorded in a catalog or checkpoint. */
   readonly expected: ExpectedCommit | undefined;
   /** True if the log ends before that commit and the copies must be searched for the rest. */
   readonly endsEarly?: boolean;
@@ -169,7 +169,7 @@ class Mending {
     }
   }
 
-  /** Returns the commit before a segment, if local files show it. */
+  /** Returns the commit before a segment, if it can be read from local files. */
   #startOf(segment: number): ChainState | undefined {
     if (segment > 1) return this.#lastCommitOf(segment - 1);
     const { archiveId } = this.options;
@@ -206,7 +206,7 @@ class Mending {
     return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
   }
 
-  /** Returns the purged records according to footers, which are readable even if a file's header is damaged. */
+  /** Returns the records that footers mark as purged. Footers are readable even if a file's header is damaged. */
   #purgedIn(segment: number): Set<number> {
     const { dir, files, archiveId } = this.options;
     const purged = new Set<number>();
@@ -224,7 +224,7 @@ class Mending {
     return purged;
   }
 
-  /** Returns a segment's last commit according to the next segment's header. */
+  /** Returns a segment's last commit, as recorded in the next segment's header. */
   #endOf(dirs: readonly string[], segment: number): ChainState | undefined {
     for (const dir of dirs)
       for (const next of openedIn(this.options.files, dir, segment + 1))
@@ -413,7 +413,7 @@ function archiveIdOf(
   return known;
 }
 
-/** Returns the id in most log files, because a single file may have been misplaced. */
+/** Returns the id found in the most log files, because a single file may have been misplaced. */
 function idOfSegments(files: FileLayer, dir: string): string | undefined {
   const votes = new Map<string, number>();
   for (const { header } of openedIn(files, dir)) {
@@ -655,7 +655,7 @@ const BATCH_MESSAGES = 128;
  * nothing. The caller rebuilds the catalog.
  *
  * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
- * @throws `disk-full` and other write errors: finished repairs are complete, and the call can be repeated
+ * @throws `disk-full` and other write errors: finished repairs are kept, and the call can be repeated
  */
 export async function repairArchive(options: RepairOptions) {
   const { dir, files = realFiles, checker, signal } = options;
@@ -718,7 +718,7 @@ function damagedSegments({ findings }: Verification): number[] {
   return [...new Set(found)].sort((a, b) => a - b);
 }
 
-/** Reports whether the catalog's last commit differs from the log or is missing there. */
+/** Reports whether the catalog's last commit is missing from the log or differs there. */
 function endsEarly({ findings }: Verification): boolean {
   return findings.some((finding) => finding.what === 'commit' && finding.by === 'catalog');
 }
@@ -854,7 +854,7 @@ type ShowRepair = <T>(
 ) => Promise<T>;
 
 /**
- * Repairs an archive from copies and the service, then verifies it completely.
+ * Repairs an archive from copies and the service, then verifies it in full.
  *
  * @param others unreadable copies are skipped and listed in the result
  * @returns `after`: the verification after the repair; `remembered`: whether the archive's state contains the result

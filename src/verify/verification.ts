@@ -143,7 +143,7 @@ function damageAfter(record: StoredDamage | null, outcome: DamageOutcome): Store
   const countedAt = record?.countedAt ?? at;
   const unlisted = new Map(
     Object.entries(record?.counted ?? {}).filter(
-      // Findings of which only the number is known are cleared by a run that covers all findings of the kind.
+      // Findings that were only counted are cleared by a run that covers all findings of their kind.
       ([what]) =>
         !isCleared({ what, id: null, text: '', at: countedAt, commit: null, segment: null }),
     ),
@@ -169,7 +169,7 @@ function damageAfter(record: StoredDamage | null, outcome: DamageOutcome): Store
   ].slice(0, MAX_KEPT);
   const totals = countByKind(uncleared);
   for (const what of new Set([...unlisted.keys(), ...news.keys()])) {
-    // Findings of which only the number is known can be the same, so adding them would recount them on every run.
+    // Findings that were only counted may be the same, so adding them would recount them on every run.
     raise(totals, what, Math.max(unlisted.get(what) ?? 0, news.get(what) ?? 0));
   }
   const total = [...totals.values()].reduce((sum, count) => sum + count, 0);

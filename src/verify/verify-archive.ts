@@ -56,12 +56,12 @@ function settlingState({ catalog, reached }: Pick<OpenedCatalog, 'catalog' | 're
 }
 
 /**
- * Reports whether the catalog is unchanged since settling, has exactly the settled and folded rows, and is consistent.
- * False proves nothing. The caller has frozen the catalog.
+ * Reports whether the catalog is unchanged since settling, contains exactly the settled and folded rows, and is
+ * consistent. False proves nothing. The caller has frozen the catalog.
  *
- * @param contradicting result of `contradictingTables`, requested after `settlingState`, so that an equal version means
- * the same state
- * @throws AbortError; errors of `contradicting` unrelated to the catalog
+ * @param contradicting result of `contradictingTables`, requested after `settlingState`, so that an identical version
+ * means the same state
+ * @throws AbortError; errors from `contradicting` unrelated to the catalog
  */
 async function agrees(
   { catalog, upTo, version }: SettlingState,
@@ -222,13 +222,13 @@ class Verifying {
   readonly #damages: SegmentDamage[] = [];
   readonly #unsound = new Map<MessageId, MessageProblem>();
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
-  /** Messages that arrived after the start, which the next run compares. */
+  /** Messages that arrived after this run started, which are left for the next one. */
   readonly #beyond = new LaterPositions();
   readonly #upTo: number;
   readonly #witness: FindingLookup | undefined;
   #unread: string | null;
   #acrossGap = false;
-  /** The catalog contains all rows, although `implied` contains only the unsettled ones. */
+  /** The catalog contains all rows, even though `implied` contains only the unsettled ones. */
   #agreed = false;
   #frozen = false;
 

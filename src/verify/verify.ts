@@ -39,7 +39,7 @@ import {
 /**
  * Writes to the archive's state. A failure is only a warning, so that the verdict is not lost.
  *
- * @param what names the data in the warning
+ * @param what describes the data in the warning
  * @param holdsLock whether the caller holds the archive's lock
  * @returns whether the data was written
  */
@@ -192,7 +192,7 @@ function isIntact({ findings }: Verification): boolean {
 
 type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 
-/** Reads an archive's complete log and its state. @param checker closed at the end; default: new worker threads */
+/** Reads an archive's whole log and its state. @param checker closed at the end; default: new worker threads */
 export async function readArchive(
   dir: string,
   options: ReadArchive,
@@ -340,7 +340,7 @@ function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
   return new Set(ids ?? []);
 }
 
-/** Records that a complete run without findings has verified every segment, from which samples continue. */
+/** Records that a complete run without findings has verified every segment, so that samples continue from there. */
 export function recordCheckup(context: EngineContext, dataDir: string, at: number): void {
   writeStateOrWarn(context, dataDir, 'segments', (state) => {
     const catalog = openComparedCatalog(dataDir);
