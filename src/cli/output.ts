@@ -280,7 +280,7 @@ export function csvField(value: string | number | null): string {
 const MOST = 200;
 
 /** Returns names for a report, terminal-safe and cut to 200 columns each. JSON contains full names. */
-export function shownName(...parts: readonly string[]): string {
+export function displayName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
 

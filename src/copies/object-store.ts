@@ -83,14 +83,14 @@ export interface ObjectFact {
 
 export interface PutOptions {
   readonly signal: AbortSignal;
-  /** Milliseconds since 1970. Before that, not even the owner can delete the object. Needs `StoreAbilities.locks`. */
+  /** Milliseconds since 1970. Before that, not even the owner can delete the object. Needs `StoreCapabilities.locks`. */
   readonly lockUntil?: number;
   /** In governance mode, users with a special permission can delete locked objects. Defaults to compliance. */
   readonly lockMode?: 'compliance' | 'governance';
 }
 
 /** Capabilities confirmed by a test, not merely claimed by the store. */
-export interface StoreAbilities {
+export interface StoreCapabilities {
   /** The store keeps deleted and overwritten objects until `delete` removes all versions. */
   readonly keepsVersions: boolean;
   /** A lock was written and read back. */

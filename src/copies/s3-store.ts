@@ -682,7 +682,7 @@ export class S3Store extends S3Client implements ObjectStore {
   }
 
   /** Tests a bucket with small objects under `probe/`, then deletes them if allowed. */
-  async #tryOut(signal: AbortSignal): Promise<StoreAbilities> {
+  async #tryOut(signal: AbortSignal): Promise<StoreCapabilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {
       // Buckets that lock everything require Content-MD5.

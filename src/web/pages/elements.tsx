@@ -149,7 +149,7 @@ export function PageNav({
 }
 
 /** The totals for a folder or run, worded as on the command line. */
-export function SumText({ originTotal, ...sums }: FolderSums & { originTotal: number }) {
+export function SumText({ originTotal, ...sums }: FolderTotals & { originTotal: number }) {
   return <span>{consistencyText(sums, originTotal)}</span>;
 }
 
