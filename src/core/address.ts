@@ -6,7 +6,7 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** Parses `127.0.0.1:8025`, `[::1]:8025`, `localhost:0` or `:8025` (every interface). Undefined if invalid. */
+/** Parses `127.0.0.1:8025`, `[::1]:8025`, `localhost:0` or `:8025` (all interfaces). Undefined if invalid. */
 export function parseListen(text: string): ListenAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):(\d{1,5})$/.exec(text);
   if (match === null) return undefined;

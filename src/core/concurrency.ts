@@ -25,7 +25,7 @@ export const systemClock: Clock = {
 const LANES = ['hint', 'new-mail', 'backlog', 'sweep'] as const;
 export type Lane = (typeof LANES)[number];
 
-/** One turn in this many goes to the lowest waiting lane, so that no lane starves. */
+/** One turn in this many goes to the lowest-priority waiting lane, so that no lane starves. */
 const TURNS_TO_LOWEST = 16;
 
 export interface Waiting<T> {
@@ -80,7 +80,7 @@ export class WaitQueue<T> {
   }
 }
 
-/** Each signal gets a single listener, because thousands of requests share the signal of one run. */
+/** Each signal gets a single listener, because thousands of requests share one run's signal. */
 const waiting = new WeakMap<AbortSignal, ReturnType<typeof listen>>();
 
 /**
@@ -149,7 +149,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Limits concurrent work that uses a lot of memory or time. Excess work waits in order of arrival. */
+/** Limits concurrent work that uses a lot of memory or time. Excess work queues in order of arrival. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -159,7 +159,7 @@ export class Semaphore {
   }
 
   /**
-   * Runs `act` when its turn comes. If there is a signal, yields to the event loop first, so that abandoned work never
+   * Runs `act` when its turn comes. If given a signal, yields to the event loop first, so that abandoned work never
    * starts.
    * @throws the signal's reason if it aborts before `act` starts
    */

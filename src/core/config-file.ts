@@ -48,7 +48,7 @@ export function jsonErrorOffset(text: string): number | undefined {
 }
 
 /**
- * Contents of config files given as pipes, such as `<(…)` in a shell, by absolute path. Cached because a command reads
+ * Contents of config files passed as pipes, such as `<(…)` in a shell, by absolute path. Cached because a command reads
  * its configuration several times, but can read a pipe only once.
  */
 const pipes = new Map<string, Buffer | null>();
@@ -67,7 +67,7 @@ export function isPiped(file: string): boolean {
 }
 
 /**
- * Returns the text of a config file that is a pipe, and waits for the pipe's writer. Undefined for any other file.
+ * Returns the text of a config file that is a pipe, waiting for its writer. Undefined for any other file.
  * @param most limit in bytes
  * @throws system errors; EFBIG if the text is longer than `most`
  */
@@ -79,7 +79,7 @@ function readPiped(file: string, most: number): Buffer | undefined {
   return text;
 }
 
-/** Returns the directory for relative paths in a config file: the file's own, or the current directory for a stream. */
+/** Returns the base for relative paths in a config file: the file's directory, or the current one for a stream. */
 export function configFolder(file: string, cwd = process.cwd()): string {
   return STREAM.test(file) ? cwd : path.dirname(file);
 }
@@ -102,7 +102,7 @@ function readPipe(file: string, most: number): Buffer {
   }
 }
 
-/** Bytes; more than a thousand accounts would need. */
+/** In bytes; more than a thousand accounts would need. */
 const MAX_CONFIG = 1024 * 1024;
 
 /**
@@ -123,7 +123,7 @@ export function jsonValue(text: string, file: string): unknown {
     return value;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // Report only the position: the parser's message may quote the file, and a token in it.
+    // Report only the position: the parser's message may quote the file, including any token.
     throw configError('config-not-json', { file, ...findPosition(text) });
   }
 }

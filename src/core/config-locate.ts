@@ -8,7 +8,7 @@ import { errnoOf, hasCode } from './errors.ts';
 import { nearest } from './names.ts';
 import { pathProblem } from './s3-target.ts';
 
-/** The process data needed to find a config file. A parameter, so that tests need no real home directory. */
+/** The parts of the process needed to find a config file. Passed in, so that tests need no real home directory. */
 export interface ProcessEnvironment {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -57,7 +57,7 @@ function fileExists(file: string): boolean {
   }
 }
 
-/** Reports whether `--config` or `MAILKEEP_CONFIG` names the file, which disables the search for one. */
+/** Reports whether `--config` or `MAILKEEP_CONFIG` specifies the file, which disables the search for one. */
 export function isConfigGiven(flag: string | undefined, environment: ProcessEnvironment): boolean {
   return explicitConfig(flag, environment) !== undefined;
 }
@@ -71,7 +71,7 @@ export const DEFAULT_DATA_DIR = 'data';
 
 /**
  * Returns the archive directory for read-only commands: `--data`, else the config file's `dataDir`, else `./data`.
- * Reads only that field and does not load the schema, so reading works even if other fields are invalid.
+ * Reads only that field and does not load the schema, so it works even if other fields are invalid.
  */
 export function locateDataDir(
   options: { readonly data: string | undefined; readonly config: string | undefined },

@@ -17,7 +17,7 @@ import {
 import { type ParsedTarget, parseTarget, pathProblem, targetLabel } from './s3-target.ts';
 import { Secret } from './secrets.ts';
 
-/** Source of validation, defaults and the JSON Schema for editors. Errors print `expected` as the expected value. */
+/** The source of validation, defaults and editors' JSON Schema. Errors print `expected` as the expected value. */
 declare module 'zod' {
   interface GlobalMeta {
     expected?: string;
@@ -157,7 +157,7 @@ export type Schedule = { readonly everyMs: number } | { readonly cron: string };
 function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
   return copies.map(({ to, every, schedule, verify, ...rest }) => ({
     ...rest,
-    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, in the command line's spelling. */
+    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, as written on the command line. */
     to: canonicalTarget(to, folder) ?? to,
     rhythm: parseSchedule(schedule ?? every ?? ''),
     /** As accepted by `verify --sample`; null disables sampling. */
@@ -673,7 +673,7 @@ function nodesAt(root: SchemaNode, path: readonly PropertyKey[]): readonly Schem
 /** An invalid field. `found` never contains a secret. */
 export interface ConfigProblem {
   readonly path: string;
-  /** Null for an unknown field, for which `expected` lists the known fields. */
+  /** Null for an unknown field, in which case `expected` lists the known fields. */
   readonly found: string | null;
   readonly expected: string;
   /** The name or value that the user probably meant. */
@@ -730,7 +730,7 @@ export function validationProblems(
   });
 }
 
-/** Returns problems that involve several fields. Reads the raw file, so that invalid fields are reported as well. */
+/** Returns problems that involve more than one field. Reads the raw file, so that invalid fields do not hide any. */
 export function crossFieldProblems(raw: unknown): ConfigProblem[] {
   return [plainHttp, repeatedNames, sharedPorts, openWeb, noUrl].flatMap((find) => find(raw));
 }
@@ -796,7 +796,7 @@ function sharedPorts(raw: unknown): ConfigProblem[] {
   });
 }
 
-/** Mail is never served to another machine without encryption. */
+/** Mail is never served to another machine unencrypted. */
 function openWeb(raw: unknown): ConfigProblem[] {
   const at = readAddress(raw, LISTENERS[2]);
   const publicUrl = valueAt(raw, ['web', 'publicUrl']) ?? null;
@@ -805,7 +805,7 @@ function openWeb(raw: unknown): ConfigProblem[] {
   return [{ path: 'web.listen', found: at.host, expected }];
 }
 
-/** Deliveries from the service need an address. */
+/** The service needs an address to deliver to. */
 function noUrl(raw: unknown): ConfigProblem[] {
   if (valueAt(raw, ['fleet', 'createWebhooks']) !== true) return [];
   if (typeof valueAt(raw, ['webhook', 'publicUrl']) === 'string') return [];
@@ -827,7 +827,7 @@ export function valueAt(raw: unknown, path: Path): unknown {
   return value;
 }
 
-/** Fields whose text can contain a secret, so errors never show it. */
+/** Fields that can contain a secret, so errors never show their text. */
 const SECRET_FIELD = /token|secret|password|credential|registry$|^url$|^publicUrl$|^command$/i;
 const SHOWN_CHARACTERS = 80;
 
@@ -899,7 +899,7 @@ export function toSettings(content: ConfigFile, file: string) {
 export type Settings = Readonly<ReturnType<typeof toSettings>>;
 
 /**
- * @param folder base directory of relative paths
+ * @param folder base directory for relative paths
  * @param insecure allows plain http for every account
  */
 function accountSettings(
@@ -933,7 +933,7 @@ export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[
   return accounts.flatMap(({ token, platform }) => (platform ? [token, platform.token] : [token]));
 }
 
-/** @param place the name that errors use for a secret in the file itself */
+/** @param place what errors call a secret in the file itself */
 export function tokenSource(
   token: ConfigFile['accounts'][number]['token'],
   folder: string,
@@ -957,15 +957,15 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Purpose of an account's secret, which is also its name in the registry. */
+/** The purpose of an account's secret, which is also the secret's name in the registry. */
 export type SecretPurpose = 'token' | 'platform-token' | 'webhook';
 
 /**
  * Checks one entry of `accounts` and splits it for a registry, which encrypts only the secrets. The settings are
  * returned as written, without the name and tokens, because the program that reads them applies its own defaults.
- * @param raw parsed JSON; if it contains a name, the name must equal `name`
- * @param place `source` of the entry, for errors, and `folder`, the base directory of relative paths
- * @param token source of the token, if the entry has none
+ * @param raw parsed JSON; any name in it must match `name`
+ * @param place `source` of the entry, for errors, and `folder`, the base directory for relative paths
+ * @param token source of the token, if the entry does not specify one
  * @throws config-invalid, with every problem
  */
 export function accountEntry(
@@ -1027,7 +1027,7 @@ function checkEntry(entry: unknown, source: string, name: string) {
   throw configInvalid(source, problems);
 }
 
-/** Rewrites a path within `accounts` to a path within a single entry. */
+/** Rewrites a path within `accounts` as a path within a single entry. */
 function withinEntry(problem: ConfigProblem): ConfigProblem {
   const path = problem.path.replace(/^accounts\[0\]\.?/, '');
   return { ...problem, path: path === '' ? '(file)' : path };

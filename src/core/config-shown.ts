@@ -15,7 +15,7 @@ const MASK = '***';
  * @throws config-unreadable, config-not-json, config-invalid
  */
 export function shownFields(file: string) {
-  // As for any command, loading reports every problem at once.
+  // As with any command, loading reports every problem at once.
   const isFleet = isFleetOnly(file);
   if (isFleet) loadFleetConfig(file);
   else loadConfig(file);
@@ -52,8 +52,8 @@ function isToken(path: Keys): boolean {
 }
 
 /**
- * Masks tokens, but shows their sources. Masks commands, because a shell runs them and any part may be a password.
- * Shows only the host of a webhook address, because its secret path is its only protection.
+ * Masks tokens, but shows their sources. Masks commands, because they are shell commands and any part of one may be a
+ * password. Shows only the host of a webhook address, because its secret path is its only protection.
  */
 function mask(path: Keys, value: unknown): unknown {
   if (typeof value !== 'string') return value;
@@ -78,7 +78,7 @@ function hostOnly(text: string): string {
 /** A configuration that can leave this machine. */
 export interface PortableConfig {
   readonly content: Readonly<Record<string, unknown>>;
-  /** Omitted fields and sources of secrets, such as `accounts[0].token (file ./token)`. */
+  /** Omitted fields, and the sources of secrets, such as `accounts[0].token (file ./token)`. */
   readonly secrets: readonly string[];
 }
 
@@ -101,7 +101,7 @@ export function portableConfig(
   return isObject(content) ? { content, secrets } : undefined;
 }
 
-/** Returns undefined if `MAILKEEP_CONFIG`, which the daemon sets, names a file that no longer exists. */
+/** Returns undefined if `MAILKEEP_CONFIG`, which the daemon sets, points to a file that no longer exists. */
 function searchConfig(environment: ProcessEnvironment): string | undefined {
   try {
     return locateConfig(undefined, environment);

@@ -23,7 +23,7 @@ import { configError } from './error-tables.ts';
 import { MailkeepError } from './errors.ts';
 import { readToken, type Secret } from './secrets.ts';
 
-/** Returns problems between a copy's fields: two schedules or none, a lock in a directory, equal targets. */
+/** Returns conflicts in the copies' settings: two schedules or none, a lock on a directory, a duplicate target. */
 function copyProblems(raw: unknown): ConfigProblem[] {
   const copies = valueAt(raw, ['copies']);
   const all: readonly unknown[] = Array.isArray(copies) ? copies : [];
@@ -67,7 +67,7 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   const { bucket, prefix, endpoint, region, profile } = store;
   return {
     registry: tokenSource(registry, folder, 'fleet.registry'),
-    /** The same database without the connection pooler. */
+    /** The same database, bypassing the connection pooler. */
     directRegistry:
       directRegistry === undefined
         ? tokenSource(registry, folder, 'fleet.registry')

@@ -58,7 +58,7 @@ export const configError = defineErrors({
       'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
     ],
     /**
-     * All lists have equal length. `found` never contains a secret. For an unknown field, `found` is empty and
+     * All lists have the same length. `found` never contains a secret. For an unknown field, `found` is empty and
      * `expected` lists the known fields.
      */
     'config-invalid': (f: {
@@ -128,7 +128,7 @@ function isState(file: string): boolean {
   return file.endsWith('state.sqlite');
 }
 
-/** Also covers the state, which is a SQLite database that fails with the same errors. */
+/** Also covers the state, which is a SQLite database that can fail with the same errors. */
 function databaseName(file: string): string {
   return `${isState(file) ? 'the state' : 'the catalog'} ${file}`;
 }
@@ -212,7 +212,7 @@ export const usageError = defineErrors({
       capitalise(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ],
-    /** `argument` is a library argument, such as `options.limit`. */
+    /** `argument` is an argument of a library function, such as `options.limit`. */
     'argument-invalid': ({ argument, problem }: Strings<'argument' | 'problem'>) =>
       `${argument}: ${problem}.`,
     'usage-no-command': ({ help }: { help: string }) => ['No command given.', help],
@@ -245,7 +245,7 @@ export const usageError = defineErrors({
           : `It has ${shortList(f.candidates, 8)}.`,
       ),
     ],
-    /** The token cannot access the mailbox in `sync --mailbox`; `known` lists the accessible mailboxes found so far. */
+    /** The token cannot access the `sync --mailbox` mailbox; `known` lists the accessible mailboxes found so far. */
     'usage-unreachable-mailbox': (f: Strings<'mailbox'> & Known) => [
       `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${shortList(f.known, 8)}`}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
@@ -293,7 +293,7 @@ export const usageError = defineErrors({
       `The source of ${id} is not in the archive: ${reason}.`,
   },
   disk: {
-    /** An output file cannot be written. Family `disk`, because the command line is correct. */
+    /** An output file cannot be written. Family `disk`, because the command line itself is valid. */
     'usage-save-failed': ({ file, reason }: Strings<'file' | 'reason'>) =>
       `${file} cannot be written: ${reasonText(reason)}.`,
   },
@@ -338,7 +338,7 @@ export const webhookError = defineErrors({
       `The service no longer has webhook ${id}: only scheduled syncs find new mail.`,
       '"mailkeep webhooks ensure" creates it again.',
     ],
-    /** `status` is the service's own term: paused, disabled. */
+    /** `status` is the service's own term: paused or disabled. */
     'webhook-off': ({ id, status }: Strings<'id' | 'status'>) => [
       `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
       `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
@@ -379,7 +379,7 @@ export type ThreadEndCause = 'memory' | 'timeout' | 'thrown' | 'exited' | 'close
 export const threadError = defineErrors({
   mail: {
     /**
-     * `started` is false if the thread never listened to its port, which points to a broken installation rather than
+     * `started` is false if the thread never listened on its port, which points to a broken installation rather than
      * the work. `detail` is the error message or exit code.
      */
     'thread-ended': (

@@ -1,6 +1,6 @@
 import { fitColumns, terminalSafe } from './terminal-safe.ts';
 
-/** An error's family decides the exit code, its code identifies the condition, and its facts complete the sentence. */
+/** The family determines the exit code, the code identifies the condition, and the facts complete the sentence. */
 export const ERROR_FAMILIES = [
   'usage',
   'config',
@@ -19,7 +19,7 @@ export type ErrorFamily = (typeof ERROR_FAMILIES)[number];
 /** Facts are printed, logged and sent as JSON, so they must never contain a secret or mail text. */
 export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
-/** Base class of errors that mailkeep raises on purpose. Any other error at the top level is reported as a bug. */
+/** Base class of errors that mailkeep raises deliberately. Any other error at the top level is reported as a bug. */
 export class MailkeepError<Code extends string = string, F extends Facts = Facts> extends Error {
   override readonly name: string = 'MailkeepError';
 
@@ -37,7 +37,7 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
     this.retryable = options.retryable ?? false;
   }
 
-  /** True if a retry may succeed with nothing changed. */
+  /** True if simply retrying may succeed. */
   readonly retryable: boolean;
 }
 
@@ -54,7 +54,7 @@ function say(message: string, hint: string | null = null): ErrorText {
 export type Sentence = string | readonly [message: string, hint: string | null];
 
 export type Strings<Name extends string> = Readonly<Record<Name, string>>;
-/** Names to suggest for a mistyped one: all or some of the known names, and the most similar one. */
+/** Names to suggest in place of a mistyped one: all or some of the known names, and the most similar one. */
 export type Known = { readonly known: readonly string[]; readonly suggestion: string | null };
 
 type ErrorTable = {
@@ -101,12 +101,12 @@ export function hasCode<C extends string>(error: unknown, code: C): error is Mai
   return error instanceof MailkeepError && error.code === code;
 }
 
-/** Returns whether an error reports damaged data, which does not prevent reading other data. */
+/** Reports whether an error indicates damaged data, which does not prevent other data from being read. */
 export function isDamage(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && error.family === 'damage';
 }
 
-/** An error as sent between threads, which preserve neither its class nor its code. */
+/** The form in which an error is sent between threads, because its class and code would otherwise be lost. */
 export interface TransferredError {
   readonly message: string;
   readonly code: string;
@@ -208,10 +208,10 @@ EXIT STATUS
   6    the service refused the token
   130  interrupted`;
 
-/** Error code for a pipe, socket or device in place of a file, which no errno describes. */
+/** Error code for a pipe, socket or device where a file is expected, for which there is no errno. */
 export const NOT_REGULAR = 'ENOTREG';
 
-/** Maximum columns of a name in a list. */
+/** Maximum width of a name in a list, in columns. */
 const MOST = 200;
 
 /** Returns a readable list: `a, b and 3 more`. */
@@ -221,7 +221,7 @@ export function shortList(names: readonly string[], limit = 3): string {
   return others > 1 ? `${cut.join(', ')} and ${others} more` : cut.join(', ');
 }
 
-/** Describes SQLite result codes that concern the disk. Returns undefined for codes that concern a statement. */
+/** Describes SQLite result codes that concern the disk. Returns undefined for those that concern a statement. */
 function sqliteText(code: string): string | undefined {
   const words: readonly (readonly [prefix: string, text: string])[] = [
     ['SQLITE_CANTOPEN', 'the file cannot be opened'],
@@ -243,7 +243,7 @@ export function didYouMean(suggestion: string | null, otherwise = ''): string {
   return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
 }
 
-/** Describes an errno in plain words, and adds its name for web searches. */
+/** Describes an errno in plain words, and appends its name to help web searches. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {
     EACCES: 'permission denied',
@@ -317,7 +317,7 @@ function describeSystem(error: unknown): (ErrorText & { readonly code: string })
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {
     const reason = reasonText(String(error.code));
-    // A code without a description means a wrong SQL statement, which is a bug.
+    // A code without a description means a faulty SQL statement, which is a bug.
     if (reason === String(error.code)) return undefined;
     return { code, ...say(`A database of the archive cannot be used: ${reason}.`, CHECK) };
   }

@@ -50,7 +50,7 @@ const REPLACED = '\ufffd';
 
 /**
  * Returns the paths that a command line argument can refer to. Node.js replaces bytes that are not UTF-8, so this
- * returns every existing file whose name decodes to the same text. If there are none, returns the argument.
+ * returns every existing file whose name decodes to the same text. If there is none, returns the argument.
  * @param argument absolute path
  */
 export function possiblePaths(argument: string): FilePath[] {
@@ -94,7 +94,7 @@ function resolveLinks(target: string): string {
 
 /**
  * Creates a directory and its missing parents, all with this mode. Does nothing if the directory exists. Node's
- * recursive `mkdir` loops forever if the system reports an existing parent as missing, as it does below /proc.
+ * recursive `mkdir` loops forever if the system reports an existing parent as missing, as it does under /proc.
  * @throws system errors
  */
 export function makeFolders(folder: string, mode: number): void {
@@ -116,7 +116,7 @@ export function makeFolders(folder: string, mode: number): void {
 const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
 
 /**
- * Like `makeFolders`, but survives a power cut. Durable files can otherwise vanish along with their directories' names.
+ * Like `makeFolders`, but survives a power cut. Otherwise, even durable files can vanish along with their directories.
  * @throws system errors
  */
 export function makeFoldersDurably(folder: string, mode: number): void {
@@ -126,7 +126,7 @@ export function makeFoldersDurably(folder: string, mode: number): void {
   for (const parent of parents) syncFolder(parent);
 }
 
-/** Makes the names in a directory durable if the system supports it. */
+/** Makes a directory's entries durable if the system supports it. */
 export function syncFolder(folder: string): void {
   let descriptor: number | undefined;
   try {
@@ -194,7 +194,7 @@ export function isValidSocketPath(socket: string): boolean {
 /**
  * Returns the user's private directory for sockets, creating it if needed. Falls back to one in the system's temporary
  * directory.
- * @param nameLength bytes of the socket's name, which must fit after the directory
+ * @param nameLength length of the socket's name in bytes; the full path must fit in a socket address
  * @throws daemon-socket-folder
  */
 export function privateFolder(
@@ -239,7 +239,7 @@ export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read
 
 /**
  * Reads a whole small file.
- * @throws the errors of `openRegularFile`; EFBIG if the file is larger than `most` bytes
+ * @throws errors from `openRegularFile`; EFBIG if the file is larger than `most` bytes
  */
 export function readRegularFile(file: string, most = Number.POSITIVE_INFINITY): Buffer {
   const descriptor = openRegularFile(file);

@@ -5,7 +5,7 @@ import { parentPort, type Transferable } from 'node:worker_threads';
 import { serializeError, type TransferredError } from './errors.ts';
 import type { WorkerThread } from './worker-thread.ts';
 
-/** The first message from every thread, sent once it is listening: its path below /proc on Linux, otherwise empty. */
+/** The first message from every thread, sent once it is listening: its path under /proc on Linux, otherwise empty. */
 type Ready = string;
 
 export type FromThread<Out extends object> = Out | Ready;
@@ -80,7 +80,7 @@ export function catchStrayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
     });
 }
 
-/** Bytes of a source per message to a thread. */
+/** Bytes of a source to send in each message to a thread. */
 const PIECE = 256 * 1024;
 
 export type PieceMessage =

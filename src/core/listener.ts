@@ -28,12 +28,12 @@ type Clients =
    */
   | { readonly kind: 'programs'; readonly names: readonly string[] | null };
 
-/** The address by which a request reached a listener. */
+/** The address through which a request reached a listener. */
 export interface RequestOrigin {
   readonly host: string;
   /** Origin of the pages served at that address. */
   readonly origin: string;
-  /** True if the browser used HTTPS, by way of the proxy. */
+  /** True if the browser used HTTPS, via the proxy. */
   readonly secure: boolean;
 }
 
@@ -81,7 +81,7 @@ export function isForeign({ headers }: Request, ownOrigin: string | null): boole
 }
 
 /**
- * Returns a request's body. Returns null if the body exceeds `most` bytes, and stops reading.
+ * Returns a request's body. Stops reading and returns null if the body exceeds `most` bytes.
  * @throws connection errors
  */
 export async function readAtMost({ headers, body }: Request, most: number): Promise<Buffer | null> {
@@ -121,7 +121,7 @@ export async function startListening(
 
 interface ConnectionLimits {
   readonly connections: number;
-  /** Maximum connections per address with no request in progress. */
+  /** Maximum number of connections per address with no request in progress. */
   readonly idlePerAddress: number;
 }
 
@@ -181,12 +181,12 @@ class Connections {
 
 /** Limits per client. Clients that exceed them are disconnected. */
 export interface ListenerLimits extends ConnectionLimits {
-  /** Time until the headers are complete. Until then, no client has presented a secret. */
+  /** Time allowed for the complete headers. Until they arrive, a client has not presented a secret. */
   readonly headersMs: number;
   readonly requestMs: number;
   /** How often to check `headersMs` and `requestMs`. */
   readonly checkMs: number;
-  /** Time without a byte in either direction, in milliseconds. */
+  /** Maximum time without traffic in either direction, in milliseconds. */
   readonly idleMs: number;
 }
 
@@ -201,7 +201,7 @@ const LIMITS: ListenerLimits = {
 const MAX_HEADER_BYTES = 16_384;
 
 interface ListenerOptions {
-  /** Configuration section with the address, for the error. */
+  /** Configuration section that contains the address, for errors. */
   readonly section: string;
   readonly listen: ListenAddress;
   readonly clients: Clients;
@@ -295,9 +295,9 @@ function closeServer(server: Server): Promise<void> {
   });
 }
 
-/** Maximum unread bytes of a response. */
+/** Maximum unread bytes per response. */
 const MAX_WAITING = 64 * 1024;
-/** Limit on a stream's buffered data for all responses. Node.js refuses requests above it, by default at 10. */
+/** Limit on the data buffered for all responses on a stream. Above it (default 10), Node.js refuses requests. */
 const MAX_MEGABYTES = 64;
 /** Statuses whose responses have no body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 304]);
@@ -320,7 +320,7 @@ export function requestOverStream(stream: Duplex, onIdle: () => void) {
     createConnection: () => stream,
     maxSessionMemory: MAX_MEGABYTES,
   });
-  // Every request receives the error too.
+  // Every request also receives the error.
   session.on('error', () => undefined);
   let open = 0;
   return {

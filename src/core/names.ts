@@ -14,7 +14,7 @@ export function matches(pattern: string, name: string): boolean {
   return name.length - last.length >= from && name.endsWith(last);
 }
 
-/** Name patterns from a configuration, narrowed by a command line. `*` matches any run of characters. */
+/** Name patterns from the configuration, narrowed by the command line. `*` matches any run of characters. */
 export interface Selection {
   readonly include: readonly string[];
   readonly exclude: readonly string[];
@@ -66,7 +66,7 @@ export function isInbox(path: string): boolean {
   return path.toUpperCase() === 'INBOX';
 }
 
-/** Characters. Nobody types longer names, and the comparison takes quadratic time. */
+/** In characters. Nobody types longer names, and the comparison takes quadratic time. */
 const LONGEST = 200;
 
 /**
@@ -81,7 +81,7 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   let best: string | null = null;
   let fewestEdits = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
-    // The edits are at least the difference in length.
+    // There are at least as many edits as the difference in length.
     if (Math.abs(candidate.length - found.length) >= fewestEdits) continue;
     const edits = distance(word, candidate.toLowerCase());
     if (edits < fewestEdits) {

@@ -11,9 +11,9 @@ import { fields, nullable, number, type Read, type ReadValue } from './stored-va
 /**
  * Settings for deciding when the next request may start.
  *
- * Requests are evenly spaced, `60 s / rate` apart. Idle time earns a small burst, followed by a compensating pause. No
- * 60-second window therefore contains more than `requestsPerMinute`. A burst without the pause would exceed the
- * ceiling, and a strict service would return 429.
+ * Requests are evenly spaced, `60 s / rate` apart. Idle time earns a small burst, followed by a compensating pause, so
+ * that no 60-second window contains more than `requestsPerMinute`. A burst without the pause would exceed the ceiling,
+ * and a strict service would return 429.
  *
  * The rate starts at the ceiling. A 429 halves the rate actually sent. Each minute without a 429 then restores a
  * twentieth of that rate, up to the ceiling.
@@ -32,7 +32,7 @@ function atLeast(least: number): Read<number> {
 }
 const amount = atLeast(0);
 const rate = nullable(atLeast(Number.MIN_VALUE));
-/** Numbers of requests started in the current span and in the previous one. */
+/** The number of requests started in the current span and in the previous one. */
 const tally = fields({ since: amount, count: amount, before: amount });
 type Tally = ReadValue<typeof tally>;
 
@@ -40,7 +40,7 @@ type Tally = ReadValue<typeof tally>;
 export const readPaceState = fields({
   /** Requests per minute, learned from refusals; null if only the ceiling applies. */
   learned: rate,
-  /** Increase of the learned rate per minute without refusals. */
+  /** Increase in the learned rate for each minute without refusals. */
   gain: amount,
   learnedAt: amount,
   /** The service's X-RateLimit-Limit, interpreted as requests per minute. */
@@ -80,7 +80,7 @@ const SLACK_MS = 100;
 export const MAX_HOLD_MS = 3_600_000;
 /** Wait after the first 429 without Retry-After. Each subsequent 429 doubles it. */
 const FIRST_HOLD_MS = 5_000;
-/** A Retry-After of at least this length indicates a limit per minute; a shorter one indicates a limit per second. */
+/** A Retry-After of at least this length indicates a per-minute limit; a shorter one indicates a per-second limit. */
 const MINUTE_WINDOW_HINT_MS = 10_000;
 /** Below this rate, a refusal reveals nothing about a limit, and must not slow requests to a crawl. */
 const CONCLUSIVE_RATE = 20;
@@ -140,7 +140,7 @@ export function requestTurn(state: PaceState, policy: PacePolicy, now: number): 
   return { go: false, waitMs: -delay, reason: 'rate' };
 }
 
-/** Returns the milliseconds until a hold ends. Returns 0 if implausibly long, because the clock was set back. */
+/** Returns how many milliseconds of a hold remain, or 0 if implausibly many, because the clock was set back. */
 function remainingHold(until: number, now: number): number {
   const remaining = until - now;
   return remaining > MAX_HOLD_MS ? 0 : Math.max(0, remaining);
@@ -205,7 +205,7 @@ export function learnFromResponse(
   );
 }
 
-/** Adopts a limit announced by the service, clamped between one per minute and the ceiling. */
+/** Adopts a limit advertised by the service, clamped between one per minute and the ceiling. */
 function adoptLimit(state: PaceState, answer: Answer, policy: PacePolicy, now: number): PaceState {
   const announced = answer.limit === null ? state.announced : Math.max(1, answer.limit);
   const changed = announced === state.announced ? state : { ...state, announced };
@@ -429,12 +429,12 @@ export class Gate {
 
 /** Stores limiter state between runs. Losing the state costs a few refusals, but no data. */
 export interface LimiterStore {
-  /** Returns the value saved under this key, or anything else if none was saved. */
+  /** Returns the value saved under this key, or anything at all if none was saved. */
   load(key: string): unknown;
   save(key: string, state: PaceState | HostPause): void;
 }
 
-/** Interval for saving counts. Refusals are saved immediately. */
+/** Interval between saves of the counts. Refusals are saved immediately. */
 const SAVE_EVERY_MS = 5_000;
 
 interface LimiterOptions {

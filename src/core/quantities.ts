@@ -1,4 +1,4 @@
-/** A duration on the command line and in the configuration: `90s 15m 26h 7d`. */
+/** A duration as written on the command line and in the configuration: `90s 15m 26h 7d`. */
 export const DURATION_PATTERN = /^(\d{1,9})(s|m|h|d)$/;
 
 const MS_PER_UNIT: Readonly<Record<string, number>> = {

@@ -15,9 +15,9 @@ export interface S3Target {
   readonly region: string;
   /** Called before every request, because credentials can change. */
   readonly credentials: () => Promise<S3Credentials>;
-  /** True to put the bucket in the URL's path instead of its host. */
+  /** True to put the bucket in the URL's path rather than in its host name. */
   readonly pathStyle: boolean;
-  /** Total for all connections in each direction. */
+  /** In each direction, across all connections. */
   readonly bytesPerSecond?: number;
 }
 
@@ -25,7 +25,7 @@ export type ParsedTarget =
   | { readonly kind: 's3'; readonly bucket: string; readonly prefix: string }
   | { readonly kind: 'folder'; readonly path: string };
 
-/** Bucket names become part of host names. Old buckets in Amazon's first region can have capitals and underscores. */
+/** Bucket names are used in host names. Old ones in Amazon's first region may have uppercase letters or underscores. */
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
 const MAX_PREFIX = 500;
@@ -38,7 +38,7 @@ const AMAZON = /^(?:https?:\/\/)?([\w.-]*)\.amazonaws\.com[/\\]/i;
 const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:|[^/\\:@]+@[^/\\:]+:|\\\\\S)/i;
 
 /**
- * Returns why a text looks like a mistyped or unsupported address rather than a path. A leading "./" makes it a path.
+ * Returns why text looks like a mistyped or unsupported address rather than a path. A leading "./" makes it a path.
  */
 function addressProblem(text: string): string | undefined {
   if (S3.test(text)) return undefined;

@@ -73,7 +73,7 @@ async function rawToken(
   }
 }
 
-/** Bytes; more than any token has. Prevents reading all of a large file given by mistake. */
+/** In bytes; no token is that long. Prevents a large file given by mistake from being read in full. */
 const MAX_TOKEN_FILE = 65_536;
 
 function tokenFile(file: string, facts: { source: string; name: string }): string {
@@ -95,7 +95,7 @@ export interface StoredWebhook {
   /** Resource id and address of the mailbox. */
   readonly mailboxId: string;
   readonly mailbox: string;
-  /** Name of the account in the configuration, with its service's host and port. */
+  /** Name of the account in the configuration, with the host and port of its service. */
   readonly account: string;
   readonly host: string;
   readonly url: string;
@@ -107,7 +107,7 @@ export interface StoredWebhook {
 
 const SUFFIX = '.json';
 
-/** Returns the directory of webhook secrets, which has one JSON file per webhook. */
+/** Returns the directory for webhook secrets, which contains one JSON file per webhook. */
 export function webhookSecretsFolder(dataDir: string): string {
   return path.join(dataDir, 'webhooks');
 }

@@ -86,7 +86,7 @@ export function convertSqliteError(error: unknown, file: string): MailkeepError 
   return undefined;
 }
 
-/** Bytes; more than a database's shared memory file needs. */
+/** In bytes; more than a database's shared memory file needs. */
 const ROOM_BYTES = 1024 * 1024;
 
 function hasRoom(file: string): boolean {

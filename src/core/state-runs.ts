@@ -16,10 +16,10 @@ import {
 const KEPT_MS = 400 * 86_400_000;
 /** Frequent webhook deliveries create many runs. */
 const MAX_RUNS = 200_000;
-/** Maximum folder sums per run. */
+/** Maximum number of folders whose sums are stored per run. */
 const MAX_FOLDERS = 10;
 const MAX_FAILURES = 5;
-/** Maximum characters in a name or sentence. */
+/** Maximum length of a name or sentence, in characters. */
 const LONGEST = 300;
 
 const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
@@ -68,13 +68,13 @@ const run = fields({
   held: count,
   bytes: count,
   requests: count,
-  /** Messages read back by a verification or removed by a pruning; null for other runs. */
+  /** Messages read back by a verification or removed by pruning; null for other runs. */
   messages: withDefault(nullable(count), null),
-  /** Commits of an import, needed to undo it. `last` is null if the import was interrupted. Null for other runs. */
+  /** Commits made by an import, to undo it. `last` is null if the import was interrupted. Null for other runs. */
   commits: withDefault(nullable(fields({ first: count, last: nullable(count) })), null),
-  /** Totals of all compared folders and the number of folders; null if no folder was compared. */
+  /** Totals for all compared folders, and the number of folders; null if no folder was compared. */
   sum: nullable(fields({ ...sums, folders: count })),
-  /** Sums of individual folders, unequal ones first; the rest are dropped. */
+  /** Sums for individual folders, those that do not add up first; the rest are dropped. */
   folders: list(folderSums),
   /** Total number of failures; `troubles` contains the first of them. */
   failures: count,
@@ -116,7 +116,7 @@ interface RunQuery {
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** Creates the table of runs if missing. Earlier versions have no such table, and ignore it. */
+/** Creates the table of runs if it is missing. Earlier versions have no such table, and ignore it. */
 export function makeRunTable(database: Database.Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS runs (
@@ -246,9 +246,9 @@ export const knownCopy = fields({
       fullAt: nullable(number),
     }),
   ),
-  /** Known damage. Cleared when a complete check finds none. The next copy uploads the objects in `names` again. */
+  /** Known damage. Cleared when a full check finds none. The next copy uploads the objects in `names` again. */
   damage: nullable(fields({ ...damage, names: withDefault(list(text), []) })),
-  /** Damage to objects that open, describe and locate the copy. Cleared when a later check finds all of them intact. */
+  /** Damage to objects needed to open, describe and locate the copy. Cleared when a later check finds all intact. */
   unkept: withDefault(nullable(fields(damage)), null),
 });
 /** A copy's stored state. Readers receive its `CopyStatus`. */
@@ -271,13 +271,13 @@ export const diskSample = fields({
   at: number,
   log: count,
   catalog: count,
-  /** Size of all messages' raw sources. */
+  /** Total size of the messages' raw sources. */
   mail: count,
 });
 
-/** Requests through one of the limiter's gates during one UTC day. */
+/** Requests sent through one of the limiter's gates during one UTC day. */
 export const requestDay = fields({
-  /** Configured maximum of requests per minute. */
+  /** Configured maximum number of requests per minute. */
   perMinute: number,
   /** Hour of the day (UTC), response status (0 if none) and number of requests. */
   hours: strictList(fields({ hour: count, status: count, requests: count })),

@@ -41,7 +41,7 @@ export type VerificationMode = (typeof MODES)[number];
 
 const drill = fields({ at: number, checked: number, of: number });
 
-/** When the last export test started, how many messages it exported and read back, and how many the archive had. */
+/** When the last export test started, how many messages it exported and read back, and how many the archive held. */
 type ExportTestFacts = ReadValue<typeof drill>;
 
 /** The last verification, without the last export test. Times are milliseconds since the epoch. */
@@ -62,11 +62,11 @@ export interface VerificationFacts extends Omit<StoredVerification, 'damage'> {
   readonly drill: ExportTestFacts | null;
 }
 
-/** The last verification and the last export test are stored under two keys of one scope. */
+/** The last verification and the last export test are stored under two keys in one scope. */
 const verification: Read<StoredVerification | ExportTestFacts> = (value) =>
   lastVerification(value) ?? upgradeVerification(value) ?? drill(value);
 
-/** Converts values from earlier versions, which stored only complete verifications, and only their verdict. */
+/** Converts values from earlier versions, which stored only full verifications, and only their verdict. */
 function upgradeVerification(value: unknown): StoredVerification | undefined {
   const verdict = fields({ at: number, ok: flag })(value);
   if (verdict === undefined || Object.hasOwn(Object(value), 'mode')) return undefined;
@@ -99,7 +99,7 @@ function findingParser(since: number) {
 export type StoredFinding = ReadValue<ReturnType<typeof findingParser>>;
 export type KnownFinding = Pick<StoredFinding, 'what' | 'id' | 'text'>;
 
-/** Findings of verifications, kept until a repair or until a clean verification covers them. */
+/** Findings from verifications, kept until a repair or until a clean verification covers them. */
 export interface StoredDamage {
   readonly since: number;
   /** Total number of findings; `findings` contains the first of them. */
@@ -128,7 +128,7 @@ function parseDamage(value: unknown): StoredDamage | undefined {
 }
 
 const proof = fields({
-  /** When the newest page was requested. Later mail is not covered by the proof. */
+  /** When the newest page was requested. The proof does not cover later mail. */
   at: text,
   complete: flag,
   generation: withDefault(number, 1),
@@ -188,7 +188,7 @@ const listingCost = fields({
   failed: withDefault(flag, false),
 });
 
-/** Cost or failure of the last listing of all of an account's mailboxes. */
+/** Cost or failure of the last full listing of an account's mailboxes. */
 export type ListingCost = ReadValue<typeof listingCost>;
 
 const sizeLessons = fields({ lf: count, crlf: count, offset: fields({ bytes: integer, count }) });
@@ -233,7 +233,7 @@ export type ApiToken = ReadValue<typeof apiToken>;
 
 /**
  * The kind of thing that a key identifies. `place`, `generation` and `folder` keys share a prefix, so that purges and
- * renames find them.
+ * renames can find them.
  */
 type KeyKind =
   | 'place'
@@ -302,11 +302,11 @@ const SCOPES = {
   /** Objects of an off-site copy that no manifest lists yet. Keyed by the copy's ID and the object's name. */
   'copy-upload': local('name', fields({ length: number, sha256: text })),
   coverage: scope('generation', uidPairs),
-  /** The service's log of webhook deliveries. Stays here because webhook addresses can contain credentials. */
+  /** The service's log of webhook deliveries. Kept local, because webhook addresses can contain credentials. */
   'delivery-log': local('account', deliveries),
   /** By UTC day. */
   'disk-sample': scope('name', diskSample),
-  /** Earlier fetches whose result was not accepted. */
+  /** Earlier fetches whose results were not accepted. */
   'earlier-fetches': local('place', list(fields({ at: number, sha256: text }))),
   'flag-counts': scope('folder', flagCounts),
   /** When a host's search was first found to ignore flags. */
@@ -327,7 +327,7 @@ const SCOPES = {
   'saved-search': scope('name', text),
   /** When each schedule last started. */
   schedule: scope('name', number),
-  /** When a host's search was first found unable to serve a walk. */
+  /** When a host's search was first found unable to support a walk. */
   'search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** A host's rule for the sizes in its listings, as learned from its sources. */
   'size-lessons': scope('host', sizeLessons),
@@ -437,7 +437,7 @@ function travellingCopy(
 
 /**
  * Data remembered outside the archive: proofs, coverage, learned rules, limiter state, backoffs. `state.sqlite` has a
- * table of JSON texts and a table of runs. If the file is lost, the contents of the first table are learned again.
+ * table of JSON texts and a table of runs. If the file is lost, the contents of the first table are relearned.
  */
 export interface StateFile {
   /** Parses the value, because another version of mailkeep may have written it. */
@@ -543,7 +543,7 @@ function openIfUsable(
 /**
  * Rewrites the state without deleted data, which SQLite leaves in free pages, and removes unreadable files that were
  * set aside. The caller holds the archive's lock. Empties scopes with `place` keys, because they can concern forgotten
- * messages; their contents are learned again.
+ * messages; their contents are relearned.
  * @param mailboxes the mailboxes in the archive; entries about any other mailbox are deleted
  */
 export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): void {
@@ -606,7 +606,7 @@ function openForWriting(file: string): Database.Database {
 }
 
 /**
- * Refuses the state of a newer program, to protect its user data.
+ * Refuses state written by a newer version of mailkeep, to protect the user data in it.
  * @throws catalog-version
  */
 function refuseNewer(database: Database.Database, file: string): void {
@@ -615,7 +615,7 @@ function refuseNewer(database: Database.Database, file: string): void {
   throw catalogError('catalog-version', { file, found, expected: VERSION, remedy: 'upgrade' });
 }
 
-/** Recreates the table. Does not migrate data from an older version, which is learned again. */
+/** Recreates the table. Does not migrate data from an older version, because it can be relearned. */
 function createTable(database: Database.Database): void {
   database.transaction(() => {
     database.exec('DROP TABLE IF EXISTS remembered');
@@ -627,7 +627,7 @@ function createTable(database: Database.Database): void {
 }
 
 /**
- * Returns false for pipes, which would make SQLite wait forever, and for paths below a file or an unreadable directory.
+ * Returns false for pipes, which would make SQLite wait forever, and for paths under a file or an unreadable directory.
  */
 function isFile(file: string): boolean {
   return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;

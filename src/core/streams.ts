@@ -14,7 +14,7 @@ export async function bytesAtMost(
 }
 
 /**
- * Yields parts of equal length, except a shorter last one. Each is valid until the next one is requested.
+ * Yields parts of the same length, except for a shorter last one. Each is valid until the next one is requested.
  * @param first length of the first part, if it differs
  */
 export async function* split(

@@ -1,13 +1,13 @@
 /**
  * Makes text from mail safe for a terminal. A subject may contain escape sequences that move the cursor or set the
- * window's title. Bidi controls can disguise a file name's extension, and zero-width characters can hide words from a
+ * window title. Bidi controls can disguise a file name's extension, and zero-width characters can hide words from a
  * search. Printable text is unchanged: letters of all scripts, emoji and combining marks are kept.
  */
 
 /** CRLF, LF, CR, NEL, line and paragraph separator, vertical tab, form feed. */
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
 /** C0 controls except tab and LF, plus DEL and C1 controls. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: this regex matches control characters
 const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 /**
  * Invisible characters: bidi marks, embeddings and isolates; zero-width spaces and joiners, soft hyphen, word joiner

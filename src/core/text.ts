@@ -43,8 +43,8 @@ export function localTime(ms: number): string {
   return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())}${clockText(ms)}`;
 }
 
-// Not formatted by `Intl`, whose first use would add 40 ms to a new page, a tenth of its startup. The month is in
-// letters, so that it cannot be confused with the day.
+// Not formatted by `Intl`, whose first use would add 40 ms to a new page, a tenth of its startup. The month is spelt
+// out, so that it cannot be confused with the day.
 const MONTHS =
   'January February March April May June July August September October November December'.split(
     ' ',

@@ -102,7 +102,7 @@ export interface FolderTotals {
   readonly assumed: number;
   /** Places whose source was not accepted. */
   readonly quarantined: number;
-  /** Open places that the deletion guard keeps although the service no longer has them. */
+  /** Open places that the deletion guard keeps even though the service no longer has them. */
   readonly held: number;
   /** Places where the service still has a message that was forgotten here. */
   readonly forgotten: number;
@@ -166,6 +166,6 @@ export function isHeldOnly(
   return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
 }
 
-/** Groups of attachments by type, as on the page of files. */
+/** Groups of attachments by type, as on the files page. */
 export const FILE_GROUPS = ['pdf', 'pictures', 'documents', 'tables', 'archives', 'other'] as const;
 export type FileGroup = (typeof FILE_GROUPS)[number];

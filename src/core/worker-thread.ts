@@ -8,7 +8,7 @@ import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
  * Lets every heap in this process grow by 60% before a collection. By default, V8 lets a small heap grow fourfold: a
- * mostly idle server then retains about 100 MB of garbage, and a first sync 50 MB, with almost no saving in processor
+ * mostly idle server then retains about 100 MB of garbage, and a first sync 50 MB, for almost no saving in processor
  * time. A lower number takes more time and frees no more memory. V8 reads the setting at each collection.
  */
 export function slowOldGenerationGrowth(): void {
@@ -72,7 +72,7 @@ const MS_PER_CLOCK_TICK = 10;
 
 /**
  * Returns a meter for a running thread.
- * @param task the thread's path below /proc on Linux; empty elsewhere
+ * @param task the thread's path under /proc on Linux; empty elsewhere
  */
 function createMeter(worker: Worker, task: string): WorkMeter {
   if (task !== '') return new WorkMeter(() => sampleTask(task));
@@ -156,7 +156,7 @@ export interface ThreadEvents<Out> {
   message(message: Out): void;
   /** Called once, after the last message, when the thread has exited for any reason, including a call to `end`. */
   ended(end: ThreadEnded): void;
-  /** Called when the thread has loaded and listens to its port, where earlier posts are waiting. */
+  /** Called when the thread has loaded and is listening on its port, where earlier posts are waiting. */
   started?(): void;
 }
 
@@ -218,7 +218,7 @@ export class WorkerThread<In, Out extends object> {
     });
   }
 
-  /** True once the thread has loaded and is listening to its port. */
+  /** True once the thread has loaded and is listening on its port. */
   get started(): boolean {
     return this.#started;
   }
@@ -333,7 +333,7 @@ interface PoolSettings extends ThreadSettings {
   readonly jobMs?: number;
 }
 
-/** Threads that run one job each and start on demand. Further jobs wait in a queue. Counterpart of `serveJobs`. */
+/** Threads that run one job each and start on demand. Other jobs wait in a queue. Counterpart of `serveJobs`. */
 export class JobPool<Job, Result, Report = never> {
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
   readonly #idle: JobThread<Job, Result, Report>[] = [];
@@ -360,7 +360,7 @@ export class JobPool<Job, Result, Report = never> {
     }
   }
 
-  /** Starts threads ahead of jobs, up to `threads` in total. Starting one takes about 60 ms. */
+  /** Starts threads before there are jobs, up to `threads` in total. Starting one takes about 60 ms. */
   start(threads: number): void {
     while (this.#threads.size < Math.min(threads, this.most)) this.#idle.push(this.#start());
   }

@@ -100,7 +100,7 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly spoolDir: string;
   readonly clock?: Clock;
-  /** Stores the limiter's lessons and request counts. If omitted, both are lost when the process exits. */
+  /** Stores what the limiter has learned, and request counts. If omitted, both are lost when the process exits. */
   readonly state?: StateFile;
   readonly retries?: Partial<RetryPolicy>;
   readonly platformRetries?: Partial<RetryPolicy>;
@@ -156,7 +156,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return this.#accounts.get(name);
   }
 
-  /** Returns an origin without a cache. If the account has a Platform API token, the origin also lists usages. */
+  /** Returns an origin without a cache. If the account has a Platform API token, it also lists mailbox usage. */
   fresh(account: AccountOrigin<A>): Origin {
     const origin = this.#surface(account);
     const { platform } = account;
@@ -212,7 +212,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
   }
 
-  /** Stores the limiter's lessons and the request counts. */
+  /** Stores what the limiter has learned, and the request counts. */
   save(): void {
     this.#limiter.save();
     this.#requests?.save();
@@ -287,7 +287,7 @@ export class RequestLog {
   #write(today: string, oldest: string): void {
     for (const [key, counts] of this.#counts) {
       const all = new Map<string, RequestCount>();
-      // Another process may also have counted.
+      // Another process may have counted requests as well.
       for (const entry of this.state.get('requests', key)?.hours ?? []) add(all, entry);
       for (const entry of counts.values()) add(all, entry);
       const hours = [...all.values()].sort((a, b) => a.hour - b.hour || a.status - b.status);

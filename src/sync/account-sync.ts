@@ -38,14 +38,14 @@ export interface AccountToSync {
 /** Mailboxes per group. A group's newest mail is fetched before its backlog. */
 const MAILBOXES_TOGETHER = 20;
 const WORTH_A_FORECAST = 200;
-/** Number of mailboxes, largest first, whose quota is requested for a mean size. It is due daily anyway. */
+/** Number of mailboxes, largest first, whose quota is requested to get a mean size. It is due daily anyway. */
 const ASKED_MAILBOXES = 5;
 /** Number of folders in other mailboxes, largest first, whose newest page provides a mean size. */
 const SAMPLED_FOLDERS = 5;
 
 /**
  * Performs one sync run over an account. Each group of mailboxes goes through folders, new mail, backlog, deletions and
- * reconciliations. A failed mailbox or folder is reported and does not stop the others. A failure that concerns all of
+ * reconciliations. A failed mailbox or folder is reported and does not stop the others. A failure that affects all of
  * them (a refused token, an unreachable host, a full disk) ends the sync run.
  */
 export async function syncAccount(ctx: SyncContext, selection: MailSelection): Promise<void> {
@@ -147,7 +147,7 @@ async function announceForecast(
   });
 }
 
-/** Returns the mean message size in large mailboxes with nothing stored. In others, the rest may differ. */
+/** Returns the mean message size in large mailboxes with nothing stored yet. In others, the rest may differ. */
 async function askMeanSizes(
   ctx: SyncContext,
   passes: readonly MailboxSync[],
@@ -170,16 +170,16 @@ async function askMeanSizes(
 }
 
 const RECENT_MS = 365 * 86_400_000;
-/** A smaller backlog takes two pages, so a request for the start of the year would not pay off. */
+/** A smaller backlog takes two pages, so an extra request to find the past year's mail would not pay off. */
 const LARGE_BACKLOG = 2 * PAGE_SIZE;
 /** Nine in ten messages are smaller, but they make up only a small part of all bytes. */
 const SMALL_BYTES = 100_000;
-/** Maximum postponed listings across all folders: about 30 MB. */
+/** Maximum number of postponed listings across all folders: about 30 MB. */
 const MAX_POSTPONED = 20_000;
 
 /**
- * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync already has the most
- * useful mail. Only the order changes: the sync run does not walk these uids again.
+ * Fetches the part of the folders' backlogs that is configured to come first, so that an interrupted first sync already
+ * has the most useful mail. Only the order changes: the sync run does not walk these uids again.
  */
 async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const { order, first } = ctx.settings;
@@ -191,7 +191,7 @@ async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]):
   if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(pending);
 }
 
-/** Walks each folder back to the start of last year, at the cost of one extra request per folder. */
+/** Walks each folder back by one year, at the cost of one extra request per folder. */
 async function fetchRecent(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
   if (large.length < 2) return;
@@ -240,7 +240,7 @@ async function fetchSmall(folders: readonly FolderSync[]): Promise<void> {
 }
 
 /**
- * Lists mailboxes and folders (one request each) and compares them with the archive. @throws the service's refusals
+ * Lists mailboxes and folders (one request each) and compares them with the archive. @throws refusals from the service
  */
 export async function planSync(
   { catalog, state }: Pick<Writer, 'catalog' | 'state'>,

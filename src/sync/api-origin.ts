@@ -25,7 +25,7 @@ const BYTES_PER_KILOBYTE = 1024;
  * Lists an order's mailboxes with their usage, 100 per request.
  *
  * @param mostPages if the order has more pages, only the first is read
- * @throws the errors of `PlatformClient`
+ * @throws errors from `PlatformClient`
  */
 export async function orderUsages(
   platform: Pick<PlatformClient, 'listMailboxes'>,
@@ -157,7 +157,7 @@ export function apiOrigin(
   };
 }
 
-/** Replaces unpaired surrogates, as in stored names, so that names which differ only in surrogates are equal. */
+/** Replaces unpaired surrogates, as in stored names, so that names differing only in surrogates compare equal. */
 function fixName(folder: ListedFolder): ListedFolder {
   return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
 }

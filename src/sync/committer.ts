@@ -16,10 +16,10 @@ import type {
   SyncProgress,
 } from './result.ts';
 
-/** The first limit reached closes a batch, usually `messages`. `bytes` bounds memory. */
+/** A batch closes at whichever limit it reaches first, usually `messages`. `bytes` bounds memory. */
 const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
-/** Maximum commits in progress while the next batch is being collected. */
+/** Maximum number of commits in progress while the next batch is being collected. */
 const COMMITS_IN_FLIGHT = 1;
 
 type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
@@ -271,7 +271,7 @@ export class Ledger {
     private readonly progress: ProgressListener,
   ) {}
 
-  /** Adds to a mailbox's count. The first call adds the mailbox to the result. */
+  /** Adds to one of a mailbox's counts. The first call adds the mailbox to the result. */
   count(address: string, counter: Counter, amount: number): void {
     const counts = this.#mailboxes.get(address) ?? { ...NO_COUNTS };
     counts[counter] += amount;
@@ -284,7 +284,7 @@ export class Ledger {
     this.#opened.add(address);
   }
 
-  /** Records when the deletion guard's hold on a mailbox expires. The latest expiry of its held folders applies. */
+  /** Records when the deletion guard's hold on a mailbox expires. The latest expiry among its held folders applies. */
   hold(address: string, until: number): void {
     this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }
@@ -307,7 +307,7 @@ export class Ledger {
     this.#changed.clear();
   }
 
-  /** Records a failure that does not stop the rest. Rethrows anything but a MailkeepError, which indicates a bug. */
+  /** Records a failure that does not stop the rest. Anything but a MailkeepError is a bug, and is rethrown. */
   fail(
     error: unknown,
     at: { readonly mailbox?: string; readonly folder?: string; readonly place?: Place } = {},

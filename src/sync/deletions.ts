@@ -21,7 +21,7 @@ import { canSearch, fetchUids, markSearchUnreliable, walkByOffset } from './walk
  * Releases quarantined and forgotten uids that have no open place and are missing from the service's listing. They are
  * then neither counted nor requested.
  *
- * @param isGone accepts the whole UID epoch by default
+ * @param isGone defaults to accepting the whole UID epoch
  */
 export function releaseUnplaced(
   ctx: SyncContext,
@@ -45,7 +45,7 @@ export function releaseUnplaced(
  * Requests missing uids individually and returns those that are gone: a page lacked them, *and* individual requests
  * find nothing. Uids that do answer are neither missing nor held.
  *
- * One stale search index can cause both. If the folder counts more messages than would remain, its listing decides.
+ * A stale search index can cause both. If the folder counts more messages than would remain, its listing decides.
  */
 async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly number[]> {
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
@@ -59,7 +59,7 @@ async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly
   return silent.filter((uid) => !listed.has(uid));
 }
 
-/** Returns the uids that the folder's listing still shows although a search found none. `silent` must be ascending. */
+/** Returns the uids still in the folder's listing even though a search found none. `silent` must be ascending. */
 async function shownByListing(
   ctx: SyncContext,
   pass: FolderSync,
@@ -97,8 +97,8 @@ interface Removal extends GonePlace {
 }
 
 /**
- * Records the messages that this sync run proved to be gone. Moves are matched without a download. Other messages are
- * deleted, or held by the deletion guard until a second check. Deferred messages that were not moved are fetched.
+ * Records the messages that this sync run confirmed to be gone. Moves are matched without a download. Other messages
+ * are deleted, or held by the deletion guard until a second check. Deferred messages that were not moved are fetched.
  */
 export async function recordDeletions(
   ctx: SyncContext,
@@ -124,7 +124,7 @@ export async function recordDeletions(
   for (const { from, to, listing } of relinks) {
     const source = byPlace.get(placeKey(from));
     if (source === undefined) continue;
-    // A uid that shows another message has only one place at a time.
+    // A uid that refers to another message has only one place at a time.
     const occupant = byPlace.get(placeKey(to));
     if (occupant !== undefined) end(occupant);
     const { docid, id, size } = source.message;
@@ -279,8 +279,8 @@ export interface RenumberedFolder {
 }
 
 /**
- * Judges uids that unexpectedly answer or show other messages: no change, single replaced messages, or reassigned uids.
- * In a new UID epoch, reads the newest page, walks the backlog and returns the new pass.
+ * Judges uids that unexpectedly answer or refer to other messages: no change, single replaced messages, or reassigned
+ * uids. In a new UID epoch, reads the newest page, walks the backlog and returns the new pass.
  */
 export async function judgeFolder(
   ctx: SyncContext,
@@ -308,7 +308,7 @@ export async function judgeFolder(
 
 /**
  * Compares a listing with the uid's original message by Message-ID and received date. Without a Message-ID, every
- * listed field must match, because equal dates and sizes do not prove that it is the same mail.
+ * listed field must match, because the same date and size do not prove that it is the same message.
  */
 function compare(original: PlacedMessage | undefined, listing: Listing): SampleAnswer {
   if (original === undefined) return 'missing';
@@ -340,8 +340,8 @@ function deferredPrints({ evidence }: FolderSync): ReadonlySet<string> {
 }
 
 /**
- * Decides each uid separately: either its listing has changed, or it shows another message. A replaced or reappeared
- * message may have moved here, so it is deferred until all deletions are known.
+ * Decides each uid separately: either its listing has changed, or it refers to another message. A replaced or
+ * reappeared message may have moved here, so it is deferred until all deletions are known.
  */
 function acceptSingles(ctx: SyncContext, pass: FolderSync): void {
   const { evidence } = pass;

@@ -30,7 +30,7 @@ export interface OriginFinding {
 
 interface Examination {
   readonly found: (finding: OriginFinding) => void;
-  /** Called for each fully compared folder with the number of messages listed in it. */
+  /** Called for each fully compared folder, with the number of messages listed in it. */
   readonly compared: (mailbox: string, folder: string, messages: number) => void;
 }
 

@@ -8,7 +8,7 @@ import { fingerprint } from '../mail/identity.ts';
 import type { FetchedSource, Memory, SyncContext } from './ports.ts';
 import { fetchUids } from './walk.ts';
 
-/** Bytes to search for the Message-ID. No real message has 256 KiB of headers. */
+/** Number of bytes to search for the Message-ID. No real message has 256 KiB of headers. */
 const HEADER_WINDOW = 256 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
@@ -123,7 +123,7 @@ export async function fetchVerified(
   }
 }
 
-/** Reports the common case: the source has exactly the listed length and Message-ID, and is not a web page. */
+/** Detects the common case: the source has exactly the listed length and Message-ID, and is not a web page. */
 function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
   if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
   return (
@@ -132,7 +132,7 @@ function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
 }
 
 /**
- * Reports whether a uid's listing is unchanged although its source has another Message-ID. If the service has
+ * Reports whether a uid's listing is unchanged even though its source has another Message-ID. If the service has
  * reassigned its uids, these bytes must not be stored for the listed message. Hosts that always alter Message-IDs are
  * remembered and not checked again.
  */
@@ -166,7 +166,7 @@ function rememberFetch(
   }
 }
 
-/** Maximum fetches of a short source per sync run before the message is considered incomplete. */
+/** Maximum number of fetches of a short source per sync run before the message is considered incomplete. */
 export const MAX_FETCHES_PER_RUN = 3;
 /** A short source must be confirmed by a sync run at least 10 minutes later. */
 export const CONFIRM_AFTER_MS = 600_000;
@@ -203,11 +203,11 @@ export type FetchVerdict =
   | { readonly verdict: 'quarantine'; readonly reason: 'short' | 'size-disagrees' | 'not-mail' };
 
 /**
- * Judges a source from its fetches in this sync run (at least one, latest last) and earlier ones.
+ * Judges a source by its fetches in this sync run (at least one, latest last) and earlier ones.
  *
  * A source of the listed size is complete. Any other size requires the listed Message-ID. A rule learned for the host
- * can then accept it immediately. Otherwise, a longer source must be fetched twice with equal bytes. A shorter one must
- * have the same bytes in another sync run, at least ten minutes later.
+ * can then accept it immediately. Otherwise, a longer source must be fetched twice with identical bytes. A shorter one
+ * must have the same bytes in another sync run, at least ten minutes later.
  */
 export function judgeSource(input: {
   readonly listing: Pick<Listing, 'size' | 'messageId'>;
@@ -278,7 +278,7 @@ function sizeByRule(rule: SizeRule, facts: FetchFacts): number {
   }
 }
 
-/** Number of consecutive messages that each rule explained on one host. Stored between runs. */
+/** Number of consecutive messages that each rule has explained on one host. Stored between runs. */
 export interface SizeLessons {
   readonly lf: number;
   readonly crlf: number;

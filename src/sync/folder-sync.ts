@@ -142,7 +142,7 @@ class FetchJob {
     this.ctx.ledger.fail(error, { mailbox: this.folder.address, place: this.#place });
   }
 
-  /** Requests the message individually. If that is refused too, the message is not considered gone. */
+  /** Requests the message individually. If that is also refused, the message is not considered gone. */
   async #isGone(): Promise<boolean> {
     try {
       return (await fetchUids(this.ctx, this.folder.at, [this.listing.uid])).silent.length > 0;
@@ -210,7 +210,7 @@ export class FolderSync {
     return this.listed.messageCount === 0 && countAccountedFor(this.sums) === 0;
   }
 
-  /** True if the backlog is walked oldest first. The newest page is then read in turn. */
+  /** True if the backlog is walked oldest first. The newest page is then read when the walk reaches it. */
   get isBackwards(): boolean {
     const isNew = this.evidence.coverage.durable.length === 0;
     return this.ctx.settings.order === 'oldest' && isNew;
@@ -247,7 +247,7 @@ export class FolderSync {
     if (interval !== null) await this.#read(interval, page.items);
   }
 
-  /** Walks every uid that no response has covered, in the configured order. */
+  /** Walks every uid not yet covered by a response, in the configured order. */
   async walkBacklog({ downTo = 1, postpones }: BacklogOptions = {}): Promise<void> {
     const oldestFirst = this.isBackwards;
     const within = oldestFirst ? ALL_UIDS : { lo: 1, hi: this.evidence.highestUid };
@@ -460,7 +460,7 @@ export class FetchQueue {
 
   /**
    * @param concurrency maximum running fetches
-   * @param ahead waiting fetches after which `room` waits
+   * @param ahead number of waiting fetches at which `room` starts to wait
    */
   constructor(
     private readonly concurrency: number,

@@ -46,7 +46,7 @@ import { canSearch, fetchUids, IGNORES_FLAGS, newestPage } from './walk.ts';
 
 /** After a walk, a newest page older than one minute is requested again. */
 const LONG_WALK_MS = 60_000;
-/** Maximum rounds of fetching mail that arrives during long walks. */
+/** Maximum number of rounds of fetching mail that arrives during long walks. */
 const CERTIFYING_ROUNDS = 3;
 
 /** Reconciles each folder, first fetching mail that arrived during a long walk. */
@@ -107,7 +107,7 @@ function certify(folder: FolderSync): FolderReconciliation {
   };
 }
 
-/** Unequal sums mean that the folder changed during the run. Two in a row indicate a fault. */
+/** If the sums differ, the folder changed during the run. Twice in a row indicates a fault. */
 function warnIfIncomplete(ctx: SyncContext, folder: FolderSync, times: number): void {
   if (times < 2) return;
   const { total } = folder.evidence;
@@ -180,7 +180,7 @@ async function findRenames(
   return pages;
 }
 
-/** Returns undefined for a failure that concerns only this folder, which is reported in the folder's turn. */
+/** Returns undefined for a failure that concerns only this folder, which is reported when the folder's turn comes. */
 async function newestPageIfAny(
   ctx: SyncContext,
   at: FolderKey,
@@ -195,7 +195,7 @@ async function newestPageIfAny(
   }
 }
 
-/** Reports whether the page shows the old folder's message at every uid it knew, and it knew enough of them. */
+/** Reports whether the page has the old folder's message at every known uid, and enough uids are known. */
 function isRenamed(
   ctx: SyncContext,
   key: MailboxKey,
@@ -222,12 +222,12 @@ const UNLISTED = 'unlisted';
 
 /** A known folder missing from this sync run's listing. */
 interface UnlistedFolder extends DeletionCandidate {
-  /** True if an earlier sync run's listing lacked the folder too, which proves that it is gone. */
+  /** True if the folder was also missing from an earlier sync run's listing, which confirms that it is gone. */
   readonly isGone: boolean;
 }
 
 /**
- * Returns known folders that are missing from this listing, except excluded ones. An incomplete listing proves nothing
+ * Returns known folders that are missing from this listing, except excluded ones. An incomplete listing says nothing
  * about missing folders.
  *
  * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is incomplete
@@ -278,7 +278,7 @@ function noteListing(
 
 /** Memory scope: counts when a folder's flags were last compared. */
 const COMPARED = 'flag-counts';
-/** Maximum requests for a folder's older flags per normal sync run. The next full sync reads the others. */
+/** Maximum number of requests for a folder's older flags per normal sync run. The next full sync reads the others. */
 const MAX_REQUESTS = 24;
 /** The listing does not count starred or answered messages, so these are compared hourly if flags have changed. */
 const ASK_AGAIN_MS = 3_600_000;
@@ -344,7 +344,7 @@ class Comparison {
     }
   }
 
-  /** Reads the flagged messages in a range. Reads individually any that unexpectedly lack the flag. */
+  /** Reads the flagged messages in a range. Any that unexpectedly lack the flag are read individually. */
   async #read(range: UidInterval, flag: CountedFlag, uids: readonly number[]): Promise<boolean> {
     const carriers = new Set<number>();
     for (let lo = range.lo; lo <= range.hi; ) {

@@ -38,7 +38,7 @@ export function catalogMirror(catalog: WritableCatalog) {
     mailboxAddress: (at: MailboxKey) => folders.mailbox(at)?.address,
     folder: (at: FolderKey) => folders.find(at),
     folders: (mailbox: MailboxKey) => folders.all({ mailbox }),
-    /** Open places with uids in the interval. Includes held places, which the service lacks. */
+    /** Open places with uids in the interval. Includes held places, which the service no longer has. */
     openPlaces: (at: FolderKey, generation: number, { lo, hi }: UidInterval) =>
       readFolder<ReadonlyMap<number, OpenPlace>>(at, new Map(), (folder) => {
         const range = { folder, generation, from: lo, ...(Number.isFinite(hi) ? { to: hi } : {}) };
@@ -103,7 +103,7 @@ export function catalogMirror(catalog: WritableCatalog) {
     hasBlob: (hash: BlobHash) => messages.hasBlob(hash),
     /** True for a forgotten message. Its bytes must not be stored again anywhere. */
     isForgotten: (id: MessageId) => messages.purgedFor(id) === 'forgotten',
-    /** Returns the first free docid at or above `base`. Each docid is returned once. */
+    /** Returns the first free docid at or above `base`. Each docid is returned only once. */
     docidFor: (base: number) => catalog.docidFor(base),
     /** Applies a durable batch to the catalog. */
     fold: (batch: CommittedBatch) => catalog.foldBatch(batch),

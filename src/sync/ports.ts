@@ -28,7 +28,7 @@ export interface FolderListing {
   readonly complete: boolean;
   /** Number of folders listed without a path. They cannot be requested, so the listing is treated as incomplete. */
   readonly withoutPath?: number;
-  /** Reason that the listing ended early: its pages make no progress, or it is longer than any real listing. */
+  /** Why the listing ended early: its pages make no progress, or it is longer than any real listing. */
   readonly problem?: MailkeepError;
 }
 
@@ -69,8 +69,8 @@ export interface UsageListing {
 export type UidOrder = 'ascending' | 'descending';
 
 /**
- * Requests that a sync run makes for one account. Every call is one request (folders and mailboxes: one per page). The
- * request is already limited and retried, so its errors are final for this sync run.
+ * Requests that a sync run makes for one account. Every call is one request (folders and mailboxes: one per page).
+ * Requests are already rate-limited and retried, so errors are final for this sync run.
  */
 export interface Origin {
   readonly host: string;
@@ -209,7 +209,7 @@ export async function drain(ctx: SyncContext): Promise<void> {
   await ctx.committer.flush();
 }
 
-/** Part of a large backlog to fetch first: last year's or small messages. `folders`: one folder after another. */
+/** Part of a large backlog to fetch first: the past year's messages, or small ones. `folders`: folder by folder. */
 export type BacklogPriority = 'recent' | 'small' | 'folders';
 
 export interface SyncPolicy {
@@ -220,7 +220,7 @@ export interface SyncPolicy {
   readonly brake: DeletionGuardPolicy;
   /** Milliseconds until a second check can confirm that held messages are gone. */
   readonly confirmAfterMs: number;
-  /** How long responses can be reused. Null reuses none, which is how manual sync runs work. */
+  /** How long responses can be reused. Null reuses none, as in manual sync runs. */
   readonly rhythm: {
     readonly mailboxesMs: number;
     /** Applies to the newest page of a folder with unchanged counts. INBOX and sent mail are read in every sync run. */
@@ -228,7 +228,7 @@ export interface SyncPolicy {
   } | null;
   /** Skips pages that a full sync has read since this time, in milliseconds since the epoch. Null skips none. */
   readonly sweptSince: number | null;
-  /** Unverified messages to fetch and compare per hour and account; 0 for none. */
+  /** Unverified messages to fetch and compare per account per hour; 0 for none. */
   readonly verifyPerHour: number;
 }
 

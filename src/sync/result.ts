@@ -27,7 +27,7 @@ export const errorFacts: z.ZodType<Facts> = z.record(
 const mailboxResult = z.object({
   address: name,
   ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked'),
-  /** Unverified messages whose sources have since been fetched; `corrected` ones were other messages. */
+  /** Unverified messages whose sources have since been fetched; `corrected` ones turned out to be other messages. */
   ...counts('verified', 'corrected'),
   ...counts('quarantined', 'held'),
   /** ISO 8601 time after which the next sync run accepts held deletions that remain. Null if nothing is held. */
@@ -62,7 +62,7 @@ const folderCertificate = z.object({
 });
 /**
  * A folder's reconciliation: `originTotal` should equal stored + assumed + quarantined + forgotten. The service does
- * not count held messages, which are pending deletions. `complete` requires equal sums, no held messages, and a
+ * not count held messages, which are pending deletions. `complete` requires sums that match, no held messages, and a
  * response for every uid.
  */
 export type FolderReconciliation = Readonly<z.output<typeof folderCertificate>>;
@@ -150,7 +150,7 @@ export const syncProgress = z.discriminatedUnion('event', [
     address: name,
     messages: count,
   }),
-  /** Reported after each durable batch with running totals for one mailbox. `bytes` counts raw source bytes. */
+  /** Reported after each durable batch, with running totals for one mailbox. `bytes` counts raw source bytes. */
   z.object({
     event: z.literal('stored'),
     account: name,
@@ -158,7 +158,7 @@ export const syncProgress = z.discriminatedUnion('event', [
     ...counts('messages', 'bytes'),
   }),
   z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
-  /** Reported after each request with all requests of the sync run and the current rate. */
+  /** Reported after each request, with the sync run's requests so far and the current rate. */
   z.object({ event: z.literal('requests'), account: name, ...counts('requests', 'perMinute') }),
   /** The limiter delays the sync run until `until`, in milliseconds since the epoch. */
   z.object({
@@ -214,7 +214,7 @@ export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): 
     mailbox: mailboxes.length === 1 ? (only?.address ?? null) : null,
     requests,
     sum: sumOf(certificates),
-    // Equal sums stored every five minutes would dominate the data.
+    // Matching sums stored every five minutes would dominate the data.
     folders: certificates.filter(
       ({ complete, originTotal, stored }) => isChanged || !complete || originTotal !== stored,
     ),
@@ -236,7 +236,7 @@ export function recordFailedRun(error: unknown, frame: RunContext, text: string)
   return { ...frame, ...EMPTY_COUNTS, outcome: 'failed', failures: 1, troubles };
 }
 
-/** Stores a run in the state. Only passes failures to `onFailure`, because the history is a convenience. */
+/** Stores a run in the state. Failures are only passed to `onFailure`, because the history is just a convenience. */
 export function storeRun(
   state: Pick<StateFile, 'runs'>,
   run: RunRecord,

@@ -37,7 +37,7 @@ import { ReadFlagCheck } from './verify-unverified.ts';
 
 export interface ConnectedAccounts {
   readonly accounts: readonly AccountToSync[];
-  /** Requests from all accounts by operation, since the start. */
+  /** Requests from all accounts by operation, since they were connected. */
   readonly requests: () => Record<string, number>;
 }
 
@@ -91,13 +91,13 @@ export async function withAccounts<T>(
   }
 }
 
-/** Milliseconds that a sync run reads attachments once all messages are searchable. The next run continues there. */
+/** Milliseconds to spend reading attachments once all messages are searchable. The next run continues from there. */
 const ATTACHMENTS_MS = 10_000;
 
 /**
  * Performs one manual sync run. On return, everything stored is durable, searchable and, if large enough, sealed.
  *
- * @throws the errors of `runSync`
+ * @throws errors from `runSync`
  */
 export async function syncAccounts(
   { now, signal }: Pick<EngineContext, 'now' | 'signal'>,
@@ -157,7 +157,7 @@ type RunOptions = Pick<
     readonly policy: Pick<SyncPolicy, 'full' | 'acceptEndings'> & Partial<SyncPolicy>;
   };
 
-/** Performs a sync run for the command, the daemon or a comparison with the service. @throws the errors of `runSync` */
+/** Performs a sync run for the command, the daemon or a comparison with the service. @throws errors from `runSync` */
 export async function runAccounts(
   writer: Writer,
   settings: Settings,
@@ -216,8 +216,8 @@ const IDLE_ENOUGH = 0.5;
 const INDEX_ALONGSIDE = 32;
 
 /**
- * Performs one sync run over the accounts. When it returns, everything stored is durable and searchable. The failure of
- * an account becomes part of the result, and the other accounts continue.
+ * Performs one sync run over the accounts. When it returns, everything stored is durable and searchable. An account's
+ * failure becomes part of the result, and the other accounts continue.
  *
  * @throws MailkeepError of family `disk`, `damage` or `in-use` if the archive cannot be written, and `sync.interrupted`
  * if the signal aborted. Even then, everything collected is durable.
@@ -358,7 +358,7 @@ class IndexAlongside {
     this.running = this.indexing
       .some(INDEX_ALONGSIDE, this.signal)
       .then(() => {})
-      // The final round meets the same error and throws it.
+      // The final round encounters the same error and throws it.
       .catch(() => {})
       .finally(() => {
         this.running = undefined;

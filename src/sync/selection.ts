@@ -85,7 +85,7 @@ function narrow(
 }
 
 /**
- * Refuses names that do not exist at the service, because the sync run would appear successful.
+ * Refuses names that do not exist at the service, because the sync run would otherwise appear successful.
  *
  * @param dataDir the archive, for suggestions
  * @throws usage-unreachable-mailbox, usage-unlisted-folder

@@ -224,7 +224,7 @@ export function recordProof(
   reconciliation: FolderReconciliation,
 ): number {
   const before = recallProof(ctx.memory, folder.at);
-  // A failed folder proves nothing, so keep the earlier proof with its age.
+  // A failed folder yields no proof, so keep the earlier one with its age.
   if (folder.failed) return 0;
   const since = new Date(folder.evidence.askedAt).toISOString();
   const day = since.slice(0, 10);

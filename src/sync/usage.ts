@@ -126,7 +126,7 @@ export function rememberUsages(
     if (usage === undefined || usage === null) continue;
     result.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
-    // The service's clock may be ahead, which must not extend a usage's validity.
+    // The service's clock may be ahead, which must not extend how long usage remains valid.
     const reportedAt = Math.min(now, countedAt ?? now);
     if (resources.length > 0 && reportedAt > quotaReportedAt(memory, at)) {
       memory.set(QUOTA, mailboxKey(at), { at: reportedAt, resources });

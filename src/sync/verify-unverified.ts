@@ -20,7 +20,7 @@ const MAX_SET_ASIDE = 1_000;
 
 /**
  * Fetches the sources of unverified messages, oldest first, within the policy's hourly limit. Each source confirms the
- * match, or a fact corrects it. A message stays unverified if it does not answer or its source is incomplete.
+ * match, or a correction is recorded. A message stays unverified if it does not answer or its source is incomplete.
  *
  * @param listed paths of listed folders: a deleted one cannot be requested
  */
@@ -46,7 +46,7 @@ export async function verifyUnverified(
     const { answered } = await fetchUids(ctx, folder.at, uids);
     for (const place of group) {
       const listing = answered.get(place.uid);
-      // A different listing means that the uid now has another message, which the next sync run resolves.
+      // A different listing means that the uid now refers to another message, which the next sync run resolves.
       if (listing === undefined || !hasSameListing(ctx, place, listing)) continue;
       budget.spend();
       await verifyOne(ctx, folder, address, place, listing);
@@ -110,7 +110,7 @@ async function verifyOne(
   }
 }
 
-/** Fetches left in this hour. Stored, so that frequent sync runs and restarts share the limit. */
+/** Fetches left this hour. Stored, so that frequent sync runs and restarts share the limit. */
 class HourlyBudget {
   readonly #key: string;
   #since: number;
@@ -136,9 +136,9 @@ class HourlyBudget {
 
 /** Memory scope: when a host last proved that reading a source leaves its message unseen. */
 const READ_FLAG_CHECK = 'canary';
-/** A proof is valid for a day, so the check costs one request per day and host. */
+/** A proof is valid for a day, so the check costs one request per host per day. */
 const PROOF_HOLDS_MS = 86_400_000;
-/** The owner may have read a message at the same moment. Twice in a row indicates the fault is ours. */
+/** The owner may have read a message at the same moment. Twice in a row indicates that the fault is ours. */
 const WITNESSES = 2;
 const SEEN = '\\Seen';
 

@@ -22,7 +22,7 @@ interface WalkedPage {
   readonly last: boolean;
 }
 
-/** Maximum requests for a page that contradicts its total before it is accepted. */
+/** Maximum number of requests for a page that contradicts its total before it is accepted. */
 const DOUBTS = 3;
 
 /** Memory scope: hosts whose search cannot be used for walks. */
@@ -51,7 +51,7 @@ export async function* walkRange(
       : await askKeyset(deps, at, { range: rest, order, perPage });
     if (page === 'refused') {
       for await (const walked of walkByOffset(deps, at, rest, order)) {
-        // Only now is it certain that the host refused the search. The folder might have been unknown.
+        // Only now is it clear that the host refused the search. The folder might have been unknown.
         if (!wasRefused) deps.memory.set(SEARCH_REFUSED, at.host, true);
         yield walked;
       }
@@ -90,10 +90,10 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
 }
 
 /**
- * Requests a folder's newest page. If the page is empty although the listing or its own total counts messages, one of
- * them is outdated, so the page is requested once more.
+ * Requests a folder's newest page. If the page is empty even though the listing or its own total counts messages, one
+ * of them is outdated, so the page is requested once more.
  *
- * @throws MailkeepError `sync.counts-disagree` if they still disagree: such a response proves nothing
+ * @throws MailkeepError `sync.counts-disagree` if they still disagree: such a response cannot be relied on
  */
 export async function newestPage(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -142,7 +142,7 @@ async function askKeyset(
 
 /**
  * Drops the folder's last message if it is below the range, because `n:*` with n beyond the last uid returns it, as in
- * IMAP. If other messages are outside the range, or exceed its uids, the host cannot search by uid.
+ * IMAP. If other messages are outside the range, or outnumber its uids, the host cannot search by uid.
  */
 function clipToRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
   const matches = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
@@ -237,12 +237,12 @@ export async function* walkByOffset(
   yield* walkFixedPages(deps, at, rest, isHonest);
 }
 
-/** Maximum pages to read when counting mail that arrived during a walk. */
+/** Maximum number of pages to read when counting mail that arrived during a walk. */
 const MAX_ARRIVED_PAGES = 1_000;
 
 /**
  * Reports whether a walk saw as many messages as the folder counts. In a descending walk, messages that have arrived
- * since are above the first page, and further requests count them. An empty page proves nothing.
+ * since are above the first page, and further requests count them. An empty page is inconclusive.
  *
  * @param walked `newest` is the highest uid on the walk's first page, or undefined if that page was empty
  */
@@ -271,7 +271,7 @@ async function isWhole(
   return false;
 }
 
-/** Maximum consecutive requests without a new uid while deletions shift an offset walk's pages. */
+/** Maximum number of consecutive requests without a new uid while deletions shift an offset walk's pages. */
 const MAX_IDLE_STEPS = 60;
 /** Idle steps to charge for a page without new uids if only the service can be the cause. */
 const FEW_STEPS = 20;
@@ -280,7 +280,7 @@ const FEW_STEPS = 20;
  * Walks a range in pages of the host's size, newest first. Such pages never overlap. A page accounts for the uids from
  * its first to its last. The uids between two neighbouring pages are accounted for once the next response shows that
  * nothing was deleted: arrivals only push messages down, so a message can be missed only if the total fell. Then the
- * walk steps back. If a host's pages differ from the size that it reports, its offsets prove nothing, and gaps are
+ * walk steps back. If a host's pages differ in size from what it reports, its offsets are unreliable, and gaps are
  * accounted for only once all messages in its total have been seen.
  *
  * @param isHonest false if the host returns fewer messages than its reported page size
@@ -323,7 +323,7 @@ async function* walkFixedPages(
       throw noProgress(at, 'listMessages', page, answer, seen);
     }
     if (isOdd) {
-      // From here on, only a complete count without deletions proves anything.
+      // From here on, only a full count without deletions is conclusive.
       isStated = false;
       restarts += 1;
       shown = [];
@@ -374,7 +374,7 @@ async function* walkFixedPages(
   }
 }
 
-/** Returns the page that includes the last seen message and reaches furthest. Its size makes the offset fit. */
+/** Returns the page that includes the last seen message and reaches furthest, sized so that the offset works out. */
 export function pageIncluding(seen: number): { readonly page: number; readonly perPage: number } {
   if (seen === 0) return { page: 1, perPage: PAGE_SIZE };
   let best = { page: 1, perPage: PAGE_SIZE, end: 0 };
@@ -447,7 +447,7 @@ export async function fetchUids(
   return { answered, silent };
 }
 
-/** Returns the uids up to a page's last item if the page shows only requested uids, in order. */
+/** Returns the uids up to a page's last item if the page contains only requested uids, in order. */
 function findDecided(items: readonly Listing[], uids: readonly number[]): readonly number[] {
   const isAnswer = items.every(
     ({ uid }, i) => uids.includes(uid) && uid > (items[i - 1]?.uid ?? 0),

@@ -51,21 +51,21 @@ export class FolderEvidence {
   highestUid = 0;
   /** When the newest page was last requested, in milliseconds since the epoch; initially the start of the sync run. */
   askedAt: number;
-  /** True if a page showed flags that differ from the archive's. */
+  /** True if flags on a page differed from the archive's. */
   flagsChanged = false;
-  /** Undecided uids that a response lacked although the archive has their message. */
+  /** Undecided uids missing from a response even though the archive has their message. */
   readonly missing = new Set<number>();
   /** Open places, by uid, whose listing differs from the original one. */
   readonly contradicted = new Map<number, Listing>();
-  /** Uids that answer although earlier sync runs found them empty or saw their message deleted. */
+  /** Uids that answer even though earlier sync runs found them empty or saw their message deleted. */
   readonly reappeared = new Map<number, Listing>();
-  /** Uids that certainly show a message other than their open place's. */
+  /** Uids that definitely refer to a message other than their open place's. */
   readonly replaced = new Set<number>();
   /** New uids whose message is also open elsewhere in the mailbox: moves or copies. Decided along with deletions. */
   readonly deferred = new Map<number, DeferredListing>();
   /** Messages to fetch after the others. Their pages remain open. */
   readonly postponed: AwaitedListing[] = [];
-  /** Uids with a running or waiting fetch. Further responses about them request nothing. */
+  /** Uids whose fetch is running or queued. Later responses about them trigger no request. */
   readonly underWay = new Set<number>();
   /** Uids quarantined or recognised as forgotten in this sync run, and not fetched again. */
   readonly setAside = new Set<number>();
@@ -114,8 +114,8 @@ export class FolderEvidence {
     return this.deferred.size + this.reappeared.size;
   }
 
-  /** Reports whether every uid is covered, nothing is undecided, and the sums equal the service's count. */
-  isComplete(sums: FolderTotals): boolean {
+  /** Reports whether every uid is covered, nothing is undecided, and the sums match the service's count. */
+  isComplete(sums: FolderSums): boolean {
     const unresolved = this.contradicted.size + this.#undecided;
     return this.everyUidCovered && countAccountedFor(sums) === this.total && unresolved === 0;
   }
@@ -126,8 +126,8 @@ export class FolderEvidence {
   }
 
   /**
-   * Reports whether the archive accounts for as many messages as the service counts. Uids only grow: if the newest page
-   * also agrees uid by uid, nothing below it differs or needs reading.
+   * Reports whether the archive accounts for as many messages as the service counts. Uids only ever increase: if the
+   * newest page also agrees uid by uid, nothing below it differs or needs reading.
    */
   addsUp(sums: FolderTotals, total: number): boolean {
     return expectedAtOrigin(sums) + this.#undecided - this.missing.size === total;
@@ -160,7 +160,7 @@ export class FolderEvidence {
     return uid <= this.#mark && covers(this.#coveredBefore, { lo: uid, hi: uid });
   }
 
-  /** Records the newest page. Returns the uids it covers, or null if it proves nothing. */
+  /** Records the newest page. Returns the uids it covers, or null if it is inconclusive. */
   readNewestPage(page: {
     readonly items: readonly Listing[];
     readonly total: number;
@@ -204,7 +204,7 @@ export class FolderEvidence {
     for (const interval of uids) this.#answered = addInterval(this.#answered, interval);
   }
 
-  /** Records flags that differ from the archive's. Returns false if an earlier response showed the same flags. */
+  /** Records flags that differ from the archive's. Returns false if an earlier response had the same flags. */
   changeFlags(uid: number, flags: FlagSet): boolean {
     const pending = this.#flagsQueued.get(uid);
     if (pending !== undefined && sameFlags(pending, flags)) return false;
@@ -213,7 +213,7 @@ export class FolderEvidence {
     return true;
   }
 
-  /** Defers a message until it is known to have moved or not. Its page then expects it. */
+  /** Defers a message until it is known whether it has moved. Its page then expects it. */
   defer(message: DeferredListing): void {
     message.ticket.expect();
     this.deferred.set(message.listing.uid, message);
@@ -225,7 +225,7 @@ export class FolderEvidence {
     return deferred;
   }
 
-  /** Postpones a message until others are fetched. Further responses about it add nothing. */
+  /** Postpones a message until the others have been fetched. Later responses about it add nothing. */
   postpone(message: AwaitedListing): void {
     this.underWay.add(message.listing.uid);
     this.postponed.push(message);
@@ -269,7 +269,7 @@ interface FolderEndings {
   /** Number of places open before the sync run. */
   readonly open: number;
   readonly ending: number;
-  /** True if the service shows the folder as empty, or does not list it. */
+  /** True if the service lists the folder as empty, or does not list it. */
   readonly empty: boolean;
 }
 
@@ -309,7 +309,7 @@ function exceeds(ending: number, open: number, policy: DeletionGuardPolicy): boo
   return open >= policy.minMessages && ending > policy.maxEndedShare * open;
 }
 
-/** A place that is gone, belongs to a UID epoch that was just replaced, or has a uid that shows another message. */
+/** A place that is gone, that belongs to a UID epoch just replaced, or whose uid now refers to another message. */
 export interface GonePlace {
   readonly place: Place;
   readonly fingerprint: string;
@@ -318,7 +318,7 @@ export interface GonePlace {
 /** A new uid whose fingerprint also exists elsewhere in the mailbox. */
 export interface NewPlace extends GonePlace {
   readonly listing: Listing;
-  /** Drafts are rewritten in place, so equal listings do not guarantee equal bytes. */
+  /** Drafts are rewritten in place, so identical listings do not guarantee identical bytes. */
   readonly draft: boolean;
 }
 
@@ -380,14 +380,14 @@ function groupByPrint<T extends { readonly fingerprint: string }>(
 /** The message at an open uid in the sample, compared by Message-ID and date. */
 export type SampleAnswer = 'same' | 'other' | 'missing';
 
-/** Number of open uids to sample before declaring a new UID epoch. Smaller folders are sampled completely. */
+/** Number of open uids to sample before declaring a new UID epoch. Smaller folders are sampled in full. */
 export const SAMPLE_SIZE = 20;
-/** Minimum share of the sample that must show another message. */
+/** Minimum share of the sample that must refer to another message. */
 const DECLARED_AT = 0.8;
 
 /**
- * `same`: nothing contradicts the archive. `replaced`: a single uid shows another message, which is fetched. `new`: the
- * service reassigned the uids. `doubtful`: neither is clear, so the folder is walked first.
+ * `same`: nothing contradicts the archive. `replaced`: a single uid refers to another message, which is fetched. `new`:
+ * the service reassigned the uids. `doubtful`: neither is clear, so the folder is walked first.
  */
 type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 

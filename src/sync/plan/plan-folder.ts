@@ -73,7 +73,7 @@ export interface DeferredListing extends AwaitedListing {
 
 /**
  * Uids of a UID epoch that responses cover and whose messages are all stored. A resumed sync run walks only the others.
- * Losing the coverage costs listings, but no sources.
+ * Losing the coverage costs listing requests, but no source fetches.
  */
 export class Coverage {
   /** Covered and durable: safe to store. */
@@ -169,7 +169,7 @@ export function forecast(input: {
     requests,
     /** The current rate. */
     requestsPerMinute: input.requestsPerMinute,
-    /** At the current rate, although the service may be slower. */
+    /** At the current rate; the service may be slower. */
     hours: requests / input.requestsPerMinute / 60,
   };
 }
@@ -235,10 +235,10 @@ interface KnownUids {
 }
 
 /**
- * Compares one response with the archive. Pure: the caller decides the consequences, because a missing place alone
- * proves nothing.
+ * Compares one response with the archive. Pure: the caller decides the consequences, because a missing place alone is
+ * not conclusive.
  *
- * @param fingerprint returns the hash over a listing's immutable fields, as stored with the place
+ * @param fingerprint returns the hash of a listing's immutable fields, as stored with the place
  */
 export function observe(
   items: readonly Listing[],
@@ -274,12 +274,12 @@ export interface PageQuestion {
 
 /**
  * Evaluates one response. Sorted by uid, it covers the uids from the bound of its request to its last uid, or the whole
- * request if `total` does not exceed its items. A short page alone does not prove that the end was reached.
+ * request if `total` does not exceed its items. A short page alone does not mean that the end was reached.
  *
  * Returns `whole`: the response reaches the end of its request. `interval`: the part of the request that it covers, or
- * null if it has no items despite a total. `doubtful`: the page has room to spare although `total` is higher, because
- * of a deletion during the request or a service error. The request is then repeated, and a walk never ends on such a
- * page.
+ * null if it has no items even though `total` is nonzero. `doubtful`: the page has room to spare even though `total` is
+ * higher, because of a deletion during the request or a service error. The request is then repeated, and a walk never
+ * ends on such a page.
  */
 export function evaluatePage(
   question: PageQuestion,
@@ -301,12 +301,12 @@ type BisectQuestion =
   | { readonly ask: 'walk'; readonly range: UidInterval };
 
 /**
- * Finds uids that differ between archive and service by bisection. Skips a range with the expected count, reads one
- * that fits on a page, and splits any other at its middle uid. If splitting would cost more, walks the range. Yields
- * requests; expects the service's count for each `count`.
+ * Finds uids that differ between the archive and the service, by bisection. Skips a range with the expected count,
+ * reads one that fits on a page, and splits any other at its middle uid. If splitting would cost more, walks the range.
+ * Yields requests; expects the service's count for each `count`.
  *
  * @param known uids expected to answer, ascending
- * @param range `known` outside it is ignored
+ * @param range uids in `known` outside this range are ignored
  * @param total the service's count in the range
  */
 export function* bisect(
@@ -350,7 +350,7 @@ export const MAILBOXES_PER_REQUEST = 100;
 
 const DAY_MS = 86_400_000;
 const MIN_MS = 1_800_000;
-/** Maximum interval before day-old usages are requested individually. */
+/** Maximum interval before day-old usage is requested individually. */
 const MAX_MS = 20 * 3_600_000;
 
 /**
@@ -364,8 +364,8 @@ export function isListingCheaper(pages: number, mailboxes: number): boolean {
 }
 
 /**
- * Returns the milliseconds between listings, so that they cost at most half of one request per day and mailbox
- * (slightly more for 2 mailboxes). Returns null if no interval is worthwhile.
+ * Returns the milliseconds between listings, so that they cost at most half a request per mailbox per day (slightly
+ * more for 2 mailboxes). Returns null if no interval is worthwhile.
  */
 export function listingIntervalMs(pages: number, mailboxes: number): number | null {
   if (!isListingCheaper(pages, mailboxes)) return null;
@@ -380,7 +380,7 @@ export interface MailboxTotals {
 
 /**
  * Reports whether a sync run may find something new, because a mailbox has changed since the last listing and differs
- * from the last sync run. Neither answer is proof.
+ * from the last sync run. Neither result is conclusive.
  *
  * @param before undefined if this is the first listing
  * @param seen returns the number of messages listed when each folder was last synced
