@@ -115,7 +115,7 @@ export class FolderEvidence {
   }
 
   /** Reports whether every uid is covered, nothing is undecided, and the sums match the service's count. */
-  isComplete(sums: FolderSums): boolean {
+  isComplete(sums: FolderTotals): boolean {
     const unresolved = this.contradicted.size + this.#undecided;
     return this.everyUidCovered && countAccountedFor(sums) === this.total && unresolved === 0;
   }
