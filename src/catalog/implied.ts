@@ -114,7 +114,7 @@ export async function openImpliedCatalog() {
     },
     /**
      * Reports whether the catalog consists of exactly these rows and the settled ones. Both must be at the same commit.
-     * False is inconclusive. True says nothing about the index: see `contradictingTables`.
+     * False is inconclusive. True says nothing about the index: see `findContradictingTables`.
      */
     *agrees(
       actual: ComparedCatalog,

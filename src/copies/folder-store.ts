@@ -115,7 +115,7 @@ const ABANDONED_MS = 60 * 60_000;
 /**
  * Returns a store in a directory, which the first `put` creates. Renames files once they are durable. Does not follow
  * links.
- * @param options with `now` in milliseconds since 1970
+ * @param now milliseconds since 1970
  */
 export function folderStore(
   dir: string,

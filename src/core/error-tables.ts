@@ -317,8 +317,8 @@ export const webhookError = defineErrors({
       'Check the disk and the permissions, or name another folder with --data DIR.',
     ],
     /**
-     * A secret that the service shows only once could not be stored. `deleted` is true if the new webhook was deleted
-     * again.
+     * A secret that the service shows only once could not be stored. `deleted` is true if the new webhook was then
+     * removed.
      */
     'webhook-secret-lost': (f: Strings<'id' | 'file' | 'reason'> & { deleted: boolean }) => [
       `The secret of webhook ${f.id} could not be written to ${f.file}: ${reasonText(f.reason)}. ${

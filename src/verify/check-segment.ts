@@ -563,7 +563,7 @@ export interface SegmentJob {
   readonly seen: number;
   /** Checks every SHA-256 and rebuilds every message; otherwise only CRCs. */
   readonly full: boolean;
-  /** Settles messages up to this commit; see `Settling`. */
+  /** Settles messages up to this commit; see `FastComparison`. */
   readonly settleUpTo?: number;
 }
 
@@ -652,7 +652,7 @@ export function threadedChecker() {
     },
     rebuild: (job: MessagesJob) => pool.run({ what: 'messages', job }),
     structure: (dir: string) => pool.run({ what: 'structure', dir }),
-    /** See `contradictingTables`. */
+    /** See `findContradictingTables`. */
     contradictions: (dir: string) => pool.run({ what: 'contradictions', dir }),
     close: () => pool.end(),
   };

@@ -112,7 +112,7 @@ export function openCheckedCatalog(dir: string, findings: Findings) {
 }
 
 /**
- * Looks up in the catalog the messages that findings concern. If the catalog fails, `trouble` keeps the error for the
+ * Looks up the messages affected by findings in the catalog. If the catalog fails, `failure` holds the error for the
  * verdict, and later findings have no names.
  */
 export class FindingLookup implements AffectedMessages {

@@ -43,8 +43,8 @@ import {
 type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
 
 /**
- * Returns the catalog state for settling messages; see `Settling`. If another process writes, threads see different
- * states. The version then differs at the end, and everything settled is disregarded.
+ * Returns the catalog state for settling messages; see `FastComparison`. If another process writes, threads see
+ * different states. The version then differs at the end, and everything settled is disregarded.
  *
  * @returns `upTo`: messages from later commits are not settled
  */
@@ -59,8 +59,8 @@ function settlingState({ catalog, reached }: Pick<OpenedCatalog, 'catalog' | 're
  * Reports whether the catalog is unchanged since settling, contains exactly the settled and folded rows, and is
  * consistent. False proves nothing. The caller has frozen the catalog.
  *
- * @param contradicting result of `contradictingTables`, requested after `settlingState`, so that an identical version
- * means the same state
+ * @param contradicting result of `findContradictingTables`, requested after `settlingState`, so that an identical
+ * version means the same state
  * @throws AbortError; errors from `contradicting` unrelated to the catalog
  */
 async function agrees(

@@ -105,7 +105,7 @@ export function LiveLater({ page }: { page: LaterPage }) {
     case 'files':
       return <FilesPage page={page} />;
     default:
-      // The script receives these pages as a `StillKind`.
+      // The script receives these pages as a `StaticPageKind`.
       return null;
   }
 }
