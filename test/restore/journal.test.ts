@@ -42,9 +42,9 @@ test('another process finds what was settled, and what was begun without an answ
   const again = other.unfinished('imaps://a@b:993', 'all');
   expect(again).toEqual({ ...BEGUN, number: plan.number, refused: '' });
   expect(other.entriesOf(plan).entries(INBOX)).toEqual([
-    { number: first, id: 'a', begunAt: 5, uid: 5, isSettled: true },
-    { number: second, id: 'a', begunAt: 6, uid: null, isSettled: false },
-    { number: third, id: 'b', begunAt: 7, uid: null, isSettled: true },
+    { number: first, id: 'a', startedAt: 5, uid: 5, isSettled: true },
+    { number: second, id: 'a', startedAt: 6, uid: null, isSettled: false },
+    { number: third, id: 'b', startedAt: 7, uid: null, isSettled: true },
   ]);
 });
 
@@ -61,7 +61,7 @@ test('another plan, folder or UIDVALIDITY has entries of its own, which no other
   expect(plan.lost({ ...INBOX, uidValidity: '18' })).toBe(1);
   expect(plan.lost(INBOX)).toBe(0);
   expect(plan.entries(INBOX)).toEqual([
-    { number, id: 'a', begunAt: 5, uid: null, isSettled: false },
+    { number, id: 'a', startedAt: 5, uid: null, isSettled: false },
   ]);
 });
 
