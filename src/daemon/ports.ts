@@ -24,7 +24,7 @@ export interface SyncScope {
 export interface SyncRequest {
   readonly mailbox: WatchedMailbox;
   readonly aim: SyncScope;
-  /** When work on this aim began, in milliseconds since the epoch. An interrupted full sync resumes from it. */
+  /** When work on this aim started, in milliseconds since the epoch. An interrupted full sync resumes from it. */
   readonly begunAt: number;
   /** True if a user is waiting for the sync, which therefore does not try to save requests. */
   readonly byHand: boolean;

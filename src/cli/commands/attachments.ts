@@ -187,7 +187,7 @@ class SavedFile {
 /** Undefined on Windows. */
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 
-/** Maximum number of open files. Many attachments can begin before the first one ends. */
+/** Maximum number of open files. Many attachments can start before the first one ends. */
 const OPEN_FILES = 16;
 
 /** Closes the least recently used file if too many are open. `open` is sorted by last use. */
