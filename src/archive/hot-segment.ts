@@ -31,11 +31,21 @@ export async function createSegment(
   const path = segmentPath(dir, { segment, generation: 1 });
   const previous = { previousNumber: number, previousHash: hash };
   const header = encodeSegmentHeader({ archiveId, segment, generation: 1, ...previous });
-  await publishFile(files, path, header.length, {
-    write: (target) => writeAll(target, header, 0),
-    check: () => true,
-  });
-  const file = await convertWriteErrors(path, 0, async () => files.open(path, 'write'));
+  const opened: LogFile[] = [];
+  try {
+    await publishFile(files, path, header.length, {
+      write: (target) => writeAll(target, header, 0),
+      // Opened before the rename, after which an error must not promise that nothing was written.
+      check: async (temporary) => {
+        opened.push(await convertWriteErrors(path, 0, async () => files.open(temporary, 'write')));
+      },
+    });
+  } catch (error) {
+    for (const file of opened) file.close();
+    throw error;
+  }
+  const [file] = opened;
+  if (file === undefined) throw new Error(`${path} was published without its check`);
   return { file, path, segment, offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
 }
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { overlayFiles } from '../../src/archive/file-system.ts';
 import type { LogWriter } from '../../src/archive/log-writer.ts';
 import { powerCuts } from './endings.ts';
 import { Positions } from './positions.ts';
@@ -53,6 +54,31 @@ test('a disk that takes no byte at all is a failure, not a loop', async () => {
     code: 'log-write-failed',
     facts: { errno: 'EIO' },
   });
+});
+
+test('a segment that cannot be opened is not in the log', async () => {
+  const disk = new SimulatedDisk();
+  let failures = 0;
+  const files = overlayFiles(disk.files, {
+    open(path, access) {
+      if (failures > 0 && access === 'write') {
+        failures -= 1;
+        throw systemError('EMFILE', path);
+      }
+      return disk.files.open(path, access);
+    },
+  });
+  const known = new Positions();
+  const writer = await openOn(files);
+  await writeBatches(writer, known, 1);
+  failures = 1;
+  await expect(writer.rollIfLarger(1)).rejects.toMatchObject({ code: 'log-write-failed' });
+  await writeBatches(writer, known, 1, 9);
+  await writer.close();
+  const again = await openOn(disk.files, { expected: known.reached });
+  expect(again.last).toMatchObject({ number: 2 });
+  await again.close();
+  expect(await soundBatches(disk.files)).toEqual(known.batches);
 });
 
 describe.each(['ENOSPC', 'EDQUOT', 'EIO'])('%s', (code) => {
