@@ -651,7 +651,7 @@ function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | un
     if (header === undefined) continue;
     const stored = got.subarray(at + RECORD_HEADER_BYTES);
     if (header.kind !== STORED_KIND.commit || header.storedLength !== stored.length) break;
-    const payload = inflatePayload(header, stored);
+    const payload = crc32(stored) === header.crc ? inflatePayload(header, stored) : undefined;
     return payload === undefined ? undefined : decodeCommit(payload);
   }
   return undefined;

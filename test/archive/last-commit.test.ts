@@ -73,6 +73,17 @@ test('the last commit of an unsealed segment costs a few kilobytes, however long
   expect(read()).toBeLessThan(20_000);
 });
 
+test('a commit with a changed hash is not taken for the last one', async () => {
+  const archive = newArchive();
+  await archive.grow(samples(1, 2, 3, 4, 5, 6, 7), false);
+  const file = lastSegment(archive.dir);
+  const bytes = readFileSync(file);
+  const at = bytes.lastIndexOf('"hash":"') + '"hash":"'.length;
+  bytes[at] = bytes[at] === 0x61 ? 0x62 : 0x61;
+  writeFileSync(file, bytes);
+  expect(lastCommitNumber(archive.dir, realFiles)).toBe(2);
+});
+
 test('a segment without a commit gives the number of the one before', async () => {
   const archive = newArchive();
   await archive.grow(samples(1, 2, 3, 4), true);
