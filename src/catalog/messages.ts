@@ -2,7 +2,13 @@ import type { Locator, Position, RemovedRange } from '../archive/format.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
 import { decodeListedText } from '../mail/listed-text.ts';
-import { type Connection, RECORD_BLOB, RECORD_MESSAGE } from './database.ts';
+import {
+  type Connection,
+  catalogFile,
+  openForReading,
+  RECORD_BLOB,
+  RECORD_MESSAGE,
+} from './database.ts';
 import { folderNames } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
@@ -554,6 +560,21 @@ export function quarantineQueries(connection: Connection) {
       })),
     isAcknowledged: (folder: number, generation: number, uid: number) =>
       connection.get(ACKNOWLEDGED, { folder_id: folder, generation, uid })?.acknowledged === 1,
+  };
+}
+
+export interface BlobPositions {
+  /** Returns the blob's position if any readable record contains it. @throws `catalog-damaged`, `catalog-io` */
+  readonly of: (hash: BlobHash) => Position | undefined;
+  close(): void;
+}
+
+/** @throws see `openForReading` */
+export function openBlobPositions(dataDir: string): BlobPositions {
+  const connection = openForReading(catalogFile(dataDir));
+  return {
+    of: locator(connection).blob,
+    close: () => connection.close(),
   };
 }
 

@@ -112,7 +112,10 @@ class MessageCheck {
   #rebuild(message: MessagePayload): void {
     const { sha256: id, size, parts } = message.recipe;
     const hashes = parts.flatMap(blobsOf);
-    const blobs = this.blobs.all(hashes);
+    const blobs = this.blobs.all(
+      hashes,
+      parts.reduce((sum, part) => sum + blobBytesOf(part), 0),
+    );
     if (blobs === undefined) {
       this.#outcomes.push({ what: 'deferred', message: id, blobs: hashes });
       return;
@@ -125,6 +128,13 @@ class MessageCheck {
       this.#outcomes.push({ what: 'unsound', message: id, reason: 'recipe' });
     }
   }
+}
+
+type Part = MessagePayload['recipe']['parts'][number];
+
+function blobBytesOf(part: Part): number {
+  if (part[0] === 'raw') return 0;
+  return part[0] === 'blob' ? part[1] : part[3];
 }
 
 /** Maximum size of sources to assemble and hash in one go, which is faster than piece by piece. */
@@ -163,11 +173,16 @@ function sourceHash(
 
 /** Maximum total size of cached blobs in bytes. Most messages follow soon after their blobs. */
 const KEPT_BYTES = 32 * 1024 * 1024;
+const FETCHED_BYTES = 8 * 1024 * 1024;
 
-/** The most recently read blobs. A message that needs an earlier one is rebuilt once the whole log has been read. */
+/** Reads a blob from the rest of the log and checks its hash. */
+export type FindBlob = (hash: BlobHash) => Buffer | undefined;
+
 export class RecentBlobs {
   readonly #blobs = new Map<BlobHash, Buffer>();
   #size = 0;
+
+  constructor(private readonly find: FindBlob = () => undefined) {}
 
   keep(hash: BlobHash, payload: Buffer): void {
     if (payload.length > KEPT_BYTES || this.#blobs.has(hash)) return;
@@ -180,17 +195,29 @@ export class RecentBlobs {
     }
   }
 
-  /** Returns the blobs if all are cached. */
-  all(hashes: readonly BlobHash[]): ReadonlyMap<BlobHash, Buffer> | undefined {
+  /** Returns the blobs if all are cached or found. @param length total bytes of the blobs */
+  all(hashes: readonly BlobHash[], length: number): ReadonlyMap<BlobHash, Buffer> | undefined {
     const found = new Map<BlobHash, Buffer>();
     for (const hash of hashes) {
-      const bytes = this.#blobs.get(hash);
+      const bytes = this.#get(hash) ?? (length > FETCHED_BYTES ? undefined : this.#fetch(hash));
       if (bytes === undefined) return undefined;
-      this.#blobs.delete(hash);
-      this.#blobs.set(hash, bytes);
       found.set(hash, bytes);
     }
     return found;
+  }
+
+  #get(hash: BlobHash): Buffer | undefined {
+    const bytes = this.#blobs.get(hash);
+    if (bytes === undefined) return undefined;
+    this.#blobs.delete(hash);
+    this.#blobs.set(hash, bytes);
+    return bytes;
+  }
+
+  #fetch(hash: BlobHash): Buffer | undefined {
+    const bytes = this.find(hash);
+    if (bytes !== undefined) this.keep(hash, bytes);
+    return bytes;
   }
 }
 

@@ -1,11 +1,16 @@
 import type { FileLayer } from '../archive/file-system.ts';
-import { genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../archive/format.ts';
+import { genesisHash, isCount, SEGMENT_HEADER_BYTES, segmentPath } from '../archive/format.ts';
+import { type LogReader, openLogReader } from '../archive/log-reader.ts';
+import { readAroundBadSectors } from '../archive/mend-segment.ts';
 import type { ExpectedCommit } from '../archive/recovery.ts';
 import { listSegments, type SegmentListing } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
 import type { SettledCounts } from '../catalog/comparison.ts';
 import type { SegmentDamage } from '../catalog/findings.ts';
 import type { ComparedBatch } from '../catalog/fold.ts';
+import { type BlobPositions, openBlobPositions } from '../catalog/messages.ts';
+import { MailkeepError } from '../core/errors.ts';
+import type { BlobHash } from '../core/types.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
 
 /** A commit recorded in the catalog or a checkpoint, which the log must contain. */
@@ -215,5 +220,63 @@ class Reading {
       messages: messages + read.settled.messages,
       blobs: blobs + read.settled.blobs,
     };
+  }
+}
+
+/**
+ * Finds blobs by their positions in an archive's catalog. Positions are only hints: the bytes must match the hash. If
+ * nothing is found, the caller waits until the log yields the blob.
+ */
+export class CatalogBlobs {
+  #handles: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
+  #useless = false;
+
+  constructor(
+    private readonly files: FileLayer,
+    private readonly dir: string,
+  ) {}
+
+  find(hash: BlobHash): Buffer | undefined {
+    if (!this.#hasPosition(hash)) return undefined;
+    try {
+      return this.#handles?.reader.readBlob(hash);
+    } catch (error) {
+      if (error instanceof MailkeepError) return undefined;
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#handles?.reader.close();
+    this.#handles?.positions.close();
+    this.#handles = undefined;
+  }
+
+  #hasPosition(hash: BlobHash): boolean {
+    if (this.#useless) return false;
+    try {
+      this.#handles ??= this.#open();
+      const hint = this.#handles.positions.of(hash);
+      // A damaged row can contain anything, but reads require valid offsets.
+      return hint !== undefined && [hint.segment, hint.ordinal, hint.offset].every(isCount);
+    } catch (error) {
+      // Missing, damaged or from another version: the comparison reports it.
+      if (!(error instanceof MailkeepError)) throw error;
+      this.#useless = true;
+      return false;
+    }
+  }
+
+  #open() {
+    const { dir, files } = this;
+    const positions = openBlobPositions(dir);
+    try {
+      const locator = { blob: positions.of, message: () => undefined };
+      const reader = openLogReader({ dir, files: readAroundBadSectors(files), locator });
+      return { positions, reader };
+    } catch (error) {
+      positions.close();
+      throw error;
+    }
   }
 }

@@ -20,7 +20,8 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   switch (job.what) {
     case 'segment': {
       const { job: segment } = job;
-      const reports = checkSegment(realFiles, segment, blobsFor(segment), comparisonFor(segment));
+      const blobs = await blobsFor(segment);
+      const reports = checkSegment(realFiles, segment, blobs, comparisonFor(segment));
       for (const found of reports) report(found);
       return [];
     }
@@ -40,18 +41,29 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   }
 });
 
-/** Blobs in the archive's active log. A thread serves a single verification. */
-const recent = new RecentBlobs();
+/** Blobs in one archive's active log. */
+let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
 
-function blobsFor({ full, generation }: SegmentJob): RecentBlobs {
+async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBlobs> {
   // A replaced generation can contain data that the log has lost.
-  return full && generation === undefined ? recent : new RecentBlobs();
+  if (!full || generation !== undefined) return new RecentBlobs();
+  if (recent?.dir !== dir) {
+    const { CatalogBlobs } = await import('./read-log.ts');
+    const blobs = new CatalogBlobs(realFiles, dir);
+    recent = { dir, blobs: new RecentBlobs((hash) => blobs.find(hash)) };
+  }
+  return recent.blobs;
 }
 
-let comparison: FastComparison | undefined;
+/** A repair verifies twice with the same threads. */
+let opened: { readonly key: string; readonly comparison: FastComparison } | undefined;
 
 function comparisonFor({ dir, settleUpTo }: SegmentJob): FastComparison | undefined {
   if (settleUpTo === undefined) return undefined;
-  comparison ??= new FastComparison(dir, settleUpTo);
-  return comparison;
+  const key = `${settleUpTo} ${dir}`;
+  if (opened?.key !== key) {
+    opened?.comparison.close();
+    opened = { key, comparison: new FastComparison(dir, settleUpTo) };
+  }
+  return opened.comparison;
 }

@@ -254,8 +254,8 @@ export async function verifySampleOf(context: EngineContext, dataDir: string, si
     checkups.get(segment) ?? recalled?.get(SCOPE, String(segment)) ?? NEVER;
   try {
     const segments = catalog.segments();
-    const total = segments.reduce((sum, { messages }) => sum + messages, 0);
-    const limit = Math.min('share' in size ? Math.ceil(total * size.share) : size.messages, total);
+    const of = segments.reduce((sum, { messages }) => sum + messages, 0);
+    const limit = Math.min('share' in size ? Math.ceil(of * size.share) : size.messages, of);
     const startedAt = now();
     const known = messagesIn(recallVerification(recalled));
     const sound = new Set<string>();
@@ -286,12 +286,12 @@ export async function verifySampleOf(context: EngineContext, dataDir: string, si
     const durationMs = now() - startedAt;
     const remembered = writeStateOrWarn(context, dataDir, 'result', (state) =>
       recordVerification(state, {
-        ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of: total, found },
+        ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
         findings: knownFindings(context, kept),
         covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
       }),
     );
-    const sampling = { checked, of: total, oldest, found, findings: kept };
+    const sampling = { checked, of, oldest, found, findings: kept };
     return { at: startedAt, sampling, durationMs, remembered };
   } finally {
     recalled?.close();
@@ -306,17 +306,17 @@ export async function verifySampleOf(context: EngineContext, dataDir: string, si
 }
 
 function checkupAfter(
-  previous: SegmentVerification,
+  before: SegmentVerification,
   { end }: StoredSegment,
   from: number,
   reached: number,
   now: number,
 ): SegmentVerification {
-  const first = from === previous.covered && previous.covered < end;
-  if (first) return { at: previous.at || now, covered: reached, next: previous.next, end };
+  const first = from === before.covered && before.covered < end;
+  if (first) return { at: before.at || now, covered: reached, next: before.next, end };
   return reached >= end
     ? { at: now, covered: end, next: 0, end }
-    : { ...previous, next: reached, end };
+    : { ...before, next: reached, end };
 }
 
 async function isSound(
