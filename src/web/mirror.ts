@@ -154,6 +154,7 @@ function isoAt({ docid }: OriginPlace): string | null {
 const MAX_MESSAGES = 1_000_000;
 /** Cost of an empty folder, in messages. A folder is cached once per requested moment. */
 const FOLDER_COST = 20;
+const MAX_LISTS = 200;
 /** Maximum characters in cached records, enough for about 20,000 records. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 /** Maximum commits whose parsed facts are cached. Most messages on a page arrived together. */
@@ -166,11 +167,12 @@ type Moment = number | null;
  * Answers Mailbox API requests from an open archive, presenting messages as the origin did. Caches answers until the
  * next commit, which may reuse rows and forget messages.
  */
-class MirrorView {
+export class MirrorView {
   readonly #uids = new VersionCache<string, FolderUids>(
     MAX_MESSAGES,
     ({ count }) => count + FOLDER_COST,
   );
+  readonly #folders = new VersionCache<string, readonly FolderRecord[]>(MAX_LISTS);
   /** Records by row, as JSON. A record never changes while its place exists. */
   readonly #records = new VersionCache<number, string>(MAX_CHARACTERS, ({ length }) => length);
   readonly #facts = new VersionCache<number, readonly Fact[]>(MAX_COMMITS);
@@ -179,13 +181,18 @@ class MirrorView {
   constructor(private readonly archive: OpenArchive) {}
 
   async folders(mailbox: MirroredMailbox, moment: Moment): Promise<readonly FolderRecord[]> {
+    const version = this.#refresh();
+    const key = `${mailbox.id} ${moment ?? 'now'}`;
+    const known = this.#folders.find(version, key);
+    if (known !== undefined) return known;
     const records: FolderRecord[] = [];
     for (const folder of this.archive.catalog.origin.folders(mailbox, moment)) {
       records.push(recordOf(folder, this.#counts(folder, moment)));
       // Counting as of a moment reads all uids in a folder, so let other requests run between folders.
       if (moment !== null) await nextTurn();
     }
-    return records.sort(byFolderPath);
+    records.sort(byFolderPath);
+    return version === this.#refresh() ? this.#folders.keep(key, records) : records;
   }
 
   folder(mailbox: MirroredMailbox, path: string, moment: Moment): OriginFolder | undefined {

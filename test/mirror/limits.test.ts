@@ -8,7 +8,7 @@ import type { Catalog } from '../../src/catalog/catalog.ts';
 import type { ApiToken } from '../../src/core/state.ts';
 import { factsTest } from '../../src/service/surface.ts';
 import { ContentThreads, TokenQueue } from '../../src/web/content-threads.ts';
-import { MirrorSurface } from '../../src/web/mirror.ts';
+import { MirrorSurface, MirrorView } from '../../src/web/mirror.ts';
 import { ServedArchive } from '../../src/web/served-archive.ts';
 import { matchingSources } from '../../src/web/source-jobs.ts';
 import { mail } from '../sandbox/client.ts';
@@ -390,4 +390,28 @@ test('a flag that a search names many times is compared once', () => {
   const criteria = factsTest({ flags: wanted });
   expect(criteria?.({ flags, received: () => 0, size: () => 0 })).toBe(true);
   expect(compared).toBe(1);
+});
+
+test('lists of folders of many moments are not all kept', async () => {
+  const asked: (number | null)[] = [];
+  const catalog = {
+    reached: () => ({ number: 1 }),
+    origin: {
+      folders: (_: unknown, commit: number | null) => {
+        asked.push(commit);
+        return [];
+      },
+    },
+  } as unknown as Catalog;
+  const view = new MirrorView({ catalog, sources: () => expect.fail('not asked for') });
+  const mailbox = { id: 1, host: 'h', mailbox: 'm', address: 'a', resourceId: 'm' };
+  const ask = (moment: number) => view.folders(mailbox as never, moment);
+  await ask(0);
+  await ask(0);
+  expect(asked).toEqual([0]);
+  for (let moment = 1; moment <= 1_000; moment += 1) await ask(moment);
+  await ask(1_000);
+  expect(asked).toHaveLength(1_001);
+  await ask(0);
+  expect(asked).toHaveLength(1_002);
 });
