@@ -33,6 +33,7 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
   const fail = (error: unknown): void => {
     begun.reject(error);
     pieces?.error(error);
+    void thread.end();
   };
   const thread = new WorkerThread<ToExport, FromExport>(
     { name: 'mailkeep-export', file: builtWorker('export-worker'), data: job, heap: HEAP },
@@ -40,8 +41,10 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
       message(message) {
         if (message.kind === 'begun') begun.resolve(message.commit);
         else if (message.kind === 'piece') pieces?.enqueue(message.bytes);
-        else if (message.kind === 'end') pieces?.close();
-        else fail(deserializeError(message.thrown));
+        else if (message.kind === 'end') {
+          pieces?.close();
+          void thread.end();
+        } else fail(deserializeError(message.thrown));
       },
       ended: fail,
     },
