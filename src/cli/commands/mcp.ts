@@ -39,6 +39,8 @@ async function serveMcp(
   const { mcpServer } = await import('../../web/mcp-server.ts');
   const { ServedArchive } = await import('../../web/served-archive.ts');
   const { mailboxKeys, withState } = await import('../archive.ts');
+  // Errors may come from threads. Loaded now, because a later failure would end the server.
+  await import('../all-errors.ts');
   const { globals, environment, only, notices, output, now, signal } = context;
   const dataDir = only?.dataDir ?? locateDataDir(globals, environment);
   requireArchive(dataDir);
@@ -57,11 +59,7 @@ async function serveMcp(
             }),
           ),
         ),
-      async (error) => {
-        // The error may come from a thread.
-        await import('../all-errors.ts');
-        notices.warn(`A tool could not be answered: ${describeError(error).message}`);
-      },
+      (error) => notices.warn(`A tool could not be answered: ${describeError(error).message}`),
     );
     const input = context.stdin();
     if (input.isTTY === true)
