@@ -302,10 +302,11 @@ function plainConjunct(
   const conditions = [lacks, members, noMembers, observed, noObserved];
   if (conditions.some(({ length }) => length > 0)) return undefined;
   if (sizeLow > 0 || sizeHigh < Number.MAX_SAFE_INTEGER) return undefined;
+  const mailboxes = has.flatMap((expression) => parseMailboxes(expression) ?? []);
+  if (mailboxes.length < has.length) return undefined;
   // The full-text index resolves mailboxes.
   if (has.length > 0 && indexQueries(connection).pendingCount() > 0) return undefined;
-  const mailboxes = has.flatMap((expression) => parseMailboxes(expression) ?? []);
-  return mailboxes.length < has.length ? undefined : { ...only, mailboxes };
+  return { ...only, mailboxes };
 }
 
 /**

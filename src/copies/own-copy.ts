@@ -7,6 +7,7 @@ import {
   type CopySecrets,
   type KeyObject,
   MAX_KEY_BYTES,
+  MAX_SIGNER_BYTES,
   readKeyObject,
   readSigner,
   type UnlockMethod,
@@ -190,7 +191,11 @@ export async function readOwnObject(
   name: string,
   signal: AbortSignal,
 ): Promise<Buffer | MailkeepError> {
-  const most = name.startsWith(FOLDERS.settings) ? MAX_SETTINGS_BYTES : MAX_KEY_BYTES;
+  const most = name.startsWith(FOLDERS.settings)
+    ? MAX_SETTINGS_BYTES
+    : name.startsWith(FOLDERS.signers)
+      ? MAX_SIGNER_BYTES
+      : MAX_KEY_BYTES;
   try {
     return await orDamage(() => readSmallObject(store, name, most, signal));
   } catch (error) {

@@ -448,7 +448,7 @@ function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
 }
 
 const SIGNERS_DOMAIN = 'mailkeep copy signer 1\n';
-const MAX_SIGNER_BYTES = 4 * 1024;
+export const MAX_SIGNER_BYTES = 4 * 1024;
 
 const authorisedFields = z.strictObject({
   mailkeep: z.literal('copy signer 1'),
