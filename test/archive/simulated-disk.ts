@@ -219,7 +219,9 @@ export class SimulatedDisk {
   #handle(path: string, inode: Inode, writable: boolean): LogFile {
     const change = (act: DiskAct, bytes: number): number | undefined => {
       if (!writable) throw systemError('EBADF', path);
-      return this.#act(act, path, bytes);
+      // An open file keeps its content when it is renamed.
+      const [now] = [...this.#names].find(([, named]) => named === inode) ?? [path];
+      return this.#act(act, now, bytes);
     };
     return {
       read: (target, position) => {
