@@ -109,7 +109,7 @@ type InitOptions = Values<'baseUrl' | 'tokenEnv' | 'tokenFile'> &
  * @param onReach called with the token's mailboxes as soon as they are known
  * @throws config-exists before any prompt; usage-not-interactive listing all missing options; errors from the service
  */
-async function collectAnswers(
+async function collectInputs(
   context: CommandContext,
   options: InitOptions,
   onReach: (reach: Reach) => void,
@@ -138,10 +138,10 @@ async function collectAnswers(
   const quiet = options.yes === true ? undefined : prompter;
   const dataDir = await dataDirectory(context, file, quiet);
   const requestsPerMinute = options.rate ?? (await chooseRate(context, access.reach, quiet));
-  return { prompter, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
+  return { prompter, inputs: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
 }
 
-type Answers = Awaited<ReturnType<typeof collectAnswers>>['answers'];
+type Inputs = Awaited<ReturnType<typeof collectInputs>>['inputs'];
 
 async function accessTo(
   context: CommandContext,
@@ -307,34 +307,34 @@ export const register: Register = (command, run) => {
 
 async function initialise(context: CommandContext, options: InitOptions): Promise<void> {
   const rate = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
-  const { answers, prompter } = await collectAnswers(context, options, (reach) => {
+  const { inputs, prompter } = await collectInputs(context, options, (reach) => {
     context.notices.say(reachText(reach));
     context.notices.say(forecastText(firstSync(reach, rate)));
   });
-  const { reach, secret, requestsPerMinute } = answers;
+  const { reach, secret, requestsPerMinute } = inputs;
   const ahead = firstSync(reach, requestsPerMinute);
   if (requestsPerMinute !== rate) context.notices.say(timeText(ahead));
   if (
     prompter !== undefined &&
     options.yes !== true &&
-    !(await prompter.yes(`Write ${answers.file}?`))
+    !(await prompter.yes(`Write ${inputs.file}?`))
   ) {
     context.notices.say('Nothing was written.');
     return;
   }
-  if (answers.newTokenFile !== null) writeNewFile(answers.newTokenFile, `${secret.reveal()}\n`);
-  writeNewFile(answers.file, `${JSON.stringify(configuration(answers), null, 2)}\n`);
+  if (inputs.newTokenFile !== null) writeNewFile(inputs.newTokenFile, `${secret.reveal()}\n`);
+  writeNewFile(inputs.file, `${JSON.stringify(configuration(inputs), null, 2)}\n`);
   const { mailboxes, messages, requests, hours } = ahead;
   await context.output.object(
     {
-      config: answers.file,
-      tokenFile: answers.newTokenFile,
-      dataDir: path.resolve(path.dirname(answers.file), answers.dataDir),
+      config: inputs.file,
+      tokenFile: inputs.newTokenFile,
+      dataDir: path.resolve(path.dirname(inputs.file), inputs.dataDir),
       mailboxes: reach,
       requestsPerMinute,
       firstSync: { mailboxes, folders: ahead.folders, messages, requests, hours },
     },
-    () => summaryText(answers, context),
+    () => summaryText(inputs, context),
   );
 }
 
@@ -349,8 +349,8 @@ function reachText(reach: Reach): string {
   ].join('\n');
 }
 
-function configuration(answers: Answers): ConfigInput {
-  const { baseUrl, token, newTokenFile, dataDir, file, requestsPerMinute } = answers;
+function configuration(inputs: Inputs): ConfigInput {
+  const { baseUrl, token, newTokenFile, dataDir, file, requestsPerMinute } = inputs;
   const folder = path.dirname(file);
   const relativeToConfig = (target: string): string => {
     const relative = path.relative(folder, target);
@@ -373,7 +373,7 @@ function configuration(answers: Answers): ConfigInput {
 }
 
 function summaryText(
-  { file, newTokenFile }: Answers,
+  { file, newTokenFile }: Inputs,
   { globals, environment }: CommandContext,
 ): string {
   const written = newTokenFile === null ? file : `${file} and ${newTokenFile}`;
