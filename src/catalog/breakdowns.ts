@@ -3,14 +3,14 @@ import { threadNode } from '../mail/identity.ts';
 import { decodeListedText } from '../mail/listed-text.ts';
 import { foldWord, mimeTokens } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
-import { archiveNames, type FolderName, namesWithin } from './folders.ts';
+import { archiveNames, type FolderName } from './folders.ts';
 import { displaySender, readableText } from './messages.ts';
 import { ROLE } from './people.ts';
 import type { Row } from './query.ts';
 import { wallTime } from './query-dates.ts';
 import { createView, type View } from './resolve-query.ts';
 import { type CountRequest, type SearchQueries, shownPlaces } from './search.ts';
-import { docidToIso, includesScope, isoTime, isVisible, numberList, type Scope } from './sql.ts';
+import { docidToIso, includesScope, isoTime, isVisible, numberList } from './sql.ts';
 import type { StatsQuery } from './stats.ts';
 import {
   type ChartFilter,
@@ -115,14 +115,13 @@ interface Counted {
 export function storedPeople(
   connection: Connection,
   by: PeopleDimension,
-  scope: Scope | null,
   limit: number,
 ): StatsRow[] {
   const rows = connection.text<Counted>(
     `SELECT a.address, sum(c.messages) AS messages, max(c.last_docid) AS last
      FROM correspondents c JOIN addresses a ON a.id = c.address_id
      WHERE c.role = ${roleOf(by)} AND a.address ${likeClause(by)}
-       ${scope === null ? '' : `AND ${includesScope('c.mailboxes', scope)}`}
+       AND ${includesScope('c.mailboxes', connection.scope)}
      GROUP BY a.id ORDER BY 2 DESC, a.address LIMIT ?`,
     [BigInt(limit)],
   );
@@ -239,8 +238,8 @@ export function topCorrespondents(
     }));
 }
 
-function listsOf(connection: Connection, { scope, fits }: ChartFilter): string[] {
-  const visible = scope === null ? '1' : includesScope('mailboxes', scope);
+function listsOf(connection: Connection, { fits }: ChartFilter): string[] {
+  const visible = includesScope('mailboxes', connection.scope);
   return connection
     .column<string>(`SELECT DISTINCT mailboxes FROM place_sets WHERE ${visible}`, [])
     .filter((list) => fits?.(numberList(list, connection.file)) !== false)
@@ -328,15 +327,14 @@ function edgesOf({ first, last, low, high }: Years): Edge[] {
 
 function applyEdge(
   connection: Connection,
-  { fits, scope }: ChartFilter,
+  { fits }: ChartFilter,
   { low, high, times }: Edge,
   counts: Map<number, CountedCorrespondent>,
 ): void {
-  const visible = scope === null ? '1' : includesScope('mailboxes', scope);
   const { file } = connection;
   const rows = connection.values<readonly [string, string, string]>(
     `SELECT mailboxes, senders, recipients FROM message_people
-     WHERE docid >= ${low} AND docid < ${high} AND ${visible}`,
+     WHERE docid >= ${low} AND docid < ${high} AND ${includesScope('mailboxes', connection.scope)}`,
   );
   for (const [mailboxes, senders, recipients] of rows) {
     if (fits?.(numberList(mailboxes, file)) === false) continue;
@@ -378,27 +376,28 @@ export function peopleByPrefix(
   connection: Connection,
   typed: string,
   limit: number,
-  scope: Scope | null,
   mayContinue: () => boolean,
 ): Person[] {
   const prefix = typed.toLowerCase();
   const counts = new Map<string, { received: number; sent: number }>();
   let rows = 0;
-  for (const { address, role, messages } of connection.text<CountedPerson>(BY_ADDRESS(scope), [
-    prefix,
-    `${prefix}\u{10ffff}`,
-  ])) {
+  const byAddress = countedWhere(connection, 'a.address >= ? AND a.address < ?');
+  for (const { address, role, messages } of connection.text<CountedPerson>(
+    `${byAddress} ORDER BY a.address`,
+    [prefix, `${prefix}\u{10ffff}`],
+  )) {
     const sums = counts.get(address) ?? { received: 0, sent: 0 };
     counts.set(address, sums);
     sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
     rows += 1;
     if (rows % ASKED_AFTER === 0 && !mayContinue()) break;
   }
-  const recent = recentSenders(connection, scope);
+  const recent = recentSenders(connection);
+  const ofAddress = countedWhere(connection, 'a.address = ?');
   for (const address of recent.called(typed).slice(0, MAX_NAMED)) {
     if (counts.has(address)) continue;
     const sums = { received: 0, sent: 0 };
-    for (const { role, messages } of connection.text<CountedPerson>(OF_ADDRESS(scope), [address]))
+    for (const { role, messages } of connection.text<CountedPerson>(ofAddress, [address]))
       sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
     // An address without counts has only purged or unindexed messages.
     if (sums.received + sums.sent > 0) counts.set(address, sums);
@@ -415,14 +414,11 @@ interface CountedPerson {
   readonly messages: number;
 }
 
-const counted = (scope: Scope | null, where: string) =>
-  `SELECT a.address, c.role, c.messages
-   FROM addresses a CROSS JOIN correspondents c ON c.address_id = a.id
-   WHERE ${where} AND a.address NOT LIKE '@%'
-     ${scope === null ? '' : `AND ${includesScope('c.mailboxes', scope)}`}`;
-const BY_ADDRESS = (scope: Scope | null) =>
-  `${counted(scope, 'a.address >= ? AND a.address < ?')} ORDER BY a.address`;
-const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
+function countedWhere({ scope }: Connection, condition: string): string {
+  return `SELECT a.address, c.role, c.messages
+    FROM addresses a CROSS JOIN correspondents c ON c.address_id = a.id
+    WHERE ${condition} AND a.address NOT LIKE '@%' AND ${includesScope('c.mailboxes', scope)}`;
+}
 
 const READ = 2_000;
 const MAX_PEOPLE = 10_000;
@@ -447,14 +443,14 @@ class RecentSenders {
 
   constructor(private readonly connection: Connection) {}
 
-  readFurther(scope: Scope | null): void {
+  readFurther(): void {
     const tombstones = this.connection.first<number>('SELECT count(*) FROM tombstones', []) ?? 0;
     if (tombstones !== this.#tombstones) this.#clear();
     this.#tombstones = tombstones;
-    const visible = scope === null ? '' : ` AND ${isVisible(scope)}`;
-    const select = `SELECT docid, sender_name, sender_address FROM messages m WHERE`;
+    const select = `SELECT docid, sender_name, sender_address FROM messages m
+      WHERE ${isVisible(this.connection.scope)} AND`;
     const newer = this.connection.text<Sender>(
-      `${select} docid > ?${visible} ORDER BY docid DESC LIMIT ${READ}`,
+      `${select} docid > ? ORDER BY docid DESC LIMIT ${READ}`,
       [BigInt(this.#newest)],
     );
     const [first, ...rest] = newer;
@@ -466,7 +462,7 @@ class RecentSenders {
     if (this.#senders.size >= MAX_PEOPLE || (first !== undefined && rest.length === READ - 1))
       return;
     const older = this.connection.text<Sender>(
-      `${select} docid < ?${visible} ORDER BY docid DESC LIMIT ${READ}`,
+      `${select} docid < ? ORDER BY docid DESC LIMIT ${READ}`,
       [BigInt(this.#oldest)],
     );
     for (const sender of older) this.#note(sender, false);
@@ -515,17 +511,12 @@ function wordsOf(text: string): string[] {
   );
 }
 
-const MAX_SCOPES = 16;
-const RECENT = new WeakMap<Connection, Map<string, RecentSenders>>();
+const RECENT = new WeakMap<Connection, RecentSenders>();
 
-function recentSenders(connection: Connection, scope: Scope | null): RecentSenders {
-  const cache = RECENT.get(connection) ?? new Map<string, RecentSenders>();
-  RECENT.set(connection, cache);
-  const key = scope === null ? 'all' : scope.mailboxes.join();
-  const recent = cache.get(key) ?? new RecentSenders(connection);
-  if (cache.size >= MAX_SCOPES) cache.clear();
-  cache.set(key, recent);
-  recent.readFurther(scope);
+function recentSenders(connection: Connection): RecentSenders {
+  const recent = RECENT.get(connection) ?? new RecentSenders(connection);
+  RECENT.set(connection, recent);
+  recent.readFurther();
   return recent;
 }
 
@@ -534,7 +525,7 @@ type DuplicateMessage = Pick<Message, 'docid' | 'size' | 'subject' | 'message_id
 
 export function findDuplicates(
   connection: Connection,
-  { found, scope }: Pick<StatsQuery, 'found' | 'scope'>,
+  { found }: Pick<StatsQuery, 'found'>,
   limit: number,
 ): DuplicateRow[] {
   const groups = new Map<number, number[]>();
@@ -550,12 +541,11 @@ export function findDuplicates(
     .slice(0, limit);
 
   function ofAll(): Member[] {
-    const condition = scope === null ? '1' : isVisible(scope);
     return [
       ...connection.text<Member>(
         `SELECT t.node, t.docid FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
          WHERE t.node IN (SELECT node FROM thread_members GROUP BY node HAVING count(*) > 1)
-           AND ${condition} ORDER BY t.docid`,
+           AND ${isVisible(connection.scope)} ORDER BY t.docid`,
         [],
       ),
     ];
@@ -600,7 +590,7 @@ const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.send
 /** Returns the largest messages. Ties are broken by date, newest first. */
 export function largestMessages(
   connection: Connection,
-  { found, scope }: Pick<StatsQuery, 'found' | 'scope'>,
+  { found }: Pick<StatsQuery, 'found'>,
   limit: number,
 ): LargeMessage[] {
   return (found === undefined ? ofAll() : ofFound(found)).map((row) => ({
@@ -612,8 +602,8 @@ export function largestMessages(
   }));
 
   function ofAll(): LargestRow[] {
-    const where = scope === null ? '1' : isVisible(scope);
-    const sql = `SELECT ${COLUMNS} FROM messages m WHERE ${where} ORDER BY m.size DESC, m.docid DESC LIMIT ${limit}`;
+    const sql = `SELECT ${COLUMNS} FROM messages m WHERE ${isVisible(connection.scope)}
+      ORDER BY m.size DESC, m.docid DESC LIMIT ${limit}`;
     return [...connection.text<LargestRow>(sql, [])];
   }
 
@@ -669,8 +659,7 @@ export function countFacets(
   const { docids, complete } = collectDocids(search, request, mayContinue);
   const found = new MatchingMessages(connection, search, request, docids);
   const view = createView(connection, request);
-  const known = archiveNames(connection, view.asOf).folders;
-  const names = view.scope === null ? known : namesWithin(known, view.scope);
+  const names = archiveNames(connection, view.asOf).folders;
   const valuesOf = (keys: Iterable<string>): FacetValue[] =>
     [...countedFacet(keys)].map(([key, messages]) => ({ key, messages }));
   const dated = docids.filter(hasDate);

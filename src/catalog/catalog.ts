@@ -21,11 +21,11 @@ import { catalogHead, Fold } from './fold.ts';
 import { folderQueries } from './folders.ts';
 import { indexQueries, indexWriter, markOutdatedMessages } from './indexing.ts';
 import {
-  ALL_POSITIONS,
   type ListedPlace,
   type ListFilter,
   listMessages,
   listPlaces,
+  listPositions,
   placeQueries,
 } from './list.ts';
 import {
@@ -41,9 +41,9 @@ import { countBy, selectBy, sqlQuery } from './query.ts';
 import { createView } from './resolve-query.ts';
 import { scopedCatalog } from './scoped-catalog.ts';
 import { type CountRequest, searchQueries } from './search.ts';
-import { commitAt, commitTime, isInScope, type Scope } from './sql.ts';
+import { commitAt, commitTime } from './sql.ts';
 import { statsQueries } from './stats.ts';
-import { conversationSizes, threadInScope, threadMessages } from './threads.ts';
+import { conversationSizes, threadMessages } from './threads.ts';
 import { changeQueries, changesSince, countTimeline, type TimelineRequest } from './timeline.ts';
 
 const TAKEN_FROM = sqlQuery<{ docid: number; limit: number }, { docid: number }>(
@@ -117,7 +117,6 @@ function checkpoint(connection: Connection): boolean {
   return typeof row === 'object' && row !== null && 'busy' in row && row.busy === 0;
 }
 
-const ID = selectBy('messages', 'id', 'docid');
 const MAILBOX_NUMBER = selectBy('mailboxes', 'id', 'host, mailbox');
 const META = selectBy('meta', 'messages, message_bytes', '');
 const UNPARSED_COUNT = countBy('texts', '', 'AND unparsed IS NOT NULL');
@@ -220,9 +219,10 @@ export function openCatalogReader(
   return createReader(openForReading(file, options));
 }
 
-type ViewRequest = Pick<CountRequest, 'asOf' | 'scope'>;
+type ViewRequest = Pick<CountRequest, 'asOf'>;
 
-function unlimited(connection: Connection) {
+/** All queries, limited to the connection's scope as far as a limited reader may use them. See `scopedCatalog`. */
+function catalogQueries(connection: Connection) {
   const places = placeQueries(connection);
   const messages = messageQueries(connection);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
@@ -250,7 +250,7 @@ function unlimited(connection: Connection) {
       listPlaces(connection, places, filter),
     /** Runs reads against a single snapshot of the catalog. */
     snapshot: <T>(act: () => T) => connection.snapshot(act),
-    positions: ALL_POSITIONS,
+    positions: listPositions(connection),
     /** Returns the last commit at or before a time. Times are in milliseconds since the epoch. */
     commitAt(time: number) {
       const number = commitAt(connection, time);
@@ -265,16 +265,12 @@ function unlimited(connection: Connection) {
       countTimeline(connection, search, request, mayContinue),
     charts: chartQueries(connection),
     /** Returns the IDs of the messages in a message's thread, oldest first; only its own until it is indexed. */
-    threadOf(id: MessageId, scope?: Scope): MessageId[] {
+    threadOf(id: MessageId): MessageId[] {
       const docid = messages.docidOf(id);
-      if (scope !== undefined) {
-        if (docid === undefined || !isInScope(connection, scope, docid)) return [];
-        return threadInScope(connection, scope, docid).flatMap(
-          (one) => idOf(connection, one) ?? [],
-        );
-      }
       const found = docid === undefined ? [] : threadMessages(connection, docid);
-      return found.length === 0 ? [id] : found;
+      return found.length === 0 && (docid !== undefined || connection.scope === null)
+        ? [id]
+        : found;
     },
     conversationSizes: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() =>
@@ -283,37 +279,33 @@ function unlimited(connection: Connection) {
     /** Returns what happened to messages after the request's time; see `changesSince`. */
     changesSince: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => changesSince(connection, docids, createView(connection, request))),
-    history(id: MessageId, scope?: Scope) {
+    history(id: MessageId) {
       const docid = messages.docidOf(id);
-      return docid === undefined ? [] : history(connection, places, docid, id, scope);
+      return docid === undefined ? [] : history(connection, places, docid, id);
     },
-    lastSeen(id: MessageId, scope?: Scope) {
+    lastSeen(id: MessageId) {
       const docid = messages.docidOf(id);
-      return docid === undefined ? [] : lastSeen(connection, places, docid, scope);
+      return docid === undefined ? [] : lastSeen(connection, places, docid);
     },
-    /** Returns a scope limited to these mailboxes. Ignores unknown mailboxes. */
-    scopeOf: (mailboxes: readonly MailboxKey[]): Scope => ({
-      mailboxes: mailboxes.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
-    }),
     close: () => connection.close(),
   };
 }
 
 /** The catalog, opened for reading on one connection. Close it after use. */
-export interface Catalog extends ReturnType<typeof unlimited> {
-  /** Returns a view of the catalog limited to these mailboxes. */
+export interface Catalog extends ReturnType<typeof catalogQueries> {
+  /** Returns a view of the catalog limited to these mailboxes. Ignores unknown mailboxes. */
   within(mailboxes: readonly MailboxKey[]): Catalog;
 }
 
 function createReader(connection: Connection): Catalog {
-  const catalog: Catalog = {
-    ...unlimited(connection),
-    within: (mailboxes) => scopedCatalog(connection, catalog, mailboxes),
+  return {
+    ...catalogQueries(connection),
+    within(keys) {
+      const scope = {
+        mailboxes: keys.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
+      };
+      const limited = connection.within(scope);
+      return scopedCatalog(limited, scope, catalogQueries(limited), keys);
+    },
   };
-  return catalog;
-}
-
-function idOf(connection: Connection, docid: number): MessageId | undefined {
-  const row = connection.get(ID, { docid });
-  return row === undefined ? undefined : connection.hex(row.id);
 }

@@ -1,10 +1,10 @@
 import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
 import { topCorrespondents, type Years } from './breakdowns.ts';
-import type { Connection } from './database.ts';
-import { accountMailboxes, archiveNames, findMailboxes, namesWithin } from './folders.ts';
+import type { Connection, Scope } from './database.ts';
+import { accountMailboxes, archiveNames, findMailboxes } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
 import type { SearchNode } from './query-ast.ts';
-import { numberList, type Scope, scopedFolders, scopedPlaceSets } from './sql.ts';
+import { includesScope, isOwnFolder, numberList } from './sql.ts';
 import {
   addSums,
   type ChartFilter,
@@ -64,10 +64,11 @@ function changesBetween(
     since = Math.max(since, countUpTo(bounds, times.get(commit) ?? last));
   };
 
+  const { scope } = connection;
   const stored =
-    filter.scope === null
+    scope === null
       ? connection.values<Stored>(storedSql(low, high, '1'))
-      : storedWithin(connection, filter.scope, { low, high });
+      : storedWithin(connection, scope, { low, high });
   let rows = 0;
   for (const [commit, set, messages] of stored) {
     rows += messages;
@@ -82,7 +83,7 @@ function changesBetween(
   rows = 0;
   let before = '';
   for (const [commit, docid, set, hasEnded] of connection.values<Ended>(
-    endedSql(low, high, filter.scope),
+    endedSql(low, high, scope),
   )) {
     rows += 1;
     if (rows > MAX_ENDED) {
@@ -122,7 +123,7 @@ function storedWithin(
   const alone: number[] = [];
   const shared: number[] = [];
   const sets = connection.text<{ id: number; mailboxes: string }>(
-    `SELECT id, mailboxes FROM place_sets WHERE id IN ${scopedPlaceSets(scope)}`,
+    `SELECT id, mailboxes FROM place_sets WHERE ${includesScope('mailboxes', scope)}`,
     [],
   );
   for (const { id, mailboxes } of sets) {
@@ -141,26 +142,22 @@ function storedWithin(
 /** Groups messages by the commit that first placed them in the scope. */
 function sharedSql(sets: readonly number[], scope: Scope): string {
   const first = `SELECT min(q.first_commit) FROM places q
-    WHERE q.docid = m.docid AND q.folder_id IN ${scopedFolders(scope)}`;
+    WHERE q.docid = m.docid AND ${isOwnFolder('q.folder_id', scope)}`;
   return `SELECT (${first}), m.place_set, count(*) FROM messages m INDEXED BY messages_by_commit
     WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
 }
 
 /** Selects ended places. A message ends with its last place if none remains open. */
 function endedSql(low: number, high: number, scope: Scope | null): string {
-  const ours = scope === null ? '' : ` AND q.folder_id IN ${scopedFolders(scope)}`;
-  const isOpen =
-    scope === null ? 'm.open_places > 0' : `EXISTS (${placeOf('q.to_commit IS NULL')}${ours})`;
-  const later = `EXISTS (${placeOf('q.to_commit > p.to_commit')}${ours})`;
-  const within = scope === null ? '' : ` AND p.folder_id IN ${scopedFolders(scope)}`;
-  return `SELECT p.to_commit, p.docid, m.place_set, NOT ${isOpen} AND NOT ${later}${within}
+  const hasPlace = (condition: string) =>
+    `EXISTS (SELECT 1 FROM places q
+      WHERE q.docid = p.docid AND ${condition} AND ${isOwnFolder('q.folder_id', scope)})`;
+  const isOpen = scope === null ? 'm.open_places > 0' : hasPlace('q.to_commit IS NULL');
+  const isLast = `NOT ${hasPlace('q.to_commit > p.to_commit')} AND ${isOwnFolder('p.folder_id', scope)}`;
+  return `SELECT p.to_commit, p.docid, m.place_set, NOT ${isOpen} AND ${isLast}
     FROM places p INDEXED BY places_by_end CROSS JOIN messages m ON m.docid = p.docid
     WHERE p.to_commit IS NOT NULL AND p.to_commit >= ${low} AND p.to_commit <= ${high}
     ORDER BY p.to_commit DESC, p.docid DESC`;
-}
-
-function placeOf(condition: string): string {
-  return `SELECT 1 FROM places q WHERE q.docid = p.docid AND ${condition}`;
 }
 
 /** Time zone offsets are multiples of a quarter of an hour. */
@@ -190,7 +187,7 @@ function quartersBetween(
 ): QuarterCounts {
   const sets = countedSets(connection, filter);
   // Negative for messages that do not count, because the limit applies to rows read.
-  const docid = `iif(${chartCondition(sets, filter)}, docid, -docid)`;
+  const docid = `iif(${chartCondition(connection, filter, sets)}, docid, -docid)`;
   const docids = connection.column<number>(
     `SELECT ${docid} FROM messages WHERE docid >= ${low} AND docid < ${high}
      ORDER BY messages.docid DESC LIMIT ${MOST}`,
@@ -220,14 +217,9 @@ export interface FolderBytes extends Sums {
  * Returns message and byte counts per folder from the stored totals, largest first. A message in two folders is counted
  * in both. Undefined if a message left the scope but exists elsewhere: the totals do not record its former folder.
  */
-function folderBytes(
-  connection: Connection,
-  { scope }: ChartFilter,
-  received: ReceivedCounts,
-): FolderBytes[] | undefined {
-  const allFolders = archiveNames(connection, null).folders;
-  const names = scope === null ? allFolders : namesWithin(allFolders, scope);
-  if (scope !== null && hasUnplaced(received, new Set(names.keys()))) return undefined;
+function folderBytes(connection: Connection, received: ReceivedCounts): FolderBytes[] | undefined {
+  const names = archiveNames(connection, null).folders;
+  if (connection.scope !== null && hasUnplaced(received, new Set(names.keys()))) return undefined;
   const folders = new Map<string, FolderBytes>();
   const addresses = new Map<number, string>();
   for (const { mailboxId, address } of names.values()) addresses.set(mailboxId, address);
@@ -280,15 +272,9 @@ export function chartQueries(connection: Connection) {
      *
      * @param accounts see `CountRequest.accounts`
      */
-    filterOf(
-      node: SearchNode,
-      accounts: ReadonlyMap<string, string>,
-      within?: Scope,
-    ): ChartFilter | undefined {
-      const scope = within ?? null;
-      const fits = fitsOf(connection, node, accounts, scope);
-      if (fits === undefined) return undefined;
-      return { scope, fits: node.kind === 'all' ? null : fits };
+    filterOf(node: SearchNode, accounts: ReadonlyMap<string, string>): ChartFilter | undefined {
+      const fits = fitsOf(connection, node, accounts);
+      return fits && { fits: node.kind === 'all' ? null : fits };
     },
     received: (filter: ChartFilter, bounds: readonly number[]) =>
       new ReceivedCounts(connection, filter, bounds),
@@ -298,8 +284,7 @@ export function chartQueries(connection: Connection) {
       quartersBetween(connection, filter, low, high),
     correspondents: (filter: ChartFilter, years: Years | null, limit: number) =>
       topCorrespondents(connection, filter, years, limit),
-    folders: (filter: ChartFilter, received: ReceivedCounts) =>
-      folderBytes(connection, filter, received),
+    folders: (received: ReceivedCounts) => folderBytes(connection, received),
     /**
      * Returns the attachment types. Mailboxes share attachments, so totals are stored only for the whole archive; in a
      * scope, attachments are counted. Returns undefined if there are too many.
@@ -307,7 +292,7 @@ export function chartQueries(connection: Connection) {
     types: (filter: ChartFilter): TypeBytes[] | undefined => typesOf(connection, filter),
     /** Returns the first docid of the UTC day on which the oldest message was received. */
     oldest(filter: ChartFilter) {
-      const counts = chartCondition(countedSets(connection, filter), filter);
+      const counts = chartCondition(connection, filter, countedSets(connection, filter));
       const first = docidAt(null) / DOCIDS_PER_DAY;
       const sql = `SELECT min(day) FROM received_days WHERE day >= ${first} AND ${counts}`;
       const day = connection.first<number | null>(sql, []) ?? undefined;
@@ -322,7 +307,7 @@ export function chartQueries(connection: Connection) {
 const MAX_ATTACHMENTS = 100_000;
 
 function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | undefined {
-  if (filter.scope === null && filter.fits === null)
+  if (connection.scope === null && filter.fits === null)
     return [
       ...connection.text<TypeBytes>(
         'SELECT type, contents, bytes FROM attachment_types ORDER BY bytes DESC, type',
@@ -331,7 +316,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
     ];
   const rows = `SELECT count(*) FROM (SELECT 1 FROM attachments LIMIT ${MAX_ATTACHMENTS + 1})`;
   if ((connection.first<number>(rows, []) ?? 0) > MAX_ATTACHMENTS) return undefined;
-  const counts = chartCondition(countedSets(connection, filter), filter);
+  const counts = chartCondition(connection, filter, countedSets(connection, filter));
   return [
     ...connection.text<TypeBytes>(
       // The same attachment has several sizes only if a row is damaged. The stored totals use one of them.
@@ -351,10 +336,8 @@ function fitsOf(
   connection: Connection,
   node: SearchNode,
   accounts: ReadonlyMap<string, string>,
-  scope: Scope | null,
 ): Fits | undefined {
-  const known = archiveNames(connection, null).folders;
-  const folders = [...(scope === null ? known : namesWithin(known, scope)).values()];
+  const folders = [...archiveNames(connection, null).folders.values()];
   const among =
     (ids: ReadonlySet<number>): Fits =>
     (mailboxes) =>

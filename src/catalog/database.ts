@@ -316,26 +316,49 @@ interface Statement<P, R> {
   iterate(params: P): IterableIterator<R>;
 }
 
+/** The mailboxes that a reader may see. Results are as if the archive held no others. */
+export interface Scope {
+  readonly mailboxes: readonly number[];
+}
+
 /** Preparing a statement takes as long as running it, so idle statements are kept. */
 const IDLE_STATEMENTS = 64;
+const MAX_SCOPES = 64;
 
 export class Connection {
   static #opened = 0;
-  readonly #number = ++Connection.#opened;
-  readonly #statements = new Map<object, unknown>();
-  /** Idle statements for one-off SQL. */
-  readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
+  readonly #limited = new Map<string, Connection>();
 
+  /**
+   * @param scope limits all queries that a reader limited to some mailboxes may use; null for none
+   * @param shared used by all connections to the same `db`; `idle` are statements for one-off SQL
+   */
   constructor(
     readonly db: Database.Database,
     readonly file: string,
+    readonly scope: Scope | null = null,
+    private readonly shared = {
+      number: ++Connection.#opened,
+      statements: new Map<object, unknown>(),
+      idle: new Map<string, Database.Statement<unknown[], unknown>>(),
+    },
   ) {}
 
+  /** Returns this connection for a reader limited to a scope. */
+  within(scope: Scope): Connection {
+    const key = scope.mailboxes.join();
+    const limited =
+      this.#limited.get(key) ?? new Connection(this.db, this.file, scope, this.shared);
+    if (!this.#limited.has(key) && this.#limited.size >= MAX_SCOPES) this.#limited.clear();
+    this.#limited.set(key, limited);
+    return limited;
+  }
+
   statement<P, R>(query: Query<P, R>): Statement<P, R> {
-    let cached = this.#statements.get(query);
+    let cached = this.shared.statements.get(query);
     if (cached === undefined) {
       cached = this.#prepare(query);
-      this.#statements.set(query, cached);
+      this.shared.statements.set(query, cached);
     }
     // The query that serves as the key has these types.
     return cached as Statement<P, R>;
@@ -374,8 +397,8 @@ export class Connection {
   }
 
   #plucked(sql: string, act: (prepared: Database.Statement<unknown[], unknown>) => unknown) {
-    const cached = this.#idle.get(sql);
-    this.#idle.delete(sql);
+    const cached = this.shared.idle.get(sql);
+    this.shared.idle.delete(sql);
     return this.guard(() => {
       const prepared = cached ?? this.db.prepare<unknown[], unknown>(sql);
       const found = act(prepared.pluck(true));
@@ -385,14 +408,15 @@ export class Connection {
   }
 
   #keep(sql: string, prepared: Database.Statement<unknown[], unknown>): void {
-    const oldest = this.#idle.keys().next();
-    if (this.#idle.size >= IDLE_STATEMENTS && oldest.done !== true) this.#idle.delete(oldest.value);
-    this.#idle.set(sql, prepared);
+    const oldest = this.shared.idle.keys().next();
+    if (this.shared.idle.size >= IDLE_STATEMENTS && oldest.done !== true)
+      this.shared.idle.delete(oldest.value);
+    this.shared.idle.set(sql, prepared);
   }
 
   *#reused<R>(sql: string, params: readonly unknown[]): Generator<R, void, undefined> {
-    const cached = this.#idle.get(sql);
-    this.#idle.delete(sql);
+    const cached = this.shared.idle.get(sql);
+    this.shared.idle.delete(sql);
     const prepared = cached ?? this.guard(() => this.db.prepare<unknown[], unknown>(sql));
     try {
       yield* this.#walk(() => prepared.iterate(...params) as IterableIterator<R>);
@@ -456,7 +480,7 @@ export class Connection {
   version(): number {
     // Unlike `db.pragma`, a SELECT is allowed while rows are being read.
     const sql = 'SELECT data_version + total_changes() FROM pragma_data_version';
-    return this.#number * 2 ** 32 + (this.first<number>(sql, []) ?? 0);
+    return this.shared.number * 2 ** 32 + (this.first<number>(sql, []) ?? 0);
   }
 
   /** Converts SQLite's errors to catalog errors. */
@@ -483,8 +507,8 @@ export class Connection {
   }
 
   close(): void {
-    this.#statements.clear();
-    this.#idle.clear();
+    this.shared.statements.clear();
+    this.shared.idle.clear();
     this.db.close();
   }
 }

@@ -14,7 +14,7 @@ import {
   type SearchQueries,
   shownPlaces,
 } from './search.ts';
-import { isVisible } from './sql.ts';
+import { isInScope, isVisible } from './sql.ts';
 import { enclosingPeriod } from './timeline.ts';
 
 interface Carrier {
@@ -188,14 +188,15 @@ class FoundFiles {
     search: SearchQueries,
     request: FilesRequest,
   ) {
-    const { node, asOf, scope } = request;
-    this.#isAll = node.kind === 'all' && asOf === undefined && scope === undefined;
+    const { node, asOf } = request;
+    const { scope } = connection;
+    this.#isAll = node.kind === 'all' && asOf === undefined && scope === null;
     const nodes = [node, HAS_ANY];
     this.#query = search.prepare({ ...request, node: { kind: 'and', nodes, span: node.span } });
     this.#group = request.group;
     this.#rowFilter =
       request.inlinePictures === true ? '1' : "NOT (a.inline = 1 AND a.type LIKE 'image/%')";
-    this.#meant = `${this.#rowFilter}${scope === undefined ? '' : ` AND ${isVisible(scope)}`}`;
+    this.#meant = `${this.#rowFilter} AND ${isVisible(scope)}`;
   }
 
   get met(): number {
@@ -523,7 +524,7 @@ const OF_MESSAGE = selectBy(
   `ORDER BY number LIMIT ${MAX_OF_MESSAGE}`,
 );
 
-/** Lists distinct attachments. Reveals nothing outside the request's time and scope. */
+/** Lists distinct attachments. Reveals nothing outside the request's time and the connection's scope. */
 export function fileQueries(connection: Connection, search: SearchQueries) {
   const toListedFile = (
     found: FoundFile,
@@ -615,13 +616,10 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
       }),
     /** Returns a message's first attachments, with the number of messages that contain each. */
-    ofMessage: (
-      request: Pick<CountRequest, 'asOf' | 'scope'>,
-      docid: number,
-      mayContinue: () => boolean,
-    ) =>
+    ofMessage: (request: Pick<CountRequest, 'asOf'>, docid: number, mayContinue: () => boolean) =>
       connection.snapshot(() => {
         const view = createView(connection, request);
+        if (!isInScope(connection, docid)) return [];
         return connection.all(OF_MESSAGE, { docid }).map(({ number, hash, text_id: textId }) => ({
           number,
           hash: connection.hex(hash),
@@ -630,8 +628,17 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         }));
       }),
     /** @throws `catalog-damaged` */
-    text: (textId: number) => knownText(connection, textId),
+    text: (textId: number) =>
+      hasText(connection, textId) ? knownText(connection, textId) : undefined,
   };
+}
+
+/** Reports whether a message in the scope has this text. */
+function hasText(connection: Connection, textId: number): boolean {
+  if (connection.scope === null) return true;
+  const sql = `SELECT 1 FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
+    WHERE a.text_id = ? AND ${isVisible(connection.scope)}`;
+  return connection.first<number>(sql, [BigInt(textId)]) !== undefined;
 }
 
 function allGroups(counts: ReadonlyMap<FileGroup, number>): Record<FileGroup, number> {

@@ -2,7 +2,7 @@ import { findFolders } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import type { Connection } from './database.ts';
 import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
-import { type FlagSetRow, flagSetRows, MARK, reachedCommit, type Scope } from './sql.ts';
+import { type FlagSetRow, flagSetRows, MARK, reachedCommit } from './sql.ts';
 
 /** A folder's name at a commit, and its mailbox. */
 export interface FolderName {
@@ -49,8 +49,8 @@ export interface AllNames {
 }
 
 /** Returns all past and present folder names, and all mailboxes, even those without folders. */
-export function allNames(connection: Connection, scope?: Scope | null): AllNames {
-  const has = (mailbox: number) => scope?.mailboxes.includes(mailbox) ?? true;
+export function allNames(connection: Connection): AllNames {
+  const has = mailboxFilter(connection);
   const folders = connection
     .all(EVER, {})
     .filter(({ mailboxId }) => has(mailboxId))
@@ -59,11 +59,8 @@ export function allNames(connection: Connection, scope?: Scope | null): AllNames
   return { folders, mailboxes: mailboxes.map(({ id: _, ...mailbox }) => mailbox) };
 }
 
-export function namesWithin(
-  names: ReadonlyMap<number, FolderName>,
-  scope: Scope,
-): ReadonlyMap<number, FolderName> {
-  return new Map([...names].filter(([, { mailboxId }]) => scope.mailboxes.includes(mailboxId)));
+function mailboxFilter({ scope }: Connection) {
+  return (mailbox: number): boolean => scope?.mailboxes.includes(mailbox) ?? true;
 }
 
 /** Returns all folders by number, including removed ones, with their latest paths or those at a commit. */
@@ -74,8 +71,10 @@ export function folderNames(
   const rows = commit === undefined ? connection.all(CURRENT, {}) : connection.all(AT, { commit });
   const counts = new Map<string, number>();
   const names = new Map<number, FolderName>();
+  const isOurs = mailboxFilter(connection);
   // The last span of a folder wins.
   for (const row of new Map(rows.map((one) => [one.id, one])).values()) {
+    if (!isOurs(row.mailboxId)) continue;
     const name = lastPart(row);
     const key = `${row.mailboxId}\0${row.path}`;
     const namesake = counts.get(key) ?? 0;
@@ -241,9 +240,8 @@ const GONE = sqlQuery<{ folder: number }, { time: number }>(
   `SELECT c.time FROM folders f JOIN commits c ON c.number = f.gone_commit WHERE f.id = :folder`,
 );
 
-/** @param scope hides all other mailboxes */
-export function folderQueries(connection: Connection, scope: Scope | null = null) {
-  const isOurs = (mailbox: number): boolean => scope?.mailboxes.includes(mailbox) ?? true;
+export function folderQueries(connection: Connection) {
+  const isOurs = mailboxFilter(connection);
   const ownMailbox = ({ host, mailbox }: MailboxKey): KnownMailbox | undefined => {
     const row = connection.get(MAILBOX, { host, mailbox });
     return row !== undefined && isOurs(row.id) ? row : undefined;
@@ -263,7 +261,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
       .map(toKnownFolder);
   let ownFolders: ReadonlySet<number> | undefined;
   const isOwn = (folder: number): boolean => {
-    if (scope === null) return true;
+    if (connection.scope === null) return true;
     ownFolders ??= new Set(all({ gone: true }).map(({ id }) => id));
     return ownFolders.has(folder);
   };
@@ -287,7 +285,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
      * the commit that renamed or removed the folder, or null for the current name.
      */
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
-    everNamed: () => allNames(connection, scope),
+    everNamed: () => allNames(connection),
     find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
       const row = connection.get(FIND, { host, mailbox, folder });
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : toKnownFolder(row);

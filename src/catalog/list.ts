@@ -8,21 +8,11 @@ import {
   type FolderName,
   folderNames,
   matchingFolders,
-  namesWithin,
 } from './folders.ts';
 import { displaySender, readableText } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
 import { type Direction, mergeWalks } from './search-sql.ts';
-import {
-  commitAt,
-  type Envelope,
-  flagSetRows,
-  isoTime,
-  isVisible,
-  type Scope,
-  UID,
-  type Uid,
-} from './sql.ts';
+import { commitAt, type Envelope, flagSetRows, isoTime, isVisible, UID, type Uid } from './sql.ts';
 
 interface ListRow
   extends Envelope,
@@ -117,7 +107,6 @@ export interface ListFilter extends FolderFilter {
   /** Milliseconds since the epoch. Lists messages received from `from` (inclusive) to `to` (exclusive). */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
-  readonly scope?: Scope | undefined;
   readonly sort?: ListOrder | undefined;
 }
 
@@ -153,8 +142,7 @@ export function* listPlaces(
   filter: ListFilter,
 ): Generator<ListedPlace, void, undefined> {
   const commit = filter.asOf === undefined ? undefined : commitAt(connection, filter.asOf);
-  const all = folderNames(connection, commit);
-  const names = filter.scope === undefined ? all : namesWithin(all, filter.scope);
+  const names = folderNames(connection, commit);
   const { sort = 'newest' } = filter;
   for (const row of reorder(rows(connection, filter, names, commit), sort)) {
     const name = names.get(row.folder_id);
@@ -189,13 +177,13 @@ function* rows(
       ? connection.rows(views.current, bounds)
       : connection.rows(views.asOf, { ...bounds, commit });
   };
-  const { scope } = filter;
-  if (asList(filter.mailbox).length + asList(filter.folder).length === 0 && scope === undefined) {
+  const isLimited = connection.scope !== null;
+  if (asList(filter.mailbox).length + asList(filter.folder).length === 0 && !isLimited) {
     yield* open(everywhere, 0);
     return;
   }
   const ids = new Set(matchingFolders([...names.values()], filter).map((name) => name.id));
-  if (ids.size <= MERGED_FOLDERS || scope !== undefined) {
+  if (ids.size <= MERGED_FOLDERS || isLimited) {
     const walks = [...ids].map((folder) => open(inFolder, folder));
     yield* mergeWalks(walks, ({ docid }) => docid, sort);
     return;
@@ -247,19 +235,8 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
  * Converts docids for URLs. A docid's low bits count the messages received in the same second in all mailboxes. A
  * reader limited to some mailboxes therefore gets ranks among the visible messages instead.
  */
-export interface ListPositions {
-  /** Returns the position for continuing a list after a docid. */
-  shown(docid: number, direction: Direction): number;
-  /** Returns the docid to continue after. Accepts any position. */
-  meant(position: number, direction: Direction): number;
-}
-
-export const ALL_POSITIONS: ListPositions = {
-  shown: (docid) => docid,
-  meant: (position) => position,
-};
-
-export function scopedPositions(connection: Connection, scope: Scope): ListPositions {
+export function listPositions(connection: Connection) {
+  const { scope } = connection;
   const inSecond = (base: number): number[] =>
     connection.column<number>(
       `SELECT m.docid FROM messages m WHERE m.docid >= ? AND m.docid < ? AND ${isVisible(scope)}
@@ -267,7 +244,9 @@ export function scopedPositions(connection: Connection, scope: Scope): ListPosit
       [BigInt(base), BigInt(base + DOCIDS_PER_SECOND)],
     );
   return {
-    shown(docid, direction) {
+    /** Returns the position for continuing a list after a docid. */
+    shown(docid: number, direction: Direction): number {
+      if (scope === null) return docid;
       const base = docidBaseOf(docid);
       const docids = inSecond(base);
       // Newest first, the rank of the last message passed. Oldest first, the rank of the last message up to the docid.
@@ -275,7 +254,9 @@ export function scopedPositions(connection: Connection, scope: Scope): ListPosit
         ? base + docids.filter((one) => one < docid).length
         : Math.max(0, base + docids.filter((one) => one <= docid).length - 1);
     },
-    meant(position, direction) {
+    /** Returns the docid to continue after. Accepts any position. */
+    meant(position: number, direction: Direction): number {
+      if (scope === null) return position;
       const base = docidBaseOf(position);
       const docid = inSecond(base)[position - base];
       // No message has this rank: newest first, none from this second has been passed; oldest first, all have.
@@ -283,6 +264,8 @@ export function scopedPositions(connection: Connection, scope: Scope): ListPosit
     },
   };
 }
+
+export type ListPositions = ReturnType<typeof listPositions>;
 
 /** An open place, for comparison with the service's listing. */
 export interface OpenPlace {

@@ -15,13 +15,11 @@ import { type Row, selectBy, sqlQuery } from './query.ts';
 import {
   commitTime,
   ENVELOPE,
-  FOLDERS_OF_MAILBOXES,
   idsByPrefix,
   isInScope,
+  isOwnFolder,
   isoTime,
-  type Prefixed,
   prefixBounds,
-  type Scope,
   UID,
 } from './sql.ts';
 
@@ -43,37 +41,27 @@ const SUMMARY = selectBy('messages', `size, ${ENVELOPE}`, 'docid');
 const TOMBSTONE = selectBy('tombstones', 'reason, commit_number', 'id');
 type HashRange = { low: Buffer; high: Buffer };
 type PurgedRow = Pick<Row<'tombstones'>, 'id' | 'reason'> & { time: number | null };
-const OF_PREFIX = `kind = ${RECORD_MESSAGE} AND hash >= :low AND hash <= :high
-  AND docid IS NOT NULL`;
 const PURGED = sqlQuery<HashRange & { limit: number }, PurgedRow>(
   `SELECT t.id, t.reason, c.time FROM tombstones t LEFT JOIN commits c ON c.number = t.commit_number
    WHERE t.id >= :low AND t.id <= :high ORDER BY t.id LIMIT :limit`,
 );
 const PREFIX_COUNT = sqlQuery<HashRange, { n: number }>(
-  `SELECT count(*) AS n FROM records WHERE ${OF_PREFIX}`,
-);
-const PREFIX = sqlQuery<HashRange & { limit: number }, { hash: Buffer; docid: number }>(
-  `SELECT hash, docid FROM records WHERE ${OF_PREFIX} ORDER BY hash LIMIT :limit`,
+  `SELECT count(*) AS n FROM records
+   WHERE kind = ${RECORD_MESSAGE} AND hash >= :low AND hash <= :high AND docid IS NOT NULL`,
 );
 
-/** @param scope also hides removed messages, whose mailbox is unknown */
-export function messageQueries(connection: Connection, scope?: Scope) {
+/** A scope also hides removed messages, whose mailbox is unknown. */
+export function messageQueries(connection: Connection) {
+  const { scope } = connection;
   const record = (kind: number, hex: string) =>
     connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
   const tombstone = (hex: MessageId) =>
-    scope === undefined ? connection.get(TOMBSTONE, { id: Buffer.from(hex, 'hex') }) : undefined;
+    scope === null ? connection.get(TOMBSTONE, { id: Buffer.from(hex, 'hex') }) : undefined;
   const docidOf = (id: MessageId): number | undefined => {
     const docid = record(RECORD_MESSAGE, id)?.docid ?? undefined;
-    return docid !== undefined && isInScope(connection, scope, docid) ? docid : undefined;
+    return docid !== undefined && isInScope(connection, docid) ? docid : undefined;
   };
-  const beginning = (prefix: string): readonly Prefixed[] => {
-    if (scope !== undefined) return idsByPrefix(connection, scope, prefix, CANDIDATES);
-    const bounds = prefixBounds(prefix);
-    if (bounds === undefined) return [];
-    return connection
-      .all(PREFIX, { ...bounds, limit: CANDIDATES })
-      .map(({ hash, docid }) => ({ id: hash.toString('hex'), docid }));
-  };
+  const beginning = (prefix: string) => idsByPrefix(connection, prefix, CANDIDATES);
   return {
     /**
      * Returns a message whose bytes are known. A message that lost its bytes to log damage is not found, so that it is
@@ -83,7 +71,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       const found = record(RECORD_MESSAGE, id);
       if (found === undefined || found.docid === null || found.segment === null) return undefined;
       const { docid, size } = found;
-      return isInScope(connection, scope, docid) ? { docid, size } : undefined;
+      return isInScope(connection, docid) ? { docid, size } : undefined;
     },
     /** Returns a message's docid, whether or not its bytes are known. */
     docidOf,
@@ -101,7 +89,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       };
     },
     hasBlob: (hash: BlobHash) => {
-      const found = scope === undefined ? record(RECORD_BLOB, hash) : undefined;
+      const found = scope === null ? record(RECORD_BLOB, hash) : undefined;
       return found !== undefined && found.segment !== null;
     },
     /** Reports whether a message was purged deliberately and must not be fetched again. */
@@ -110,7 +98,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     /** Returns up to ten purged messages. `time` is in milliseconds since the epoch. */
     purgedByPrefix(prefix: string) {
       const bounds = prefixBounds(prefix);
-      if (bounds === undefined || scope !== undefined) return [];
+      if (bounds === undefined || scope !== null) return [];
       return connection
         .all(PURGED, { ...bounds, limit: CANDIDATES })
         .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
@@ -118,7 +106,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     },
     docidsByPrefix: (prefix: string) => beginning(prefix).map(({ docid }) => docid),
     countByPrefix(prefix: string) {
-      if (scope !== undefined) return beginning(prefix).length;
+      if (scope !== null) return beginning(prefix).length;
       const bounds = prefixBounds(prefix);
       return bounds === undefined ? 0 : (connection.get(PREFIX_COUNT, bounds)?.n ?? 0);
     },
@@ -250,12 +238,6 @@ type HistoryPlace = Pick<
   Row<'places'>,
   'id' | 'folder_id' | 'generation' | 'uid' | 'from_commit' | 'to_commit' | 'flag_set' | 'reason'
 >;
-const PLACES_OF = `SELECT id, folder_id, generation, uid, from_commit, to_commit, flag_set, reason
-  FROM places WHERE docid = :docid`;
-const PLACES = sqlQuery<{ docid: number }, HistoryPlace>(`${PLACES_OF} ORDER BY id`);
-const PLACES_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, HistoryPlace>(
-  `${PLACES_OF} AND folder_id IN ${FOLDERS_OF_MAILBOXES} ORDER BY id`,
-);
 const SPANS = selectBy(
   'spans',
   'from_commit, to_commit, flag_set, resumed, reason',
@@ -281,17 +263,16 @@ const COMPARED = sqlQuery<
 
 type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
 
-/** Returns a message's history in commit order. A scope limits it to the scope's places. */
+/** Returns a message's history in commit order. */
 export function history(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
   docid: number,
   id: MessageId,
-  scope?: Scope,
 ): HistoryLine[] {
   const names = folderNames(connection);
   const lines: HistoryLine[] = [];
-  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
+  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid)) {
     const name = names.get(folder);
     for (const { commit, event, ...more } of steps)
       lines.push({
@@ -322,10 +303,9 @@ export function lastSeen(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
   docid: number,
-  scope?: Scope,
 ): LastSeen[] {
   const ends: LastSeen[] = [];
-  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
+  for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid)) {
     let from = 0;
     /** Held places are already missing but still open. */
     let missed: number | null = null;
@@ -343,16 +323,12 @@ export function lastSeen(
   return ends;
 }
 
-function* stepsByPlace(
-  connection: Connection,
-  places: Pick<PlaceQueries, 'flags'>,
-  docid: number,
-  scope: Scope | undefined,
-) {
-  const rows =
-    scope === undefined
-      ? connection.all(PLACES, { docid })
-      : connection.all(PLACES_WITHIN, { docid, mailboxes: JSON.stringify(scope.mailboxes) });
+function* stepsByPlace(connection: Connection, places: Pick<PlaceQueries, 'flags'>, docid: number) {
+  const rows = connection.text<HistoryPlace>(
+    `SELECT id, folder_id, generation, uid, from_commit, to_commit, flag_set, reason
+     FROM places WHERE docid = ? AND ${isOwnFolder('folder_id', connection.scope)} ORDER BY id`,
+    [docid],
+  );
   for (const place of rows) {
     const { folder_id, generation, uid } = place;
     const key = { folder_id, generation, uid };

@@ -9,7 +9,7 @@ import {
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
 } from '../mail/normalise.ts';
-import type { Connection } from './database.ts';
+import type { Connection, Scope } from './database.ts';
 import { searchError } from './errors.ts';
 import {
   type AllNames,
@@ -19,7 +19,7 @@ import {
   matchesMailboxTerm,
 } from './folders.ts';
 import type { SearchNode, State, TextField, TextNode } from './query-ast.ts';
-import { commitAt, type FlagSetRow, isVisible, MARK, type Scope, scopedFolders } from './sql.ts';
+import { commitAt, type FlagSetRow, isOwnFolder, isVisible, MARK } from './sql.ts';
 
 export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
@@ -301,19 +301,19 @@ function place(condition: PlaceCondition): Predicate {
   return { op: 'place', place: condition };
 }
 
+/** What a query sees: the archive now or at a commit, and the connection's scope. */
 export interface View {
   readonly asOf: number | null;
   readonly scope: Scope | null;
 }
 
+/** @param asOf milliseconds since the epoch */
 export function createView(
   connection: Connection,
-  { asOf, scope }: { readonly asOf?: number | undefined; readonly scope?: Scope | undefined },
+  { asOf }: { readonly asOf?: number | undefined },
 ): View {
-  return {
-    asOf: asOf === undefined ? null : commitAt(connection, asOf),
-    scope: scope ?? null,
-  };
+  const { scope } = connection;
+  return { asOf: asOf === undefined ? null : commitAt(connection, asOf), scope };
 }
 
 export function candidateConditions(conjunct: Conjunct, view: View): string[] {
@@ -401,7 +401,7 @@ export function observedCondition({ what, low, high, except }: ObservedChange, v
 
 /** Returns a condition that restricts a place `q` to a scope, for appending to others. */
 function inScope(scope: Scope | null): string {
-  return scope === null ? '' : ` AND q.folder_id IN ${scopedFolders(scope)}`;
+  return scope === null ? '' : ` AND ${isOwnFolder('q.folder_id', scope)}`;
 }
 
 function ofPlace({ folders, flagSets }: PlaceCondition): string {

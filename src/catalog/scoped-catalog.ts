@@ -1,32 +1,15 @@
 import type { MailboxKey } from '../core/types.ts';
 import type { Catalog } from './catalog.ts';
-import type { Connection } from './database.ts';
-import { folderQueries } from './folders.ts';
-import { scopedPositions } from './list.ts';
-import { messageQueries } from './messages.ts';
-import {
-  commitAt,
-  commitTime,
-  isInScope,
-  isVisible,
-  reachedCommit,
-  type Scope,
-  scopedFolders,
-} from './sql.ts';
-import { countUpTo, ReceivedCounts } from './sums.ts';
+import type { Connection, Scope } from './database.ts';
+import { commitAt, commitTime, isInScope, isOwnFolder, isVisible, reachedCommit } from './sql.ts';
+import { countUpTo, EVERYWHERE, ReceivedCounts } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
-const MAX_SCOPES = 64;
-
-const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
+const KNOWN = new WeakMap<Connection, OwnCommits>();
 
 function ownCommits(connection: Connection, scope: Scope): OwnCommits {
-  const cache = KNOWN.get(connection) ?? new Map<string, OwnCommits>();
-  KNOWN.set(connection, cache);
-  const key = scope.mailboxes.join(' ');
-  const commits = cache.get(key) ?? new OwnCommits(connection, scope);
-  if (!cache.has(key) && cache.size >= MAX_SCOPES) cache.clear();
-  cache.set(key, commits);
+  const commits = KNOWN.get(connection) ?? new OwnCommits(connection, scope);
+  KNOWN.set(connection, commits);
   return commits;
 }
 
@@ -99,7 +82,7 @@ interface Read {
 
 /** Selects commits not yet read. Commits arrive in order, and rows of spans and events are only ever added. */
 function sqlOf(scope: Scope, { commit, span, event }: Read): string {
-  const own = `folder_id IN ${scopedFolders(scope)}`;
+  const own = isOwnFolder('folder_id', scope);
   const sources = [
     `SELECT from_commit AS number FROM mailboxes WHERE id IN (${scope.mailboxes.join(', ')})`,
     `SELECT from_commit FROM folder_spans WHERE ${own}`,
@@ -118,102 +101,59 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
 /**
  * Returns a catalog that behaves as if the archive held only these mailboxes. Queries that cannot be limited throw. For
  * every new catalog query, decide here what a reader limited to some mailboxes may see.
+ *
+ * @param connection limited to the mailboxes, like `inner`
  */
 export function scopedCatalog(
   connection: Connection,
-  inner: Catalog,
+  scope: Scope,
+  inner: Omit<Catalog, 'within'>,
   keys: readonly MailboxKey[],
 ): Catalog {
-  const scope = inner.scopeOf(keys);
   const commits = ownCommits(connection, scope);
-  const isOurs = (docid: number | undefined): docid is number =>
-    docid !== undefined && isInScope(connection, scope, docid);
-  const count = (condition: string) => countWhere(connection, scope, condition);
-  const withScope =
-    <R extends { readonly scope?: Scope | undefined }, More extends unknown[], T>(
-      ask: (request: R, ...more: More) => T,
-    ) =>
-    (request: R, ...more: More): T =>
-      ask({ ...request, scope }, ...more);
-  const { files, stats, changes } = inner;
-  const { highestUid } = inner.folders;
-  return {
-    ...{ version: inner.version, snapshot: inner.snapshot },
+  const count = (condition: string) => countWhere(connection, condition);
+  const { version, snapshot, messages, positions, list, listPlaces, prepare, sumUnread } = inner;
+  const { timeline, files, stats, threadOf, conversationSizes, changesSince } = inner;
+  const { changes, charts, attachments, quarantine } = inner;
+  const scoped: Catalog = {
+    ...{ version, snapshot, messages, positions, list, listPlaces, prepare, sumUnread },
+    ...{ timeline, files, stats, threadOf, conversationSizes, changesSince },
     // The number, time and hash of a commit reveal activity in other mailboxes.
     reached() {
       const number = commits.last();
       return { number, hash: '', time: commits.timeOf(number) ?? 0, orphans: 0 };
     },
     commitAt: (time) => commits.at(time),
-    folders: {
-      ...folderQueries(connection, scope),
-      ...withhold({ highestUid }),
-    },
-    messages: messageQueries(connection, scope),
+    folders: { ...inner.folders, ...withhold({ highestUid: inner.folders.highestUid }) },
     index: { ...withhold(inner.index), pendingCount: () => count('m.extractor <= 0') },
     attachments: {
-      ...withhold(inner.attachments),
-      ofMessage: (docid) => (isOurs(docid) ? inner.attachments.ofMessage(docid) : []),
-      counts: () => attachmentCounts(connection, scope),
+      ...withhold(attachments),
+      ofMessage: (docid) => (isInScope(connection, docid) ? attachments.ofMessage(docid) : []),
+      counts: () => attachmentCounts(connection),
     },
     totals: () => ({
-      ...new ReceivedCounts(connection, { scope, fits: null }, []).all(() => true),
+      ...new ReceivedCounts(connection, EVERYWHERE, []).all(() => true),
       pending: count('m.extractor <= 0'),
       unparsed: count('m.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)'),
     }),
-    positions: scopedPositions(connection, scope),
-    list: withScope(inner.list),
-    listPlaces: withScope(inner.listPlaces),
-    prepare: (request) => inner.prepare(request, scope),
-    // The totals cover all mailboxes.
-    sumUnread: () => false,
     changes: {
+      ...changes,
       span() {
         const [first, last] = [commits.timeOf(1), commits.timeOf(commits.last())];
         return first === undefined || last === undefined ? undefined : { first, last };
       },
-      columns: withScope(changes.columns),
-      next: (time) => renumber(commits, changes.next(time, scope)),
-      previous: (time) => renumber(commits, changes.previous(time, scope)),
-      since: (time) => changes.since(time, scope),
+      next: (time) => renumber(commits, changes.next(time)),
+      previous: (time) => renumber(commits, changes.previous(time)),
     },
-    timeline: withScope(inner.timeline),
-    files: {
-      page: withScope(files.page),
-      sums: withScope(files.sums),
-      content: withScope(files.content),
-      ofMessage: (request, docid, mayContinue) =>
-        isOurs(docid) ? files.ofMessage({ ...request, scope }, docid, mayContinue) : [],
-      text: (textId) => (hasText(connection, scope, textId) ? files.text(textId) : undefined),
-    },
-    stats: {
-      totals: withScope(stats.totals),
-      rows: (by, request, limit) => stats.rows(by, { ...request, scope }, limit),
-      facets: withScope(stats.facets),
-      people: (typed, limit, _, mayContinue) => stats.people(typed, limit, scope, mayContinue),
-      // The totals cover all mailboxes.
-      types: () => [],
-      largest: withScope(stats.largest),
-      duplicates: withScope(stats.duplicates),
-    },
-    charts: {
-      ...inner.charts,
-      // The filter carries the scope to all other chart queries.
-      filterOf: (node, accounts) => inner.charts.filterOf(node, accounts, scope),
-      firstCommitAt: () => commits.timeOf(1),
-    },
-    threadOf: (id) => inner.threadOf(id, scope),
-    conversationSizes: (docids, request) => inner.conversationSizes(docids, { ...request, scope }),
-    changesSince: (docids, request) => inner.changesSince(docids, { ...request, scope }),
+    charts: { ...charts, firstCommitAt: () => commits.timeOf(1) },
     history: (id) =>
-      inner.history(id, scope).map((line) => ({ ...line, commit: commits.numberOf(line.commit) })),
+      inner.history(id).map((line) => ({ ...line, commit: commits.numberOf(line.commit) })),
     lastSeen: (id) =>
-      inner.lastSeen(id, scope).map((end) => ({ ...end, commit: commits.numberOf(end.commit) })),
-    scopeOf: () => scope,
-    within: () => scopedCatalog(connection, inner, keys),
+      inner.lastSeen(id).map((end) => ({ ...end, commit: commits.numberOf(end.commit) })),
+    within: () => scoped,
     quarantine: {
-      ...withhold(inner.quarantine),
-      open: () => inner.quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),
+      ...withhold(quarantine),
+      open: () => quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),
     },
     places: withhold(inner.places),
     origin: withhold(inner.origin),
@@ -222,6 +162,7 @@ export function scopedCatalog(
     locator: withhold(inner.locator),
     ...withhold({ close: inner.close }),
   };
+  return scoped;
 }
 
 /** Replaces queries that cannot be limited with ones that throw. Readers limited to some mailboxes do not need them. */
@@ -244,28 +185,19 @@ function isSame(a: MailboxKey, b: MailboxKey): boolean {
   return a.host === b.host && a.mailbox === b.mailbox;
 }
 
-function countWhere(connection: Connection, scope: Scope, condition: string): number {
-  const sql = `SELECT count(*) FROM messages m WHERE ${condition} AND ${isVisible(scope)}`;
+function countWhere(connection: Connection, condition: string): number {
+  const sql = `SELECT count(*) FROM messages m WHERE ${condition} AND ${isVisible(connection.scope)}`;
   return connection.first<number>(sql, []) ?? 0;
 }
 
-function hasText(connection: Connection, scope: Scope, textId: number): boolean {
-  const sql = `SELECT 1 FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
-    WHERE a.text_id = ? AND ${isVisible(scope)}`;
-  return connection.first<number>(sql, [BigInt(textId)]) !== undefined;
-}
-
-function attachmentCounts(
-  connection: Connection,
-  scope: Scope,
-): ReturnType<Catalog['attachments']['counts']> {
+function attachmentCounts(connection: Connection): ReturnType<Catalog['attachments']['counts']> {
   const [row] = connection.text<{ pending: number; done: number; failed: number }>(
     `SELECT count(*) FILTER (WHERE t.version <= 0) AS pending,
        count(*) FILTER (WHERE t.version > 0 AND t.failure IS NULL) AS done,
        count(*) FILTER (WHERE t.version > 0 AND t.failure IS NOT NULL) AS failed
      FROM attachment_texts t WHERE EXISTS (
        SELECT 1 FROM attachments a JOIN messages m ON m.docid = a.docid
-       WHERE a.text_id = t.id AND ${isVisible(scope)})`,
+       WHERE a.text_id = t.id AND ${isVisible(connection.scope)})`,
     [],
   );
   return row ?? { pending: 0, done: 0, failed: 0 };

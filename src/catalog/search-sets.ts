@@ -345,7 +345,6 @@ export function countBySums(
   conjuncts: readonly Conjunct[],
   view: View,
 ): number | undefined {
-  if (view.scope !== null) return undefined;
   const unread = unreadCount(connection, conjuncts, view);
   if (unread !== undefined) return unread;
   const filter = sumsFilter(connection, conjuncts, view);

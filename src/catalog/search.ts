@@ -5,7 +5,7 @@ import { ftsString, UnpackedTexts } from '../mail/normalise.ts';
 import { attachmentTexts } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
 import { searchError } from './errors.ts';
-import { allNames, archiveNames, type FolderName, namesWithin } from './folders.ts';
+import { allNames, archiveNames, type FolderName } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { displaySender, listAttachments, readableText } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
@@ -15,7 +15,6 @@ import {
   type Conjunct,
   countPrefixes,
   createView,
-  type MemberSet,
   type Names,
   ObservedCommits,
   type Predicate,
@@ -38,8 +37,8 @@ import {
   walkStatements,
 } from './search-sql.ts';
 import { openingText, type Snippet, snippet, soughtPhrases } from './snippets.ts';
-import { type Envelope, FOLDERS_OF_MAILBOXES, idsByPrefix, isoTime, type Scope } from './sql.ts';
-import { threadByMessageId, threadByMessageIdInScope, threadInScope, threadOf } from './threads.ts';
+import { type Envelope, isOwnFolder, isoTime } from './sql.ts';
+import { threadNaming, threadOf } from './threads.ts';
 
 const PLACES_OF = `SELECT p.id, p.folder_id, p.uid, p.flag_set, p.date, p.from_commit, p.to_commit,
     seen.time AS first_seen, closing.time AS ended_at
@@ -50,27 +49,15 @@ const SPANS_OF = `SELECT p.id, s.folder_id, p.uid, s.flag_set, s.date, s.from_co
     seen.time AS first_seen, closing.time AS ended_at
   FROM spans s JOIN places p ON p.id = s.place_id JOIN commits seen ON seen.number = p.first_commit
     JOIN commits closing ON closing.number = s.to_commit
-  WHERE s.docid = :docid`;
+  WHERE s.docid = ?`;
 const PLACES = sqlQuery<{ docid: number }, PlaceRow>(PLACES_OF);
-const SPANS = sqlQuery<{ docid: number }, PlaceRow>(SPANS_OF);
-const PLACES_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, PlaceRow>(
-  `${PLACES_OF} AND p.folder_id IN ${FOLDERS_OF_MAILBOXES}`,
-);
-const SPANS_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, PlaceRow>(
-  `${SPANS_OF} AND s.folder_id IN ${FOLDERS_OF_MAILBOXES}`,
-);
 
-function intervalsOf(connection: Connection, docid: number, { scope }: View) {
-  if (scope === null)
-    return {
-      places: connection.all(PLACES, { docid }),
-      spans: () => connection.all(SPANS, { docid }),
-    };
-  const params = { docid, mailboxes: JSON.stringify(scope.mailboxes) };
-  return {
-    places: connection.all(PLACES_WITHIN, params),
-    spans: () => connection.all(SPANS_WITHIN, params),
-  };
+function placesOf(connection: Connection, docid: number): Iterable<PlaceRow> {
+  const { scope } = connection;
+  // Nearly all readers see everything, for which a prepared query is faster.
+  if (scope === null) return connection.all(PLACES, { docid });
+  const condition = isOwnFolder('p.folder_id', scope);
+  return connection.text<PlaceRow>(`${PLACES_OF.replace(':docid', '?')} AND ${condition}`, [docid]);
 }
 
 interface PlaceRow
@@ -84,26 +71,23 @@ interface PlaceRow
 
 /** Returns a message's places in a view: current ones first, in order of arrival, then the most recently deleted. */
 export function shownPlaces(connection: Connection, docid: number, view: View): PlaceRow[] {
-  return placesInOrder(
-    view.asOf === null
-      ? intervalsOf(connection, docid, view).places
-      : placesAt(connection, docid, view.asOf, view),
-  );
-}
-
-function placesInOrder(rows: readonly PlaceRow[]): PlaceRow[] {
-  return rows.toSorted(
+  const rows =
+    view.asOf === null ? placesOf(connection, docid) : placesAt(connection, docid, view.asOf);
+  return [...rows].sort(
     (a, b) => (b.ended_at ?? Infinity) - (a.ended_at ?? Infinity) || a.id - b.id,
   );
 }
 
 /** Returns every place as of a commit, or its last state before that commit. */
-function placesAt(connection: Connection, docid: number, commit: number, view: View): PlaceRow[] {
-  const { places, spans } = intervalsOf(connection, docid, view);
-  const intervals = [...places, ...spans()].filter((row) => row.from_commit <= commit);
+function placesAt(connection: Connection, docid: number, commit: number): PlaceRow[] {
+  const spans = connection.text<PlaceRow>(
+    `${SPANS_OF} AND ${isOwnFolder('s.folder_id', connection.scope)}`,
+    [docid],
+  );
   const last = new Map<number, PlaceRow>();
-  for (const row of intervals) {
+  for (const row of [...placesOf(connection, docid), ...spans]) {
     const latest = last.get(row.id);
+    if (row.from_commit > commit) continue;
     if (latest === undefined || row.from_commit >= latest.from_commit) last.set(row.id, row);
   }
   return [...last.values()].map((row) =>
@@ -337,7 +321,6 @@ export interface CountRequest {
   readonly node: SearchNode;
   /** Milliseconds since the epoch. Searches the archive as it was then. */
   readonly asOf?: number | undefined;
-  readonly scope?: Scope | undefined;
   /** Hosts by lower-case account name, for `account:`. */
   readonly accounts?: ReadonlyMap<string, string>;
 }
@@ -394,8 +377,6 @@ export class PreparedQuery {
     private readonly places: Pick<PlaceQueries, 'flags'>,
     private readonly idLookup: IdLookup,
     private readonly request: CountRequest,
-    /** Set in a limited session. */
-    readonly scope?: Scope,
   ) {}
 
   page(request: PageRequest): SearchPage {
@@ -411,7 +392,7 @@ export class PreparedQuery {
         const hit = readHit(docid);
         // The rank within a second counts the messages in all mailboxes.
         if (hit !== undefined)
-          hits.push(this.scope === undefined ? hit : { ...hit, docid: docidBaseOf(hit.docid) });
+          hits.push(view.scope === null ? hit : { ...hit, docid: docidBaseOf(hit.docid) });
       }
       return { hits, stoppedAt: hits.length >= limit ? null : watch.stoppedAt };
     });
@@ -553,23 +534,20 @@ export function searchQueries(
   const prepared = new WeakMap<CountRequest, PreparedQuery>();
   return {
     /**
-     * Prepares a query. The same request object gets the same prepared query.
-     *
-     * @param scope limits the query; hits then have docids without the rank within their second
+     * Prepares a query. The same request object gets the same prepared query. Within a scope, hits have docids without
+     * the rank within their second.
      */
-    prepare(request: CountRequest, scope?: Scope): PreparedQuery {
-      const cached = prepared.get(request);
-      if (cached !== undefined && cached.scope === scope) return cached;
-      const limited = scope === undefined ? request : { ...request, scope };
-      const query = new PreparedQuery(connection, places, ids, limited, scope);
+    prepare(request: CountRequest): PreparedQuery {
+      const query = prepared.get(request) ?? new PreparedQuery(connection, places, ids, request);
       prepared.set(request, query);
       return query;
     },
     /**
-     * Prepares fast counts of unread messages, which are valid until the next commit. Returns false if `mayContinue`
-     * stopped it; the next call continues.
+     * Prepares fast counts of unread messages in the whole archive, which are valid until the next commit. Returns false
+     * if `mayContinue` stopped it; the next call continues.
      */
-    sumUnread: (mayContinue: () => boolean) => sumUnread(connection, mayContinue),
+    sumUnread: (mayContinue: () => boolean) =>
+      connection.scope === null && sumUnread(connection, mayContinue),
   };
 }
 
@@ -585,17 +563,17 @@ function toSql({ sql, params }: Sql): string {
 
 function resolveRequest(connection: Connection, ids: IdLookup, request: CountRequest) {
   const view = createView(connection, request);
-  const { scope } = view;
-  const archive = archiveNames(connection, view.asOf);
-  const folders = scope === null ? archive.folders : namesWithin(archive.folders, scope);
+  const { folders, flagSets } = archiveNames(connection, view.asOf);
   const unknown: UnknownName[] = [];
   const names: Names = {
     folders,
-    flagSets: archive.flagSets,
-    ever: () => allNames(connection, scope),
-    ...(scope === null ? lookups(connection, ids) : lookupsWithin(connection, scope)),
+    flagSets,
+    ever: () => allNames(connection),
+    byIdPrefix: ids,
+    threadOf: (docid) => threadOf(connection, docid),
+    threadNaming: (messageId) => threadNaming(connection, messageId),
     observed: new ObservedCommits(connection, view),
-    accounts: accountsOf(request.accounts ?? new Map(), folders, scope),
+    accounts: accountsOf(request.accounts ?? new Map(), folders, view),
   };
   const predicate = resolve(request.node, names, (name) => unknown.push(name));
   return { view, unknown, predicate, conjuncts: alternatives(predicate), names: folders };
@@ -628,35 +606,10 @@ function planWalks(
 
 type Planned = ReturnType<typeof planWalks>;
 
-type Lookups = Pick<Names, 'byIdPrefix' | 'threadOf' | 'threadNaming'>;
-
-function lookups(connection: Connection, ids: IdLookup): Lookups {
-  const members = (thread: number | undefined): MemberSet | undefined =>
-    thread === undefined ? undefined : { column: 'thread', values: [thread] };
-  return {
-    byIdPrefix: ids,
-    threadOf: (docid) => members(threadOf(connection, docid)),
-    threadNaming: (messageId) => members(threadByMessageId(connection, messageId)),
-  };
-}
-
-const CANDIDATES = 10;
-
-function lookupsWithin(connection: Connection, scope: Scope): Lookups {
-  const members = (values: readonly number[]): MemberSet | undefined =>
-    values.length === 0 ? undefined : { column: 'docid', values };
-  return {
-    byIdPrefix: (prefix) =>
-      idsByPrefix(connection, scope, prefix, CANDIDATES).map(({ docid }) => docid),
-    threadOf: (docid) => members(threadInScope(connection, scope, docid)),
-    threadNaming: (messageId) => members(threadByMessageIdInScope(connection, scope, messageId)),
-  };
-}
-
 function accountsOf(
   accounts: Names['accounts'],
   folders: Names['folders'],
-  scope: Scope | null,
+  { scope }: View,
 ): Names['accounts'] {
   if (scope === null) return accounts;
   const hosts = new Set([...folders.values()].map(({ host }) => host.toLowerCase()));

@@ -1,48 +1,40 @@
 import { catalogError } from '../core/error-tables.ts';
 import { type FlagSet, flagSet } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import { type Connection, RECORD_MESSAGE } from './database.ts';
+import { type Connection, RECORD_MESSAGE, type Scope } from './database.ts';
 import { insertInto, type Row, selectBy, sqlQuery } from './query.ts';
 
-/** The mailboxes that a reader may see. Results are as if the archive held no others. */
-export interface Scope {
-  readonly mailboxes: readonly number[];
+/*
+ * Conditions that limit rows to a scope. Without one, they are always true.
+ */
+
+/** Returns an SQL condition that a folder is in the scope. */
+export function isOwnFolder(folder: string, scope: Scope | null): string {
+  if (scope === null) return '1';
+  return `${folder} IN (SELECT id FROM folders WHERE mailbox_id IN (${scope.mailboxes.join(', ')}))`;
 }
 
-export function scopedFolders({ mailboxes }: Scope): string {
-  return `(SELECT id FROM folders WHERE mailbox_id IN (${mailboxes.join(', ')}))`;
+/** Returns an SQL condition that a JSON list of mailboxes includes one in the scope. */
+export function includesScope(list: string, scope: Scope | null): string {
+  if (scope === null) return '1';
+  return `EXISTS (SELECT 1 FROM json_each(${list}) WHERE value IN (${scope.mailboxes.join(', ')}))`;
 }
 
-/** Returns an SQL condition that is true if a JSON list of mailboxes includes one in the scope. */
-export function includesScope(list: string, { mailboxes }: Scope): string {
-  return `EXISTS (SELECT 1 FROM json_each(${list}) WHERE value IN (${mailboxes.join(', ')}))`;
+/** Returns an SQL condition that a message `m` is or was in a mailbox in the scope. */
+export function isVisible(scope: Scope | null): string {
+  if (scope === null) return '1';
+  return `m.place_set IN (SELECT id FROM place_sets WHERE ${includesScope('mailboxes', scope)})`;
 }
 
-export function scopedPlaceSets(scope: Scope): string {
-  return `(SELECT id FROM place_sets WHERE ${includesScope('mailboxes', scope)})`;
-}
-
-/** Returns an SQL condition that is true if a message `m` is or was in a mailbox in the scope. */
-export function isVisible(scope: Scope): string {
-  return `m.place_set IN ${scopedPlaceSets(scope)}`;
-}
-
-/** Like `scopedFolders`, for a query whose parameter `mailboxes` is a JSON array. */
-export const FOLDERS_OF_MAILBOXES =
-  '(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(:mailboxes)))';
-
-/** Reports whether a message is or was in a mailbox in the scope. */
-export function isInScope(
-  connection: Connection,
-  scope: Scope | undefined,
-  docid: number,
-): boolean {
-  if (scope === undefined) return true;
+/** Reports whether a message is or was in a mailbox in the connection's scope. */
+export function isInScope(connection: Connection, docid: number): boolean {
+  const { scope } = connection;
+  if (scope === null) return true;
   const sqlText = `SELECT 1 FROM messages m WHERE m.docid = ? AND ${isVisible(scope)}`;
   return connection.first<number>(sqlText, [docid]) !== undefined;
 }
 
-export interface Prefixed {
+interface Prefixed {
   readonly id: string;
   readonly docid: number;
 }
@@ -58,21 +50,16 @@ export function prefixBounds(
 }
 
 /**
- * Returns the messages in a scope whose ID starts with a prefix.
+ * Returns the messages whose ID starts with a prefix.
  *
  * @param prefix hex digits in either case; other text matches nothing
  */
-export function idsByPrefix(
-  connection: Connection,
-  scope: Scope,
-  prefix: string,
-  limit: number,
-): Prefixed[] {
+export function idsByPrefix(connection: Connection, prefix: string, limit: number): Prefixed[] {
   const bounds = prefixBounds(prefix);
   if (bounds === undefined) return [];
   const rows = connection.text<{ hash: Buffer; docid: number }>(
     `SELECT r.hash, r.docid FROM records r CROSS JOIN messages m ON m.docid = r.docid
-     WHERE r.kind = ${RECORD_MESSAGE} AND r.hash >= ? AND r.hash <= ? AND ${isVisible(scope)}
+     WHERE r.kind = ${RECORD_MESSAGE} AND r.hash >= ? AND r.hash <= ? AND ${isVisible(connection.scope)}
      ORDER BY r.hash LIMIT ${limit}`,
     [bounds.low, bounds.high],
   );

@@ -12,12 +12,13 @@ import {
   typesByPrefix,
 } from './breakdowns.ts';
 import type { Connection } from './database.ts';
-import { archiveNames, type FolderName, namesWithin } from './folders.ts';
+import { archiveNames, type FolderName } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
-import { commitAt, type Scope } from './sql.ts';
+import { commitAt } from './sql.ts';
 import {
   type Dimension,
+  EVERYWHERE,
   listReceivedDays,
   MatchingMessages,
   matchAll,
@@ -60,7 +61,6 @@ function undatedRows(sums: Sums): StatsRow[] {
 export class StatsQuery {
   /** The query's matches; undefined if there is no query and stored totals can be used. */
   readonly found: MatchingMessages | undefined;
-  readonly scope: Scope | null;
   readonly #all: MatchingMessages;
 
   constructor(
@@ -69,7 +69,6 @@ export class StatsQuery {
     private readonly request: StatsRequest,
   ) {
     const { node = matchAll() } = request;
-    this.scope = request.scope ?? null;
     this.#all = new MatchingMessages(connection, search, { ...request, node });
     // Stored totals cover only the present.
     const isKept = request.node === undefined && request.asOf === undefined;
@@ -91,20 +90,20 @@ export class StatsQuery {
       case 'folder':
         return this.#folders();
       case 'type':
-        return this.found === undefined && this.scope === null
+        return this.found === undefined && this.connection.scope === null
           ? storedTypes(this.connection, (type) => this.#count(type))
           : matchingTypes(this.#all);
       case 'from':
       case 'to':
       case 'domain':
         return this.found === undefined
-          ? storedPeople(this.connection, by, this.scope, limit)
+          ? storedPeople(this.connection, by, limit)
           : matchingPeople(by, this.found, limit);
     }
   }
 
   #received(bounds: readonly number[]): ReceivedCounts {
-    return new ReceivedCounts(this.connection, { scope: this.scope, fits: null }, bounds);
+    return new ReceivedCounts(this.connection, EVERYWHERE, bounds);
   }
 
   #count(type: string): number {
@@ -116,8 +115,7 @@ export class StatsQuery {
     const between = (low: number, high: number) => [...periodsBetween(unit, low, high, timeZone)];
     const row = (key: string, sums: Sums): StatsRow => ({ key, ...sums, query: `date:${key}` });
     if (this.found === undefined) {
-      const filter = { scope: this.scope, fits: null };
-      const days = listReceivedDays(this.connection, filter, () => true);
+      const days = listReceivedDays(this.connection, EVERYWHERE, () => true);
       const [first = 0, last = -1] = [days[0], days.at(-1)];
       const dated =
         first > last ? [] : between(first * DOCIDS_PER_DAY, (last + 1) * DOCIDS_PER_DAY - 1);
@@ -157,7 +155,8 @@ export class StatsQuery {
 
   #folders(): StatsRow[] {
     // If a message has left the scope, its set does not record its last place there.
-    const sums = this.found === undefined && this.scope === null ? this.#received([]) : undefined;
+    const isStored = this.found === undefined && this.connection.scope === null;
+    const sums = isStored ? this.#received([]) : undefined;
     const byPath = new Map<string, Set<number>>();
     for (const { path, id } of this.#names().values())
       byPath.set(path, (byPath.get(path) ?? new Set()).add(id));
@@ -174,8 +173,7 @@ export class StatsQuery {
   #names(): ReadonlyMap<number, FolderName> {
     const { asOf } = this.request;
     const commit = asOf === undefined ? null : commitAt(this.connection, asOf);
-    const { folders } = archiveNames(this.connection, commit);
-    return this.scope === null ? folders : namesWithin(folders, this.scope);
+    return archiveNames(this.connection, commit).folders;
   }
 }
 
@@ -206,18 +204,11 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
       ),
     facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
       inSnapshot(() => countFacets(connection, search, request, limit, mayContinue)),
-    people: (
-      typed: string,
-      limit: number,
-      scope?: Scope,
-      mayContinue: () => boolean = () => true,
-    ): Person[] =>
-      inSnapshot(() => peopleByPrefix(connection, typed, limit, scope ?? null, mayContinue)),
-    types: (
-      prefix: string,
-      limit: number,
-    ): { readonly type: string; readonly contents: number }[] =>
-      typesByPrefix(connection, prefix, limit),
+    people: (typed: string, limit: number, mayContinue: () => boolean): Person[] =>
+      inSnapshot(() => peopleByPrefix(connection, typed, limit, mayContinue)),
+    /** The totals cover all mailboxes, so a limited reader gets none. */
+    types: (prefix: string, limit: number) =>
+      connection.scope === null ? typesByPrefix(connection, prefix, limit) : [],
     largest: (request: StatsRequest, limit: number) =>
       inSnapshot(() => largestMessages(connection, queryFor(request), limit)),
     duplicates: (request: StatsRequest, limit: number) =>

@@ -3,7 +3,7 @@ import type { Connection } from './database.ts';
 import { DOCIDS_PER_DAY, type PlaceSet } from './list.ts';
 import type { SearchNode } from './query-ast.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
-import { numberList, reachedCommit, type Scope, scopedFolders, scopedPlaceSets } from './sql.ts';
+import { includesScope, isOwnFolder, numberList, reachedCommit } from './sql.ts';
 
 export const DIMENSIONS = [
   'year',
@@ -155,8 +155,8 @@ export function matchAll(): SearchNode {
   return { kind: 'all', span: SPAN };
 }
 
+/** Further limits a reader to some mailboxes. */
 export interface ChartFilter {
-  readonly scope: Scope | null;
   /** Decides whether to count messages with these past and present mailboxes; null counts all. */
   readonly fits: ((mailboxes: readonly number[]) => boolean) | null;
 }
@@ -176,21 +176,18 @@ interface Row {
 
 export function countedSets(
   connection: Connection,
-  { scope, fits }: ChartFilter,
+  { fits }: ChartFilter,
 ): ReadonlyMap<number, ChartedSet> {
-  const where = scope === null ? '1' : `id IN ${scopedPlaceSets(scope)}`;
+  const { scope } = connection;
   const rows = connection.text<Row>(
-    `SELECT id, current, last, mailboxes FROM place_sets WHERE ${where}`,
+    `SELECT id, current, last, mailboxes FROM place_sets WHERE ${includesScope('mailboxes', scope)}`,
     [],
   );
   const ours =
     scope === null
       ? null
       : new Set(
-          connection.column<number>(
-            `SELECT id FROM folders WHERE id IN ${scopedFolders(scope)}`,
-            [],
-          ),
+          connection.column<number>(`SELECT id FROM folders WHERE ${isOwnFolder('id', scope)}`, []),
         );
   const sets = new Map<number, ChartedSet>();
   for (const row of rows) {
@@ -205,9 +202,12 @@ export function countedSets(
 }
 
 /** Returns an SQL condition for rows whose place set is counted. There are few sets, so their numbers are literals. */
-export function chartCondition(sets: ReadonlyMap<number, ChartedSet>, filter: ChartFilter): string {
-  if (filter.scope === null && filter.fits === null) return '1';
-  return `place_set IN (${[...sets.keys()].join(', ')})`;
+export function chartCondition(
+  { scope }: Connection,
+  { fits }: ChartFilter,
+  sets: ReadonlyMap<number, ChartedSet>,
+): string {
+  return scope === null && fits === null ? '1' : `place_set IN (${[...sets.keys()].join(', ')})`;
 }
 
 /** The fold's totals for one place set. The arrays contain one entry per UTC day, in days since the epoch. */
@@ -216,7 +216,10 @@ interface SetDays extends Readonly<Record<'days' | 'messages' | 'bytes', readonl
 }
 
 /** Totals change only with a commit. */
-const DAYS = new WeakMap<Connection, { readonly commit: number; readonly received: SetDays[] }>();
+const DAYS = new WeakMap<
+  Connection['db'],
+  { readonly commit: number; readonly received: SetDays[] }
+>();
 
 /** Maximum number of days to cache, across all sets. */
 const MAX_KEPT = 200_000;
@@ -229,7 +232,7 @@ const MAX_KEPT = 200_000;
 function receivedDays(connection: Connection): SetDays[] {
   return connection.snapshot(() => {
     const commit = reachedCommit(connection);
-    const cached = DAYS.get(connection);
+    const cached = DAYS.get(connection.db);
     if (cached?.commit === commit) return cached.received;
     // A single JSON text per column: separate rows take twice as long and create garbage.
     const rows = connection.text<{ id: number } & Record<'days' | 'messages' | 'bytes', string>>(
@@ -246,8 +249,8 @@ function receivedDays(connection: Connection): SetDays[] {
       bytes: list(bytes),
     }));
     const sums = received.reduce((sum, { days }) => sum + days.length, 0);
-    if (sums <= MAX_KEPT) DAYS.set(connection, { commit, received });
-    else DAYS.delete(connection);
+    if (sums <= MAX_KEPT) DAYS.set(connection.db, { commit, received });
+    else DAYS.delete(connection.db);
     return received;
   });
 }
@@ -333,7 +336,7 @@ export class ReceivedCounts {
       );
       const rows = this.connection.values<Count>(
         `SELECT place_set, count(*), sum(size) FROM messages
-         WHERE docid >= ${low} AND docid < ${high} AND ${chartCondition(this.sets, this.filter)}
+         WHERE docid >= ${low} AND docid < ${high} AND ${chartCondition(this.connection, this.filter, this.sets)}
          GROUP BY place_set`,
       );
       const first = countUpTo(this.bounds, dayStart);
@@ -384,14 +387,15 @@ function total(numbers: Float64Array): number {
 
 const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
 
-const EVERYWHERE: ChartFilter = { scope: null, fits: null };
+/** Counts all mailboxes that the reader may see. */
+export const EVERYWHERE: ChartFilter = { fits: null };
 
 const WHOLE = new WeakMap<
   Connection,
   { readonly commit: number; readonly received: ReceivedCounts }
 >();
 
-/** Returns the totals for the whole archive, cached until the next commit. */
+/** Returns the totals for all mailboxes, cached until the next commit. */
 export function totalReceived(connection: Connection): ReceivedCounts {
   const commit = reachedCommit(connection);
   const cached = WHOLE.get(connection);

@@ -3,8 +3,8 @@ import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { type subjectLink, threadNode } from '../mail/identity.ts';
 import type { Connection } from './database.ts';
 import { deleteBy, insertInto, type Row, selectBy, sqlQuery, updateBy, upsert } from './query.ts';
-import { seen, type View } from './resolve-query.ts';
-import { isVisible, type Scope } from './sql.ts';
+import { type MemberSet, seen, type View } from './resolve-query.ts';
+import { isVisible } from './sql.ts';
 
 /**
  * Threads are the connected components of a graph. Its nodes are the Message-IDs of messages and of their references.
@@ -50,8 +50,8 @@ const DROP = deleteBy('thread_members', 'docid');
 const MOVE = sqlQuery<{ from: number; to: number }, never>(
   'UPDATE thread_members SET thread = :to WHERE thread = :from',
 );
-const MESSAGES = sqlQuery<{ docid: number }, { id: Buffer }>(
-  `SELECT m.id FROM thread_members own JOIN thread_members t ON t.thread = own.thread
+const MESSAGES = sqlQuery<{ docid: number }, { docid: number; id: Buffer }>(
+  `SELECT m.docid, m.id FROM thread_members own JOIN thread_members t ON t.thread = own.thread
      JOIN messages m ON m.docid = t.docid
    WHERE own.docid = :docid ORDER BY t.docid`,
 );
@@ -98,13 +98,32 @@ export function leaveThreads(connection: Connection, docids: Iterable<number>): 
   if (threads.size > 0) settle(connection, threads);
 }
 
-export function threadOf(connection: Connection, docid: number): number | undefined {
-  return connection.get(MEMBER, { docid })?.thread;
-}
-
 /** Returns the IDs of the messages in a message's thread, oldest first; none until it is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
-  return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
+  const found = connection.all(MESSAGES, { docid });
+  const own = connection.scope === null ? undefined : new Set(threadWithin(connection, docid));
+  return found.filter((one) => own?.has(one.docid) ?? true).map(({ id }) => id.toString('hex'));
+}
+
+/** Returns the thread of a message, if there is one. */
+export function threadOf(connection: Connection, docid: number): MemberSet | undefined {
+  if (connection.scope !== null) return setOf('docid', threadWithin(connection, docid));
+  const thread = connection.get(MEMBER, { docid })?.thread;
+  return setOf('thread', thread === undefined ? [] : [thread]);
+}
+
+/** Returns the thread of a Message-ID, even if its message is missing. */
+export function threadNaming(connection: Connection, messageId: string): MemberSet | undefined {
+  const node = threadNode(messageId);
+  const thread = connection.get(NODE, { node })?.thread;
+  if (thread === undefined) return undefined;
+  if (connection.scope === null) return setOf('thread', [thread]);
+  const part = threadsWithin(connection, thread).find(({ nodes }) => nodes.has(node));
+  return setOf('docid', part?.docids ?? []);
+}
+
+function setOf(column: MemberSet['column'], values: readonly number[]): MemberSet | undefined {
+  return values.length === 0 ? undefined : { column, values };
 }
 
 /** A connected part of a thread: ascending docids, and all their Message-IDs and references. */
@@ -113,13 +132,13 @@ interface ThreadPart {
   readonly nodes: ReadonlySet<number>;
 }
 
-/** Returns the parts of a thread that are connected by messages in a scope. */
-function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
+/** Returns the parts of a thread that are connected by messages in the connection's scope. */
+function threadsWithin(connection: Connection, thread: number): ThreadPart[] {
   return partsOf([
     ...connection.text<Member>(
       `SELECT t.docid, t.node, t.subject, t.joins, t.ancestors
        FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
-       WHERE t.thread = ? AND ${isVisible(scope)} ORDER BY t.docid`,
+       WHERE t.thread = ? AND ${isVisible(connection.scope)} ORDER BY t.docid`,
       [BigInt(thread)],
     ),
   ]);
@@ -148,34 +167,12 @@ function partsOf(members: readonly Member[]): ThreadPart[] {
   return [...found.values()];
 }
 
-/** Returns the docids in a message's thread within a scope, ascending; only its own until it is indexed. */
-export function threadInScope(
-  connection: Connection,
-  scope: Scope,
-  docid: number,
-): readonly number[] {
-  const thread = threadOf(connection, docid);
+/** Returns the docids in a message's thread within the scope, ascending; only its own until it is indexed. */
+function threadWithin(connection: Connection, docid: number): readonly number[] {
+  const thread = connection.get(MEMBER, { docid })?.thread;
   if (thread === undefined) return [docid];
-  const parts = threadsWithin(connection, scope, thread);
+  const parts = threadsWithin(connection, thread);
   return parts.find(({ docids }) => docids.includes(docid))?.docids ?? [];
-}
-
-/** Returns the docids of the scope's messages in a Message-ID's thread. */
-export function threadByMessageIdInScope(
-  connection: Connection,
-  scope: Scope,
-  messageId: string,
-): readonly number[] {
-  const thread = threadByMessageId(connection, messageId);
-  if (thread === undefined) return [];
-  const node = threadNode(messageId);
-  const parts = threadsWithin(connection, scope, thread);
-  return parts.find(({ nodes }) => nodes.has(node))?.docids ?? [];
-}
-
-/** Returns the thread of a Message-ID, even if its message is missing. */
-export function threadByMessageId(connection: Connection, messageId: string): number | undefined {
-  return connection.get(NODE, { node: threadNode(messageId) })?.thread;
 }
 
 function memberOf({ docid, node, ancestors, subject }: ThreadedMessage): Member {
@@ -339,9 +336,7 @@ function sizesWithin(
   docids: readonly number[],
   view: View,
 ): Map<number, number> {
-  const { scope } = view;
   const sizes = new Map<number, number>();
-  if (scope === null) return sizes;
   const rows = connection.text<Member & { readonly thread: number; readonly seen: number }>(
     `SELECT t.thread, t.docid, t.node, t.subject, t.joins, t.ancestors,
        (${seen(view).join(' AND ')}) AS seen
@@ -349,7 +344,7 @@ function sizesWithin(
        WHERE docid IN (SELECT value FROM json_each(?))) own
      CROSS JOIN thread_members t ON t.thread = own.thread
      CROSS JOIN messages m ON m.docid = t.docid
-     WHERE ${isVisible(scope)} ORDER BY t.thread, t.docid LIMIT ${MAX_READ}`,
+     WHERE ${isVisible(view.scope)} ORDER BY t.thread, t.docid LIMIT ${MAX_READ}`,
     [JSON.stringify(docids)],
   );
   const threads = Map.groupBy(rows, ({ thread }) => thread);

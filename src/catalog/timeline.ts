@@ -6,8 +6,8 @@ import type { SearchNode } from './query-ast.ts';
 import { localMoment, wallTime } from './query-dates.ts';
 import type { View } from './resolve-query.ts';
 import type { CountRequest, PreparedQuery, SearchQueries } from './search.ts';
-import { commitAt, type Scope, scopedFolders } from './sql.ts';
-import { listReceivedDays, ReceivedCounts } from './sums.ts';
+import { commitAt, isOwnFolder } from './sql.ts';
+import { EVERYWHERE, listReceivedDays, ReceivedCounts } from './sums.ts';
 
 export type TimelineUnit = 'month' | 'week' | 'day';
 
@@ -128,8 +128,7 @@ function storedTimeline(
 ): Timeline | undefined {
   const filter = search.prepare(request).sumsFilter();
   if (filter === undefined) return undefined;
-  const chartFilter = { scope: request.scope ?? null, fits: null };
-  const days = listReceivedDays(connection, chartFilter, filter.fits);
+  const days = listReceivedDays(connection, EVERYWHERE, filter.fits);
   const [first, last] = [days[0], days.at(-1)];
   if (first === undefined || last === undefined) return NOTHING;
   const low = Math.max(first * DOCIDS_PER_DAY, filter.low);
@@ -150,7 +149,7 @@ function storedTimeline(
     [Math.max(low, period.low), Math.min(high, period.high)] as const;
   const bounds = [...new Set(periods.flatMap(within))];
   const positions = new Map(bounds.map((bound, at) => [bound, at]));
-  const sums = new ReceivedCounts(connection, chartFilter, bounds).of(filter.fits);
+  const sums = new ReceivedCounts(connection, EVERYWHERE, bounds).of(filter.fits);
   const bars = periods.flatMap((period): Bar[] => {
     const { messages = 0, deleted = 0 } = sums[positions.get(within(period)[0]) ?? -1] ?? {};
     return messages > 0 ? [{ ...period, messages, ended: deleted }] : [];
@@ -277,9 +276,8 @@ export function changesSince(
   const found = new Map<number, LaterChange>();
   if (asOf === null || docids.length === 0) return found;
   const list = JSON.stringify(docids);
-  const condition = `docid IN (SELECT value FROM json_each(?))${
-    scope === null ? '' : ` AND folder_id IN ${scopedFolders(scope)}`
-  }`;
+  const condition = `docid IN (SELECT value FROM json_each(?))
+    AND ${isOwnFolder('folder_id', scope)}`;
   const then = Map.groupBy(
     connection.text<Interval>(
       `SELECT docid, folder_id AS folder FROM places
@@ -329,7 +327,6 @@ export interface ChangesRequest {
   readonly from: number;
   readonly to: number;
   readonly columns: number;
-  readonly scope?: Scope | undefined;
 }
 
 /** A moved message is counted in both. */
@@ -345,22 +342,21 @@ export interface ChangedCommit extends ChangeSums {
 }
 
 export function changeQueries(connection: Connection) {
-  const one = (sql: string, params: readonly unknown[]) => {
-    const [row] = connection.text<ChangedCommit>(sql, params);
-    return row;
-  };
-  const find = (condition: string, order: string, commit: number, scope: Scope | undefined) =>
-    one(
+  const isOurs = isOwnFolder('c.folder_id', connection.scope);
+  const find = (condition: string, order: string, commit: number) => {
+    const [row] = connection.text<ChangedCommit>(
       `SELECT c.commit_number AS "commit", t.time, sum(c.came) AS came, sum(c.ended) AS ended
        FROM commit_changes c CROSS JOIN commits t ON t.number = c.commit_number
-       WHERE c.commit_number ${condition} ?${scopeCondition(scope)}
+       WHERE c.commit_number ${condition} ? AND ${isOurs}
        GROUP BY c.commit_number ORDER BY c.commit_number ${order} LIMIT 1`,
       [BigInt(commit)],
     );
-  const between = (after: number, upTo: number, scope: Scope | undefined): ChangeSums => {
+    return row;
+  };
+  const between = (after: number, upTo: number): ChangeSums => {
     const [sums] = connection.text<ChangeSums>(
       `SELECT coalesce(sum(c.came), 0) AS came, coalesce(sum(c.ended), 0) AS ended
-       FROM commit_changes c WHERE c.commit_number > ? AND c.commit_number <= ?${scopeCondition(scope)}`,
+       FROM commit_changes c WHERE c.commit_number > ? AND c.commit_number <= ? AND ${isOurs}`,
       [BigInt(after), BigInt(upTo)],
     );
     return sums ?? { came: 0, ended: 0 };
@@ -380,7 +376,7 @@ export function changeQueries(connection: Connection) {
      * Counts the places that appeared and ended per column, oldest first. Calls `mayContinue` after each column. If
      * time runs out, the oldest columns are empty.
      */
-    columns: ({ from, to, columns, scope }: ChangesRequest, mayContinue: () => boolean) =>
+    columns: ({ from, to, columns }: ChangesRequest, mayContinue: () => boolean) =>
       connection.snapshot(() => {
         const found: ChangeSums[] = [];
         const begin = (column: number) => from + ((to - from + 1) * column) / columns;
@@ -388,7 +384,7 @@ export function changeQueries(connection: Connection) {
         // Newest first, so that the oldest columns are missing if time runs out.
         for (let column = columns - 1; column >= 0; column -= 1) {
           const after = commitAt(connection, Math.ceil(begin(column)) - 1);
-          found.push(after < upTo ? between(after, upTo, scope) : { came: 0, ended: 0 });
+          found.push(after < upTo ? between(after, upTo) : { came: 0, ended: 0 });
           upTo = Math.min(upTo, after);
           if (column > 0 && !mayContinue()) break;
         }
@@ -397,15 +393,9 @@ export function changeQueries(connection: Connection) {
         return { columns: found.reverse(), complete };
       }),
     /** Return the first commit with changes after a time, or the last one before it. */
-    next: (time: number, scope?: Scope) => find('>', 'ASC', commitAt(connection, time), scope),
-    previous: (time: number, scope?: Scope) =>
-      find('<=', 'DESC', commitAt(connection, time - 1), scope),
+    next: (time: number) => find('>', 'ASC', commitAt(connection, time)),
+    previous: (time: number) => find('<=', 'DESC', commitAt(connection, time - 1)),
     /** Counts the places that appeared and ended after a time. */
-    since: (time: number, scope?: Scope) =>
-      between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
+    since: (time: number) => between(commitAt(connection, time), Number.MAX_SAFE_INTEGER),
   };
-}
-
-function scopeCondition(scope: Scope | undefined): string {
-  return scope === undefined ? '' : ` AND c.folder_id IN ${scopedFolders(scope)}`;
 }

@@ -172,7 +172,7 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
   const me = row('value', 'me', { detail: 'any address of the archive’s mailboxes' });
   const prefix = typed.replace(/^</, '');
   const found = catalog.stats
-    .people(prefix, MAX_ROWS, undefined, deadline(PEOPLE_MS))
+    .people(prefix, MAX_ROWS, deadline(PEOPLE_MS))
     .filter(({ address }) => EXACT.test(address));
   const hasTime = deadline(COUNTING_MS);
   const rows = found.map(({ address, name, received, sent }): Row => {

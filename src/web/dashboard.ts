@@ -71,17 +71,13 @@ export function dashboardData(
   return catalog.snapshot(() => {
     const oldestAt = catalog.charts.oldest(filter);
     const oldest = oldestAt === undefined ? now : receivedAt(oldestAt);
-    const mailboxes = catalog.folders
-      .mailboxes()
-      .filter(
-        ({ id }) => (filter.scope?.mailboxes.includes(id) ?? true) && (filter.fits?.([id]) ?? true),
-      );
+    const mailboxes = catalog.folders.mailboxes().filter(({ id }) => filter.fits?.([id]) ?? true);
     const keys = new Set(mailboxes.map(mailboxKey));
     const boxes = shownMailboxes(mailboxes);
     const periods = periodsOf(range ?? 'all', now, oldest, zone);
     const { kept, gigabytes, storage } = receivedMail(archive, view, periods, boxes);
     const compared = folderProofs(catalog, state).filter((folder) => keys.has(mailboxKey(folder)));
-    const isWhole = filter.scope === null && filter.fits === null;
+    const isWhole = archive.mailboxes === null && filter.fits === null;
     const requests =
       range === null
         ? lastHours(HOURS, now, zone)
@@ -97,9 +93,9 @@ export function dashboardData(
       },
       changes: changes(archive, view, now),
       proofs: proofs(compared, boxes.length > 1, view),
-      requests: requestsIn(filter.scope === null ? state : undefined, requests),
+      requests: requestsIn(archive.mailboxes === null ? state : undefined, requests),
       verification:
-        filter.scope === null
+        archive.mailboxes === null
           ? verifiedSegments(state, archive, now)
           : { bricks: [], fullAt: null, findings: 0 },
       storage: { ...storage, types: types(archive, view) },
@@ -158,7 +154,7 @@ function receivedMail(
     const at = shown.findIndex((one) => one.address.toLowerCase() === address.toLowerCase());
     return at < 0 ? MAX_SERIES : at;
   };
-  const folders = charts.folders(filter, received) ?? [];
+  const folders = charts.folders(received) ?? [];
   return {
     kept: {
       unit: periods.unit,

@@ -88,7 +88,7 @@ function attachmentNotes(
   };
   return catalog.snapshot(() =>
     catalog.files
-      .ofMessage({ asOf: request?.asOf, scope: request?.scope }, docid, deadline(COUNTING_MS))
+      .ofMessage({ asOf: request?.asOf }, docid, deadline(COUNTING_MS))
       .map(({ number, hash, messages, textId }) => ({
         number,
         hash,

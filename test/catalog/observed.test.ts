@@ -17,15 +17,14 @@ test('added: and deleted: find what a look at each commit shows, now and then, f
       withHistory(played, (catalog, _db, times) => {
         expect(new Set(times.map(second)).size).toBe(times.length);
         for (const mailbox of [undefined, 'AC1']) {
-          const scope =
-            mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
+          const reader =
+            mailbox === undefined ? catalog : catalog.within([{ host: HOST, mailbox }]);
           const docids = (query: string, asOf: number | undefined): ReadonlySet<number> =>
             new Set(
-              catalog
+              reader
                 .prepare({
                   node: parseQuery(query, { now: 0 }).node,
                   ...(asOf === undefined ? {} : { asOf }),
-                  ...(scope === undefined ? {} : { scope }),
                 })
                 .docids(),
             );

@@ -26,18 +26,17 @@ test('a row has the number of messages that its conversation has, in every scope
       withHistory([...BEFORE, ...played], (catalog, _db, times) => {
         for (const mailbox of SCOPES)
           for (const asOf of [undefined, ...times.slice(-3)]) {
-            const scope =
-              mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
-            const request = { asOf, scope };
-            const { hits } = catalog
-              .prepare({ ...request, node: EVERYTHING })
+            const reader =
+              mailbox === undefined ? catalog : catalog.within([{ host: HOST, mailbox }]);
+            const { hits } = reader
+              .prepare({ asOf, node: EVERYTHING })
               .page({ limit: 1_000, sort: 'newest' });
-            const docids = hits.map(({ docid }) => docid);
-            const sizes = catalog.conversationSizes(docids, request);
-            for (const { docid, line } of hits) {
-              const { node } = parseQuery(`thread:${line.id}`, { now: START });
-              const size = catalog.prepare({ ...request, node }).count();
-              expect(sizes.get(docid) ?? 1, `${mailbox} as of ${asOf}`).toBe(size);
+            const docidOf = ({ line }: SearchHit) => reader.messages.docidOf(line.id) ?? 0;
+            const sizes = reader.conversationSizes(hits.map(docidOf), { asOf });
+            for (const hit of hits) {
+              const { node } = parseQuery(`thread:${hit.line.id}`, { now: START });
+              const size = reader.prepare({ asOf, node }).count();
+              expect(sizes.get(docidOf(hit)) ?? 1, `${mailbox} as of ${asOf}`).toBe(size);
               if (size > 1) conversations += 1;
               if (size !== catalog.prepare({ node }).count()) parted += 1;
             }
@@ -71,23 +70,20 @@ test('a row of the past says what became of its message', async () => {
       withHistory([...BEFORE, ...played], (catalog, _db, times) => {
         for (const mailbox of SCOPES)
           for (const asOf of times.slice(0, -1)) {
-            const scope =
-              mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
-            const all = { node: EVERYTHING, scope };
+            const reader =
+              mailbox === undefined ? catalog : catalog.within([{ host: HOST, mailbox }]);
+            const docidOf = ({ line }: SearchHit) => reader.messages.docidOf(line.id) ?? 0;
             const page = { limit: 1_000, sort: 'newest' } as const;
-            const then = catalog.prepare({ ...all, asOf }).page(page).hits;
+            const then = reader.prepare({ node: EVERYTHING, asOf }).page(page).hits;
             const now = new Map(
-              catalog
-                .prepare(all)
+              reader
+                .prepare({ node: EVERYTHING })
                 .page(page)
-                .hits.map((hit) => [hit.docid, hit]),
+                .hits.map((hit) => [hit.line.id, hit]),
             );
-            const became = catalog.changesSince(
-              then.map(({ docid }) => docid),
-              { asOf, scope },
-            );
+            const became = reader.changesSince(then.map(docidOf), { asOf });
             for (const hit of then) {
-              const today = now.get(hit.docid);
+              const today = now.get(hit.line.id);
               if (today === undefined) throw new Error('a message has gone');
               const [before, after] = [placesOf(hit), placesOf(today)];
               const expected =
@@ -100,7 +96,7 @@ test('a row of the past says what became of its message', async () => {
                         mailbox: today.line.places[0]?.mailbox,
                         folder: today.line.places[0]?.folder,
                       };
-              expect(became.get(hit.docid)).toEqual(expected);
+              expect(became.get(docidOf(hit))).toEqual(expected);
               const kind = expected?.kind ?? 'none';
               seen.set(kind, (seen.get(kind) ?? 0) + 1);
             }

@@ -10,7 +10,7 @@ import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { alternatives, ObservedCommits, resolve } from '../../src/catalog/resolve-query.ts';
 import { SetSearch } from '../../src/catalog/search-sets.ts';
 import { commitAt } from '../../src/catalog/sql.ts';
-import { threadByMessageId, threadOf } from '../../src/catalog/threads.ts';
+import { threadNaming, threadOf } from '../../src/catalog/threads.ts';
 import type { FolderKey, Place } from '../../src/core/types.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
 import {
@@ -181,17 +181,14 @@ describe('sets against walks', () => {
       ...catalog.prepare({ node: nodeOf(text), ...(asOf === undefined ? {} : { asOf }) }).docids(),
     ]) ?? [];
 
-  const inThread = (thread: number | undefined) =>
-    thread === undefined ? undefined : { column: 'thread' as const, values: [thread] };
-
   const setsOf = (text: string, asOf?: number): SetSearch => {
     const commit = asOf === undefined ? null : commitAt(connection, asOf);
     const names = {
       ...archiveNames(connection, commit),
       byIdPrefix: messageQueries(connection).docidsByPrefix,
       ever: () => allNames(connection),
-      threadOf: (docid: number) => inThread(threadOf(connection, docid)),
-      threadNaming: (messageId: string) => inThread(threadByMessageId(connection, messageId)),
+      threadOf: (docid: number) => threadOf(connection, docid),
+      threadNaming: (messageId: string) => threadNaming(connection, messageId),
       observed: new ObservedCommits(connection, { asOf: commit, scope: null }),
       accounts: new Map<string, string>(),
     };

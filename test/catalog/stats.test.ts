@@ -190,7 +190,7 @@ describe('statistics', () => {
         const { node } = parseQuery('in:anywhere', { now: START });
         for (const request of [{}, { node }])
           expect(catalog.stats.largest(request, 7).map(({ size }) => size)).toEqual(sizes);
-        const found = catalog.stats.people('', 9);
+        const found = catalog.stats.people('', 9, () => true);
         expect(found.map(({ address }) => address).toSorted()).toEqual([
           ...['ada@example.org', 'bo@example.org', 'cy@example.net', 'x.ada@example.org'],
         ]);
@@ -205,7 +205,7 @@ describe('statistics', () => {
         expect(found.map(({ received }) => received)).toEqual(
           found.map(({ received }) => received).toSorted((a, b) => b - a),
         );
-        expect(catalog.stats.people('X.', 9).map(({ address }) => address)).toEqual([
+        expect(catalog.stats.people('X.', 9, () => true).map(({ address }) => address)).toEqual([
           'x.ada@example.org',
         ]);
       },
