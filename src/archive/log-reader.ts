@@ -1,6 +1,6 @@
 import { createHash, hash as digest } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
+import { errnoName, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { archiveError, type DamageReason } from './errors.ts';
 import { type FileLayer, readFully, realFiles } from './file-system.ts';
@@ -37,16 +37,16 @@ import {
   readBatchesToEnd,
   requireExpectedCommit,
 } from './recovery.ts';
-import { decodeInner, type SealedIndex } from './sealed-footer.ts';
+import { decodeInner, headerAt, type SealedIndex } from './sealed-footer.ts';
 import {
+  listGenerations,
   listSegments,
   localSegments,
   type OpenSegment,
-  openCurrentGeneration,
-  type SegmentListing,
   type SegmentStore,
   segmentDamage,
   segmentNumbers,
+  tryOpenSegment,
   withSegment,
 } from './segment-files.ts';
 import {
@@ -58,6 +58,7 @@ import {
   SegmentCache,
   segmentBatches,
   walkRecords,
+  walkToEnd,
 } from './segment-reader.ts';
 
 /** Returns the positions of the facts in a segment's nth commit, or undefined if n is too large. Counts from 0. */
@@ -408,18 +409,14 @@ export interface ScanOptions {
 export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, void, undefined> {
   const { dir, files = realFiles, segments: store = localSegments } = options;
   checkFormat(files, dir);
-  let listing = listSegments(files, dir);
+  const listing = listSegments(files, dir);
   const numbers = segmentNumbers(listing, store);
-  const bring = async (segment: number): Promise<void> => {
-    await store.fetch([segment]);
-    listing = listSegments(files, dir);
-  };
   const after = options.after?.number === 0 ? undefined : options.after;
   let first = after === undefined ? 0 : (numbers[0] ?? 1);
   if (after !== undefined) {
     for (const segment of [...numbers].reverse()) {
-      if (!store.present(segment)) await bring(segment);
-      if (!startsBy(files, dir, segment, listing, after.number)) continue;
+      if (!store.present(segment)) await store.fetch([segment]);
+      if (!startsBy(tryOpenSegment(files, dir, segment, listing), after.number)) continue;
       first = segment;
       break;
     }
@@ -433,12 +430,12 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
       yield scan.lost(segmentPath(dir, { segment: lost, generation: 1 }), lost, 'segment-missing');
     }
     previous = segment;
-    if (!store.present(segment)) await bring(segment);
-    const opened = reopenSegment(files, dir, segment, listing);
+    if (!store.present(segment)) await store.fetch([segment]);
+    const opened = tryOpenSegment(files, dir, segment, listing);
     if (opened === undefined) {
-      const generations = listing.get(segment);
-      const path = segmentPath(dir, { segment, generation: generations?.[0] ?? 1 });
-      const reason = generations === undefined ? 'segment-missing' : 'segment-header';
+      const [generation] = listGenerations(files, dir, segment);
+      const path = segmentPath(dir, { segment, generation: generation ?? 1 });
+      const reason = generation === undefined ? 'segment-missing' : 'segment-header';
       yield scan.lost(path, segment, reason);
       continue;
     }
@@ -452,42 +449,9 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
 }
 
 /** Reports whether a segment may contain a commit or starts right after it. False if its header is unreadable. */
-function startsBy(
-  files: FileLayer,
-  dir: string,
-  segment: number,
-  listing: SegmentListing,
-  commit: number,
-): boolean {
-  const opened = reopenSegment(files, dir, segment, listing);
-  if (opened === undefined) return false;
-  opened.file.close();
-  return opened.header.previousNumber <= commit;
-}
-
-/** Opens a segment even if sealing replaced its file after the listing. Returns undefined if no header is intact. */
-export function reopenSegment(
-  files: FileLayer,
-  dir: string,
-  segment: number,
-  listing: SegmentListing,
-): OpenSegment | undefined {
-  try {
-    try {
-      return openCurrentGeneration(files, dir, segment, listing.get(segment) ?? []);
-    } catch (error) {
-      if (errnoName(error) !== 'ENOENT') throw error;
-      return openCurrentGeneration(
-        files,
-        dir,
-        segment,
-        listSegments(files, dir).get(segment) ?? [],
-      );
-    }
-  } catch (error) {
-    if (hasCode(error, 'log-damaged')) return undefined;
-    throw error;
-  }
+function startsBy(opened: OpenSegment | undefined, commit: number): boolean {
+  opened?.file.close();
+  return opened !== undefined && opened.header.previousNumber <= commit;
 }
 
 /** Checks that each segment continues the chain, and records whether the first commit was reached. */
@@ -597,11 +561,11 @@ export type LogHead = ReturnType<typeof readLogHead>;
 export function readLogHead(dir: string, expected?: ExpectedCommit) {
   const files = realFiles;
   checkFormat(files, dir);
-  const last = [...listSegments(files, dir)].at(-1);
+  const last = [...listSegments(files, dir).keys()].at(-1);
   const nothing = { file: logFolder(dir), segment: 1, offset: 0 };
   if (last === undefined)
     throw archiveError('log-damaged', { ...nothing, reason: 'segment-missing' });
-  return withSegment(files, dir, ...last, (opened) => {
+  return withSegment(files, dir, last, (opened) => {
     const { path, header } = opened;
     let [number, hash] = [header.previousNumber, header.previousHash];
     for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
@@ -624,15 +588,15 @@ const LAST_BYTES = 4_096;
  */
 export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
   try {
-    const last = [...listSegments(files, dir)].at(-1);
+    const last = [...listSegments(files, dir).keys()].at(-1);
     if (last === undefined) return undefined;
-    return withSegment(files, dir, ...last, (opened) => {
+    return withSegment(files, dir, last, (opened) => {
       if (opened.sealed !== undefined) {
         const { index, offset } = opened.sealed;
-        return sealedCommit(opened, index, offset)?.number ?? walkToLastNumber(opened);
+        return sealedCommit(opened, index, offset)?.number ?? walkToEnd(opened).number;
       }
       if (opened.file.size() === SEGMENT_HEADER_BYTES) return opened.header.previousNumber;
-      return commitAtTheEnd(opened)?.number ?? walkToLastNumber(opened);
+      return commitAtTheEnd(opened)?.number ?? walkToEnd(opened).number;
     });
   } catch (error) {
     if (error instanceof MailkeepError || errnoName(error) !== 'unknown') return undefined;
@@ -666,9 +630,7 @@ export function sealedCommit(
   const found = index.find(index.records - 1);
   if (found === undefined || found.container.offset >= end) return undefined;
   const { container, inner } = found;
-  const head = Buffer.alloc(RECORD_HEADER_BYTES);
-  readFully(file, head, container.offset);
-  const header = readRecordHeader(head, 0, space, container.offset);
+  const header = headerAt({ file, header: space }, container.offset);
   const at = container.offset + RECORD_HEADER_BYTES;
   if (header === undefined || at + header.storedLength > end) return undefined;
   const stored = Buffer.alloc(header.storedLength);
@@ -678,13 +640,4 @@ export function sealedCommit(
   const record = container.block ? decodeInner(payload, inner) : { kind: header.kind, payload };
   if (record?.kind !== STORED_KIND.commit || record.payload === undefined) return undefined;
   return decodeCommit(record.payload);
-}
-
-function walkToLastNumber(opened: OpenSegment): number {
-  let number = opened.header.previousNumber;
-  for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
-    if (item.what === 'remainder') break;
-    number = item.commit.number;
-  }
-  return number;
 }

@@ -55,6 +55,7 @@ import {
   writeFormat,
 } from './recovery.ts';
 import {
+  listGenerations,
   listSegments,
   type OpenSegment,
   openCurrentGeneration,
@@ -376,11 +377,11 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
   await createArchive(files, dir);
   await removeUnfinished(files, dir);
   const listing = listSegments(files, dir);
-  const last = [...listing].at(-1);
+  const last = [...listing.keys()].at(-1);
   if (last === undefined) return beginLog(settings, options.expected);
 
   await convertWriteErrors(dir, 0, () => declareZstd(files, dir, listing));
-  const opened = openCurrentGeneration(files, dir, ...last);
+  const opened = openCurrentGeneration(files, dir, last);
   try {
     return await continueLog(settings, options, opened, listing);
   } finally {
@@ -481,9 +482,8 @@ function lastTimeBefore(
   listing: SegmentListing,
   segment: number,
 ): number {
-  const generations = listing.get(segment - 1);
-  if (generations === undefined) return 0;
-  return withSegment(files, dir, segment - 1, generations, (opened) => {
+  if (!listing.has(segment - 1)) return 0;
+  return withSegment(files, dir, segment - 1, (opened) => {
     let time = 0;
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
       if (item.what === 'batch') time = Math.max(time, item.commit.time);
@@ -587,7 +587,7 @@ export async function writeMissingBytes(
   const { dir, end, files = realFiles } = options;
   const path = segmentPath(dir, { segment, generation: 1 });
   if (what === 'segment') {
-    await putAside(files, options, segment, listSegments(files, dir).get(segment) ?? []);
+    await putAside(files, options, segment, listGenerations(files, dir, segment));
   }
   const file =
     what === 'segment'

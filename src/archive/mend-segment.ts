@@ -35,7 +35,7 @@ import { inflatePayload } from './payload.ts';
 import { allowsZstd, allowZstd } from './recovery.ts';
 import { SealedFileWriter, type SealedRecord } from './seal.ts';
 import { purgedOrdinals } from './sealed-footer.ts';
-import { listSegments, type OpenSegment } from './segment-files.ts';
+import { listGenerations, type OpenSegment } from './segment-files.ts';
 import {
   type ChainState,
   FileWindow,
@@ -92,7 +92,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
   // If another process wrote FORMAT, the file may not be on disk yet.
   if (codec === 'zstd') await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
-  const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
+  const generation = Math.max(1, ...listGenerations(files, dir, segment)) + 1;
   const path = segmentPath(dir, { segment, generation });
   const isComplete = await publishFile(files, path, 0, {
     async write(target) {

@@ -24,9 +24,9 @@ import {
 import { headerAt } from './sealed-footer.ts';
 import {
   type OpenSegment,
-  openCurrentGeneration,
   type SegmentListing,
   segmentDamage,
+  tryOpenSegment,
   withSegment,
 } from './segment-files.ts';
 import {
@@ -338,7 +338,7 @@ function holdsZstd(
   generations: readonly number[],
 ): boolean {
   try {
-    return withSegment(files, dir, segment, generations, isSealedWithZstd);
+    return withSegment(files, dir, segment, isSealedWithZstd, generations);
   } catch (error) {
     // Verification reports the damaged segment, which does not prevent appending to the log.
     if (error instanceof MailkeepError && error.family === 'damage') return false;
@@ -407,8 +407,8 @@ export function refuseForeignSegment(
   listing: SegmentListing,
   archiveId: Buffer,
 ): void {
-  for (const [segment, generations] of [...listing].reverse()) {
-    const opened = openIfIntact(files, dir, segment, generations);
+  for (const segment of [...listing.keys()].reverse()) {
+    const opened = tryOpenSegment(files, dir, segment, listing);
     if (opened === undefined) continue;
     opened.file.close();
     if (opened.header.archiveId.equals(archiveId)) return;
@@ -447,7 +447,7 @@ export function findMissingBytes(
     // A sealed file cannot be appended to.
     if (one === hot && generations.some((generation) => generation > 1)) return whole();
     try {
-      return withSegment(files, dir, segment, generations, (opened) => {
+      return withSegment(files, dir, segment, (opened) => {
         const progress = verifyBatches(opened, one, expected?.number);
         if (progress === undefined) return whole();
         const { chain, ordinal, offset, seen } = progress;
@@ -495,20 +495,6 @@ function verifyBatches(
     if (number === target) seen = reached.chain;
   }
   return { ...reached, seen };
-}
-
-function openIfIntact(
-  files: FileLayer,
-  dir: string,
-  segment: number,
-  generations: readonly number[],
-): OpenSegment | undefined {
-  try {
-    return openCurrentGeneration(files, dir, segment, generations);
-  } catch (error) {
-    if (hasCode(error, 'log-damaged')) return undefined;
-    throw error;
-  }
 }
 
 interface UnsealedBatches {

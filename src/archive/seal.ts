@@ -32,6 +32,8 @@ import {
 } from './sealed-footer.ts';
 import {
   listSegments,
+  isSealed,
+  listGenerations,
   localSegments,
   type OpenSegment,
   openCurrentGeneration,
@@ -83,7 +85,7 @@ function findSealed(
 ): SegmentFile | undefined {
   if (generations.length < 2) return undefined;
   try {
-    const opened = withSegment(files, dir, segment, generations, (one) => one);
+    const opened = withSegment(files, dir, segment, (one) => one, generations);
     return opened.sealed === undefined ? undefined : opened.name;
   } catch (error) {
     // If no generation is intact, each may contain bytes that the others lack.
@@ -110,10 +112,10 @@ export function* listCompactable(
   codec: ArchiveCodec,
   from = 1,
 ): Generator<CompactableSegment | Unreadable, void, undefined> {
-  for (const [segment, generations] of listSegments(files, dir)) {
+  for (const segment of listSegments(files, dir).keys()) {
     if (segment < from) continue;
     try {
-      const bytes = withSegment(files, dir, segment, generations, (opened) =>
+      const bytes = withSegment(files, dir, segment, (opened) =>
         usesOtherCodec(opened, codec) ? opened.file.size() : undefined,
       );
       if (bytes !== undefined) yield { segment, bytes };
@@ -153,7 +155,7 @@ export async function removeGenerations(
   first: number,
 ): Promise<string[]> {
   const removed: string[] = [];
-  for (const generation of listSegments(files, dir).get(segment) ?? []) {
+  for (const generation of listGenerations(files, dir, segment)) {
     if (generation >= first) continue;
     const path = segmentPath(dir, { segment, generation });
     await convertWriteErrors(path, 0, () => files.remove(path));
@@ -398,7 +400,7 @@ export interface SealedSegment {
  */
 export async function sealSegment(options: SealOptions): Promise<SealedSegment> {
   const { dir, segment, files = realFiles, codec = DEFAULT_CODEC, purge = () => false } = options;
-  const generations = listSegments(files, dir).get(segment) ?? [];
+  const generations = listGenerations(files, dir, segment);
   const source = openCurrentGeneration(files, dir, segment, generations);
   const name = { segment, generation: Math.max(...generations) + 1 };
   const path = segmentPath(dir, name);
@@ -455,29 +457,17 @@ async function compare(source: OpenSegment, written: OpenSegment, purge: Purge):
     const copies = segmentRecords(written, { digest: true, releases: true });
     let records = 0;
     let bytes = 0;
-    for (const original of segmentRecords(source, {
-      digest: false,
-      releases: true,
-    })) {
-      const expected = check(source, original);
-      const next = copies.next();
-      const copy = next.done === true ? undefined : check(written, next.value);
-      const matches =
-        copy !== undefined &&
-        copy.kind === expected.kind &&
-        copy.rawLength === expected.rawLength &&
-        copy.hash.equals(expected.hash) &&
-        copy.state === (purge(expected, records) ? 'purged' : expected.state);
-      if (!matches) throw segmentDamage(written, copy?.offset ?? 0, 'bytes');
-      records += 1;
-      bytes += expected.rawLength;
+    for (const item of segmentRecords(written, { digest: true, releases: true })) {
+      const record = check(written, item);
+      addIdentity(found, record, record.state === 'purged');
+      bytes += record.rawLength;
       if (bytes >= TURN_BYTES) {
         bytes = 0;
         await nextTurn();
       }
     }
-    if (copies.next().done !== true) throw segmentDamage(written, written.file.size(), 'bytes');
-    return records;
+    if (!found.bytes().equals(expected.bytes()))
+      throw segmentDamage(written, written.file.size(), 'bytes');
   } finally {
     written.file.close();
   }
@@ -546,12 +536,11 @@ export async function sealClosedSegments(options: {
   const sealer = options.sealer ?? sealerInProcess(files);
   const sealed: SealedSegment[] = [];
   const damaged: MailkeepError[] = [];
-  for (const [segment, generations] of listSegments(files, dir)) {
+  for (const segment of listSegments(files, dir).keys()) {
     if (segment >= before || signal?.aborted === true) break;
     try {
-      const opened = openCurrentGeneration(files, dir, segment, generations);
-      opened.file.close();
-      if (opened.sealed === undefined) sealed.push(await sealer.seal({ dir, segment, codec }));
+      if (!withSegment(files, dir, segment, isSealed))
+        sealed.push(await sealer.seal({ dir, segment, codec }));
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
       damaged.push(error);

@@ -1,4 +1,4 @@
-import { hasCode } from '../core/errors.ts';
+import { errnoName, hasCode } from '../core/errors.ts';
 import { archiveError, type DamageReason } from './errors.ts';
 import { type FileLayer, type LogFile, openRegular, readFully } from './file-system.ts';
 import {
@@ -28,6 +28,11 @@ export function listSegments(files: FileLayer, dir: string): SegmentListing {
     else generations.push(generation);
   }
   return listing;
+}
+
+/** Returns a segment's generations, highest first. */
+export function listGenerations(files: FileLayer, dir: string, segment: number): readonly number[] {
+  return listSegments(files, dir).get(segment) ?? [];
 }
 
 /** A store for archives whose segments are all on one local disk. */
@@ -64,6 +69,10 @@ export interface OpenSegment {
   readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
 }
 
+export function isSealed({ sealed }: OpenSegment): boolean {
+  return sealed !== undefined;
+}
+
 export function segmentDamage({ path, name }: OpenSegment, offset: number, reason: DamageReason) {
   return archiveError('log-damaged', { file: path, segment: name.segment, offset, reason });
 }
@@ -78,7 +87,7 @@ export function openCurrentGeneration(
   files: FileLayer,
   dir: string,
   segment: number,
-  generations: readonly number[],
+  generations = listGenerations(files, dir, segment),
 ): OpenSegment {
   let unsealed: OpenSegment | undefined;
   let footerless: OpenSegment | undefined;
@@ -113,13 +122,29 @@ export function openCurrentGeneration(
   return fallback;
 }
 
+/** Opens a segment even if sealing replaced its file after the listing. Returns undefined if no header is intact. */
+export function tryOpenSegment(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  listing?: SegmentListing,
+): OpenSegment | undefined {
+  try {
+    return openCurrentGeneration(files, dir, segment, listing?.get(segment));
+  } catch (error) {
+    if (hasCode(error, 'log-damaged')) return undefined;
+    if (errnoName(error) !== 'ENOENT' || listing === undefined) throw error;
+    return tryOpenSegment(files, dir, segment);
+  }
+}
+
 /** Calls `act` with the generation in force, then closes it. @throws errors from `openCurrentGeneration` and `act` */
 export function withSegment<T>(
   files: FileLayer,
   dir: string,
   segment: number,
-  generations: readonly number[],
   act: (opened: OpenSegment) => T,
+  generations = listGenerations(files, dir, segment),
 ): T {
   const opened = openCurrentGeneration(files, dir, segment, generations);
   try {

@@ -346,6 +346,14 @@ export function* segmentBatches<T>(
   return chain;
 }
 
+/** Reads a segment's records without their hashes, and returns its last commit. */
+export function walkToEnd(segment: ReadSegment): ChainState {
+  const batches = segmentBatches(segment, { digest: false }, () => undefined);
+  let step = batches.next();
+  while (step.done !== true) step = batches.next();
+  return step.value;
+}
+
 /**
  * Reads every byte of a newly written segment file, and returns the number of its last commit.
  *
@@ -551,12 +559,7 @@ export class SegmentCache {
     if (open !== undefined) return open;
     if (!this.store.present(segment)) throw archiveError('segment-elsewhere', { segment });
     if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
-    const opened = openCurrentGeneration(
-      this.files,
-      this.dir,
-      segment,
-      this.#listing.get(segment) ?? [],
-    );
+    const opened = openCurrentGeneration(this.files, this.dir, segment, this.#listing.get(segment));
     this.#open.set(segment, opened);
     return opened;
   }

@@ -3,8 +3,7 @@ import path from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
 import { formatPath, logFolder, type SegmentFile, segmentPath } from '../archive/format.ts';
-import { reopenSegment } from '../archive/log-reader.ts';
-import { listSegments, withSegment } from '../archive/segment-files.ts';
+import { listSegments, tryOpenSegment, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
 import { isDamage, type MailkeepError } from '../core/errors.ts';
 import { readState } from '../core/state.ts';
@@ -146,7 +145,7 @@ function endsIn(
   { segment, generation }: SegmentFile,
   listing: ReturnType<typeof listSegments>,
 ): Ends {
-  const { header } = withSegment(realFiles, dir, segment, [generation], (opened) => opened);
+  const { header } = withSegment(realFiles, dir, segment, (opened) => opened, [generation]);
   const begin = { number: header.previousNumber, hash: header.previousHash };
   const state = segmentState(realFiles, dir, segment, listing, NO_TORN_BATCH);
   return { segment, begin, end: state?.end ?? begin };
@@ -316,7 +315,7 @@ function refuseOtherArchive(dataDir: string, to: string): void {
 function archiveIdIn(dir: string): string | undefined {
   const listing = listSegments(realFiles, dir);
   for (const segment of listing.keys()) {
-    const id = reopenSegment(realFiles, dir, segment, listing);
+    const id = tryOpenSegment(realFiles, dir, segment, listing);
     if (id === undefined) continue;
     id.file.close();
     return id.header.archiveId.toString('hex');

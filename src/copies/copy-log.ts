@@ -11,7 +11,7 @@ import {
 } from '../archive/format.ts';
 import { convertWriteErrors, publishFile } from '../archive/hot-segment.ts';
 import { holderPath, withLock } from '../archive/lock.ts';
-import { reopenSegment, sealedCommit } from '../archive/log-reader.ts';
+import { sealedCommit } from '../archive/log-reader.ts';
 import { createArchive, removeUnfinished } from '../archive/log-writer.ts';
 import { mendSegment, reportUnreadable } from '../archive/mend-segment.ts';
 import {
@@ -24,11 +24,13 @@ import {
 } from '../archive/recovery.ts';
 import { removeGenerations } from '../archive/seal.ts';
 import {
+  listGenerations,
   listSegments,
   type OpenSegment,
   openCurrentGeneration,
   type SegmentListing,
   segmentDamage,
+  tryOpenSegment,
   withSegment,
 } from '../archive/segment-files.ts';
 import {
@@ -82,22 +84,7 @@ export function segmentState(
   listing: SegmentListing,
   seen: number,
 ): SegmentState | undefined {
-  try {
-    return stateIn(files, dir, segment, listing, seen);
-  } catch (error) {
-    if (errnoName(error) !== 'ENOENT') throw error;
-    return stateIn(files, dir, segment, listSegments(files, dir), seen);
-  }
-}
-
-function stateIn(
-  files: FileLayer,
-  dir: string,
-  segment: number,
-  listing: SegmentListing,
-  seen: number,
-): SegmentState | undefined {
-  const opened = reopenSegment(files, dir, segment, listing);
+  const opened = tryOpenSegment(files, dir, segment, listing);
   if (opened === undefined) return undefined;
   try {
     const { header, name, sealed } = opened;
@@ -254,8 +241,7 @@ export function commitIn(
   segment: number,
   number: number,
 ): ChainState | undefined {
-  const generations = listSegments(files, dir).get(segment) ?? [];
-  return withSegment(files, dir, segment, generations, (opened) => {
+  return withSegment(files, dir, segment, (opened) => {
     const { previousNumber, previousHash } = opened.header;
     if (previousNumber === number) return { number, hash: previousHash };
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
@@ -284,19 +270,14 @@ async function transfer(
   { end }: SegmentState,
   seen: number,
 ): Promise<number> {
-  const source = openCurrentGeneration(
-    files,
-    from,
-    segment,
-    listSegments(files, from).get(segment) ?? [],
-  );
+  const source = openCurrentGeneration(files, from, segment);
   try {
     // A writer can switch to zstd at any time. After a file-by-file backup, FORMAT can be older than the segments.
     if (allowsZstd(files, from) || isSealedWithZstd(source)) {
       await convertWriteErrors(formatPath(to), 0, () => allowZstd(files, to));
     }
     const { generation } = source.name;
-    const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
+    const newest = Math.max(0, ...listGenerations(files, to, segment));
     // A segment that was mended in the destination already uses our file's generation number.
     const isTaken = newest > generation || (newest === generation && generation > 1);
     if (isTaken) {
@@ -354,9 +335,8 @@ export function committedLength(source: OpenSegment, seen: number): number {
 
 /** Removes replaced generations, which still contain purged payloads. */
 async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
-  const generations = listSegments(files, to).get(segment) ?? [];
-  if (generations.length < 2) return [];
-  const { sealed, name } = withSegment(files, to, segment, generations, (opened) => opened);
+  if (listGenerations(files, to, segment).length < 2) return [];
+  const { sealed, name } = withSegment(files, to, segment, (opened) => opened);
   if (sealed === undefined) return [];
   return await removeGenerations(files, to, segment, name.generation);
 }

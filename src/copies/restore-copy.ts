@@ -231,10 +231,9 @@ async function isIntact(
   { segment }: CopiedSegment,
 ): Promise<boolean> {
   const listing = listSegments(realFiles, dir);
-  const generations = listing.get(segment);
-  if (generations === undefined) return false;
+  if (!listing.has(segment)) return false;
   try {
-    const file = withSegment(realFiles, dir, segment, generations, ({ name, path, sealed }) => ({
+    const file = withSegment(realFiles, dir, segment, ({ name, path, sealed }) => ({
       ...name,
       path,
       sealed: sealed !== undefined,

@@ -1,7 +1,7 @@
 import { type KeyObject, sign } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { realFiles } from '../archive/file-system.ts';
-import { listSegments, withSegment } from '../archive/segment-files.ts';
+import { withSegment } from '../archive/segment-files.ts';
 import { forEachConcurrent } from '../core/concurrency.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { openRegularFile } from '../core/files.ts';
@@ -566,8 +566,7 @@ const TRIES = 5;
 class SegmentMoved extends Error {}
 
 function fileInForce(dir: string, segment: number) {
-  const generations = listSegments(realFiles, dir).get(segment) ?? [];
-  return withSegment(realFiles, dir, segment, generations, (opened) => {
+  return withSegment(realFiles, dir, segment, (opened) => {
     const { name, path, sealed, file } = opened;
     const length = sealed === undefined ? committedLength(opened, NO_TORN_BATCH) : file.size();
     return { name, path, sealed: sealed !== undefined, length };

@@ -11,7 +11,7 @@ import {
   type SegmentFile,
   segmentPath,
 } from '../archive/format.ts';
-import { openLogReader, reopenSegment } from '../archive/log-reader.ts';
+import { openLogReader } from '../archive/log-reader.ts';
 import { BadSectors, readAroundBadSectors } from '../archive/mend-segment.ts';
 import {
   blobsOf,
@@ -24,7 +24,13 @@ import {
 } from '../archive/payload.ts';
 import { readBatchesToEnd } from '../archive/recovery.ts';
 import { checkFooter } from '../archive/sealed-footer.ts';
-import { listSegments, type OpenSegment, openSegment } from '../archive/segment-files.ts';
+import {
+  listGenerations,
+  listSegments,
+  type OpenSegment,
+  openSegment,
+  tryOpenSegment,
+} from '../archive/segment-files.ts';
 import {
   type ChainState,
   type LocatedValue,
@@ -241,7 +247,7 @@ export function* checkSegment(
   if (opened === 'gone') return;
   if (opened === undefined) {
     const { dir, segment } = job;
-    const [highest = 1] = listSegments(files, dir).get(segment) ?? [];
+    const [highest = 1] = listGenerations(files, dir, segment);
     const generation = job.generation ?? highest;
     const file = segmentPath(dir, { segment, generation });
     const damage = { file, segment, generation, offset: 0, end: 0 };
@@ -256,9 +262,8 @@ export function* checkSegment(
 }
 
 function open(files: FileLayer, { dir, segment, generation }: SegmentJob) {
-  if (generation === undefined) {
-    return reopenSegment(files, dir, segment, listSegments(files, dir));
-  }
+  if (generation === undefined)
+    return tryOpenSegment(files, dir, segment, listSegments(files, dir));
   try {
     return openSegment(files, dir, { segment, generation });
   } catch (error) {

@@ -39,14 +39,11 @@ async function* walkLog(
   signal: AbortSignal,
   store = localSegments,
 ): AsyncGenerator<WalkedRecord & { readonly at: RecordAt }, void, undefined> {
-  let listing = listSegments(files, dir);
+  const listing = listSegments(files, dir);
   const segments = segmentNumbers(listing, store);
   for (const [index, segment] of segments.entries()) {
-    if (!store.present(segment)) {
-      await store.fetch([segment]);
-      listing = listSegments(files, dir);
-    }
-    const opened = openCurrentGeneration(files, dir, segment, listing.get(segment) ?? []);
+    if (!store.present(segment)) await store.fetch([segment]);
+    const opened = openCurrentGeneration(files, dir, segment, listing.get(segment));
     const damaged = (reason: 'segment-missing' | 'commit' | 'bytes', offset: number) =>
       archiveError('log-damaged', { file: opened.path, segment, offset, reason });
     try {

@@ -6,12 +6,7 @@ import type { LogWriter } from '../archive/log-writer.ts';
 import type { ArchiveCodec } from '../archive/payload.ts';
 import { type PurgeJournal, type PurgeWork, purgeJournal } from '../archive/purge-journal.ts';
 import { dropOldGenerations, type Sealer } from '../archive/seal.ts';
-import {
-  listSegments,
-  localSegments,
-  openCurrentGeneration,
-  type SegmentStore,
-} from '../archive/segment-files.ts';
+import { localSegments, type SegmentStore, withSegment } from '../archive/segment-files.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import type { DeletedQueries, PastPlace } from '../catalog/messages.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
@@ -416,13 +411,7 @@ function isDone(
   segment: number,
   ordinals: ReadonlySet<number>,
 ): boolean {
-  const opened = openCurrentGeneration(
-    files,
-    dir,
-    segment,
-    listSegments(files, dir).get(segment) ?? [],
-  );
-  opened.file.close();
-  const { sealed } = opened;
-  return sealed !== undefined && [...ordinals].every((ordinal) => sealed.index.isPurged(ordinal));
+  return withSegment(files, dir, segment, ({ sealed }) => {
+    return sealed !== undefined && [...ordinals].every((ordinal) => sealed.index.isPurged(ordinal));
+  });
 }

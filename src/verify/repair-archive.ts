@@ -24,13 +24,19 @@ import { readMessagePayload } from '../archive/payload.ts';
 import { checkFormat, type ExpectedCommit } from '../archive/recovery.ts';
 import { purgedOrdinals } from '../archive/sealed-footer.ts';
 import {
+  listGenerations,
   listSegments,
   type OpenSegment,
-  openCurrentGeneration,
   openSegment,
   type SegmentListing,
+  tryOpenSegment,
 } from '../archive/segment-files.ts';
-import { type ChainState, segmentBatches, segmentRecords } from '../archive/segment-reader.ts';
+import {
+  type ChainState,
+  segmentBatches,
+  segmentRecords,
+  walkToEnd,
+} from '../archive/segment-reader.ts';
 import { loadSettings } from '../catalog/archive-settings.ts';
 import { catalogFile } from '../catalog/database.ts';
 import { openComparedCatalog, openImpliedCatalog, readCatalogHead } from '../catalog/implied.ts';
@@ -179,10 +185,7 @@ class Mending {
 
   #lastCommitOf(segment: number): ChainState | undefined {
     for (const opened of openedIn(this.options.files, this.options.dir, segment)) {
-      const batches = segmentBatches(opened, { digest: false }, () => undefined);
-      let step = batches.next();
-      while (step.done !== true) step = batches.next();
-      return step.value;
+      return walkToEnd(opened);
     }
     return undefined;
   }
@@ -191,7 +194,7 @@ class Mending {
   #sourcesOf(dirs: readonly string[], segment: number): OpenSegment[] {
     const { files } = this.options;
     return dirs.flatMap((dir) =>
-      (listSegments(files, dir).get(segment) ?? []).flatMap((generation) => {
+      listGenerations(files, dir, segment).flatMap((generation) => {
         const opened = openStraightened(files, dir, { segment, generation });
         if (opened === undefined || this.#isOwn(opened)) return opened ?? [];
         opened.file.close();
@@ -212,7 +215,7 @@ class Mending {
     const purged = new Set<number>();
     if (archiveId === undefined) return purged;
     const space = { archiveId: Buffer.from(archiveId, 'hex'), segment };
-    for (const generation of listSegments(files, dir).get(segment) ?? []) {
+    for (const generation of listGenerations(files, dir, segment)) {
       const file = openRegular(files, segmentPath(dir, { segment, generation }));
       if (file === undefined) continue;
       try {
@@ -472,20 +475,18 @@ function idByCommit(
   expected: ExpectedCommit | undefined,
 ): string | undefined {
   if (expected === undefined || expected.number === 0) return undefined;
-  for (const [segment, generations] of listSegments(files, dir)) {
+  const listing = listSegments(files, dir);
+  for (const segment of listing.keys()) {
+    const opened = tryOpenSegment(files, dir, segment, listing);
+    if (opened === undefined) continue;
     try {
-      const opened = openCurrentGeneration(files, dir, segment, generations);
-      try {
-        for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
-          if (item.what !== 'batch' || item.commit.number !== expected.number) continue;
-          const isMatch = item.commit.hash === expected.hash;
-          return isMatch ? opened.header.archiveId.toString('hex') : undefined;
-        }
-      } finally {
-        opened.file.close();
+      for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
+        if (item.what !== 'batch' || item.commit.number !== expected.number) continue;
+        const isMatch = item.commit.hash === expected.hash;
+        return isMatch ? opened.header.archiveId.toString('hex') : undefined;
       }
-    } catch (error) {
-      if (!hasCode(error, 'log-damaged')) throw error;
+    } finally {
+      opened.file.close();
     }
   }
   return undefined;
