@@ -9,6 +9,7 @@ import {
   CODEC,
   encodeSegmentHeader,
   formatPath,
+  Identities,
   logFolder,
   RECORD_HEADER_BYTES,
   type RecordSpace,
@@ -31,9 +32,9 @@ import {
   PURGED_BIT,
 } from './sealed-footer.ts';
 import {
-  listSegments,
   isSealed,
   listGenerations,
+  listSegments,
   localSegments,
   type OpenSegment,
   openCurrentGeneration,
@@ -363,7 +364,7 @@ export class SealedFileWriter {
   }
 }
 
-/** Bytes to compare before yielding to other work. Hashing them takes a few milliseconds. */
+/** Bytes to read back before yielding to other work. Hashing them takes a few milliseconds. */
 const TURN_BYTES = 4 * 1024 * 1024;
 
 type Purge = (record: LogicalRecord, ordinal: number) => boolean;
@@ -377,7 +378,7 @@ interface SealOptions {
   readonly codec?: ArchiveCodec;
   /**
    * Reports whether to remove a record's payload permanently. The record keeps its identity, so the chain remains
-   * valid. Called twice per record; both calls must return the same value.
+   * valid.
    */
   readonly purge?: Purge;
 }
@@ -392,7 +393,7 @@ export interface SealedSegment {
 
 /**
  * Writes the next generation of a segment. It contains the same records in the same order, with small ones in
- * compressed blocks, and a footer that indexes them by ordinal. The file is compared with its source before it is
+ * compressed blocks, and a footer that indexes them by ordinal. The file is read back and verified before it is
  * renamed. If the process is killed, the old generation remains in force. It stays until `dropOldGenerations` runs.
  *
  * @throws `log-damaged` if the segment is damaged, which sealing would hide; `disk-full`, `log-write-failed`,
@@ -406,14 +407,12 @@ export async function sealSegment(options: SealOptions): Promise<SealedSegment> 
   const path = segmentPath(dir, name);
   try {
     if (codec === 'zstd') await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
-    let records = 0;
-    const bytesAfter = await publishFile(files, path, source.file.size(), {
+    const { bytesAfter, copied } = await publishFile(files, path, source.file.size(), {
       write: (target) => copyRecords(source, target, { name, codec, purge }),
-      async check(temporary) {
-        records = await compare(source, openWritten(files, dir, name, temporary), purge);
-      },
+      check: (temporary, written) =>
+        verifyRecords(openWritten(files, dir, name, temporary), written.copied),
     });
-    return { ...name, records, bytesBefore: source.file.size(), bytesAfter };
+    return { ...name, records: copied.count, bytesBefore: source.file.size(), bytesAfter };
   } finally {
     source.file.close();
   }
@@ -423,20 +422,28 @@ async function copyRecords(
   source: OpenSegment,
   target: LogFile,
   how: { readonly name: SegmentFile; readonly codec: ArchiveCodec; readonly purge: Purge },
-): Promise<number> {
+): Promise<{ readonly bytesAfter: number; readonly copied: Identities }> {
   const { codec, purge } = how;
   const { generation } = how.name;
   await writeAll(target, encodeSegmentHeader({ ...source.header, generation }), 0);
   const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES, codec);
-  let ordinal = 0;
+  const copied = new Identities();
   for (const record of segmentRecords(source, { digest: true, releases: true })) {
     const whole = check(source, record);
     const { kind, rawLength, hash, payload, state } = whole;
-    const isPurged = state === 'purged' || purge(whole, ordinal);
-    ordinal += 1;
+    const isPurged = state === 'purged' || purge(whole, copied.count);
+    addIdentity(copied, whole, isPurged);
     await writer.add({ kind, rawLength, hash, payload: isPurged ? undefined : payload });
   }
-  return writer.end();
+  return { bytesAfter: await writer.end(), copied };
+}
+
+function addIdentity(
+  identities: Identities,
+  { kind, rawLength, hash }: LogicalRecord,
+  isPurged: boolean,
+): void {
+  identities.add(isPurged ? kind | PURGED_BIT : kind, rawLength, hash);
 }
 
 function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: string): OpenSegment {
@@ -451,11 +458,10 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
   });
 }
 
-/** Compares the records in both generations, and returns the number of records. */
-async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
+/** Reads a whole file. @throws `log-damaged` unless it contains exactly these records, of which the same are purged */
+async function verifyRecords(written: OpenSegment, expected: Identities): Promise<void> {
   try {
-    const copies = segmentRecords(written, { digest: true, releases: true });
-    let records = 0;
+    const found = new Identities();
     let bytes = 0;
     for (const item of segmentRecords(written, { digest: true, releases: true })) {
       const record = check(written, item);
