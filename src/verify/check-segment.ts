@@ -15,9 +15,9 @@ import { openLogReader } from '../archive/log-reader.ts';
 import { BadSectors, readAroundBadSectors } from '../archive/mend-segment.ts';
 import {
   blobsOf,
+  interpretRecord,
   type MessagePayload,
   RecipeMismatch,
-  readFact,
   readMessagePayload,
   rebuildPieces,
   rebuildSourceInto,
@@ -70,34 +70,18 @@ class MessageCheck {
     private readonly blobs: RecentBlobs,
   ) {}
 
-  visit({
-    kind,
-    hash,
-    payload,
-  }: LogicalRecord & { readonly payload: Buffer }): VisitResult<RecordMeaning> {
-    switch (kind) {
-      case RECORD_KIND.blob: {
-        const name = hash.toString('hex');
-        if (this.full) this.blobs.keep(name, payload);
-        return { value: { kind: 'blob', hash: name, size: payload.length } };
-      }
-      case RECORD_KIND.message: {
-        const message = readMessagePayload(payload);
-        if (message === undefined) return { problem: 'recipe' };
-        const { sha256: id, size } = message.recipe;
-        this.count += 1;
-        this.rawBytes += size;
-        if (this.full) this.#rebuild(message);
-        return { value: { kind: 'message', id, size } };
-      }
-      case RECORD_KIND.fact: {
-        this.factBytes += payload.length;
-        const fact = readFact(payload.toString('utf8'));
-        return fact === undefined ? { problem: 'fact' } : { value: { kind: 'fact', fact } };
-      }
-      default:
-        return { problem: 'bytes' };
-    }
+  visit(record: LogicalRecord & { readonly payload: Buffer }): VisitResult<RecordMeaning> {
+    const { kind, hash, payload } = record;
+    if (kind === RECORD_KIND.blob && this.full) this.blobs.keep(hash.toString('hex'), payload);
+    if (kind === RECORD_KIND.fact) this.factBytes += payload.length;
+    if (kind !== RECORD_KIND.message) return interpretRecord(record);
+    const message = readMessagePayload(payload);
+    if (message === undefined) return { problem: 'recipe' };
+    const { sha256: id, size } = message.recipe;
+    this.count += 1;
+    this.rawBytes += size;
+    if (this.full) this.#rebuild(message);
+    return { value: { kind: 'message', id, size } };
   }
 
   /** Returns the outcomes since the last call. */
