@@ -13,6 +13,7 @@ import { type CountRequest, type SearchQueries, shownPlaces } from './search.ts'
 import { docidToIso, includesScope, isoTime, isVisible, numberList } from './sql.ts';
 import type { StatsQuery } from './stats.ts';
 import {
+  AMONG,
   type ChartFilter,
   type Dimension,
   type DuplicateRow,
@@ -68,17 +69,16 @@ export function typesByPrefix(
   return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
 }
 
-export function matchingTypes(found: MatchingMessages): StatsRow[] {
+export function matchingTypes(connection: Connection, found: MatchingMessages): StatsRow[] {
   const types = new Map<
     string,
     { readonly type: string; readonly docids: Set<number>; readonly sizes: Map<string, number> }
   >();
-  for (const { docid, type, hash, size } of found.rows<{
-    docid: number;
-    type: string;
-    hash: string;
-    size: number;
-  }>('SELECT docid, type, hex(hash) AS hash, size FROM attachments WHERE docid IN')) {
+  const rows = connection.text<{ docid: number; type: string; hash: string; size: number }>(
+    `SELECT docid, type, hex(hash) AS hash, size FROM attachments WHERE docid ${AMONG}`,
+    [found.json()],
+  );
+  for (const { docid, type, hash, size } of rows) {
     const entry = types.get(keyOf(type)) ?? { type, docids: new Set(), sizes: new Map() };
     types.set(keyOf(type), entry);
     entry.docids.add(docid);
@@ -99,93 +99,46 @@ function typeRow({ type, contents, bytes }: Contents, messages: number): StatsRo
   return { key: type, messages, bytes, deleted: null, contents, query: quotedTerm('mime', type) };
 }
 
-const CHUNK = 1_000;
-
-interface Counted {
-  readonly address: string;
-  readonly messages: number;
-  readonly last: number;
-}
-
 /**
- * Returns the people or sender domains with the most messages, from the stored totals.
+ * Returns the people or sender domains with the most messages.
  *
+ * @param found undefined for all messages, which are counted from the stored totals
  * @param limit required, because an archive can contain a million addresses
  */
-export function storedPeople(
+export function topPeople(
   connection: Connection,
   by: PeopleDimension,
+  found: MatchingMessages | undefined,
   limit: number,
 ): StatsRow[] {
-  const rows = connection.text<Counted>(
-    `SELECT a.address, sum(c.messages) AS messages, max(c.last_docid) AS last
-     FROM correspondents c JOIN addresses a ON a.id = c.address_id
-     WHERE c.role = ${roleOf(by)} AND a.address ${likeClause(by)}
-       AND ${includesScope('c.mailboxes', connection.scope)}
-     GROUP BY a.id ORDER BY 2 DESC, a.address LIMIT ?`,
-    [BigInt(limit)],
+  const [role, list] = by === 'to' ? [ROLE.recipient, 'recipients'] : [ROLE.sender, 'senders'];
+  const counted =
+    found === undefined
+      ? `SELECT address_id AS id, sum(messages) AS messages, max(last_docid) AS last
+         FROM correspondents
+         WHERE role = ${role} AND ${includesScope('mailboxes', connection.scope)} GROUP BY 1`
+      : `SELECT e.value AS id, count(*) AS messages, max(p.docid) AS last
+         FROM message_people p CROSS JOIN json_each(p.${list}) e
+         WHERE p.docid ${AMONG} GROUP BY 1`;
+  const rows = connection.text<{ address: string; messages: number; last: number }>(
+    `SELECT a.address, c.messages, c.last
+     FROM (${counted}) c CROSS JOIN addresses a ON a.id = c.id
+     WHERE a.address ${likeClause(by)} ORDER BY 2 DESC, 1 LIMIT ?`,
+    [...(found === undefined ? [] : [found.json()]), BigInt(limit)],
   );
-  return [...rows].map((row) => personRow(by, row));
-}
-
-/** Returns the people with the most messages. Exceeds `limit` if several tie for the last position. */
-export function matchingPeople(
-  by: PeopleDimension,
-  found: MatchingMessages,
-  limit: number,
-): StatsRow[] {
-  const counts = new Map<number, { messages: number; last: number }>();
-  const column = by === 'to' ? 'recipients' : 'senders';
-  const rows = found.rows<{ id: number; docid: number }>(
-    `SELECT e.value AS id, p.docid FROM message_people p, json_each(p.${column}) e WHERE p.docid IN`,
-  );
-  for (const { id, docid } of rows) {
-    const entry = counts.get(id) ?? { messages: 0, last: 0 };
-    counts.set(id, entry);
-    entry.messages += 1;
-    entry.last = Math.max(entry.last, docid);
-  }
-  const ranking = [...counts].sort(([, a], [, b]) => b.messages - a.messages);
-  const people: StatsRow[] = [];
-  for (let at = 0; at < ranking.length; at += CHUNK) {
-    // Ties are broken by address.
-    const next = ranking[at]?.[1].messages ?? 0;
-    if (people.length >= limit && (people[limit - 1]?.messages ?? 0) > next) break;
-    const chunk = ranking.slice(at, at + CHUNK);
-    const addresses = new Map(
-      found
-        .rowsOf<{ id: number; address: string }>(
-          chunk.map(([id]) => id),
-          `SELECT id, address FROM addresses WHERE address ${likeClause(by)} AND id IN`,
-        )
-        .map(({ id, address }) => [id, address]),
-    );
-    for (const [id, { messages, last }] of chunk) {
-      const address = addresses.get(id);
-      if (address !== undefined) people.push(personRow(by, { address, messages, last }));
-    }
-  }
-  return people;
-}
-
-function roleOf(by: PeopleDimension): number {
-  return by === 'to' ? ROLE.recipient : ROLE.sender;
-}
-
-/** Domains are stored as addresses that start with an @. */
-function likeClause(by: PeopleDimension): string {
-  return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
-}
-
-function personRow(by: PeopleDimension, { address, messages, last }: Counted): StatsRow {
-  return {
+  return [...rows].map(({ address, messages, last }) => ({
     key: by === 'domain' ? address.slice(1) : address,
     messages,
     bytes: null,
     deleted: null,
     last: docidToIso(last),
     query: quotedTerm(by === 'to' ? 'recip' : 'from', `<${address}>`),
-  };
+  }));
+}
+
+/** Domains are stored as addresses that start with an @. */
+function likeClause(by: PeopleDimension): string {
+  return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
 }
 
 export interface Years {
@@ -529,7 +482,17 @@ export function findDuplicates(
   limit: number,
 ): DuplicateRow[] {
   const groups = new Map<number, number[]>();
-  for (const { node, docid } of found === undefined ? ofAll() : ofFound(found)) {
+  const among =
+    found === undefined
+      ? `t.node IN (SELECT node FROM thread_members GROUP BY node HAVING count(*) > 1)
+         AND ${isVisible(connection.scope)}`
+      : `t.docid ${AMONG}`;
+  const members = connection.text<Member>(
+    `SELECT t.node, t.docid FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
+     WHERE ${among} ORDER BY t.docid`,
+    found === undefined ? [] : [found.json()],
+  );
+  for (const { node, docid } of members) {
     const group = groups.get(node);
     if (group === undefined) groups.set(node, [docid]);
     else group.push(docid);
@@ -540,28 +503,11 @@ export function findDuplicates(
     .toSorted((a, b) => b.bytes - a.bytes || (a.messageId ?? '').localeCompare(b.messageId ?? ''))
     .slice(0, limit);
 
-  function ofAll(): Member[] {
-    return [
-      ...connection.text<Member>(
-        `SELECT t.node, t.docid FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
-         WHERE t.node IN (SELECT node FROM thread_members GROUP BY node HAVING count(*) > 1)
-           AND ${isVisible(connection.scope)} ORDER BY t.docid`,
-        [],
-      ),
-    ];
-  }
-
-  function ofFound(messages: NonNullable<StatsQuery['found']>): Member[] {
-    return messages
-      .rows<Member>('SELECT node, docid FROM thread_members WHERE docid IN')
-      .toSorted((a, b) => a.docid - b.docid);
-  }
-
   function rowOf(node: number, docids: readonly number[]): DuplicateRow {
     const rows = [
       ...connection.text<DuplicateMessage>(
         `SELECT docid, size, subject, message_id FROM messages
-         WHERE docid IN (SELECT value FROM json_each(?)) ORDER BY docid`,
+         WHERE docid ${AMONG} ORDER BY docid`,
         [JSON.stringify(docids)],
       ),
     ];
@@ -585,40 +531,25 @@ type LargestRow = Pick<
   'id' | 'size' | 'date' | 'subject' | 'sender_name' | 'sender_address'
 >;
 
-const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
-
 /** Returns the largest messages. Ties are broken by date, newest first. */
 export function largestMessages(
   connection: Connection,
   { found }: Pick<StatsQuery, 'found'>,
   limit: number,
 ): LargeMessage[] {
-  return (found === undefined ? ofAll() : ofFound(found)).map((row) => ({
+  const among = found === undefined ? isVisible(connection.scope) : `m.docid ${AMONG}`;
+  const rows = connection.text<LargestRow>(
+    `SELECT m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address
+     FROM messages m WHERE ${among} ORDER BY m.size DESC, m.docid DESC LIMIT ${limit}`,
+    found === undefined ? [] : [found.json()],
+  );
+  return [...rows].map((row) => ({
     id: connection.hex(row.id),
     size: row.size,
     date: isoTime(row.date),
     subject: readableText(row.subject),
     from: displaySender(row),
   }));
-
-  function ofAll(): LargestRow[] {
-    const sql = `SELECT ${COLUMNS} FROM messages m WHERE ${isVisible(connection.scope)}
-      ORDER BY m.size DESC, m.docid DESC LIMIT ${limit}`;
-    return [...connection.text<LargestRow>(sql, [])];
-  }
-
-  function ofFound(messages: NonNullable<StatsQuery['found']>): LargestRow[] {
-    const docids = messages
-      .messages()
-      .toSorted((a, b) => b.size - a.size || b.docid - a.docid)
-      .slice(0, limit)
-      .map(({ docid }) => docid);
-    const rows = messages.rowsOf<LargestRow & { docid: number }>(
-      docids,
-      `SELECT ${COLUMNS} FROM messages m WHERE m.docid IN`,
-    );
-    return rows.toSorted((a, b) => docids.indexOf(a.docid) - docids.indexOf(b.docid));
-  }
 }
 
 /** Maximum number of messages to count, newest first. Each takes about 30 µs. */
@@ -673,8 +604,8 @@ export function countFacets(
     folder: largestFacets(valuesOf(paths), limit),
     year: valuesOf(dated.map((docid) => periodOf(docid).slice(0, 4))).slice(0, limit),
     month: valuesOf(dated.map(periodOf)).slice(0, limit),
-    from: largestFacets(matchingPeople('from', found, limit), limit),
-    type: largestFacets(matchingTypes(found), limit),
+    from: largestFacets(topPeople(connection, 'from', found, limit), limit),
+    type: largestFacets(matchingTypes(connection, found), limit),
   };
 }
 
@@ -705,11 +636,12 @@ function foldersOf(
   // Place sets exist only for the present and the whole archive.
   if (view.asOf !== null || view.scope !== null)
     return docids.map((docid) => lastFolders(shownPlaces(connection, docid, view)));
-  const rows = found.rows<{ current: string; last: string }>(
+  const rows = connection.text<{ current: string; last: string }>(
     `SELECT s.current, s.last FROM messages m JOIN place_sets s ON s.id = m.place_set
-     WHERE m.docid IN`,
+     WHERE m.docid ${AMONG}`,
+    [found.json()],
   );
-  return rows.map(({ current, last }) => [
+  return [...rows].map(({ current, last }) => [
     ...numberList(current, connection.file),
     ...numberList(last, connection.file),
   ]);
@@ -736,10 +668,12 @@ function mailboxesOf(
 ): string[] {
   const addresses = new Map<number, string>();
   for (const { mailboxId, address } of names.values()) addresses.set(mailboxId, address);
-  const rows = found.rows<{ mailboxes: string }>(
-    `SELECT s.mailboxes FROM messages m JOIN place_sets s ON s.id = m.place_set WHERE m.docid IN`,
+  const rows = connection.text<{ mailboxes: string }>(
+    `SELECT s.mailboxes FROM messages m JOIN place_sets s ON s.id = m.place_set
+     WHERE m.docid ${AMONG}`,
+    [found.json()],
   );
-  return rows.flatMap(({ mailboxes }) => [
+  return [...rows].flatMap(({ mailboxes }) => [
     ...new Set(numberList(mailboxes, connection.file).flatMap((id) => addresses.get(id) ?? [])),
   ]);
 }

@@ -213,16 +213,22 @@ const FIND = sqlQuery<FolderKey, KnownRow>(
      AND f.gone_commit IS NULL`,
 );
 const HIGHEST = selectBy('generations', 'highest_uid', 'folder_id, generation');
-const OPEN = countBy('places', 'folder_id', 'AND to_commit IS NULL');
-const ENDED = countBy('places', 'folder_id', 'AND to_commit IS NOT NULL');
-const ASSUMED = countBy('places', 'folder_id', 'AND assumed = 1 AND to_commit IS NULL');
-const HELD = countBy('places', 'folder_id', 'AND held = 1 AND to_commit IS NULL');
 const UNREAD = countBy('places', 'folder_id', `AND to_commit IS NULL AND marks & ${MARK.seen} = 0`);
-const QUARANTINED = sqlQuery<{ folder: number }, { quarantined: number; acknowledged: number }>(
-  `SELECT count(*) AS quarantined, coalesce(sum(acknowledged), 0) AS acknowledged
-   FROM quarantine WHERE folder_id = :folder AND to_commit IS NULL`,
+const COUNTED = {
+  open: 'places WHERE to_commit IS NULL',
+  assumed: 'places WHERE assumed = 1 AND to_commit IS NULL',
+  held: 'places WHERE held = 1 AND to_commit IS NULL',
+  ended: 'places WHERE to_commit IS NOT NULL',
+  quarantined: 'quarantine WHERE to_commit IS NULL',
+  acknowledged: 'quarantine WHERE to_commit IS NULL AND acknowledged = 1',
+  forgotten: 'forgotten WHERE 1',
+};
+type FolderCounts = Readonly<Record<keyof typeof COUNTED, number>>;
+const COUNTS = sqlQuery<{ folder: number }, FolderCounts>(
+  `SELECT ${Object.entries(COUNTED)
+    .map(([name, rows]) => `(SELECT count(*) FROM ${rows} AND folder_id = :folder) AS "${name}"`)
+    .join(', ')}`,
 );
-const FORGOTTEN = countBy('forgotten', 'folder_id');
 type CertificateRow = Pick<
   Row<'certificates'>,
   'generation' | 'stored' | 'assumed' | 'quarantined' | 'held' | 'forgotten' | 'complete' | 'since'
@@ -295,20 +301,8 @@ export function folderQueries(connection: Connection) {
      * downloaded. `quarantined` includes acknowledged ones. `forgotten` counts purged messages that the service still
      * has.
      */
-    counts(folder: number) {
-      if (!isOwn(folder)) return NO_PLACES;
-      const folder_id = folder;
-      const quarantine = connection.get(QUARANTINED, { folder });
-      return {
-        open: connection.get(OPEN, { folder_id })?.n ?? 0,
-        assumed: connection.get(ASSUMED, { folder_id })?.n ?? 0,
-        held: connection.get(HELD, { folder_id })?.n ?? 0,
-        ended: connection.get(ENDED, { folder_id })?.n ?? 0,
-        quarantined: quarantine?.quarantined ?? 0,
-        acknowledged: quarantine?.acknowledged ?? 0,
-        forgotten: connection.get(FORGOTTEN, { folder_id })?.n ?? 0,
-      };
-    },
+    counts: (folder: number): FolderCounts =>
+      (isOwn(folder) ? connection.get(COUNTS, { folder }) : undefined) ?? NO_PLACES,
     /** Returns the number of open places without `\Seen`. */
     unread: (folder: number) => (isOwn(folder) ? connection.snapshot(() => unread(folder)) : 0),
     highestUid: (folder: number, generation: number) => highestUid(connection, folder, generation),
@@ -332,7 +326,7 @@ function toKnownFolder({ gone_commit: gone, mailbox_id: _, ...folder }: KnownRow
   return { ...folder, gone: gone !== null };
 }
 
-const NO_PLACES = {
+const NO_PLACES: FolderCounts = {
   ...{ open: 0, assumed: 0, held: 0, ended: 0 },
   ...{ quarantined: 0, acknowledged: 0, forgotten: 0 },
 };

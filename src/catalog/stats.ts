@@ -3,12 +3,11 @@ import {
   countFacets,
   findDuplicates,
   largestMessages,
-  matchingPeople,
   matchingTypes,
   type Person,
   peopleByPrefix,
-  storedPeople,
   storedTypes,
+  topPeople,
   typesByPrefix,
 } from './breakdowns.ts';
 import type { Connection } from './database.ts';
@@ -92,13 +91,11 @@ export class StatsQuery {
       case 'type':
         return this.found === undefined && this.connection.scope === null
           ? storedTypes(this.connection, (type) => this.#count(type))
-          : matchingTypes(this.#all);
+          : matchingTypes(this.connection, this.#all);
       case 'from':
       case 'to':
       case 'domain':
-        return this.found === undefined
-          ? storedPeople(this.connection, by, limit)
-          : matchingPeople(by, this.found, limit);
+        return topPeople(this.connection, by, this.found, limit);
     }
   }
 

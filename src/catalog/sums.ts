@@ -76,8 +76,10 @@ interface FoundMessage {
   readonly deleted: boolean;
 }
 
-const CHUNK = 5_000;
 const SPAN = { start: 0, end: 0 };
+
+/** SQL for a list of docids, given as a JSON array. */
+export const AMONG = 'IN (SELECT value FROM json_each(?))';
 
 export class MatchingMessages {
   #docids: readonly number[] | undefined;
@@ -93,44 +95,24 @@ export class MatchingMessages {
 
   /** Returns the matches, or only those that also match `term`, newest first. */
   messages(term?: SearchNode): FoundMessage[] {
-    const docids = term === undefined ? this.#all() : this.#docidsOf(term);
+    const terms = term === undefined ? [] : [term];
     const state: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
-    const deleted = new Set(this.#docidsOf(...(term === undefined ? [state] : [term, state])));
-    const sizes = new Map(
-      this.rowsOf<{ docid: number; size: number }>(
-        docids,
-        'SELECT docid, size FROM messages WHERE docid IN',
-      ).map(({ docid, size }) => [docid, size]),
+    const deleted = new Set(this.#docidsOf(...terms, state));
+    const rows = this.connection.text<Omit<FoundMessage, 'deleted'>>(
+      `SELECT docid, size FROM messages WHERE docid ${AMONG} ORDER BY docid DESC`,
+      [term === undefined ? this.json() : JSON.stringify(this.#docidsOf(term))],
     );
-    return docids.map((docid) => ({
-      docid,
-      size: sizes.get(docid) ?? 0,
-      deleted: deleted.has(docid),
-    }));
+    return [...rows].map((row) => ({ ...row, deleted: deleted.has(row.docid) }));
   }
 
   sums(term?: SearchNode): Sums {
     return sumMessages(this.messages(term));
   }
 
-  /** Returns the rows of a statement for all matches. The SQL must end just before the list of docids. */
-  rows<R>(sql: string): R[] {
-    return this.rowsOf<R>(this.#all(), sql);
-  }
-
-  rowsOf<R>(docids: readonly number[], sql: string): R[] {
-    const rows: R[] = [];
-    for (let at = 0; at < docids.length; at += CHUNK) {
-      const list = JSON.stringify(docids.slice(at, at + CHUNK));
-      for (const row of this.connection.text<R>(`${sql} (SELECT value FROM json_each(?))`, [list]))
-        rows.push(row);
-    }
-    return rows;
-  }
-
-  #all(): readonly number[] {
+  /** Returns the docids of all matches, newest first, as a JSON array. */
+  json(): string {
     this.#docids ??= [...this.search.prepare(this.request).docids()];
-    return this.#docids;
+    return JSON.stringify(this.#docids);
   }
 
   #docidsOf(...terms: readonly SearchNode[]): number[] {
