@@ -29,8 +29,7 @@ import {
   type StoredBytes,
 } from './dashboard-data.ts';
 import { type FolderTotals, sumAtService } from './issues.ts';
-import type { MailPages, QueryAnswer } from './mail-pages.ts';
-import type { DashboardContent } from './pages/page.ts';
+import { type MailPages, statusOf } from './mail-pages.ts';
 import { folderText, mailboxText } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { canonicalZone, type ServedReader } from './served-archive.ts';
@@ -545,7 +544,7 @@ export function dashboardPage(
   pages: Pick<MailPages, 'frame'>,
   { accounts, now }: Pick<ArchiveParts, 'accounts' | 'now'>,
   parameter: Parameter,
-): QueryAnswer {
+) {
   const { catalog, dataDir } = reader;
   const query = parameter('q') ?? '';
   const at = now();
@@ -564,12 +563,19 @@ export function dashboardPage(
   const frame = pages.frame(reader, { query, asOf, problem });
   const state = filter === undefined ? undefined : readState(dataDir);
   try {
-    const content: DashboardContent = {
+    const page = {
+      kind: 'dashboard' as const,
+      frame,
+      /** Milliseconds since the epoch. */
       now: at,
+      /** IANA name of the zone in which days start. */
       zone: zone ?? new Intl.DateTimeFormat('en').resolvedOptions().timeZone,
+      /** Zone in the address; null if missing or unknown. */
       typedZone: zone ?? null,
       wrongZone: typed !== undefined && typed !== '' && zone === undefined ? typed : null,
+      /** Null lets each chart choose a suitable range. */
       range,
+      /** Prefix of every query on the page. */
       base,
       commit: {
         number: catalog.reached().number,
@@ -579,6 +585,7 @@ export function dashboardPage(
         .mailboxes()
         .slice(0, MAX_MAILBOXES)
         .map((mailbox) => ({ name: shortName(mailbox.address), query: mailboxText([mailbox]) })),
+      /** Null for a query that filters by anything but mailboxes. */
       data: filter
         ? dashboardData(
             reader,
@@ -588,10 +595,7 @@ export function dashboardPage(
           )
         : null,
     };
-    return {
-      page: { kind: 'dashboard', frame, ...content },
-      status: problem === null ? 200 : 400,
-    };
+    return { page, status: statusOf(problem) };
   } finally {
     state?.close();
   }

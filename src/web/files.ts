@@ -28,7 +28,7 @@ import type { ZippedFile } from '../transfer/export-target.ts';
 import { dayName } from './dashboard-data.ts';
 import { attachmentDownload, attachmentsName, type Download, piecesOf } from './downloads.ts';
 import { deadline, decodePosition, encodePosition, positionText } from './mail-list.ts';
-import type { MailPages, QueryAnswer } from './mail-pages.ts';
+import { type MailPages, statusOf } from './mail-pages.ts';
 import { contentText, type NoTextReason, readContent, readWhole } from './message-view.ts';
 import {
   exceedsDownloadLimit,
@@ -36,7 +36,6 @@ import {
   type SavedFile,
   totalBytes,
 } from './pages/message-props.ts';
-import type { Page } from './pages/page.ts';
 import { addTerm, findTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
@@ -318,22 +317,21 @@ export class FilesPages {
     private readonly pages: Pick<MailPages, 'frame' | 'asked'>,
   ) {}
 
-  async files(
-    reader: ServedReader,
-    parameter: Parameter,
-    signal: AbortSignal,
-  ): Promise<QueryAnswer> {
+  async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal) {
     const { asked, request, group, inlinePictures } = this.#readRequest(reader, parameter);
     const position = decodePosition(reader.catalog, parameter('after') ?? '');
     const typed = parameter('a') ?? '';
     const chosen = /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
     const options = { spare: this.parts.archive.spare, signal };
-    const page: Page = {
-      kind: 'files',
+    const page = {
+      kind: 'files' as const,
       frame: this.pages.frame(reader, asked),
+      /** Null for an invalid query. */
       list: request && this.#list(reader, request, position),
+      /** Null for all. */
       group,
       inlinePictures,
+      /** Query for the messages with these attachments; null without a list. */
       messages:
         request &&
         filesMessages(
@@ -343,14 +341,16 @@ export class FilesPages {
           (text) => this.pages.asked(reader, () => text).request,
         ),
       after: position === undefined ? undefined : parameter('after'),
+      /** SHA-256 of the chosen attachment, in hexadecimal. */
       chosen,
+      /** Null if no attachment is chosen, or no message contains it. */
       detail:
         request === null || chosen === null
           ? null
           : await readings.run(() => fileDetail(reader, request, chosen, options), signal),
       pending: reader.catalog.index.pendingCount(),
     };
-    return { page, status: asked.problem === null ? 200 : 400 };
+    return { page, status: statusOf(asked.problem) };
   }
 
   together(reader: ServedReader, parameter: Parameter, options: ReadingFor): Download | undefined {

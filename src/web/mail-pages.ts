@@ -24,6 +24,7 @@ import {
   type ListSort,
   listPlace,
   type MailCounts,
+  type MailList,
   mailList,
   mailRows,
   type NoResults,
@@ -43,15 +44,13 @@ import {
   type Conversation,
   MAX_OF_THREAD,
   MAX_UNFOLDED,
-  type MessageContent,
   type MessagePlace,
-  type NoMessage,
   openedHit,
   VIEWS,
   type View,
   WINDOW_BYTES,
 } from './pages/message-props.ts';
-import type { Frame, Page } from './pages/page.ts';
+import type { Page } from './pages/page.ts';
 import {
   asOfTermText,
   filterText,
@@ -370,31 +369,29 @@ export class MailPages {
     private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'policy' | 'now'>,
   ) {}
 
-  async mail(
-    reader: ServedReader,
-    parameter: Parameter,
-    signal: AbortSignal,
-  ): Promise<QueryAnswer> {
+  async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal) {
     // A user who lists messages will probably open one soon.
     this.parts.archive.spare.prepare();
     const asked = this.asked(reader, parameter);
     const sort = sortOf(parameter);
     const place = listPlace(reader, parameter, sort);
-    const found = asked.request && mailList(reader, asked.request, sort, place);
-    const list =
-      found?.all?.count === 0 ? { ...found, nothing: this.#suggest(reader, asked) } : found;
+    const listed = asked.request && mailList(reader, asked.request, sort, place);
+    /** Null for an invalid query. */
+    const list: MailList | null =
+      listed?.all?.count === 0 ? { ...listed, nothing: this.#suggest(reader, asked) } : listed;
     const around = {
-      kind: 'mail',
+      kind: 'mail' as const,
       frame: this.frame(reader, asked),
       list,
       sort,
+      /** Last message of the previous page, as given in the address. */
       after: afterOf(place, parameter),
       pending: reader.catalog.index.pendingCount(),
-    } as const;
+    };
     // Last, since other requests run while a message is read.
-    const message = await this.message(reader, parameter, 'mail', signal, asked);
-    const page: Page = { ...around, message: message.kind === 'message' ? message : null };
-    return { page, status: asked.problem === null ? 200 : 400 };
+    const found = await this.message(reader, parameter, 'mail', signal, asked);
+    const message = found.kind === 'message' ? found : null;
+    return { page: { ...around, message }, status: statusOf(asked.problem) };
   }
 
   rows(reader: ServedReader, parameter: Parameter, limit: number) {
@@ -431,19 +428,16 @@ export class MailPages {
     return this.#trees.known(reader, query);
   }
 
-  async alone(
-    reader: ServedReader,
-    typed: string,
-    parameter: Parameter,
-    signal: AbortSignal,
-  ): Promise<QueryAnswer> {
+  async alone(reader: ServedReader, typed: string, parameter: Parameter, signal: AbortSignal) {
     const asked = this.asked(reader, parameter);
     const frame = this.frame(reader, asked);
     const own: Parameter = (name) => (name === 'm' ? typed : parameter(name));
-    const message = await this.message(reader, own, 'message', signal, asked);
-    return message.kind === 'message'
-      ? { page: { kind: 'message', frame, message }, status: 200 }
-      : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
+    const found = await this.message(reader, own, 'message', signal, asked);
+    const page =
+      found.kind === 'message'
+        ? ({ kind: 'message', frame, message: found } as const)
+        : ({ kind: 'no-message', frame, found } as const);
+    return { page, status: STATUS[found.kind] };
   }
 
   /** @param token form token for requesting a check for new mail; the form is shown only to users who may use it */
@@ -452,40 +446,45 @@ export class MailPages {
     tab: HealthTab,
     parameter: Parameter,
     { token, hasDaemon }: { token: string; hasDaemon: boolean | null },
-  ): QueryAnswer {
+  ) {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
     const frame = this.frame(reader, { query: '', asOf: null, problem: null }, known);
     // If a daemon cannot be detected, as in a fleet, the page neither mentions one nor offers to check for mail.
     const mayLook = content.whole && hasDaemon !== null;
     const look = mayLook ? { token, said: parseServiceCheckResult(parameter('look')) } : null;
-    return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
+    const page = { kind: 'health' as const, frame, look, hasDaemon, ...content };
+    return { page, status: 200 as const };
   }
 
-  export(reader: ServedReader, parameter: Parameter): QueryAnswer {
+  export(reader: ServedReader, parameter: Parameter) {
     const asked = this.asked(reader, parameter);
     const { request, problem } = asked;
-    const page: Page = {
-      kind: 'export',
+    const page = {
+      kind: 'export' as const,
       frame: this.frame(reader, asked),
+      /** Null for an invalid query. */
       offer: request && exportOffer(reader, request),
-      format: downloadFormat(parameter('format')) ?? 'zip',
+      format: downloadFormat(parameter('format')) ?? ('zip' as const),
+      /** Code of the last refusal; null if there was none. */
       refused: problem === null ? (parameter('refused') ?? null) : null,
     };
-    return { page, status: problem === null ? 200 : 400 };
+    return { page, status: statusOf(asked.problem) };
   }
 
   frame(
     reader: ServedReader,
     { query, asOf, problem }: Pick<ReturnType<MailPages['asked']>, 'query' | 'asOf' | 'problem'>,
     known = this.#stateOf(reader),
-  ): Frame {
+  ) {
     const { now } = this.parts;
     const { state, issues, tags } = known;
     return {
+      /** The query exactly as typed. */
       query,
       problem,
       tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now(), tags),
       consistency: this.#sums.of(reader),
+      /** Totals at the moment of `asof:`; null for now. */
       past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
       issues,
       state,
@@ -498,32 +497,30 @@ export class MailPages {
     page: MessagePlace['page'],
     signal: AbortSignal,
     { query, asOf, request } = this.asked(reader, parameter),
-  ): Promise<MessageContent | NoMessage> {
+  ) {
     const match = namedMessage(reader, parameter('m') ?? '');
     if (match.kind === 'several') {
       const subjectOf = (id: MessageId) =>
         reader.catalog.messages.summary(id)?.subject ?? '(no subject)';
-      return { kind: 'several', links: match.ids.map((id) => ({ id, subject: subjectOf(id) })) };
+      const links = match.ids.map((id) => ({ id, subject: subjectOf(id) }));
+      return { kind: 'several' as const, links };
     }
     if (match.kind !== 'one') return match;
     const { id } = match;
     const { now, archive } = this.parts;
     const reading = new MessageReading(reader, { spare: archive.spare, signal }, request);
     const conversation = readConversation(reader, id, asOf, now(), reading.asked, MAX_OF_THREAD);
-    if (conversation === null) return { kind: 'not-then' };
+    if (conversation === null) return { kind: 'not-then' as const };
+    const sort = sortOf(parameter);
+    const after =
+      page === 'mail' ? afterOf(listPlace(reader, parameter, sort), parameter) : undefined;
+    const place: MessagePlace = { page, query, sort: sort === 'newest' ? undefined : sort, after };
     return {
-      kind: 'message',
-      place: {
-        page,
-        query,
-        sort: sortOf(parameter) === 'newest' ? undefined : 'oldest',
-        after:
-          page === 'mail'
-            ? afterOf(listPlace(reader, parameter, sortOf(parameter)), parameter)
-            : undefined,
-      },
+      kind: 'message' as const,
+      place,
       conversation,
       ...(await reading.message(id, conversation, asOf, parameter)),
+      /** Empty unless the message is shown at full width. */
       near: page === 'message' ? findRelated(reader, openedHit(conversation), asOf, now()) : [],
       dataDir: reader.dataDir,
     };
@@ -559,7 +556,12 @@ function asOfTextIn(query: string, moment: number): string {
   return asOfTermText(query) || withAsOf('', moment);
 }
 
-const STATUS = { none: 404, 'not-then': 404, several: 200, purged: 410 } as const;
+const STATUS = { message: 200, none: 404, 'not-then': 404, several: 200, purged: 410 } as const;
+
+/** Returns the HTTP status of a page with the results of a query. */
+export function statusOf(problem: ParsedQuery['problem']): QueryAnswer['status'] {
+  return problem === null ? 200 : 400;
+}
 
 function sortOf(parameter: Parameter): ListSort {
   return parameter('sort') === 'oldest' ? 'oldest' : 'newest';

@@ -110,17 +110,19 @@ const OPERATORS: Readonly<Record<Slot, readonly string[]>> = {
   since: ['after', 'newer_than'],
 };
 
-const DELETED = ['shown', 'only', 'week', 'month', 'hidden'] as const;
-type Deleted = (typeof DELETED)[number];
-
 const ATTACHMENT = 'has:attachment';
 const UNREAD = 'is:unread';
-const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
-  only: 'is:deleted',
-  week: 'deleted:7d..',
-  month: 'deleted:30d..',
-  hidden: '-is:deleted',
-};
+
+type DeletedChoice = readonly [term: string | null, chip: string, choice: string];
+const DELETED = {
+  shown: [null, 'Deleted: shown', 'With deleted messages'],
+  only: ['is:deleted', 'Deleted: only', 'Only deleted messages'],
+  week: ['deleted:7d..', 'Deleted: last 7 days', 'Deleted in the last 7 days'],
+  month: ['deleted:30d..', 'Deleted: last 30 days', 'Deleted in the last 30 days'],
+  hidden: ['-is:deleted', 'Deleted: hidden', 'Without deleted messages'],
+} as const satisfies Record<string, DeletedChoice>;
+type Deleted = keyof typeof DELETED;
+const DELETED_CHOICES = Object.keys(DELETED) as Deleted[];
 
 /** Finds the filters in a query. Plain words get no chips, because the query box already shows them. */
 export function findChips(query: string) {
@@ -162,7 +164,11 @@ function hasChip({ operator, value, text }: Term): boolean {
 }
 
 export function withSlot(query: string, slot: Slot, text: string | null): string {
-  const term = findChips(query).slots[slot];
+  return setTerm(query, findChips(query).slots[slot], text);
+}
+
+/** Replaces or adds a term. Null removes it. */
+function setTerm(query: string, term: Term | undefined, text: string | null): string {
   if (term === undefined) return text === null ? query : addTerm(query, text);
   return text === null ? removeTerm(query, term) : replaceTerm(query, term, text);
 }
@@ -177,15 +183,13 @@ export function withFolder(query: string, entry: string): string {
 }
 
 export function withDeleted(query: string, deleted: Deleted): string {
-  const next = deleted === 'shown' ? null : DELETED_TERMS[deleted];
-  const [, previous] = findDeleted(query) ?? [];
-  if (previous === undefined) return next === null ? query : addTerm(query, next);
-  return next === null ? removeTerm(query, previous) : replaceTerm(query, previous, next);
+  return setTerm(query, findDeleted(query)?.[1], DELETED[deleted][0]);
 }
 
 function findDeleted(query: string): readonly [Deleted, Term] | undefined {
-  for (const deleted of DELETED) {
-    const term = deleted === 'shown' ? undefined : findTerm(query, DELETED_TERMS[deleted]);
+  for (const deleted of DELETED_CHOICES) {
+    const text = DELETED[deleted][0];
+    const term = text === null ? undefined : findTerm(query, text);
     if (term !== undefined) return [deleted, term];
   }
   return undefined;
@@ -204,14 +208,6 @@ const MORE = [
   ['larger:5M', 'Larger than 5 MB'],
   ['is:draft', 'Draft'],
 ] as const;
-
-const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
-  shown: ['Deleted: shown', 'With deleted messages'],
-  only: ['Deleted: only', 'Only deleted messages'],
-  week: ['Deleted: last 7 days', 'Deleted in the last 7 days'],
-  month: ['Deleted: last 30 days', 'Deleted in the last 30 days'],
-  hidden: ['Deleted: hidden', 'Without deleted messages'],
-};
 
 /** The query's filters as chips. Changing one leaves the other terms as typed. */
 export function LiveChips({ frame }: { frame: Frame }) {
@@ -302,17 +298,17 @@ export function LiveChips({ frame }: { frame: Frame }) {
         <ChipMenu
           key="deleted"
           id="menu-deleted"
-          label={DELETED_TEXTS[deleted][0]}
+          label={DELETED[deleted][1]}
           isOn={deleted !== 'shown'}
         >
           {(close) =>
-            DELETED.map((choice) => (
+            DELETED_CHOICES.map((choice) => (
               <Choice
                 key={choice}
                 isOn={choice === deleted}
                 choose={() => menuOf(close, withDeleted(query, choice))}
               >
-                {DELETED_TEXTS[choice][1]}
+                {DELETED[choice][2]}
               </Choice>
             ))
           }

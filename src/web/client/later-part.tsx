@@ -1,7 +1,7 @@
 import type { ComponentType, VNode } from 'preact';
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { clockText, dayText } from '../../core/text.ts';
-import type { LaterPage, Page } from '../pages/page.ts';
+import type { Page, PageOf, PageParts } from '../pages/page.ts';
 import { Shell } from '../pages/shell.tsx';
 import { announcedResults } from './focus.ts';
 
@@ -86,29 +86,27 @@ function inOwnZone(time: HTMLTimeElement): void {
   if (clock !== null) clock.textContent = clockText(ms);
 }
 
-const MessagePage = laterPart((code) => code.MessagePage);
-const NoMessagePage = laterPart((code) => code.NoMessagePage);
-const FilesPage = laterPart((code) => code.FilesPage);
-
-export function LiveLater({ page }: { page: LaterPage }) {
-  switch (page.kind) {
-    case 'still':
-      return (
-        <Shell frame={page.frame} here={page.of === 'export' ? 'mail' : page.of} isList>
-          <Kept />
-        </Shell>
-      );
-    case 'message':
-      return <MessagePage page={page} />;
-    case 'no-message':
-      return <NoMessagePage page={page} />;
-    case 'files':
-      return <FilesPage page={page} />;
-    default:
-      // The script receives these pages as a `StaticPageKind`.
-      return null;
-  }
+/** The frame of a page whose content the server has rendered. */
+function StillPage({ page }: { page: PageOf<'still'> }) {
+  return (
+    <Shell frame={page.frame} here={page.of === 'export' ? 'mail' : page.of} isList>
+      <Kept />
+    </Shell>
+  );
 }
+
+/** A script receives these pages as `StillPage`. */
+const never = () => null;
+
+export const OTHER_PAGES: PageParts['pages'] = {
+  message: laterPart((code) => code.MessagePage),
+  'no-message': laterPart((code) => code.NoMessagePage),
+  files: laterPart((code) => code.FilesPage),
+  still: StillPage,
+  health: never,
+  dashboard: never,
+  export: never,
+};
 
 function Kept() {
   const place = useRef<HTMLDivElement>(null);

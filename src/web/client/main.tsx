@@ -15,7 +15,7 @@ import {
 import { addTerm, pageAddress, withAsOf } from '../query-text.ts';
 import { LiveChips } from './filter-chips.tsx';
 import { leaveDrawer, useFocusReturn } from './focus.ts';
-import { keepContent, LiveLater, laterPart, loadLater, loadPane } from './later-part.tsx';
+import { keepContent, laterPart, loadLater, loadPane, OTHER_PAGES } from './later-part.tsx';
 import { MessageList } from './message-list.tsx';
 import { copyToClipboard, listenToKeys, PageKeys } from './page-keys.tsx';
 import { addressInOwnZone, isUnfolded, storeFolding } from './preferences.ts';
@@ -47,7 +47,7 @@ const LIVE_PARTS: PageParts = {
   Copy,
   TimeBand: LiveTimeBand,
   isUnfolded,
-  Later: LiveLater,
+  pages: OTHER_PAGES,
   Message: laterPart((code) => code.MessagePane),
 };
 
@@ -146,7 +146,7 @@ function takeOver(root: HTMLElement, page: Page): void {
   void loadLater(page).then(() => {
     if (page.kind === 'still') keepContent(root);
     root.replaceChildren();
-    new ArchiveEvents((commit) => viewer.reached(commit)).start();
+    followCommits((commit) => viewer.reached(commit));
     render(<App viewer={viewer} />, root);
     setInterval(() => {
       if (!document.hidden) void viewer.refreshFrame();
@@ -200,59 +200,51 @@ const PAUSE_MS = 2_000;
 /** Milliseconds before a refused stream is reopened. */
 const REFUSED_MS = 30_000;
 
-/** Follows new commits while the window is visible, because browsers allow few connections per server. */
-class ArchiveEvents {
-  #source: EventSource | undefined;
-  #retry: number | undefined;
-  #pause: number | undefined;
-  #latest: number | undefined;
-
-  constructor(private readonly onCommit: (commit: number) => void) {}
-
-  start(): void {
-    document.addEventListener('visibilitychange', () => this.#follow());
-    addEventListener('pagehide', () => this.#close());
-    addEventListener('pageshow', () => this.#follow());
-    this.#follow();
-  }
-
-  #follow(): void {
-    if (document.visibilityState === 'hidden') this.#close();
-    else if (this.#source === undefined) this.#open();
-  }
-
-  #open(): void {
-    clearTimeout(this.#retry);
-    const source = new EventSource('/api/events');
-    this.#source = source;
-    source.addEventListener('commit', ({ data }) => this.#onCommit(Number(data)));
-    source.addEventListener('error', () => {
-      // The browser reopens a broken stream, but not a refused one.
-      if (source.readyState !== EventSource.CLOSED || this.#source !== source) return;
-      this.#close();
-      this.#retry = window.setTimeout(() => this.#follow(), REFUSED_MS);
-    });
-  }
-
-  #close(): void {
-    clearTimeout(this.#retry);
-    this.#source?.close();
-    this.#source = undefined;
-  }
-
-  #onCommit(commit: number): void {
-    if (this.#pause !== undefined) {
-      this.#latest = commit;
+/** Reports new commits while the window is visible, because browsers allow few connections per server. */
+function followCommits(onCommit: (commit: number) => void): void {
+  let source: EventSource | undefined;
+  let retry: number | undefined;
+  let pause: number | undefined;
+  let latest: number | undefined;
+  const close = (): void => {
+    clearTimeout(retry);
+    source?.close();
+    source = undefined;
+  };
+  const report = (commit: number): void => {
+    if (pause !== undefined) {
+      latest = commit;
       return;
     }
-    this.onCommit(commit);
-    this.#pause = window.setTimeout(() => {
-      this.#pause = undefined;
-      const latest = this.#latest;
-      this.#latest = undefined;
-      if (latest !== undefined) this.#onCommit(latest);
+    onCommit(commit);
+    pause = window.setTimeout(() => {
+      pause = undefined;
+      const waiting = latest;
+      latest = undefined;
+      if (waiting !== undefined) report(waiting);
     }, PAUSE_MS);
-  }
+  };
+  const follow = (): void => {
+    if (document.visibilityState === 'hidden') {
+      close();
+      return;
+    }
+    if (source !== undefined) return;
+    clearTimeout(retry);
+    const stream = new EventSource('/api/events');
+    source = stream;
+    stream.addEventListener('commit', ({ data }) => report(Number(data)));
+    stream.addEventListener('error', () => {
+      // The browser reopens a broken stream, but not a refused one.
+      if (stream.readyState !== EventSource.CLOSED || source !== stream) return;
+      close();
+      retry = window.setTimeout(follow, REFUSED_MS);
+    });
+  };
+  document.addEventListener('visibilitychange', follow);
+  addEventListener('pagehide', close);
+  addEventListener('pageshow', follow);
+  follow();
 }
 
 const root = document.getElementById('root');

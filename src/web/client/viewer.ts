@@ -3,7 +3,7 @@ import { useContext, useEffect, useReducer } from 'preact/hooks';
 import type { MailCounts, MailRows } from '../mail-list.ts';
 import type { MessageContent, NoMessage } from '../pages/message-props.ts';
 import type { Frame, Page, PageOf } from '../pages/page.ts';
-import { asOfTermText, withAsOf } from '../query-text.ts';
+import { asOfTermText, pageAddress, withAsOf } from '../query-text.ts';
 import type { QueryProblem } from '../understood-query.ts';
 
 type Task = (signal: AbortSignal) => Promise<void>;
@@ -538,16 +538,9 @@ export function backStep(address: URL): string | null {
   return mailAddress(address, query.trim() === moment ? '' : moment);
 }
 
-function mailAddress(address: URL, query: string): string {
-  const parameters = new URLSearchParams();
-  if (query !== '') parameters.set('q', query);
-  const sort = address.searchParams.get('sort');
-  if (sort !== null) parameters.set('sort', sort);
-  const isSameList = query === (address.searchParams.get('q') ?? '');
-  for (const name of ['after', 'at']) {
-    const value = address.searchParams.get(name);
-    if (value !== null && isSameList) parameters.set(name, value);
-  }
-  const search = parameters.toString();
-  return search === '' ? '/mail' : `/mail?${search}`;
+function mailAddress({ searchParams }: URL, query: string): string {
+  const isSameList = query === (searchParams.get('q') ?? '');
+  const kept = isSameList ? ['sort', 'after', 'at'] : ['sort'];
+  const parameters = kept.map((name) => [name, searchParams.get(name) ?? undefined]);
+  return pageAddress('/mail', { q: query, ...Object.fromEntries(parameters) });
 }

@@ -1,5 +1,6 @@
 import type { ComponentChildren, RenderableProps, VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
+import type { Range } from '../../catalog/snippets.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { clockText, consistencyText, dayText } from '../../core/text.ts';
 import type { FolderTotals } from '../../core/types.ts';
@@ -262,14 +263,8 @@ export function Moment({ ms, day = false }: { ms: number; day?: boolean }) {
   );
 }
 
-/** UTF-16 code units from `start` (inclusive) to `end` (exclusive). */
-export interface Match {
-  readonly start: number;
-  readonly end: number;
-}
-
 /** Marks the matches in a text. @param current start of the match that a search within the text has reached */
-export function markedParts(text: string, matches: readonly Match[], current?: number | null) {
+export function markedParts(text: string, matches: readonly Range[], current?: number | null) {
   const parts: (string | VNode)[] = [];
   let at = 0;
   for (const { start, end } of matches) {
@@ -284,7 +279,7 @@ export function markedParts(text: string, matches: readonly Match[], current?: n
   return [...parts, text.slice(at)];
 }
 
-export function MarkedText({ text, matches }: { text: string; matches: readonly Match[] }) {
+export function MarkedText({ text, matches }: { text: string; matches: readonly Range[] }) {
   return <bdi>{markedParts(text, matches)}</bdi>;
 }
 

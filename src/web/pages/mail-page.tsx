@@ -1,5 +1,6 @@
-import type { ComponentChild } from 'preact';
+import type { ComponentChild, ComponentType } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
+import type { Range } from '../../catalog/snippets.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 import type { ArchiveState, FirstSync } from '../issues.ts';
@@ -11,14 +12,13 @@ import {
   Link,
   Mark,
   MarkedText,
-  type Match,
   Moment,
   PageNav,
   Received,
   Strip,
   senderText,
 } from './elements.tsx';
-import { listTitle, type MailContent, type Page, type PageOf, useParts } from './page.ts';
+import { listTitle, type Page, type PageOf, useParts } from './page.ts';
 import { Shell } from './shell.tsx';
 
 /** Maximum code units before the first match, since a narrow row shows about forty. */
@@ -26,7 +26,7 @@ const LEAD = 20;
 const WORD = 16;
 
 /** Starts a snippet shortly before the first match, so that the end of the row does not cut it off. */
-export function rowSnippet(text: string, matches: readonly Match[]) {
+export function rowSnippet(text: string, matches: readonly Range[]) {
   const first = matches[0]?.start ?? 0;
   if (first <= LEAD + 2) return { text, matches };
   const from = first - LEAD;
@@ -125,7 +125,7 @@ export function RowText({ hit }: { hit: ListHit }) {
   );
 }
 
-export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending'> {
+export interface ListProps extends Pick<PageOf<'mail'>, 'sort' | 'after' | 'pending'> {
   readonly query: string;
   readonly list: MailList;
   readonly chosen: string | undefined;
@@ -314,8 +314,10 @@ function MailPage({ page }: { page: PageOf<'mail'> }) {
 }
 
 export function PageView({ page }: { page: Page }) {
-  const { Later } = useParts();
-  return page.kind === 'mail' ? <MailPage page={page} /> : <Later page={page} />;
+  const { pages } = useParts();
+  if (page.kind === 'mail') return <MailPage page={page} />;
+  const OtherPage = pages[page.kind] as ComponentType<{ page: Page }>;
+  return <OtherPage page={page} />;
 }
 
 function SilentStrip({ state: { silentSince, provenAt } }: { state: ArchiveState }) {

@@ -1,7 +1,7 @@
 import type { SearchHit } from '../../catalog/search.ts';
 import type { Range } from '../../catalog/snippets.ts';
 import type { AttachmentLine } from '../../mail/identity.ts';
-import type { findRelated, MessageReading } from '../mail-pages.ts';
+import type { MailPages, MessageReading } from '../mail-pages.ts';
 import type { readConversation } from '../message-view.ts';
 import { pageAddress } from '../query-text.ts';
 
@@ -13,9 +13,11 @@ export const MAX_OF_THREAD = 200;
 /** Maximum matching messages to unfold in addition to the opened one. */
 export const MAX_UNFOLDED = 3;
 
-type ReadMessage = Awaited<ReturnType<MessageReading['message']>>;
-export type OpenMessage = Omit<ReadMessage, 'content'>;
-export type ViewContent = ReadMessage['content'];
+type Found = Awaited<ReturnType<MailPages['message']>>;
+export type MessageContent = Extract<Found, { readonly kind: 'message' }>;
+export type NoMessage = Exclude<Found, MessageContent>;
+export type OpenMessage = Omit<Awaited<ReturnType<MessageReading['message']>>, 'content'>;
+export type ViewContent = MessageContent['content'];
 
 /** Layout of a message, next to a list or at full width. It determines where the message's links lead. */
 export interface MessagePlace {
@@ -24,30 +26,6 @@ export interface MessagePlace {
   readonly sort?: string | undefined;
   readonly after?: string | undefined;
 }
-
-export interface MessageContent extends OpenMessage {
-  readonly kind: 'message';
-  readonly place: MessagePlace;
-  readonly conversation: Conversation;
-  readonly content: ViewContent;
-  /** Empty unless the message is shown at full width. */
-  readonly near: ReturnType<typeof findRelated>;
-  readonly dataDir: string;
-}
-
-export type NoMessage =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'not-then' }
-  | {
-      readonly kind: 'several';
-      readonly links: readonly { readonly id: string; readonly subject: string }[];
-    }
-  | {
-      readonly kind: 'purged';
-      readonly id: string;
-      readonly reason: string;
-      readonly time: string | null;
-    };
 
 export function openedHit({ all, at }: Conversation): SearchHit {
   const own = all[at];

@@ -1,109 +1,37 @@
 import { type ComponentType, createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import type { FileGroup } from '../../core/types.ts';
-import type { DashboardData } from '../dashboard.ts';
-import type { Range } from '../dashboard-data.ts';
-import type { DownloadFormat, ExportOffer } from '../exporting.ts';
-import type { FileDetail, FilesList, FilesMessages } from '../files.ts';
-import type { HealthContent } from '../health.ts';
-import type { ArchiveState, PastSum, ServiceSum } from '../issues.ts';
-import type { ListSort, MailList } from '../mail-list.ts';
-import type { FolderTree } from '../side-tree.ts';
-import type { QueryProblem } from '../understood-query.ts';
+import type { dashboardPage } from '../dashboard.ts';
+import type { FilesPages } from '../files.ts';
+import type { MailPages } from '../mail-pages.ts';
 import type { ConversationProps } from './conversation.tsx';
 import type { IconName } from './elements.tsx';
 import type { ListProps } from './mail-page.tsx';
-import { type MessageContent, type NoMessage, openedHit } from './message-props.ts';
+import { type MessageContent, openedHit } from './message-props.ts';
 import type { ProblemProps } from './query-box.tsx';
 
-export interface Frame {
-  /** The query exactly as typed. */
-  readonly query: string;
-  readonly problem: QueryProblem | null;
-  readonly tree: FolderTree;
-  readonly consistency: ServiceSum;
-  /** Totals at the moment of `asof:`; null for now. */
-  readonly past: PastSum | null;
-  readonly issues: number;
-  readonly state: ArchiveState;
-}
+/** Data around the content of every page. */
+export type Frame = ReturnType<MailPages['frame']>;
 
-export interface MailContent {
-  /** Null for an invalid query. */
-  readonly list: MailList | null;
-  readonly sort: ListSort;
-  /** Last message of the previous page, as given in the address. */
-  readonly after: string | undefined;
-  readonly message: MessageContent | null;
-  readonly pending: number;
-}
-
-export interface DashboardContent {
-  /** Milliseconds since the epoch. */
-  readonly now: number;
-  /** IANA name of the zone in which days start. */
-  readonly zone: string;
-  /** Zone in the address; null if missing or unknown. */
-  readonly typedZone: string | null;
-  readonly wrongZone: string | null;
-  /** Null lets each chart choose a suitable range. */
-  readonly range: Range | null;
-  /** Prefix of every query on the page. */
-  readonly base: string;
-  readonly commit: { readonly number: number; readonly time: number | null };
-  readonly mailboxes: readonly { readonly name: string; readonly query: string }[];
-  /** Null for a query that filters by anything but mailboxes. */
-  readonly data: DashboardData | null;
-}
-
-/** Pages whose content only the server renders. The script takes over the frame around it. */
-export type StaticPageKind = 'health' | 'dashboard' | 'export';
+type MadePage =
+  | MailPages['mail' | 'alone' | 'health' | 'export']
+  | FilesPages['files']
+  | typeof dashboardPage;
 
 /** An archive page as plain data, which both the server and the browser render. */
-export type Page = { readonly frame: Frame } & (
-  | ({ readonly kind: 'mail' } & MailContent)
-  | { readonly kind: 'message'; readonly message: MessageContent }
-  | { readonly kind: 'no-message'; readonly found: NoMessage }
-  | ({ readonly kind: 'health' } & HealthContent)
-  | ({ readonly kind: 'dashboard' } & DashboardContent)
-  | {
-      readonly kind: 'export';
-      /** Null for an invalid query. */
-      readonly offer: ExportOffer | null;
-      readonly format: DownloadFormat;
-      /** Code of the last refusal; null if there was none. */
-      readonly refused: string | null;
-    }
-  | {
-      readonly kind: 'files';
-      /** Null for an invalid query. */
-      readonly list: FilesList | null;
-      /** Null for all. */
-      readonly group: FileGroup | null;
-      readonly inlinePictures: boolean;
-      /** Query for the messages with these attachments; null without a list. */
-      readonly messages: FilesMessages | null;
-      readonly after: string | undefined;
-      /** SHA-256 of the chosen attachment, in hexadecimal. */
-      readonly chosen: string | null;
-      /** Null if no attachment is chosen, or no message contains it. */
-      readonly detail: FileDetail | null;
-      readonly pending: number;
-    }
-  | {
-      readonly kind: 'still';
-      readonly of: StaticPageKind;
-      readonly title: string;
-      /** IANA name of the zone in which days start; null if the page counts no days. */
-      readonly zone: string | null;
-    }
-);
+export type Page = Awaited<ReturnType<MadePage>>['page'] | StillPage;
+
+/** A page whose content only the server renders. The script takes over the frame around it. */
+interface StillPage {
+  readonly frame: Frame;
+  readonly kind: 'still';
+  readonly of: 'health' | 'dashboard' | 'export';
+  readonly title: string;
+  /** IANA name of the zone in which days start; null if the page counts no days. */
+  readonly zone: string | null;
+}
 
 /** The sidebar link that a page belongs to. */
 export type PageKind = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
-
-/** Pages other than the mail list. Their code loads when the first of them is opened. */
-export type LaterPage = Exclude<Page, { readonly kind: 'mail' }>;
 
 export type PageOf<K extends Page['kind']> = Extract<Page, { readonly kind: K }>;
 
@@ -132,7 +60,10 @@ export interface PageParts {
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
   /** Returns whether the user has unfolded a sidebar mailbox; null if they have never changed it. */
   readonly isUnfolded: (mailbox: string) => boolean | null;
-  readonly Later: ComponentType<{ readonly page: LaterPage }>;
+  /** Pages other than the mail list. A script loads their code when the first of them is opened. */
+  readonly pages: {
+    readonly [K in Exclude<Page['kind'], 'mail'>]: ComponentType<{ page: PageOf<K> }>;
+  };
   readonly Message: ComponentType<MessageContent>;
 }
 

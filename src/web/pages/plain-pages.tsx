@@ -11,14 +11,7 @@ import { FilesPage } from './files-page.tsx';
 import { HealthPage } from './health-page.tsx';
 import { ListPages, PageView } from './mail-page.tsx';
 import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
-import {
-  type LaterPage,
-  type Page,
-  type PageParts,
-  Parts,
-  pageClasses,
-  pageTitle,
-} from './page.ts';
+import { type Page, type PageParts, Parts, pageClasses, pageTitle } from './page.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
 import { HistoryBar } from './shell.tsx';
 import { ChosenTheme } from './theme.ts';
@@ -325,25 +318,7 @@ function Preferences() {
   );
 }
 
-function LaterPages({ page }: { page: LaterPage }) {
-  switch (page.kind) {
-    case 'message':
-      return <MessagePage page={page} />;
-    case 'no-message':
-      return <NoMessagePage page={page} />;
-    case 'health':
-      return <HealthPage page={page} />;
-    case 'dashboard':
-      return <DashboardPage page={page} />;
-    case 'export':
-      return <ExportPage page={page} />;
-    case 'files':
-      return <FilesPage page={page} />;
-    case 'still':
-      // Only a script shows this page, around content that the server has rendered.
-      return null;
-  }
-}
+const nothing = () => null;
 
 export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
   const styles = stylesOf(page);
@@ -354,10 +329,18 @@ export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
     AfterBar: () => <WaitingLink assets={assets} />,
     List: ListPages,
     Conversation,
-    Copy: () => null,
+    Copy: nothing,
     TimeBand: HistoryBar,
     isUnfolded: () => null,
-    Later: LaterPages,
+    pages: {
+      message: MessagePage,
+      'no-message': NoMessagePage,
+      files: FilesPage,
+      health: HealthPage,
+      dashboard: DashboardPage,
+      export: ExportPage,
+      still: nothing,
+    },
     Message: MessagePane,
   };
   return (
