@@ -1,13 +1,6 @@
-import { once } from 'node:events';
-import { chmodSync, rmSync } from 'node:fs';
-import {
-  createServer,
-  request as httpRequest,
-  type IncomingMessage,
-  type ServerResponse,
-} from 'node:http';
+import { rmSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { parseJson } from '../archive/format.ts';
 import { onAbort } from '../core/concurrency.ts';
 import { errnoOf, MailkeepError } from '../core/errors.ts';
 import {
@@ -20,7 +13,13 @@ import {
   syncProgress,
   syncResult,
 } from '../sync/result.ts';
-import { type linkAnswer, linkMessage } from '../web/link-channel.ts';
+import {
+  askSocket,
+  jsonMessage,
+  type linkAnswer,
+  linkMessage,
+  listenOnSocket,
+} from '../web/link-channel.ts';
 import { type ControlSocketPath, controlSocketError } from './control-path.ts';
 import type { Daemon } from './daemon.ts';
 import { daemonError } from './errors.ts';
@@ -62,9 +61,6 @@ function errorLine(error: unknown): AnswerLine {
   return { error: { family, code, facts } };
 }
 
-/** Generous, because requests contain only names. */
-const MAX_BODY_BYTES = 1024 * 1024;
-
 /**
  * Serves the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
  * owner can connect. A client's work continues after it disconnects.
@@ -78,37 +74,28 @@ export async function startControlServer(
   link: (mailboxes: readonly string[] | null) => string | null,
 ) {
   const ending = new AbortController();
-  const server = createServer((request, response) => {
-    response.setHeader('x-mailkeep-version', version);
-    answer(request, response, daemon, link, ending.signal).catch((error: unknown) => {
-      if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
-      response.end();
-    });
-  });
   const forgetPlace = (): void => {
     if (place.pointer !== null) rmSync(place.pointer, { force: true });
   };
   try {
-    server.listen(place.socket);
-    await once(server, 'listening');
-    chmodSync(place.socket, 0o600);
+    const server = await listenOnSocket(place.socket, (request, response) => {
+      response.setHeader('x-mailkeep-version', version);
+      answer(request, response, daemon, link, ending.signal).catch((error: unknown) => {
+        if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
+        response.end();
+      });
+    });
+    return {
+      async close() {
+        ending.abort();
+        await server.close();
+        forgetPlace();
+      },
+    };
   } catch (error) {
-    server.close();
     forgetPlace();
     throw controlSocketError(place.socket, error);
   }
-  return {
-    async close() {
-      ending.abort();
-      const closed = once(server, 'close');
-      server.close();
-      server.closeIdleConnections();
-      const grace = setTimeout(() => server.closeAllConnections(), 1_000);
-      await closed;
-      clearTimeout(grace);
-      forgetPlace();
-    },
-  };
 }
 
 class BadRequest extends Error {}
@@ -181,17 +168,9 @@ async function sync(
 }
 
 async function body<T>(request: IncomingMessage, schema: z.ZodType<T>): Promise<T> {
-  const pieces: Buffer[] = [];
-  let size = 0;
-  for await (const piece of request) {
-    if (!Buffer.isBuffer(piece)) throw new BadRequest();
-    size += piece.length;
-    if (size > MAX_BODY_BYTES) throw new BadRequest();
-    pieces.push(piece);
-  }
-  const { success, data } = z.safeParse(schema, parseJson(Buffer.concat(pieces).toString('utf8')));
-  if (!success) throw new BadRequest();
-  return data;
+  const message = await jsonMessage(request, schema);
+  if (message === null) throw new BadRequest();
+  return message;
 }
 
 const STATUS_MS = 2_000;
@@ -200,18 +179,16 @@ const STATUS_MS = 2_000;
 const LINE_BYTES = 64 * 1024 * 1024;
 const LF = 10;
 
-/** Error codes that mean that nothing is listening, because the daemon was killed or is about to exit. */
-const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
-
 /** Returns the daemon's status, or null if none responds. */
 export async function askStatus(socket: string): Promise<DaemonStatus | null> {
-  const response = await ask(socket, 'GET', '/status', null, AbortSignal.timeout(STATUS_MS));
+  const signal = AbortSignal.timeout(STATUS_MS);
+  const response = await askSocket(socket, 'GET', '/status', null, signal);
   if (response === null) return null;
   try {
     for await (const line of lines(response))
       return daemonStatus.safeParse(parseLine(line)).data ?? null;
   } catch (error) {
-    if (errnoOf(error) !== 'ECONNRESET') throw error;
+    if (errnoOf(error) !== 'ECONNRESET' && !signal.aborted) throw error;
   }
   return null;
 }
@@ -232,7 +209,7 @@ export async function askSync(
     readonly signal: AbortSignal;
   },
 ): Promise<{ readonly result: SyncResult } | { readonly plan: SyncPlan } | null> {
-  const response = await ask(socket, 'POST', '/sync', message, options.signal);
+  const response = await askSocket(socket, 'POST', '/sync', message, options.signal);
   if (response === null) return null;
   const peer = String(response.headers['x-mailkeep-version'] ?? '');
   if (peer !== options.version || response.statusCode !== 200) {
@@ -272,7 +249,13 @@ const EVERYTHING: SyncMessage = {
  * @throws daemon-version if it runs another version of the program
  */
 export async function requestSync(socket: string, version: string): Promise<boolean> {
-  const response = await ask(socket, 'POST', '/sync', EVERYTHING, AbortSignal.timeout(STATUS_MS));
+  const response = await askSocket(
+    socket,
+    'POST',
+    '/sync',
+    EVERYTHING,
+    AbortSignal.timeout(STATUS_MS),
+  );
   if (response === null) return false;
   // Disconnecting does not interrupt the sync.
   response.destroy();
@@ -285,7 +268,7 @@ export async function requestSync(socket: string, version: string): Promise<bool
 /** Reports whether a daemon of any version is listening, even one too busy to respond within two seconds. */
 export async function isListening(socket: string): Promise<boolean> {
   const signal = AbortSignal.timeout(STATUS_MS);
-  const response = await ask(socket, 'GET', '/status', null, signal);
+  const response = await askSocket(socket, 'GET', '/status', null, signal);
   response?.destroy();
   return response !== null || signal.aborted;
 }
@@ -318,26 +301,6 @@ function parseLine(line: string): unknown {
     return JSON.parse(line);
   } catch (error) {
     if (error instanceof SyntaxError) throw daemonError('daemon-answer', {});
-    throw error;
-  }
-}
-
-async function ask(
-  socketPath: string,
-  method: string,
-  path: string,
-  body: object | null,
-  signal: AbortSignal,
-): Promise<IncomingMessage | null> {
-  const request = httpRequest({ socketPath, method, path, signal, agent: false });
-  request.end(body === null ? undefined : JSON.stringify(body));
-  try {
-    const [response]: IncomingMessage[] = await once(request, 'response');
-    return response ?? null;
-  } catch (error) {
-    if (error instanceof Error && error.name === 'TimeoutError') return null;
-    const reason = errnoOf(error);
-    if (reason !== undefined && NOBODY.has(reason)) return null;
     throw error;
   }
 }

@@ -1,9 +1,15 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, lstatSync, readdirSync, realpathSync, rmSync } from 'node:fs';
-import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
+import {
+  createServer,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestListener,
+} from 'node:http';
 import path from 'node:path';
 import { z } from 'zod';
+import { parseJson } from '../archive/format.ts';
 import { errnoOf } from '../core/errors.ts';
 import { isOwnSocket, privateFolder } from '../core/files.ts';
 import { bytesAtMost } from '../core/streams.ts';
@@ -16,9 +22,11 @@ export const linkAnswer = z.object({ signInUrl: z.string() });
 /** The daemon's control socket serves the same path. */
 const LINK_PATH = '/link';
 
+/** Generous, because messages contain only names. */
 const MAX_BYTES = 1024 * 1024;
 /** Request timeout in milliseconds. A server answers immediately or not at all. */
 const ASK_MS = 5_000;
+const GRACE_MS = 1_000;
 const SUFFIX = '.web.sock';
 /** Allows for a ten-digit process id. */
 const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
@@ -27,6 +35,61 @@ const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
 const NOT_LISTENING = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Serves HTTP on a Unix socket that only its owner can use. A request in progress gets a second to finish on close. */
+export async function listenOnSocket(socket: string, listener: RequestListener) {
+  const server = createServer(listener);
+  try {
+    server.listen(socket);
+    await once(server, 'listening');
+    chmodSync(socket, 0o600);
+  } catch (error) {
+    server.close();
+    throw error;
+  }
+  // Ignores connections that the system cannot accept (EMFILE); later ones may succeed.
+  server.on('error', () => {});
+  return {
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeIdleConnections();
+      const grace = setTimeout(() => server.closeAllConnections(), GRACE_MS);
+      await closed;
+      clearTimeout(grace);
+    },
+  };
+}
+
+/** Sends a request to a Unix socket. Returns null if nothing is listening, or if the signal times out first. */
+export async function askSocket(
+  socketPath: string,
+  method: string,
+  path: string,
+  body: object | null,
+  signal: AbortSignal,
+): Promise<IncomingMessage | null> {
+  const request = httpRequest({ socketPath, method, path, signal, agent: false });
+  request.end(body === null ? undefined : JSON.stringify(body));
+  try {
+    const [response]: IncomingMessage[] = await once(request, 'response');
+    return response ?? null;
+  } catch (error) {
+    const reason = errnoOf(error);
+    const isTimeout = signal.aborted && signal.reason?.name === 'TimeoutError';
+    if (isTimeout || (reason !== undefined && NOT_LISTENING.has(reason))) return null;
+    throw error;
+  }
+}
+
+/** Parses a request's JSON body. Returns null if it is too long or has another form. */
+export async function jsonMessage<T>(
+  request: IncomingMessage,
+  schema: z.ZodType<T>,
+): Promise<T | null> {
+  const bytes = await bytesAtMost(request, MAX_BYTES);
+  return schema.safeParse(parseJson(String(bytes))).data ?? null;
+}
 
 /** Listens on a socket in the user's own directory, since the archive may be read-only. @throws daemon-socket-folder */
 export async function openLinkChannel(options: {
@@ -38,39 +101,18 @@ export async function openLinkChannel(options: {
   const folder = privateFolder(env, NAME_LENGTH);
   const socket = path.join(folder, `${prefixOf(dataDir)}${process.pid}${SUFFIX}`);
   rmSync(socket, { force: true });
-  const server = createServer((request, response) => {
-    const isLink = request.method === 'POST' && request.url === LINK_PATH;
-    const message = isLink ? linkMessageIn(request) : Promise.resolve(null);
-    const answer = (status: number, body = ''): void => {
-      response.writeHead(status, { 'content-type': 'application/json' }).end(body);
-    };
-    message.then(
-      (asked) =>
-        asked === null
-          ? answer(404)
-          : answer(200, JSON.stringify({ signInUrl: link(asked.mailboxes) })),
-      () => answer(400),
-    );
-  });
-  server.listen(socket);
-  await once(server, 'listening');
-  chmodSync(socket, 0o600);
-  // Ignores connections that the system cannot accept (EMFILE); later ones may succeed.
-  server.on('error', () => {});
-  return {
-    async close() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
+  const answer = async (request: IncomingMessage) => {
+    if (request.method !== 'POST' || request.url !== LINK_PATH) return [404, ''] as const;
+    const message = await jsonMessage(request, linkMessage);
+    return message === null
+      ? ([400, ''] as const)
+      : ([200, JSON.stringify({ signInUrl: link(message.mailboxes) })] as const);
   };
-}
-
-async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof linkMessage>> {
-  const bytes = await bytesAtMost(request, MAX_BYTES);
-  if (bytes === null) throw new Error('the message is too long');
-  return linkMessage.parse(JSON.parse(bytes.toString('utf8')));
+  return await listenOnSocket(socket, (request, response) => {
+    const send = ([status, body]: readonly [number, string]) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+    answer(request).then(send, () => send([400, '']));
+  });
 }
 
 /** Returns the sockets of an archive's servers started by this user (or, for root, by its owner), newest first. */
@@ -92,22 +134,10 @@ export async function askLink(
   mailboxes: readonly string[] | null,
 ): Promise<string | null> {
   const signal = AbortSignal.timeout(ASK_MS);
-  const options = { socketPath, method: 'POST', path: LINK_PATH, signal, agent: false };
-  const request = httpRequest(options);
-  request.end(JSON.stringify({ mailboxes }));
-  try {
-    const [response]: IncomingMessage[] = await once(request, 'response');
-    if (response?.statusCode !== 200) return null;
-    const bytes = await bytesAtMost(response, MAX_BYTES);
-    const answer: unknown = JSON.parse(String(bytes));
-    return linkAnswer.safeParse(answer).data?.signInUrl ?? null;
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    if (error instanceof Error && error.name === 'TimeoutError') return null;
-    const reason = errnoOf(error);
-    if (reason !== undefined && NOT_LISTENING.has(reason)) return null;
-    throw error;
-  }
+  const response = await askSocket(socketPath, 'POST', LINK_PATH, { mailboxes }, signal);
+  if (response?.statusCode !== 200) return null;
+  const bytes = await bytesAtMost(response, MAX_BYTES).catch(() => null);
+  return linkAnswer.safeParse(parseJson(String(bytes))).data?.signInUrl ?? null;
 }
 
 function prefixOf(dataDir: string): string {

@@ -12,7 +12,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { askStatus, askSync } from '../../src/daemon/control.ts';
+import { askStatus, askSync, isListening, requestSync } from '../../src/daemon/control.ts';
 import { findControlSocket, prepareControlSocket } from '../../src/daemon/control-path.ts';
 
 const VERSION = '9.9.9';
@@ -153,6 +153,12 @@ describe('an answer of the control socket', () => {
     const heard: unknown[] = [];
     expect(await sync(socket, heard)).toEqual({ plan });
     expect(heard).toEqual([progress]);
+  });
+
+  test('that a busy daemon does not give in two seconds is none, and the daemon is there', async () => {
+    const socket = await listening(path.join(elsewhere, 's'));
+    const answers = [askStatus(socket), requestSync(socket, VERSION), isListening(socket)];
+    expect(await Promise.all(answers)).toEqual([null, false, true]);
   });
 
   test('that never ends a line is left', async () => {
