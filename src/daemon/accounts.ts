@@ -62,12 +62,6 @@ export function archiveFailure(account: string, error: unknown): SyncFailure {
   return accountFailureResult(account, known);
 }
 
-interface Round {
-  readonly startedAt: number;
-  readonly durationMs: number;
-  readonly mailboxes: number;
-}
-
 interface Account {
   waiting: Waiting | undefined;
   tokenMark: string | null;
@@ -75,9 +69,11 @@ interface Account {
   /** Unfinished scheduled runs. Until they finish, other runs of the same kind are skipped. */
   readonly open: Set<RunKind>;
   mailboxes: readonly WatchedMailbox[];
-  round: Round | undefined;
+  /** Start and duration of the last run over all mailboxes. */
+  round: { readonly startedAt: number; readonly durationMs: number } | undefined;
   /** Milliseconds between the starts of the last two rounds, which is the actual freshness. */
-  everyMs: number | undefined;
+  everyMs: number | null;
+  /** True if a full sync could not start yet. */
   owesSweep: boolean;
 }
 
@@ -103,10 +99,14 @@ export class Accounts {
         open: new Set(),
         mailboxes: [],
         round: undefined,
-        everyMs: undefined,
+        everyMs: null,
         owesSweep: false,
       });
     }
+  }
+
+  get(name: string): Account | undefined {
+    return this.#accounts.get(name);
   }
 
   get names(): string[] {
@@ -127,16 +127,19 @@ export class Accounts {
     this.observer({ event: 'account-stopped', account: name, problem, failure });
   }
 
-  recovered(name: string): void {
+  /** Records an account's mailboxes, which the service has just listed. */
+  recovered(name: string, mailboxes: readonly WatchedMailbox[]): void {
     const account = this.#accounts.get(name);
-    if (account?.waiting === undefined) return;
+    if (account === undefined) return;
+    account.mailboxes = mailboxes;
+    if (account.waiting === undefined) return;
     const afterMs = Math.max(0, this.clock.now() - account.waiting.problem.since);
     account.waiting = undefined;
     this.observer({ event: 'account-recovered', account: name, afterMs });
   }
 
   /**
-   * Returns accounts that are due or whose token has changed, to be retried now. Each is returned once until `probed`.
+   * Returns accounts that are due or whose token has changed, to be retried now. Each is returned once while `probing`.
    */
   due(tokenMark: (account: string) => string | null): string[] {
     const now = this.clock.now();
@@ -152,11 +155,6 @@ export class Accounts {
     return names;
   }
 
-  probed(name: string): void {
-    const account = this.#accounts.get(name);
-    if (account !== undefined) account.probing = false;
-  }
-
   retryNow(): void {
     const retryAt = this.clock.now();
     for (const account of this.#accounts.values()) {
@@ -169,56 +167,9 @@ export class Accounts {
     return [...this.#accounts.values()].some(({ waiting }) => waiting !== undefined);
   }
 
-  problem(name: string): AccountProblem | null {
-    return this.#accounts.get(name)?.waiting?.problem ?? null;
-  }
-
-  /** Starts a scheduled run. Returns false if the previous run of its kind has not finished. */
-  open(name: string, kind: RunKind): boolean {
-    const account = this.#accounts.get(name);
-    if (account === undefined || account.open.has(kind)) return false;
-    account.open.add(kind);
-    return true;
-  }
-
-  close(name: string, kind: RunKind): void {
-    this.#accounts.get(name)?.open.delete(kind);
-  }
-
-  oweSweep(name: string): void {
-    const account = this.#accounts.get(name);
-    if (account !== undefined) account.owesSweep = true;
-  }
-
-  /** Returns true once if the account owes a full sync and is not waiting. */
-  settleSweep(name: string): boolean {
-    const account = this.#accounts.get(name);
-    if (account === undefined || account.waiting !== undefined) return false;
-    const { owesSweep } = account;
-    account.owesSweep = false;
-    return owesSweep;
-  }
-
-  setMailboxes(name: string, mailboxes: readonly WatchedMailbox[]): void {
-    const account = this.#accounts.get(name);
-    if (account !== undefined) account.mailboxes = mailboxes;
-  }
-
   mailboxes(name?: string): readonly WatchedMailbox[] {
     return name === undefined
       ? [...this.#accounts.values()].flatMap(({ mailboxes }) => mailboxes)
       : (this.#accounts.get(name)?.mailboxes ?? []);
-  }
-
-  rounded(name: string, round: Round): void {
-    const account = this.#accounts.get(name);
-    if (account === undefined) return;
-    if (account.round !== undefined) account.everyMs = round.startedAt - account.round.startedAt;
-    account.round = round;
-  }
-
-  freshness(name: string): { readonly round: Round | null; readonly everyMs: number | null } {
-    const account = this.#accounts.get(name);
-    return { round: account?.round ?? null, everyMs: account?.everyMs ?? null };
   }
 }

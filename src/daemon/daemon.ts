@@ -1,3 +1,4 @@
+import { sleep } from '../core/concurrency.ts';
 import { selects } from '../core/names.ts';
 import type { ProgressListener, SyncPlan, SyncResult } from '../sync/result.ts';
 import type { SyncRestrictions } from '../sync/selection.ts';
@@ -18,7 +19,7 @@ import {
   type WatchedMailbox,
 } from './ports.ts';
 import { Run, type SyncRunner } from './runs.ts';
-import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
+import { SCHEDULED, type Scheduled, type Timetable } from './schedule.ts';
 
 /** Delays between searches for an announced message that has not appeared, about a minute in total. */
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
@@ -103,6 +104,8 @@ const TIDY_EVERY_MS = 600_000;
 
 /** Interval between clock checks, because timers fire late after a suspend, but never early. */
 const LOOK_AT_CLOCK_MS = 30_000;
+/** Larger differences between the clocks mean a suspend or a clock change. */
+const JUMP_MS = 60_000;
 const LOOK_AT_TOKEN_MS = 2_000;
 const DISK_WAIT_MS = 60_000;
 const TIDY_AGAIN_MS = 500;
@@ -143,11 +146,11 @@ export class Daemon {
   readonly #accounts: Accounts;
   readonly #awaited = new AwaitedMessages();
   readonly #stopping = new AbortController();
-  readonly #timers: Timers;
   #timetable: Timetable;
   #nextRun = 1;
   #cancelWake: (() => void) | undefined;
-  readonly #jumps: ClockJumps;
+  /** Both clocks at the last check. Only the wall clock goes on while the machine is suspended. */
+  #seen: { readonly wall: number; readonly monotonic: number };
   #diskWaits = false;
   /** True if data has been added since the last tidying round, or that round did not finish. */
   #untidy = true;
@@ -163,9 +166,8 @@ export class Daemon {
   constructor(private readonly options: DaemonOptions) {
     const { clock, observer, random } = options;
     this.#timetable = options.timetable;
-    this.#timers = new Timers(clock);
     this.#startedAt = clock.now();
-    this.#jumps = new ClockJumps(clock.now(), clock.monotonic());
+    this.#seen = { wall: clock.now(), monotonic: clock.monotonic() };
     this.#tidiedAt = clock.monotonic();
     this.#accounts = new Accounts(clock, (event) => this.#report(event), random);
     this.#accounts.set(options.accounts);
@@ -188,7 +190,6 @@ export class Daemon {
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
-    this.#timers.cancel();
     await this.#dispatcher.close();
     await Promise.all([...this.#errands, this.#tasks]);
   }
@@ -292,8 +293,8 @@ export class Daemon {
         forMs: Math.round(forMs),
       })),
       accounts: this.#accounts.names.map((name) => {
-        const problem = this.#accounts.problem(name);
-        const { round, everyMs } = this.#accounts.freshness(name);
+        const { waiting, round, everyMs = null } = this.#accounts.get(name) ?? {};
+        const problem = waiting?.problem;
         return {
           name,
           state: problem?.state ?? 'ok',
@@ -336,33 +337,38 @@ export class Daemon {
   }
 
   #detectClockJumps(now: number): void {
-    const ms = this.#jumps.look(now, this.options.clock.monotonic());
-    if (ms === null) return;
+    const monotonic = this.options.clock.monotonic();
+    const ms = now - this.#seen.wall - (monotonic - this.#seen.monotonic);
+    this.#seen = { wall: now, monotonic };
+    if (Math.abs(ms) < JUMP_MS) return;
     this.#report({ event: 'clock-jumped', ms });
     this.#accounts.retryNow();
   }
 
   /** Starts a scheduled run over an account's mailboxes, unless the last is unfinished or the account is waiting. */
   async #round(kind: 'sync' | 'sweep', account: string, aim: SyncScope): Promise<void> {
-    if (kind === 'sweep') this.#accounts.oweSweep(account);
-    if (!this.#accounts.isOpen(account)) return;
-    if (!this.#accounts.open(account, kind)) {
+    const state = this.#accounts.get(account);
+    if (state === undefined) return;
+    if (kind === 'sweep') state.owesSweep = true;
+    if (state.waiting !== undefined) return;
+    if (state.open.has(kind)) {
       this.#report({ event: 'skipped', kind, account });
       return;
     }
+    state.open.add(kind);
     const run = this.#openRun(kind, account);
     void run.done.then((result) => {
-      this.#accounts.close(account, kind);
+      state.open.delete(kind);
+      if (kind !== 'sync' || accountFailure(result) !== undefined) return;
       const { startedAt } = run.info;
-      const mailboxes = this.#accounts.mailboxes(account).length;
-      if (kind === 'sync' && accountFailure(result) === undefined) {
-        this.#accounts.rounded(account, { startedAt, durationMs: result.durationMs, mailboxes });
-      }
+      state.everyMs = state.round === undefined ? null : startedAt - state.round.startedAt;
+      state.round = { startedAt, durationMs: result.durationMs };
     });
     await this.#enqueue(run, account, aim, false, () => true);
+    if (state.waiting !== undefined || !state.owesSweep) return;
     // Starts a full sync that is still owed, because it could not start earlier.
-    const owed = this.#accounts.settleSweep(account);
-    if (owed && kind === 'sync') await this.#round('sweep', account, FULL_SYNC);
+    state.owesSweep = false;
+    if (kind === 'sync') await this.#round('sweep', account, FULL_SYNC);
   }
 
   async #enqueue(
@@ -397,8 +403,7 @@ export class Daemon {
     const { mailboxes, result } = await this.#ask(account, fresh);
     run.add(result);
     if (this.#handleFailure(account, result)) return [];
-    this.#accounts.recovered(account);
-    this.#accounts.setMailboxes(account, mailboxes);
+    this.#accounts.recovered(account, mailboxes);
     return mailboxes;
   }
 
@@ -415,7 +420,10 @@ export class Daemon {
     const failure = accountFailure(result);
     if (failure === undefined) return false;
     this.#accounts.failed(account, failure, this.options.runner.tokenMark(account));
-    this.#dispatcher.fail(account, result);
+    this.#dispatcher.fail(
+      account,
+      result.failures.filter(({ mailbox }) => mailbox === null),
+    );
     this.#wake();
     return true;
   }
@@ -425,10 +433,10 @@ export class Daemon {
     try {
       const { mailboxes, result } = await this.#ask(account, true);
       if (this.#handleFailure(account, result)) return;
-      this.#accounts.setMailboxes(account, mailboxes);
-      this.#accounts.recovered(account);
+      this.#accounts.recovered(account, mailboxes);
     } finally {
-      this.#accounts.probed(account);
+      const state = this.#accounts.get(account);
+      if (state !== undefined) state.probing = false;
     }
     await this.#round('sync', account, QUICK_SYNC);
   }
@@ -444,7 +452,7 @@ export class Daemon {
       const { account, resourceId } = mailbox;
       this.#report({ event: 'hint-unseen', account, mailbox: resourceId });
     }
-    if (againMs !== null) this.#timers.after(againMs, () => this.#syncHinted(mailbox));
+    if (againMs !== null) this.#after(againMs, () => this.#syncHinted(mailbox));
   }
 
   #syncHinted(mailbox: WatchedMailbox): void {
@@ -473,7 +481,7 @@ export class Daemon {
     this.#report({ event: 'archive-failed', error, retryAt });
     this.#track(
       pause.then(() => {
-        this.#timers.after(DISK_WAIT_MS, () => {
+        this.#after(DISK_WAIT_MS, () => {
           this.#diskWaits = false;
           runner.recover();
           this.#dispatcher.resume();
@@ -496,7 +504,7 @@ export class Daemon {
       const isMore = await this.#turn.share(() => runner.tidy(this.#stopping.signal));
       if (!isMore) return;
       this.#untidy = true;
-      this.#timers.after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
+      this.#after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
     } finally {
       this.#isTidying = false;
       this.#tidiedAt = clock.monotonic();
@@ -532,6 +540,11 @@ export class Daemon {
     const run = new Run(info, () => clock.now(), progress);
     void run.done.then((result) => this.#report({ event: 'run-finished', run: info, result }));
     return run;
+  }
+
+  /** Calls `act` after a time, unless the daemon stops first. */
+  #after(ms: number, act: () => void): void {
+    void sleep(this.options.clock, ms, this.#stopping.signal).then(act, () => {});
   }
 
   /** Tracks background work. If it fails, the daemon fails. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { hasCode } from '../core/errors.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
 import { accountFailure, archiveFailure } from './accounts.ts';
@@ -144,9 +145,7 @@ export class Dispatcher {
 
   /** Queues a sync, or joins a waiting one with the same aim. The run counts it until it finishes. */
   add(mailbox: WatchedMailbox, rank: RunKind, aim: SyncScope, run: Run | undefined): void {
-    const match = this.#waiting.find(
-      (task) => mailboxKey(task.mailbox) === mailboxKey(mailbox) && sameAim(task.aim, aim),
-    );
+    const match = this.#match(mailbox, aim);
     const task = match ?? { mailbox, aim, rank, begunAt: undefined, runs: new Set<Run>() };
     if (match === undefined) this.#waiting.push(task);
     if (RANKS.indexOf(rank) < RANKS.indexOf(task.rank)) task.rank = rank;
@@ -192,9 +191,8 @@ export class Dispatcher {
     }
   }
 
-  /** Ends all runs that are waiting for an account's syncs, and reports the failure. The syncs remain queued. */
-  fail(account: string, result: SyncResult): void {
-    const failures = result.failures.filter(({ mailbox }) => mailbox === null);
+  /** Ends all runs that are waiting for an account's syncs, and reports the failures. The syncs remain queued. */
+  fail(account: string, failures: readonly SyncFailure[]): void {
     for (const task of this.#waiting) {
       if (task.mailbox.account === account) settle(task, (run) => run.fail(failures));
     }
@@ -205,9 +203,7 @@ export class Dispatcher {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);
     }
-    for (const task of this.#waiting) {
-      if (task.mailbox.account === account) settle(task, (run) => run.fail(failures));
-    }
+    this.fail(account, failures);
   }
 
   keep(accepts: (mailbox: WatchedMailbox) => boolean): void {
@@ -215,11 +211,9 @@ export class Dispatcher {
     this.#waiting = this.#waiting.filter(({ mailbox }) => accepts(mailbox));
   }
 
-  waiting(account?: string): Readonly<Record<RunKind, number>> {
+  waiting(): Readonly<Record<RunKind, number>> {
     const counts = { hint: 0, hand: 0, sync: 0, backlog: 0, sweep: 0 };
-    for (const { rank, mailbox } of this.#waiting) {
-      if (account === undefined || mailbox.account === account) counts[rank] += 1;
-    }
+    for (const { rank } of this.#waiting) counts[rank] += 1;
     return counts;
   }
 
@@ -330,10 +324,7 @@ export class Dispatcher {
 
   #requeue({ task }: Pass, rank: RunKind): void {
     if (this.#closing) return;
-    const match = this.#waiting.find(
-      (other) =>
-        mailboxKey(other.mailbox) === mailboxKey(task.mailbox) && sameAim(other.aim, task.aim),
-    );
+    const match = this.#match(task.mailbox, task.aim);
     if (match === undefined) {
       this.#waiting.push({ ...task, rank, runs: new Set(task.runs) });
       return;
@@ -343,6 +334,14 @@ export class Dispatcher {
       if (match.runs.has(run)) run.end();
       else match.runs.add(run);
     }
+  }
+
+  /** Returns the waiting task with the same mailbox and aim. */
+  #match(mailbox: WatchedMailbox, aim: SyncScope): Task | undefined {
+    return this.#waiting.find(
+      (task) =>
+        mailboxKey(task.mailbox) === mailboxKey(mailbox) && isDeepStrictEqual(task.aim, aim),
+    );
   }
 
   /** A scheduled run does not wait for backlog, because the next run must look for new mail. */
@@ -373,13 +372,4 @@ function settleFailed(
     run.add(partialResult(task.mailbox, stored));
     run.fail(failures);
   });
-}
-
-function sameAim(a: SyncScope, b: SyncScope): boolean {
-  return (
-    a.full === b.full &&
-    a.acceptEndings === b.acceptEndings &&
-    a.folders.length === b.folders.length &&
-    a.folders.every((folder, i) => folder === b.folders[i])
-  );
 }

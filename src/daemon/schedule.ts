@@ -53,44 +53,6 @@ function monthOf(at: number): number {
   return new Date(at).getUTCMonth() + 1;
 }
 
-/** Larger differences between the clocks mean a suspend or a clock change. */
-const JUMP_MS = 60_000;
-
-/** Compares the wall clock with a monotonic clock, which stops while the machine is suspended. */
-export class ClockJumps {
-  #last: { readonly wall: number; readonly monotonic: number };
-
-  constructor(wall: number, monotonic: number) {
-    this.#last = { wall, monotonic };
-  }
-
-  /** Returns how far the wall clock has jumped since the last call, in milliseconds; null if it has not. */
-  look(wall: number, monotonic: number): number | null {
-    const jumped = wall - this.#last.wall - (monotonic - this.#last.monotonic);
-    this.#last = { wall, monotonic };
-    return Math.abs(jumped) < JUMP_MS ? null : jumped;
-  }
-}
-
-export class Timers {
-  readonly #cancels = new Set<() => void>();
-
-  constructor(private readonly clock: Pick<DaemonClock, 'after'>) {}
-
-  after(ms: number, act: () => void): void {
-    const cancel = this.clock.after(ms, () => {
-      this.#cancels.delete(cancel);
-      act();
-    });
-    this.#cancels.add(cancel);
-  }
-
-  cancel(): void {
-    for (const cancel of this.#cancels) cancel();
-    this.#cancels.clear();
-  }
-}
-
 export const SCHEDULED = ['sync', 'sweep', 'verify', 'prune'] as const;
 export type Scheduled = (typeof SCHEDULED)[number];
 
