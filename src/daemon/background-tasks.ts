@@ -35,7 +35,7 @@ import { journalPrune, preparePrune } from '../verify/purge.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { Failure } from './notifier.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
-import { copyReport, failureOf, taskReport } from './runs.ts';
+import { failureOf, taskReport } from './runs.ts';
 import { cronTimes } from './schedule.ts';
 
 /** Environment variables passed to child processes. Excludes tokens, credentials and the service manager's socket. */
@@ -354,7 +354,7 @@ export class ScheduledCopies {
       const { code, message: text } = failure;
       recordCopyFailure(state, to, { at, code, text });
       log.say('error', 'a copy failed; it is tried again', { to, code, exit: ended.code });
-      onRun(copyReport('copy', to, startedAt, at, failure));
+      onRun(taskReport('copy', startedAt, at, failure, { copy: to }));
       return;
     }
     const { number, bytes, durationMs, copyId, findings, invalid, removed } = result;
@@ -362,7 +362,7 @@ export class ScheduledCopies {
     log.say('info', 'copy finished', { to, commit: number, bytes, durationMs });
     const failure = problemOf(to, findings.length, invalid.length, removed);
     if (failure !== null) log.say('error', 'the copy was made, but', { to, code: failure.code });
-    onRun(copyReport('copy', to, startedAt, at, failure));
+    onRun(taskReport('copy', startedAt, at, failure, { copy: to }));
     if (sample !== null) await this.#check(planned, sample, signal);
   }
 
@@ -381,7 +381,7 @@ export class ScheduledCopies {
       const failure = failureOfChild(to, ended);
       const { code } = failure;
       log.say('error', 'a copy could not be verified', { to, code, exit: ended.code });
-      onRun(copyReport('copy-check', to, startedAt, at, failure));
+      onRun(taskReport('copy-check', startedAt, at, failure, { copy: to }));
       return;
     }
     const { findings, opened, durationMs } = result;
@@ -398,7 +398,7 @@ export class ScheduledCopies {
       damage === null
         ? null
         : failureOf(copiesError('offsite-damaged', { to, found: damage.found }));
-    onRun(copyReport('copy-check', to, startedAt, at, failure));
+    onRun(taskReport('copy-check', startedAt, at, failure, { copy: to }));
   }
 
   /** Returns an error if a readable copy's folder is missing: its disk is not mounted, so the copy would fill ours. */
@@ -486,20 +486,21 @@ export function scheduledPruning(
 
   return async (signal) => {
     const startedAt = context.now();
-    let failure: MailkeepError | null = null;
+    let failure: Failure | null = null;
     let messages: number | undefined;
     try {
       messages = await prune(signal);
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
-      failure = error;
+      failure = failureOf(error);
       // The next pruning, scheduled or manual, completes one already decided on. Only the error code is logged, because
       // a hold's query can contain people's names.
-      const { code, family } = error;
+      const { code, family } = failure;
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
     }
-    if (!signal.aborted) onRun(taskReport('prune', startedAt, context.now(), failure, messages));
+    if (signal.aborted) return;
+    onRun(taskReport('prune', startedAt, context.now(), failure, { messages }));
   };
 }
 
@@ -543,7 +544,7 @@ const exportTestResult = z
 
 /** `messages` is the number of messages read; undefined if the verification could not run. */
 interface Checked {
-  readonly failure: MailkeepError | null;
+  readonly failure: Failure | null;
   readonly messages?: number | undefined;
 }
 
@@ -573,15 +574,14 @@ export function scheduledVerification(
     if (result === undefined || (code !== EXIT.done && code !== EXIT.damage)) {
       const reason = refused?.code ?? null;
       log.say('error', 'the archive could not be verified', { reason, exit: code });
-      return {
-        failure: verifyError('verification-not-made', { reason: reason ?? `code ${code}` }),
-      };
+      const error = verifyError('verification-not-made', { reason: reason ?? `code ${code}` });
+      return { failure: failureOf(error) };
     }
     const { ok, ...numbers } = result;
     const { messages, found } = result;
     if (ok) log.say('info', text, numbers);
     else log.say('error', 'the archive is damaged: "mailkeep verify" shows where', numbers);
-    return { failure: ok ? null : verifyError('archive-damaged', { found }), messages };
+    return { failure: ok ? null : failureOf(verifyError('archive-damaged', { found })), messages };
   };
 
   const verify = async (signal: AbortSignal): Promise<Checked> => {
@@ -601,7 +601,8 @@ export function scheduledVerification(
     try {
       log.say('info', 'verification started');
       const { failure, messages } = await verify(signal);
-      if (!signal.aborted) onRun(taskReport('verify', startedAt, now(), failure, messages));
+      if (signal.aborted) return;
+      onRun(taskReport('verify', startedAt, now(), failure, { messages }));
     } finally {
       isRunning = false;
     }

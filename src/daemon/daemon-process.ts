@@ -26,7 +26,7 @@ import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
 import { type Integrations, openIntegrations } from './integrations.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
-import { SyncRuns, taskReport } from './runs.ts';
+import { failureOf, SyncRuns, taskReport } from './runs.ts';
 import { recordStart, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
@@ -170,7 +170,7 @@ function watchSealing(
         error,
       );
     }
-    onRun(taskReport('seal', startedAt, now(), first ?? null));
+    onRun(taskReport('seal', startedAt, now(), first === undefined ? null : failureOf(first)));
   };
 }
 

@@ -288,7 +288,7 @@ export class Dispatcher {
             pass.stored = { messages: event.messages, bytes: event.bytes };
             this.#report(pass);
           }
-          for (const run of task.runs) run.report(event);
+          for (const run of task.runs) run.progress(event);
         },
       });
       this.#underway.delete(mailboxKey(task.mailbox));

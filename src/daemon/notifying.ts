@@ -192,21 +192,19 @@ export class Notifying {
    * finished or they stopped, which can be after this run started.
    */
   #observationsOf(report: RunReport): Observation[] {
-    const isOfPasses = report.accounts.length > 0;
-    if (!isOfPasses) return observationsFromRun(report);
-    const failures = report.failures
-      .filter(({ mailbox, family }) => mailbox === null && !isAccountFailure(family))
-      .map((failure) => ({ ...failure, account: null }));
-    const accounts =
-      failures.length > 0 ? [] : report.accounts.filter((name) => !this.#waiting.has(name));
-    return observationsFromRun({
-      ...report,
-      kind: ARCHIVE.name,
-      failures,
-      outcome: failures.length > 0 ? 'failed' : report.outcome,
-      accounts,
-      mailboxes: [],
-    });
+    if (report.accounts.length === 0) return observationsFromRun(report);
+    if (report.outcome === 'interrupted') return [];
+    const failed = report.failures.find(
+      ({ mailbox, family }) => mailbox === null && !isAccountFailure(family),
+    );
+    if (failed !== undefined) {
+      const { family, code, message } = failed;
+      return [{ subject: ARCHIVE, failure: { family, code, message } }];
+    }
+    const accounts = report.accounts.filter((name) => !this.#waiting.has(name));
+    return [ARCHIVE, ...accounts.map((name) => ({ kind: 'account' as const, name }))].map(
+      (subject) => ({ subject, failure: null }),
+    );
   }
 
   /** Observes only quotas read since the last check, because the service is asked only about once a day. */
@@ -275,13 +273,11 @@ export class Notifying {
   /** @param isWhole true if mailboxes without a failure in the result are healthy */
   #observeMailboxes(result: SyncResult, isWhole: boolean): void {
     const run = { kind: ARCHIVE.name, accounts: [], startedAt: 0, endedAt: 0 };
-    const { mailboxes, failures, ...report } = syncRunReport(result, run);
+    const report = syncRunReport(result, run);
     this.observe(
-      observationsFromRun({
-        ...report,
-        failures: failures.filter(({ mailbox }) => mailbox !== null),
-        mailboxes: isWhole ? mailboxes : [],
-      }).filter(({ subject }) => subject.kind === 'mailbox'),
+      observationsFromRun(isWhole ? report : { ...report, mailboxes: [] }).filter(
+        ({ subject }) => subject.kind === 'mailbox',
+      ),
     );
   }
 

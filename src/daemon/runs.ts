@@ -27,7 +27,6 @@ import {
   type ProgressListener,
   type SyncFailure,
   type SyncPlan,
-  type SyncProgress,
   type SyncResult,
   totalsOf,
 } from '../sync/result.ts';
@@ -170,7 +169,8 @@ export class SyncRuns {
           : this.#sync(
               account,
               { ...selection, mailboxes: { ...selection.mailboxes, exclude } },
-              { signal, meter },
+              meter,
+              { signal },
             );
       });
       const mailboxes = (account.listing?.mailboxes ?? [])
@@ -189,7 +189,7 @@ export class SyncRuns {
    * @throws `sync.interrupted` if the signal aborted; families `disk`, `damage`, `in-use` if the archive cannot continue
    */
   async pass(request: SyncRequest): Promise<SyncResult> {
-    const { mailbox, aim, begunAt, byHand, lane, signal, progress } = request;
+    const { mailbox, aim, progress } = request;
     const account = this.#origins.get(mailbox.account);
     // The configuration was reloaded after the sync was chosen.
     if (account === undefined || !selects(account.settings.mailboxes, mailbox.address)) {
@@ -205,15 +205,7 @@ export class SyncRuns {
     const meter = new RequestMeter();
     try {
       return await this.#counting(mailbox.account, mailbox.resourceId, meter, progress, () =>
-        this.#sync(account, selection, {
-          signal,
-          meter,
-          aim,
-          rhythm: !byHand,
-          sweptSince: aim.full ? begunAt : null,
-          lane,
-          progress,
-        }),
+        this.#sync(account, selection, meter, request),
       );
     } catch (error) {
       return this.#failed(mailbox.account, error, startedAt);
@@ -321,15 +313,12 @@ export class SyncRuns {
   async #sync(
     account: AccountOrigin,
     selection: MailSelection,
-    pass: Pick<SyncRequest, 'signal'> &
-      Partial<Pick<SyncRequest, 'aim' | 'lane' | 'progress'>> & {
-        readonly meter: RequestMeter;
-        readonly rhythm?: boolean;
-        readonly sweptSince?: number | null;
-      },
+    meter: RequestMeter,
+    request: Pick<SyncRequest, 'signal'> & Partial<SyncRequest>,
   ): Promise<SyncResult> {
     const { writer, clock } = this.#options;
-    const { meter, aim = QUICK_SYNC, sweptSince = null, lane, progress = NOBODY, signal } = pass;
+    const { aim = QUICK_SYNC, begunAt = null, byHand = true, lane, signal } = request;
+    const { progress = NOBODY } = request;
     return await runAccounts(writer, this.#settings, {
       accounts: [
         {
@@ -340,8 +329,8 @@ export class SyncRuns {
       ],
       concurrency: syncConcurrency(this.#settings.rateLimit.concurrency, account),
       policy: {
-        ...(pass.rhythm === true ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
-        sweptSince,
+        ...(byHand ? {} : { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR }),
+        sweptSince: aim.full ? begunAt : null,
         full: aim.full,
         acceptEndings: aim.acceptEndings,
       },
@@ -390,7 +379,7 @@ export class Run {
   constructor(
     readonly info: RunInfo,
     private readonly now: () => number,
-    private readonly progress: ProgressListener = () => {},
+    readonly progress: ProgressListener = () => {},
   ) {
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
@@ -425,10 +414,6 @@ export class Run {
     const result = mergeResults(this.#results, this.now() - this.info.startedAt);
     this.#resolve({ ...result, failures: [...this.#failures, ...result.failures] });
   }
-
-  report(event: SyncProgress): void {
-    this.progress(event);
-  }
 }
 
 export type SyncRunner = Pick<
@@ -439,8 +424,6 @@ export type SyncRunner = Pick<
 /** Merges sync results. Results for the same mailbox become one, with the latest proofs. */
 export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {
   const mailboxes = new Map<string, MailboxResult>();
-  const certificates = new Map<string, SyncResult['certificates'][number]>();
-  const excluded = new Map<string, SyncResult['excluded'][number]>();
   const requestsByOperation: Record<string, number> = {};
   for (const result of results) {
     for (const mailbox of result.mailboxes) {
@@ -449,12 +432,6 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
         mailbox.address,
         before === undefined ? mailbox : mergeMailboxes(before, mailbox),
       );
-    }
-    for (const one of result.certificates) {
-      certificates.set(JSON.stringify([one.mailbox, one.folder]), one);
-    }
-    for (const one of result.excluded) {
-      excluded.set(JSON.stringify([one.mailbox, one.folder]), one);
     }
     for (const [operation, count] of Object.entries(result.requestsByOperation)) {
       requestsByOperation[operation] = (requestsByOperation[operation] ?? 0) + count;
@@ -474,9 +451,15 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
     },
     durationMs,
     failures: results.flatMap(({ failures }) => failures),
-    certificates: [...certificates.values()],
-    excluded: [...excluded.values()],
+    certificates: latestByFolder(results.flatMap(({ certificates }) => certificates)),
+    excluded: latestByFolder(results.flatMap(({ excluded }) => excluded)),
   };
+}
+
+function latestByFolder<T extends { readonly mailbox: string; readonly folder: string | null }>(
+  all: readonly T[],
+): T[] {
+  return [...new Map(all.map((one) => [JSON.stringify([one.mailbox, one.folder]), one])).values()];
 }
 
 function mergeMailboxes(before: MailboxResult, after: MailboxResult): MailboxResult {
@@ -624,37 +607,21 @@ function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures']
     });
 }
 
-/** Returns the report on updating or verifying a copy. Times are milliseconds since the epoch. */
-export function copyReport(
-  kind: 'copy' | 'copy-check',
-  to: string,
-  startedAt: number,
-  endedAt: number,
-  failure: Failure | null,
-): RunReport {
-  return {
-    ...taskReport(kind, startedAt, endedAt, null),
-    copy: to,
-    outcome: failure === null ? 'done' : 'failed',
-    failures: failure === null ? [] : [{ account: null, mailbox: null, ...failure }],
-  };
-}
-
-/** Returns the report on a scheduled task for the whole archive. Times are milliseconds since the epoch. */
+/** Returns the report on a task for the whole archive or for one copy. Times are milliseconds since the epoch. */
 export function taskReport(
   kind: 'verify' | 'prune' | 'seal' | 'copy' | 'copy-check',
   startedAt: number,
   endedAt: number,
-  error: MailkeepError | null,
-  messages?: number,
+  failure: Failure | null,
+  more: Pick<RunReport, 'messages' | 'copy'> = {},
 ): RunReport {
   return {
     kind,
-    messages,
+    ...more,
     startedAt,
     endedAt,
-    outcome: error === null ? 'done' : 'failed',
-    failures: error === null ? [] : [{ account: null, mailbox: null, ...failureOf(error) }],
+    outcome: failure === null ? 'done' : 'failed',
+    failures: failure === null ? [] : [{ account: null, mailbox: null, ...failure }],
     accounts: [],
     mailboxes: [],
     counts: { added: 0, ended: 0, bytes: 0, requests: 0 },

@@ -6,7 +6,7 @@ import { openState, readState, type StateFile } from '../../src/core/state.ts';
 import type { StoredRun } from '../../src/core/state-runs.ts';
 import { daemonLog } from '../../src/daemon/daemon-log.ts';
 import { RunRecorder } from '../../src/daemon/daemon-process.ts';
-import { taskReport } from '../../src/daemon/runs.ts';
+import { failureOf, taskReport } from '../../src/daemon/runs.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { NO_WORK } from '../../src/sync/committer.ts';
 import { emptyResult, type SyncResult } from '../../src/sync/result.ts';
@@ -93,7 +93,7 @@ test('a failure of one message is counted, and nothing of the message is kept', 
 
 test('verifications are kept with what they read, and what they found', () => {
   const damage = verifyError('archive-damaged', { found: 1, findings: ['segment 1 is damaged'] });
-  notes.onRun(taskReport('verify', T0, T0 + 98_000, damage, 92_530));
+  notes.onRun(taskReport('verify', T0, T0 + 98_000, failureOf(damage), { messages: 92_530 }));
   expect(newest()).toMatchObject({
     ...{ kind: 'verify', outcome: 'failed', messages: 92_530, failures: 1 },
     troubles: [{ code: 'archive-damaged', text: expect.stringContaining('damage') }],
