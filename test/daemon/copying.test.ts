@@ -11,69 +11,39 @@ import {
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { ConfigInput } from '../../src/core/config-schema.ts';
-import { deliver } from '../../src/sandbox/faults.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, type Workplace } from '../cli/child.ts';
-import { daemonWorkplace, RunningDaemon } from './running-daemon.ts';
+import { mailkeep } from '../cli/child.ts';
+import { DaemonTests, type RunningDaemon } from './running-daemon.ts';
 
 const HOUR = 3_600_000;
 
-let sandbox: Sandbox;
-let place: Workplace;
-const running: RunningDaemon[] = [];
-beforeEach(async () => {
-  sandbox = await startSandbox({ seed: 11, mail: { messages: 12 } });
-});
-afterEach(async () => {
-  for (const daemon of running.splice(0)) {
-    daemon.child.kill('SIGKILL');
-    await daemon.ended;
-  }
-  await sandbox.close();
-  rmSync(place.folder, { recursive: true, force: true });
-});
+const work = new DaemonTests({ seed: 11, mail: { messages: 12 } });
 
 function workplaceWith(copies: ConfigInput['copies'], more: Partial<ConfigInput> = {}): void {
-  place = daemonWorkplace(sandbox, (config) => ({ ...config, copies, ...more }));
-}
-
-function daemon(): RunningDaemon {
-  const started = new RunningDaemon(place);
-  running.push(started);
-  return started;
+  work.configure((config) => ({ ...config, copies, ...more }));
 }
 
 function folder(name: string): string {
-  return path.join(place.folder, name);
+  return path.join(work.place.folder, name);
 }
 
 async function done(args: readonly string[], code = 0): Promise<string> {
-  const ended = await mailkeep(args, { cwd: place.folder });
+  const ended = await mailkeep(args, { cwd: work.place.folder });
   expect([args, ended.code, ended.stderr]).toEqual([args, code, expect.any(String)]);
   return ended.stdout;
 }
 
 /** Something new comes, and the daemon notices: a pass ends, after which it looks what is due. */
-async function arrive(at: RunningDaemon, subject: string): Promise<void> {
-  const { service } = sandbox;
-  const mailbox = service.store.mailboxes.get(sandbox.mailboxes[0]?.resourceId ?? '');
-  if (mailbox === undefined) throw new Error('no mailbox');
-  const source = `From: a@example.org\r\nSubject: ${subject}\r\nMessage-ID: <${subject}@x>\r\n\r\nHello.\r\n`;
-  const uid = deliver(
-    service,
-    mailbox,
-    service.store.folderFor(mailbox, 'INBOX'),
-    Buffer.from(source),
-  );
-  await at.hint({ resourceId: mailbox.resourceId, uid });
+async function announce(at: RunningDaemon, subject: string): Promise<void> {
+  const uid = work.arrive(subject);
+  await at.hint({ resourceId: work.sandbox.mailboxes[0]?.resourceId, uid });
 }
 
 /** A pass that finds nothing new, after which the daemon looks what is due. */
 async function nudge(at: RunningDaemon): Promise<void> {
-  await at.hint({ resourceId: sandbox.mailboxes[0]?.resourceId });
+  await at.hint({ resourceId: work.sandbox.mailboxes[0]?.resourceId });
 }
 
 const statusShape = z.object({
@@ -82,7 +52,7 @@ const statusShape = z.object({
 });
 
 async function status() {
-  return statusShape.parse(JSON.parse(await done(['status', '--json', '--data', place.data])));
+  return statusShape.parse(JSON.parse(await done(['status', '--json', '--data', work.place.data])));
 }
 
 async function copyFinished(at: RunningDaemon, name: string, from = 0) {
@@ -95,10 +65,10 @@ describe('the daemon copies', () => {
       { to: './plain', every: '1h', verify: { sample: 1 } },
       { to: './sealed', every: '1h', limitRate: '50M', verify: { sample: '1%', full: '30d' } },
     ]);
-    await done(['sync', '--quiet', '--config', place.config]);
-    const key = ['--recovery-key-file', folder('key.txt'), '--data', place.data];
+    await done(['sync', '--quiet', '--config', work.place.config]);
+    const key = ['--recovery-key-file', folder('key.txt'), '--data', work.place.data];
     await done(['copy', 'init', '--to', folder('sealed'), ...key]);
-    const at = daemon();
+    const at = work.daemon();
     await copyFinished(at, 'plain');
     await copyFinished(at, 'sealed');
     for (const name of ['plain', 'sealed']) {
@@ -106,7 +76,7 @@ describe('the daemon copies', () => {
       await at.line((line) => line.msg === 'copy verified' && line.to === fits.to);
     }
     const from = at.lines.length;
-    await arrive(at, 'second');
+    await announce(at, 'second');
     await at.run('hint', from);
     const before = await status();
     expect(before.copies.map(({ to }) => to)).toEqual([folder('plain'), folder('sealed')]);
@@ -136,31 +106,31 @@ describe('the daemon copies', () => {
 
   it('makes no readable copy where copies are to be encrypted', async () => {
     workplaceWith([{ to: './other', every: '1h', encrypt: true }]);
-    await done(['sync', '--quiet', '--config', place.config]);
-    const at = daemon();
+    await done(['sync', '--quiet', '--config', work.place.config]);
+    const at = work.daemon();
     await at.line((line) => line.to === folder('other') && line.code === 'usage-invalid');
     expect(await at.end()).toBe(0);
     expect(existsSync(folder('other'))).toBe(false);
     // The same by hand.
-    await done(['copy', '--to', folder('other'), '--encrypt', '--data', place.data], 2);
+    await done(['copy', '--to', folder('other'), '--encrypt', '--data', work.place.data], 2);
     expect(existsSync(folder('other'))).toBe(false);
   });
 
   it('tries a copy that fails again, later and later, and passes continue', async () => {
     workplaceWith([{ to: './sealed', every: '1h', verify: { sample: 2 } }]);
-    await done(['sync', '--quiet', '--config', place.config]);
-    const key = ['--recovery-key-file', folder('key.txt'), '--data', place.data];
+    await done(['sync', '--quiet', '--config', work.place.config]);
+    const key = ['--recovery-key-file', folder('key.txt'), '--data', work.place.data];
     await done(['copy', 'init', '--to', folder('sealed'), '--write-only', ...key]);
     // As a disk that is not mounted: nothing readable may be written there.
     renameSync(folder('sealed'), folder('elsewhere'));
-    const at = daemon();
+    const at = work.daemon();
     const failed = (from = 0) =>
       at.line((line) => line.msg === 'a copy failed; it is tried again', from);
     expect(await failed()).toMatchObject({ code: 'offsite-no-copy', exit: 2 });
     expect(existsSync(folder('sealed'))).toBe(false);
     let from = at.lines.length;
     at.sleep(HOUR);
-    await arrive(at, 'meanwhile');
+    await announce(at, 'meanwhile');
     expect(await at.run('hint', from)).toMatchObject({ added: 1 });
     await failed(from);
     expect((await status()).copies).toMatchObject([
@@ -176,7 +146,7 @@ describe('the daemon copies', () => {
     renameSync(folder('elsewhere'), folder('sealed'));
     from = at.lines.length;
     at.sleep(HOUR);
-    await arrive(at, 'mounted');
+    await announce(at, 'mounted');
     await copyFinished(at, 'sealed', from);
     await at.message('copy verified', from);
     // Without a key that reads, the bytes of objects are compared with what was signed.
@@ -188,7 +158,7 @@ describe('the daemon copies', () => {
 
   it('reports a copy that is stale, or whose disk has gone, and fills no other disk', async () => {
     workplaceWith([{ to: './plain', every: '1h' }], { health: { listen: '127.0.0.1:0' } });
-    const at = daemon();
+    const at = work.daemon();
     const { port } = await at.message('health listens');
     await copyFinished(at, 'plain');
     await at.run('sync');
@@ -199,10 +169,10 @@ describe('the daemon copies', () => {
     expect(await get('/readyz?max-age=90d')).toMatchObject({ status: 200 });
     renameSync(folder('plain'), folder('unplugged'));
     const from = at.lines.length;
-    await arrive(at, 'not copied');
+    await announce(at, 'not copied');
     await at.run('hint', from);
     at.sleep(4 * HOUR);
-    await arrive(at, 'not copied either');
+    await announce(at, 'not copied either');
     const failed = await at.line((line) => line.msg === 'a copy failed; it is tried again', from);
     expect(failed).toMatchObject({ to: folder('plain'), code: 'offsite-target-gone' });
     expect(existsSync(folder('plain'))).toBe(false);
@@ -217,7 +187,7 @@ describe('the daemon copies', () => {
     expect(metrics).toContain('mailkeep_runs_total{kind="copy",outcome="failed"} ');
     expect(metrics).toContain('mailkeep_runs_total{kind="copy",outcome="done"} 1');
     expect(await at.end()).toBe(0);
-    const checks = await mailkeep(['doctor', '--json', '--config', place.config]);
+    const checks = await mailkeep(['doctor', '--json', '--config', work.place.config]);
     expect(JSON.parse(checks.stdout).checks).toContainEqual(
       expect.objectContaining({ name: 'copy', about: folder('plain'), state: 'warning' }),
     );
@@ -225,7 +195,7 @@ describe('the daemon copies', () => {
 
   it('reads everything back when it is told to, and knows of damage until all is intact', async () => {
     workplaceWith([{ to: './plain', every: '7d', verify: { full: '1m' } }]);
-    const at = daemon();
+    const at = work.daemon();
     await at.run('sync');
     await copyFinished(at, 'plain');
     const log = folder(path.join('plain', 'log'));
@@ -236,21 +206,21 @@ describe('the daemon copies', () => {
     writeFileSync(file, bytes);
     let from = at.lines.length;
     at.sleep(2 * 60_000);
-    await arrive(at, 'first look');
+    await announce(at, 'first look');
     const damaged = 'a copy is damaged: "mailkeep verify --copy" shows where';
     await at.message(damaged, from);
     expect(
-      await mailkeep(['verify', '--copy', folder('plain'), '--data', place.data]),
+      await mailkeep(['verify', '--copy', folder('plain'), '--data', work.place.data]),
     ).toMatchObject({ code: 3, stdout: expect.stringContaining('Remove the damaged files there') });
-    const shown = await done(['status', '--json', '--data', place.data], 3);
+    const shown = await done(['status', '--json', '--data', work.place.data], 3);
     expect(statusShape.parse(JSON.parse(shown)).copies).toMatchObject([
       { verified: { checked: 1, of: 1, found: 1 }, damage: { findings: 1 } },
     ]);
     rmSync(file);
-    await done(['copy', '--to', folder('plain'), '--data', place.data]);
+    await done(['copy', '--to', folder('plain'), '--data', work.place.data]);
     from = at.lines.length;
     at.sleep(2 * 60_000);
-    await arrive(at, 'second look');
+    await announce(at, 'second look');
     await at.message('copy verified', from);
     expect((await status()).copies).toMatchObject([{ damage: null, verified: { found: 0 } }]);
     expect(await at.end()).toBe(0);
@@ -269,7 +239,7 @@ describe('the daemon copies', () => {
     const endpoint = `endpoint_url = http://127.0.0.1:${port}`;
     writeFileSync(folder('.aws/credentials'), `[default]\n${keys}\n${endpoint}\n`, { mode: 0o600 });
     try {
-      const at = daemon();
+      const at = work.daemon();
       const [asked] = (await once(store, 'request')) as [IncomingMessage];
       expect(asked.headers.authorization).toContain('Credential=AKOPEN/');
       // Whether the bucket locks is tried first of all.

@@ -1,44 +1,27 @@
-import { rmSync } from 'node:fs';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { deliver } from '../../src/sandbox/faults.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, type Workplace } from '../cli/child.ts';
-import { daemonWorkplace, RunningDaemon } from './running-daemon.ts';
+import { beforeEach, expect, it } from 'vitest';
+import { jsonLines, mailkeep } from '../cli/child.ts';
+import { DaemonTests, type RunningDaemon } from './running-daemon.ts';
 
-let sandbox: Sandbox;
-let place: Workplace;
+const work = new DaemonTests({ seed: 6, mail: { messages: 20 } });
 let daemon: RunningDaemon;
-beforeEach(async () => {
-  sandbox = await startSandbox({ seed: 6, mail: { messages: 20 } });
-  place = daemonWorkplace(sandbox, (config) => ({
-    ...config,
-    webhook: { listen: '127.0.0.1:0' },
-    health: { listen: '127.0.0.1:0' },
-  }));
-  daemon = new RunningDaemon(place);
-});
-afterEach(async () => {
-  daemon.child.kill('SIGKILL');
-  await daemon.ended;
-  await sandbox.close();
-  rmSync(place.folder, { recursive: true, force: true });
+beforeEach(() => {
+  const listen = '127.0.0.1:0';
+  work.configure((config) => ({ ...config, webhook: { listen }, health: { listen } }));
+  daemon = work.daemon();
 });
 
 it('a webhook brings a message into the archive', async () => {
   const { port } = await daemon.message('webhooks are received');
   await daemon.run('sync');
-  const [first] = sandbox.mailboxes;
+  const [first] = work.sandbox.mailboxes;
   const url = `http://127.0.0.1:${String(port)}/webhook`;
   const args = ['webhooks', 'create', '--mailbox', first?.address ?? '', '--url', url];
-  const created = await mailkeep([...args, '--config', place.config]);
+  const created = await mailkeep([...args, '--config', work.place.config]);
   expect(created.stderr + String(created.code)).toBe('0');
   const from = daemon.lines.length;
-  const mailbox = sandbox.service.store.mailboxes.get(first?.resourceId ?? '');
-  if (mailbox === undefined) throw new Error('no mailbox');
-  const inbox = sandbox.service.store.folderFor(mailbox, 'INBOX');
-  deliver(sandbox.service, mailbox, inbox, Buffer.from('Subject: announced\r\n\r\nHello.\r\n'));
+  work.arrive('announced');
   await daemon.line((line) => line.kind === 'hint' && line.added === 1, from);
-  const { stdout } = await mailkeep(['list', '--json', '--data', place.data]);
+  const { stdout } = await mailkeep(['list', '--json', '--data', work.place.data]);
   expect(jsonLines(stdout)).toContainEqual(expect.objectContaining({ subject: 'announced' }));
 });
 

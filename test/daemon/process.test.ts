@@ -2,48 +2,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { deliver } from '../../src/sandbox/faults.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, program, start, type Workplace } from '../cli/child.ts';
-import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { jsonLines, mailkeep, program, start } from '../cli/child.ts';
+import { DaemonTests, EVERY_SECOND, type RunningDaemon } from './running-daemon.ts';
 
 const MESSAGES = 60;
 
-let sandbox: Sandbox;
-let place: Workplace;
-const running: RunningDaemon[] = [];
-beforeEach(async () => {
-  sandbox = await startSandbox({ seed: 5, mail: { messages: MESSAGES } });
-  place = daemonWorkplace(sandbox);
-});
-afterEach(async () => {
-  for (const daemon of running.splice(0)) {
-    daemon.child.kill('SIGKILL');
-    await daemon.ended;
-  }
-  await sandbox.close();
-  rmSync(place.folder, { recursive: true, force: true });
-});
-
-function daemon(at = place): RunningDaemon {
-  const started = new RunningDaemon(at);
-  running.push(started);
-  return started;
-}
-
-/** Puts a message into INBOX of the first mailbox, without notifying any webhook. */
-function arrive(subject: string): number {
-  const { service } = sandbox;
-  const mailbox = service.store.mailboxes.get(sandbox.mailboxes[0]?.resourceId ?? '');
-  if (mailbox === undefined) throw new Error('no mailbox');
-  const source = `From: a@example.org\r\nSubject: ${subject}\r\nMessage-ID: <${subject}@x>\r\n\r\nHello.\r\n`;
-  return deliver(service, mailbox, service.store.folderFor(mailbox, 'INBOX'), Buffer.from(source));
-}
-
-async function subjects(): Promise<unknown[]> {
-  const { stdout } = await mailkeep(['list', '--json', '--data', place.data]);
+async function subjects(work: DaemonTests): Promise<unknown[]> {
+  const { stdout } = await mailkeep(['list', '--json', '--data', work.place.data]);
   return jsonLines(stdout).map(
     (line) => z.object({ subject: z.string().nullable() }).parse(line).subject,
   );
@@ -53,35 +21,95 @@ const result = z.object({
   mailboxes: z.array(z.object({ address: z.string(), folders: z.number(), added: z.number() })),
 });
 
+describe('a daemon that waits', () => {
+  const work = new DaemonTests({ seed: 5, mail: { messages: MESSAGES } }, true);
+  let at: RunningDaemon;
+  beforeAll(async () => {
+    at = work.daemon();
+    await at.run('sync');
+  });
+
+  it('looks at a mailbox at once on a hint, and again until the message is there', async () => {
+    let from = at.lines.length;
+    const [first] = work.sandbox.mailboxes;
+    const uid = work.arrive('hinted');
+    await at.hint({ resourceId: first?.resourceId, uid });
+    expect(await at.run('hint', from)).toMatchObject({ added: 1, mailboxes: 1 });
+    from = at.lines.length;
+    await at.hint({ address: first?.address, uid: uid + 1 });
+    await at.run('hint', from);
+    work.arrive('late');
+    await at.line((line) => line.kind === 'hint' && line.added === 1, from);
+    expect(await subjects(work)).toEqual(expect.arrayContaining(['hinted', 'late']));
+  });
+
+  it('is handed a sync, which begins after the call and says what it found', async () => {
+    work.arrive('by hand');
+    const { code, stdout } = await mailkeep(['sync', '--json', '--config', work.place.config]);
+    expect(code).toBe(0);
+    const { mailboxes } = result.parse(JSON.parse(stdout));
+    expect(mailboxes.map(({ added }) => added)).toEqual([1, 0]);
+    await at.run('hand');
+    const one = work.sandbox.mailboxes[1]?.address ?? '';
+    const sync = ['sync', '--json', '--config', work.place.config];
+    const narrowed = await mailkeep([...sync, '--mailbox', one, '--folder', 'INBOX', '--full']);
+    expect(result.parse(JSON.parse(narrowed.stdout)).mailboxes).toEqual([
+      expect.objectContaining({ address: one, folders: 1 }),
+    ]);
+    const plan = await mailkeep([...sync, '--dry-run']);
+    expect(JSON.parse(plan.stdout)).toMatchObject({ messages: 0 });
+    const wrong = await mailkeep([...sync, '--mailbox', 'x@y.z']);
+    expect(wrong.code).toBe(2);
+    const status = await mailkeep(['status', '--json', '--data', work.place.data]);
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      daemon: { pid: at.child.pid, accounts: [{ name: 'main', state: 'ok', mailboxes: 2 }] },
+    });
+  });
+
+  it('continues a pass when the client that asked for it has gone', async () => {
+    const from = at.lines.length;
+    work.sandbox.fault({ kind: 'slow', operation: 'listFolders', overMs: 500 });
+    work.arrive('left alone');
+    const { child, ended } = start(['sync', '--config', work.place.config]);
+    await at.line((line) => line.msg === 'run started' && line.kind === 'hand', from);
+    child.kill('SIGINT');
+    expect((await ended).code).toBe(130);
+    expect(await at.run('hand', from)).toMatchObject({ added: 1 });
+    work.sandbox.clearFaults();
+  });
+});
+
 describe('the daemon', () => {
+  const work = new DaemonTests({ seed: 5, mail: { messages: MESSAGES } });
+
   it('mirrors at the start, and again whenever the schedule says', async () => {
-    place = daemonWorkplace(sandbox, (config) => ({
+    work.configure((config) => ({
       ...config,
       schedule: { ...config.schedule, sync: EVERY_SECOND },
     }));
-    const at = daemon();
+    const at = work.daemon();
     expect((await at.run('sync')).added).toBe(MESSAGES);
     const from = at.lines.length;
-    arrive('second');
+    work.arrive('second');
     await at.line((line) => line.msg === 'run finished' && line.added === 1, from);
-    expect(await subjects()).toContain('second');
+    expect(await subjects(work)).toContain('second');
     expect(await at.end()).toBe(0);
-    expect(existsSync(path.join(place.data, 'control.sock'))).toBe(false);
+    expect(existsSync(path.join(work.place.data, 'control.sock'))).toBe(false);
   });
 
   it('makes up once for what it missed while the machine slept', async () => {
-    place = daemonWorkplace(sandbox, (config) => ({
+    work.configure((config) => ({
       ...config,
       schedule: { ...config.schedule, sync: EVERY_SECOND, sweep: '0 3 * * *' },
     }));
-    const at = daemon();
+    const at = work.daemon();
     await at.run('sync');
     const from = at.lines.length;
     at.sleep(26 * 3_600_000);
     const jumped = await at.message('the clock jumped, or the machine slept', from);
     expect(Math.round(Number(jumped.ms) / 3_600_000)).toBe(26);
     expect(await at.run('sweep', from)).toMatchObject({ level: 'info', failures: 0 });
-    arrive('after the sleep');
+    work.arrive('after the sleep');
     await at.line((line) => line.kind === 'sync' && line.added === 1, from);
     const sweeps = at.lines.slice(from).filter(({ msg, kind }) => {
       return msg === 'run finished' && kind === 'sweep';
@@ -90,117 +118,51 @@ describe('the daemon', () => {
     expect(await at.end()).toBe(0);
   });
 
-  it('looks at a mailbox at once on a hint, and again until the message is there', async () => {
-    const at = daemon();
-    await at.run('sync');
-    const [first] = sandbox.mailboxes;
-    const uid = arrive('hinted');
-    await at.hint({ resourceId: first?.resourceId, uid });
-    expect(await at.run('hint')).toMatchObject({ added: 1, mailboxes: 1 });
-    const from = at.lines.length;
-    await at.hint({ address: first?.address, uid: uid + 1 });
-    await at.run('hint', from);
-    arrive('late');
-    await at.line((line) => line.kind === 'hint' && line.added === 1, from);
-    expect(await subjects()).toEqual(expect.arrayContaining(['hinted', 'late']));
-  });
-
-  it('is handed a sync, which begins after the call and says what it found', async () => {
-    const at = daemon();
-    await at.run('sync');
-    arrive('by hand');
-    const { code, stdout } = await mailkeep(['sync', '--json', '--config', place.config]);
-    expect(code).toBe(0);
-    const { mailboxes } = result.parse(JSON.parse(stdout));
-    expect(mailboxes.map(({ added }) => added)).toEqual([1, 0]);
-    await at.run('hand');
-    const one = sandbox.mailboxes[1]?.address ?? '';
-    const args = [
-      'sync',
-      '--json',
-      '--config',
-      place.config,
-      '--mailbox',
-      one,
-      '--folder',
-      'INBOX',
-    ];
-    const narrowed = await mailkeep([...args, '--full']);
-    expect(result.parse(JSON.parse(narrowed.stdout)).mailboxes).toEqual([
-      expect.objectContaining({ address: one, folders: 1 }),
-    ]);
-    const plan = await mailkeep(['sync', '--dry-run', '--json', '--config', place.config]);
-    expect(JSON.parse(plan.stdout)).toMatchObject({ messages: 0 });
-    const wrong = await mailkeep([
-      'sync',
-      '--json',
-      '--config',
-      place.config,
-      '--mailbox',
-      'x@y.z',
-    ]);
-    expect(wrong.code).toBe(2);
-    const status = await mailkeep(['status', '--json', '--data', place.data]);
-    expect(JSON.parse(status.stdout)).toMatchObject({
-      daemon: { pid: at.child.pid, accounts: [{ name: 'main', state: 'ok', mailboxes: 2 }] },
-    });
-  });
-
-  it('continues a pass when the client that asked for it has gone', async () => {
-    const at = daemon();
-    await at.run('sync');
-    sandbox.fault({ kind: 'slow', operation: 'listFolders', overMs: 500 });
-    arrive('left alone');
-    const { child, ended } = start(['sync', '--config', place.config]);
-    await at.line((line) => line.msg === 'run started' && line.kind === 'hand');
-    child.kill('SIGINT');
-    expect((await ended).code).toBe(130);
-    expect(await at.run('hand')).toMatchObject({ added: 1 });
-  });
-
   it('ends within ten seconds in the middle of a sync, with 0 and nothing lost', async () => {
-    sandbox.fault({ kind: 'slow', operation: 'getMessageSource', overMs: 200 });
-    const at = daemon();
+    work.sandbox.fault({ kind: 'slow', operation: 'getMessageSource', overMs: 200 });
+    const at = work.daemon();
     await at.sources(20);
     const asked = performance.now();
     at.signal('SIGTERM');
     expect((await at.ended).code).toBe(0);
     expect(performance.now() - asked).toBeLessThan(10_000);
-    sandbox.clearFaults();
-    const { code, stdout } = await mailkeep(['sync', '--json', '--config', place.config]);
+    work.sandbox.clearFaults();
+    const { code, stdout } = await mailkeep(['sync', '--json', '--config', work.place.config]);
     expect(code).toBe(0);
     const { added } = { added: result.parse(JSON.parse(stdout)).mailboxes.map((one) => one.added) };
     expect(added.reduce((sum, n) => sum + n, 0)).toBeLessThan(MESSAGES);
   });
 
   it('keeps its configuration when the new one is wrong, and takes a right one', async () => {
-    const at = daemon();
+    const at = work.daemon();
     await at.run('sync');
-    const right = z.looseObject({}).parse(JSON.parse(readFileSync(place.config, 'utf8')));
-    writeFileSync(place.config, JSON.stringify({ ...right, schedule: { sync: 'soon' } }));
+    const right = z.looseObject({}).parse(JSON.parse(readFileSync(work.place.config, 'utf8')));
+    writeFileSync(work.place.config, JSON.stringify({ ...right, schedule: { sync: 'soon' } }));
     at.signal('SIGHUP');
     const refused = await at.line((line) => line.level === 'error');
     expect(refused).toMatchObject({
       code: 'config-invalid',
       message: expect.stringContaining('schedule.sync'),
     });
-    expect((await mailkeep(['sync', '--json', '--config', place.config])).code).toBe(2);
-    writeFileSync(place.config, JSON.stringify({ ...right, schedule: { sync: EVERY_SECOND } }));
+    expect((await mailkeep(['sync', '--json', '--config', work.place.config])).code).toBe(2);
+    writeFileSync(
+      work.place.config,
+      JSON.stringify({ ...right, schedule: { sync: EVERY_SECOND } }),
+    );
     at.signal('SIGHUP');
     await at.message('configuration reloaded');
     const from = at.lines.length;
-    arrive('new schedule');
+    work.arrive('new schedule');
     await at.line((line) => line.msg === 'run finished' && line.added === 1, from);
     expect(await at.end()).toBe(0);
   });
 
   it('keeps a configuration that came through a pipe, and says so', async () => {
-    const config = path.join(place.folder, 'piped.json');
-    writeFileSync(config, readFileSync(place.config));
+    const config = path.join(work.place.folder, 'piped.json');
+    writeFileSync(config, readFileSync(work.place.config));
     // The shell becomes the daemon: signals reach it. The last argument is the file of --config.
     const script = `exec "$0" "\${@:1:$#-1}" <(cat '${config}')`;
-    const at = new RunningDaemon(place, [], ['bash', '-c', script]);
-    running.push(at);
+    const at = work.daemon(work.place, ['bash', '-c', script]);
     await at.run('sync');
     rmSync(config);
     at.signal('SIGHUP');
@@ -210,81 +172,81 @@ describe('the daemon', () => {
       ),
     ).toMatchObject({ level: 'warn', accounts: 1 });
     const from = at.lines.length;
-    arrive('still there');
-    const [first] = sandbox.mailboxes;
+    work.arrive('still there');
+    const [first] = work.sandbox.mailboxes;
     await at.hint({ resourceId: first?.resourceId });
     await at.run('hint', from);
-    expect(await subjects()).toContain('still there');
+    expect(await subjects(work)).toContain('still there');
     expect(at.lines.filter(({ level }) => level === 'error' || level === 'fatal')).toEqual([]);
     expect(await at.end()).toBe(0);
   });
 
   it('waits for a network that is lost, which is no refusal, and makes up for it', async () => {
-    const at = daemon();
+    const at = work.daemon();
     await at.run('sync');
-    const port = Number(new URL(sandbox.mailboxUrl).port);
-    await sandbox.close();
-    const handed = await mailkeep(['sync', '--json', '--config', place.config]);
+    const port = Number(new URL(work.sandbox.mailboxUrl).port);
+    await work.sandbox.close();
+    const handed = await mailkeep(['sync', '--json', '--config', work.place.config]);
     expect(handed.code).toBe(1);
     expect(await at.message('the service cannot be reached; the account waits')).toMatchObject({
       state: 'away',
       code: 'origin.unreachable',
     });
     expect((await at.status()).accounts).toMatchObject([{ state: 'away' }]);
-    sandbox = await startSandbox({ seed: 5, mail: { messages: MESSAGES }, port });
-    arrive('after the night');
+    work.sandbox = await startSandbox({ seed: 5, mail: { messages: MESSAGES }, port });
+    work.arrive('after the night');
     await at.message('the account is back');
     await at.line((line) => line.msg === 'run finished' && line.added === 1);
     expect((await at.status()).accounts).toMatchObject([{ state: 'ok' }]);
   });
 
   it('stops an account whose token is refused, and takes a new token file at once', async () => {
-    const at = daemon();
+    const at = work.daemon();
     await at.run('sync');
-    const old = sandbox.tokens.mailbox;
-    sandbox.service.tokens.revoke(old, Date.now());
-    const handed = await mailkeep(['sync', '--json', '--config', place.config]);
+    const old = work.sandbox.tokens.mailbox;
+    work.sandbox.service.tokens.revoke(old, Date.now());
+    const handed = await mailkeep(['sync', '--json', '--config', work.place.config]);
     expect(handed.code).toBe(6);
     const stopped = await at.message('the service refuses the token; the account waits');
     expect(stopped).toMatchObject({ level: 'error', state: 'refused', code: 'auth.refused' });
-    arrive('with the new token');
-    const [known] = sandbox.service.store.mailboxes.values();
-    sandbox.service.tokens.put('mbx_another-token', {
+    work.arrive('with the new token');
+    const [known] = work.sandbox.service.store.mailboxes.values();
+    work.sandbox.service.tokens.put('mbx_another-token', {
       surface: 'mailbox',
       orderId: known?.orderId ?? '',
       mailboxes: null,
       expiresAt: null,
       revokedAt: null,
     });
-    writeFileSync(path.join(place.folder, 'token'), 'mbx_another-token\n', { mode: 0o600 });
+    writeFileSync(path.join(work.place.folder, 'token'), 'mbx_another-token\n', { mode: 0o600 });
     await at.message('the account is back');
     await at.line((line) => line.msg === 'run finished' && line.added === 1);
   });
 
   it('is alone with its archive: a second one ends with 5, and one that was killed leaves nothing stale', async () => {
-    const first = daemon();
+    const first = work.daemon();
     await first.run('sync');
-    const second = daemon();
+    const second = work.daemon();
     const { code, stderr } = await second.ended;
     expect(code).toBe(5);
     expect(stderr).toContain('in use');
-    expect((await mailkeep(['rebuild', '--data', place.data])).code).toBe(5);
+    expect((await mailkeep(['rebuild', '--data', work.place.data])).code).toBe(5);
     first.child.kill('SIGKILL');
     await first.ended;
-    expect(existsSync(path.join(place.data, 'control.sock'))).toBe(true);
-    expect((await mailkeep(['sync', '--quiet', '--config', place.config])).code).toBe(0);
-    const third = daemon();
+    expect(existsSync(path.join(work.place.data, 'control.sock'))).toBe(true);
+    expect((await mailkeep(['sync', '--quiet', '--config', work.place.config])).code).toBe(0);
+    const third = work.daemon();
     await third.run('sync');
     expect(await third.end()).toBe(0);
   });
 
   it('has a socket for its owner alone, and another place for it when the path is too long', async () => {
-    const deep = path.join(place.folder, 'd'.repeat(60), 'e'.repeat(60));
+    const deep = path.join(work.place.folder, 'd'.repeat(60), 'e'.repeat(60));
     mkdirSync(deep, { recursive: true });
-    const config = z.looseObject({}).parse(JSON.parse(readFileSync(place.config, 'utf8')));
-    writeFileSync(place.config, JSON.stringify({ ...config, dataDir: deep }));
-    const far = { ...place, data: deep };
-    const at = daemon(far);
+    const config = z.looseObject({}).parse(JSON.parse(readFileSync(work.place.config, 'utf8')));
+    writeFileSync(work.place.config, JSON.stringify({ ...config, dataDir: deep }));
+    const far = { ...work.place, data: deep };
+    const at = work.daemon(far);
     await at.run('sync');
     const socket = readFileSync(path.join(deep, 'control.path'), 'utf8').trim();
     expect(statSync(socket).mode & 0o777).toBe(0o600);
@@ -295,23 +257,23 @@ describe('the daemon', () => {
   });
 
   it('keeps tokens, addresses and subjects out of its log', async () => {
-    place = daemonWorkplace(sandbox, (config) => ({ ...config, log: { level: 'trace' } }));
-    const [first] = sandbox.mailboxes;
-    sandbox.fault({ kind: 'status', operation: 'getMessageSource', status: 403, times: 2 });
-    sandbox.fault({ kind: 'html-page', operation: 'listMessages', times: 8 });
-    const at = daemon();
+    work.configure((config) => ({ ...config, log: { level: 'trace' } }));
+    const [first] = work.sandbox.mailboxes;
+    work.sandbox.fault({ kind: 'status', operation: 'getMessageSource', status: 403, times: 2 });
+    work.sandbox.fault({ kind: 'html-page', operation: 'listMessages', times: 8 });
+    const at = work.daemon();
     await at.run('sync');
-    const uid = arrive('a subject that stays secret');
+    const uid = work.arrive('a subject that stays secret');
     await at.hint({ address: first?.address, uid });
     await at.run('hint');
-    sandbox.service.tokens.revoke(sandbox.tokens.mailbox, Date.now());
-    await mailkeep(['sync', '--quiet', '--config', place.config]);
-    writeFileSync(place.config, '{"accounts": 3}');
+    work.sandbox.service.tokens.revoke(work.sandbox.tokens.mailbox, Date.now());
+    await mailkeep(['sync', '--quiet', '--config', work.place.config]);
+    writeFileSync(work.place.config, '{"accounts": 3}');
     at.signal('SIGHUP');
     await at.line((line) => line.code === 'config-invalid');
     expect(await at.end()).toBe(0);
     const log = at.lines.map((line) => JSON.stringify(line)).join('\n');
-    const listed = await mailkeep(['list', '--json', '--data', place.data]);
+    const listed = await mailkeep(['list', '--json', '--data', work.place.data]);
     const row = z.object({
       subject: z.string().nullable(),
       from: z.unknown(),
@@ -319,8 +281,8 @@ describe('the daemon', () => {
     });
     const rows = jsonLines(listed.stdout).map((line) => row.parse(line));
     const secret = [
-      ...Object.values(sandbox.tokens),
-      ...sandbox.mailboxes.map(({ address }) => address),
+      ...Object.values(work.sandbox.tokens),
+      ...work.sandbox.mailboxes.map(({ address }) => address),
       ...rows.flatMap(({ subject }) => (subject === null || subject.length < 6 ? [] : [subject])),
       'example.org',
       '@',
@@ -332,7 +294,7 @@ describe('the daemon', () => {
   it('speaks to people on a terminal, and ends with it', async () => {
     const script = spawn(
       'script',
-      ['-qec', `${process.execPath} ${program} daemon --config ${place.config}`, '/dev/null'],
+      ['-qec', `${process.execPath} ${program} daemon --config ${work.place.config}`, '/dev/null'],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
         env: { PATH: process.env.PATH ?? '', TERM: 'xterm' },
@@ -354,7 +316,7 @@ describe('the daemon', () => {
     const pid = Number(/\((\d+)\): /.exec(shown)?.[1]);
     const isRunning = (): boolean => {
       const command = `/proc/${pid}/cmdline`;
-      return existsSync(command) && readFileSync(command, 'utf8').includes(place.config);
+      return existsSync(command) && readFileSync(command, 'utf8').includes(work.place.config);
     };
     expect(pid).toBeGreaterThan(0);
     while (isRunning()) await new Promise((resolve) => setImmediate(resolve));

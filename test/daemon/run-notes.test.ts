@@ -1,19 +1,18 @@
 import { rmSync } from 'node:fs';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openState, readState, type StateFile } from '../../src/core/state.ts';
 import type { StoredRun } from '../../src/core/state-runs.ts';
 import { daemonLog } from '../../src/daemon/daemon-log.ts';
 import { RunRecorder } from '../../src/daemon/daemon-process.ts';
 import { failureOf, taskReport } from '../../src/daemon/runs.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { NO_WORK } from '../../src/sync/committer.ts';
 import { emptyResult, type SyncResult } from '../../src/sync/result.ts';
 import { verifyError } from '../../src/verify/errors.ts';
 import { temporaryDir } from '../catalog/history.ts';
 import { mailkeep, type Workplace, workplace } from '../cli/child.ts';
-import { daemonWorkplace, RunningDaemon } from './running-daemon.ts';
+import { DaemonTests } from './running-daemon.ts';
 
 const T0 = Date.UTC(2026, 10, 2, 9);
 const RUN = { id: 7, kind: 'sync', account: 'main', startedAt: T0 } as const;
@@ -114,12 +113,12 @@ test('a state that cannot be written is logged, and the daemon continues', () =>
   expect(lines[0]).toContain('a run could not be kept in state.sqlite');
 });
 
-test('the daemon and sync keep their runs in the archive', async () => {
-  const sandbox: Sandbox = await startSandbox({ seed: 5, mail: { messages: 30 } });
-  const place: Workplace = daemonWorkplace(sandbox);
-  const byHand: Workplace = workplace(sandbox);
-  const daemon = new RunningDaemon(place);
-  try {
+describe('together', () => {
+  const work = new DaemonTests({ seed: 5, mail: { messages: 30 } });
+
+  test('the daemon and sync keep their runs in the archive', async () => {
+    const byHand = workplace(work.sandbox);
+    const daemon = work.daemon();
     await daemon.run('sync');
     expect(await daemon.end()).toBe(0);
     const { code } = await mailkeep(['sync', '--config', byHand.config, '--quiet']);
@@ -131,7 +130,7 @@ test('the daemon and sync keep their runs in the archive', async () => {
       return runs;
     };
     for (const [at, kind] of [
-      [place, 'sync'],
+      [work.place, 'sync'],
       [byHand, 'hand'],
     ] as const) {
       const pass = runsOf(at).find((run) => run.kind === kind);
@@ -140,10 +139,6 @@ test('the daemon and sync keep their runs in the archive', async () => {
       expect(pass?.folders.length).toBeGreaterThan(0);
       expect(pass?.requests).toBeGreaterThan(0);
     }
-  } finally {
-    daemon.child.kill('SIGKILL');
-    await daemon.ended;
-    await sandbox.close();
-    for (const { folder } of [place, byHand]) rmSync(folder, { recursive: true, force: true });
-  }
+    rmSync(byHand.folder, { recursive: true });
+  });
 });

@@ -1,14 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { request } from 'node:http';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { json, text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { z } from 'zod';
 import type { ConfigInput } from '../../src/core/config-schema.ts';
 import { findControlSocket } from '../../src/daemon/control-path.ts';
 import { daemonStatus } from '../../src/daemon/ports.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { deliver } from '../../src/sandbox/faults.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { program, type Workplace, workplace } from '../cli/child.ts';
 
 const SHIFTING_CLOCK = new URL('shifting-clock.mjs', import.meta.url).href;
@@ -43,11 +46,11 @@ export class RunningDaemon {
   readonly #news = new EventEmitter();
 
   /** @param under a command that runs the daemon for us, in the same process */
-  constructor(place: Workplace, args: readonly string[] = [], under: readonly string[] = []) {
+  constructor(place: Workplace, under: readonly string[] = []) {
     this.#place = place;
     this.#news.setMaxListeners(0);
     const node = [process.execPath, '--import', SHIFTING_CLOCK, program, 'daemon'];
-    const [command = '', ...rest] = [...under, ...node, '--config', place.config, ...args];
+    const [command = '', ...rest] = [...under, ...node, '--config', place.config];
     const child = spawn(command, rest, {
       cwd: place.folder,
       env: { PATH: process.env.PATH ?? '', HOME: place.folder, TMPDIR: path.dirname(place.folder) },
@@ -126,5 +129,62 @@ export class RunningDaemon {
     asked.end(body === undefined ? undefined : JSON.stringify(body));
     const [response] = await once(asked, 'response');
     return method === 'GET' ? json(response) : text(response);
+  }
+}
+
+/** A sandbox and a workplace for each test, or shared by the tests of a file, and daemons that end with it. */
+export class DaemonTests {
+  readonly #running: RunningDaemon[] = [];
+  #sandbox: Sandbox | undefined;
+  #place: Workplace | undefined;
+
+  constructor(options: Parameters<typeof startSandbox>[0], shared = false) {
+    const [before, after] = shared ? [beforeAll, afterAll] : [beforeEach, afterEach];
+    before(async () => {
+      this.#sandbox = await startSandbox(options);
+      this.#place = undefined;
+    });
+    after(async () => {
+      for (const daemon of this.#running.splice(0)) {
+        daemon.child.kill('SIGKILL');
+        await daemon.ended;
+      }
+      await this.#sandbox?.close();
+      rmSync(this.place.folder, { recursive: true, force: true });
+    });
+  }
+
+  get sandbox(): Sandbox {
+    if (this.#sandbox === undefined) throw new Error('no test is running');
+    return this.#sandbox;
+  }
+
+  set sandbox(sandbox: Sandbox) {
+    this.#sandbox = sandbox;
+  }
+
+  get place(): Workplace {
+    this.#place ??= daemonWorkplace(this.sandbox);
+    return this.#place;
+  }
+
+  configure(change: (config: ConfigInput) => ConfigInput): void {
+    this.#place = daemonWorkplace(this.sandbox, change);
+  }
+
+  daemon(place = this.place, under?: readonly string[]): RunningDaemon {
+    const started = new RunningDaemon(place, under);
+    this.#running.push(started);
+    return started;
+  }
+
+  /** Puts a message into INBOX of the first mailbox. Returns its uid. */
+  arrive(subject: string): number {
+    const { service } = this.sandbox;
+    const [mailbox] = service.store.mailboxes.values();
+    if (mailbox === undefined) throw new Error('no mailbox');
+    const source = `From: a@example.org\r\nSubject: ${subject}\r\nMessage-ID: <${subject}@x>\r\n\r\nHello.\r\n`;
+    const inbox = service.store.folderFor(mailbox, 'INBOX');
+    return deliver(service, mailbox, inbox, Buffer.from(source));
   }
 }

@@ -1,51 +1,30 @@
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { ConfigInput } from '../../src/core/config-schema.ts';
 import { openState } from '../../src/core/state.ts';
-import { deliver } from '../../src/sandbox/faults.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, type Workplace } from '../cli/child.ts';
+import { mailkeep } from '../cli/child.ts';
 import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
-import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.ts';
+import { DaemonTests, EVERY_SECOND, type RunningDaemon } from './running-daemon.ts';
 
-let sandbox: Sandbox;
-let place: Workplace;
+const work = new DaemonTests({ seed: 9, mail: { messages: 20 } });
 let receiver: Receiver;
-const running: RunningDaemon[] = [];
 beforeEach(async () => {
-  sandbox = await startSandbox({ seed: 9, mail: { messages: 20 } });
   receiver = await receive();
 });
-afterEach(async () => {
-  for (const daemon of running.splice(0)) {
-    daemon.child.kill('SIGKILL');
-    await daemon.ended;
-  }
-  await Promise.all([sandbox.close(), receiver.close()]);
-  rmSync(place.folder, { recursive: true, force: true });
-});
+afterEach(() => receiver.close());
 
-function daemon(change?: (config: ConfigInput) => ConfigInput): RunningDaemon {
-  if (change !== undefined) place = daemonWorkplace(sandbox, change);
-  const started = new RunningDaemon(place);
-  running.push(started);
-  return started;
+function started(change: (config: ConfigInput) => ConfigInput): RunningDaemon {
+  work.configure(change);
+  return work.daemon();
 }
 
 /** Writes the configuration again, changed, and has it read. */
 function reread(at: RunningDaemon, change: object): void {
-  const config = z.looseObject({}).parse(JSON.parse(readFileSync(place.config, 'utf8')));
-  writeFileSync(place.config, JSON.stringify({ ...config, ...change }));
+  const config = z.looseObject({}).parse(JSON.parse(readFileSync(work.place.config, 'utf8')));
+  writeFileSync(work.place.config, JSON.stringify({ ...config, ...change }));
   at.signal('SIGHUP');
-}
-
-function arrive(subject: string): void {
-  const [mailbox] = sandbox.service.store.mailboxes.values();
-  if (mailbox === undefined) throw new Error('no mailbox');
-  const inbox = sandbox.service.store.folderFor(mailbox, 'INBOX');
-  deliver(sandbox.service, mailbox, inbox, Buffer.from(`Subject: ${subject}\r\n\r\nHello.\r\n`));
 }
 
 const item = z.object({ kind: z.string(), name: z.string(), code: z.string() });
@@ -61,11 +40,11 @@ const notified = (): z.output<typeof notification>[] =>
 
 describe('notifications', () => {
   it('notify notify.url that all is well, of a failure, and of recovery across a restart', async () => {
-    const first = daemon((config) => ({ ...config, notify: { url: receiver.url } }));
+    const first = started((config) => ({ ...config, notify: { url: receiver.url } }));
     await first.run('sync');
     await receiver.count(1);
-    sandbox.service.tokens.revoke(sandbox.tokens.mailbox, Date.now());
-    expect((await mailkeep(['sync', '--quiet', '--config', place.config])).code).toBe(6);
+    work.sandbox.service.tokens.revoke(work.sandbox.tokens.mailbox, Date.now());
+    expect((await mailkeep(['sync', '--quiet', '--config', work.place.config])).code).toBe(6);
     expect(await first.line((line) => line.event === 'failing')).toMatchObject({
       msg: 'notified',
       channel: 'url',
@@ -80,21 +59,21 @@ describe('notifications', () => {
       failing: [{ kind: 'account', name: 'main', code: 'auth.refused' }],
     });
     // Notifications are five minutes apart; let them have passed.
-    const state = openState(place.data);
+    const state = openState(work.place.data);
     const shape = z.looseObject({ triedAt: z.number() });
     const kept = shape.parse(state.get('notify', 'url'));
     state.set('notify', 'url', { ...kept, triedAt: kept.triedAt - 300_000 });
     state.close();
-    const [known] = sandbox.service.store.mailboxes.values();
-    sandbox.service.tokens.put('mbx_another-token', {
+    const [known] = work.sandbox.service.store.mailboxes.values();
+    work.sandbox.service.tokens.put('mbx_another-token', {
       surface: 'mailbox',
       orderId: known?.orderId ?? '',
       mailboxes: null,
       expiresAt: null,
       revokedAt: null,
     });
-    writeFileSync(path.join(place.folder, 'token'), 'mbx_another-token\n', { mode: 0o600 });
-    const second = daemon();
+    writeFileSync(path.join(work.place.folder, 'token'), 'mbx_another-token\n', { mode: 0o600 });
+    const second = work.daemon();
     await second.line((line) => line.msg === 'notified' && line.event === 'recovered');
     const recovered = notified().find(({ event }) => event === 'recovered');
     expect(recovered).toMatchObject({
@@ -107,8 +86,8 @@ describe('notifications', () => {
 });
 
 it('warns once of a mailbox that is nearly full, and calls nothing broken', async () => {
-  Object.assign(sandbox.service.settings, { messageQuota: 21 });
-  const at = daemon((config) => ({
+  Object.assign(work.sandbox.service.settings, { messageQuota: 21 });
+  const at = started((config) => ({
     ...config,
     notify: { url: receiver.url },
     quota: { warnPercent: 40 },
@@ -117,11 +96,11 @@ it('warns once of a mailbox that is nearly full, and calls nothing broken', asyn
   await at.run('sync');
   // What may recover by itself is reported after a quarter of an hour.
   at.sleep(20 * 60_000);
-  const again = ['sync', '--quiet', '--config', place.config];
+  const again = ['sync', '--quiet', '--config', work.place.config];
   expect((await mailkeep(again)).code).toBe(0);
   expect(await at.line((line) => line.event === 'warning')).toMatchObject({ msg: 'notified' });
   const warned = notified().filter(({ event }) => event === 'warning');
-  const [mailbox] = sandbox.mailboxes;
+  const [mailbox] = work.sandbox.mailboxes;
   expect(warned).toMatchObject([
     { ok: true, failing: [{ kind: 'quota', name: mailbox?.address, code: 'mailbox-nearly-full' }] },
   ]);
@@ -141,19 +120,19 @@ it('warns once of a mailbox that is nearly full, and calls nothing broken', asyn
 
 describe('the watch over webhooks', () => {
   it('reports that one is paused, while the schedule still finds mail, and that it delivers again', async () => {
-    const at = daemon((config) => ({
+    const at = started((config) => ({
       ...config,
       accounts: config.accounts.map((account) => ({
         ...account,
-        platform: { url: sandbox.platformUrl, token: sandbox.tokens.platform },
+        platform: { url: work.sandbox.platformUrl, token: work.sandbox.tokens.platform },
       })),
       webhook: { listen: '127.0.0.1:0' },
     }));
     const { port } = await at.message('webhooks are received');
     await at.run('sync');
     const url = `http://127.0.0.1:${String(port)}/webhook`;
-    const mailbox = sandbox.mailboxes[0]?.address ?? '';
-    const config = ['--config', place.config];
+    const mailbox = work.sandbox.mailboxes[0]?.address ?? '';
+    const config = ['--config', work.place.config];
     const args = ['webhooks', 'create', '--mailbox', mailbox, '--url', url, '--json', ...config];
     const created = await mailkeep(args);
     const { id } = z.object({ id: z.string() }).parse(JSON.parse(created.stdout));
@@ -163,7 +142,7 @@ describe('the watch over webhooks', () => {
     const said = await at.message(text);
     expect(said).toMatchObject({ level: 'warn', webhook: id, state: 'off', status: 'paused' });
     const from = at.lines.length;
-    arrive('unannounced');
+    work.arrive('unannounced');
     await at.line((line) => line.kind === 'sync' && line.added === 1, from);
     expect((await mailkeep(['webhooks', 'resume', id, ...config])).code).toBe(0);
     at.signal('SIGHUP');
@@ -174,7 +153,7 @@ describe('the watch over webhooks', () => {
 
 describe('verification by the clock', () => {
   it('is remembered; damage is an error in the log and a notification, and passes go on', async () => {
-    const at = daemon((config) => ({
+    const at = started((config) => ({
       ...config,
       health: { listen: '127.0.0.1:0' },
       notify: { url: receiver.url },
@@ -190,7 +169,7 @@ describe('verification by the clock', () => {
       return (await fetch(`http://127.0.0.1:${String(port)}/metrics`)).text();
     };
     expect(await metrics()).toMatch(/mailkeep_runs_total\{kind="verify",outcome="done"\}/);
-    const folder = path.join(place.data, 'log');
+    const folder = path.join(work.place.data, 'log');
     const [segment = ''] = readdirSync(folder).sort();
     const file = path.join(folder, segment);
     const bytes = readFileSync(file);
@@ -204,18 +183,18 @@ describe('verification by the clock', () => {
       { kind: 'run', name: 'verify', code: 'archive-damaged' },
     ]);
     expect(await metrics()).toMatch(/mailkeep_runs_total\{kind="verify",outcome="failed"\}/);
-    const state = openState(place.data);
+    const state = openState(work.place.data);
     expect(state.get('verification', 'last')).toMatchObject({ ok: false });
     state.close();
     const from = at.lines.length;
-    arrive('after the damage');
-    await at.hint({ resourceId: sandbox.mailboxes[0]?.resourceId });
+    work.arrive('after the damage');
+    await at.hint({ resourceId: work.sandbox.mailboxes[0]?.resourceId });
     await at.line((line) => line.kind === 'hint' && line.added === 1, from);
     expect(await at.end()).toBe(0);
   });
 
   it('damage that another process finds, and its end, are in metrics and notifications', async () => {
-    const at = daemon((config) => ({
+    const at = started((config) => ({
       ...config,
       health: { listen: '127.0.0.1:0' },
       notify: { url: receiver.url },
@@ -228,42 +207,42 @@ describe('verification by the clock', () => {
     };
     const pass = async (subject: string): Promise<void> => {
       const from = at.lines.length;
-      arrive(subject);
-      await at.hint({ resourceId: sandbox.mailboxes[0]?.resourceId });
+      work.arrive(subject);
+      await at.hint({ resourceId: work.sandbox.mailboxes[0]?.resourceId });
       await at.line((line) => line.kind === 'hint' && line.added === 1, from);
     };
-    const [segment = ''] = readdirSync(path.join(place.data, 'log'));
-    const file = path.join(place.data, 'log', segment);
+    const [segment = ''] = readdirSync(path.join(work.place.data, 'log'));
+    const file = path.join(work.place.data, 'log', segment);
     const flip = (): void => {
       const bytes = readFileSync(file);
       bytes[1_000] = (bytes[1_000] ?? 0) ^ 1;
       writeFileSync(file, bytes);
     };
     flip();
-    expect((await mailkeep(['verify', '--data', place.data])).code).toBe(3);
+    expect((await mailkeep(['verify', '--data', work.place.data])).code).toBe(3);
     await pass('after the damage');
     await at.line((line) => line.msg === 'notified' && line.event === 'failing');
     const damaged = { kind: 'run', name: 'verify', code: 'archive-damaged' };
     expect(notified().find(({ event }) => event === 'failing')?.failing).toEqual([damaged]);
     expect(await ok()).toBe('0');
-    const handed = await mailkeep(['sync', '--config', place.config]);
+    const handed = await mailkeep(['sync', '--config', work.place.config]);
     expect([handed.code, handed.stderr]).toEqual([3, expect.stringContaining('is damaged')]);
 
     flip();
-    expect((await mailkeep(['verify', '--data', place.data])).code).toBe(0);
+    expect((await mailkeep(['verify', '--data', work.place.data])).code).toBe(0);
     // Notifications and scrapes are some minutes apart.
     at.sleep(10 * 60_000);
     await pass('after the repair');
     await at.line((line) => line.msg === 'notified' && line.event === 'recovered');
     expect(notified().find(({ event }) => event === 'recovered')?.recovered).toEqual([damaged]);
     expect(await ok()).toBe('1');
-    expect((await mailkeep(['sync', '--config', place.config])).code).toBe(0);
+    expect((await mailkeep(['sync', '--config', work.place.config])).code).toBe(0);
     expect(await at.end()).toBe(0);
   });
 });
 
 it('takes another log level at once, and says what needs a restart', async () => {
-  const at = daemon((config) => ({ ...config, health: { listen: '127.0.0.1:0' } }));
+  const at = started((config) => ({ ...config, health: { listen: '127.0.0.1:0' } }));
   await at.run('sync');
   reread(at, { health: null, log: { level: 'warn' } });
   await at.message('another health takes effect only after a restart');

@@ -1,41 +1,28 @@
-import { rmSync } from 'node:fs';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, type Workplace } from '../cli/child.ts';
-import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';
+import { mailkeep } from '../cli/child.ts';
+import { DaemonTests } from '../daemon/running-daemon.ts';
 import { mail } from '../sandbox/client.ts';
 import { complaints } from '../sandbox/conformance/strict-types.ts';
 import { byId, deliver, mailboxesById } from './mirrored.ts';
 
-let sandbox: Sandbox;
-let place: Workplace;
-let daemon: RunningDaemon;
-beforeEach(async () => {
-  sandbox = await startSandbox({ seed: 16, mail: { messages: 20 } });
-  place = daemonWorkplace(sandbox, (config) => ({ ...config, web: { listen: '127.0.0.1:0' } }));
-  daemon = new RunningDaemon(place);
-});
-afterEach(async () => {
-  daemon.child.kill('SIGKILL');
-  await daemon.ended;
-  await sandbox.close();
-  rmSync(place.folder, { recursive: true, force: true });
-});
+const work = new DaemonTests({ seed: 16, mail: { messages: 20 } });
 
 const created = z.object({ secret: z.string() });
 const page = z.object({ data: z.array(z.object({ subject: z.string().nullable() })) });
 
 test('the daemon serves the API over what it mirrors, until the token is revoked', async () => {
+  work.configure((config) => ({ ...config, web: { listen: '127.0.0.1:0' } }));
+  const daemon = work.daemon();
   const { port } = await daemon.message('the web interface listens');
   await daemon.run('sync');
-  const data = ['--data', place.data];
+  const data = ['--data', work.place.data];
   const token = await mailkeep(['token', 'create', '--name', 'api', '--json', ...data]);
   const { secret } = created.parse(JSON.parse(token.stdout));
   const base = `http://127.0.0.1:${String(port)}`;
   const ask = (path: string, headers: Readonly<Record<string, string>> = {}) =>
     fetch(new URL(path, base), { headers: { authorization: `Bearer ${secret}`, ...headers } });
-  const [mailbox] = sandbox.mailboxes;
+  const [mailbox] = work.sandbox.mailboxes;
   const m = `/api/v1/mailboxes/${mailbox?.resourceId}`;
   const read = async (operation: string, path: string): Promise<unknown> => {
     const answer = await ask(path);
@@ -46,15 +33,15 @@ test('the daemon serves the API over what it mirrors, until the token is revoked
     return json;
   };
   expect(mailboxesById(await read('getCurrentAccount', '/api/v1/me'))).toMatchObject(
-    byId(sandbox.mailboxes),
+    byId(work.sandbox.mailboxes),
   );
   expect(await read('getQuota', `${m}/quota`)).toMatchObject({ data: { supported: true } });
   const inbox = `${m}/folders/INBOX/messages?perPage=1`;
   await read('listMessages', inbox);
   // What comes later is there as soon as it is mirrored.
-  deliver(sandbox, mail('just now'));
+  deliver(work.sandbox, mail('just now'));
   const from = daemon.lines.length;
-  const looked = await mailkeep(['sync', '--quiet', '--config', place.config]);
+  const looked = await mailkeep(['sync', '--quiet', '--config', work.place.config]);
   expect(looked.code).toBe(0);
   await daemon.run('hand', from);
   expect(page.parse(await read('listMessages', inbox)).data).toEqual([
