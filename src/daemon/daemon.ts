@@ -10,7 +10,6 @@ import {
   type DaemonEvent,
   type DaemonStatus,
   FULL_SYNC,
-  type MailboxListing,
   type Observer,
   QUICK_SYNC,
   type RunInfo,
@@ -380,8 +379,8 @@ export class Daemon {
   ): Promise<void> {
     run.begin();
     try {
-      const mailboxes = await this.#listMailboxes(run, account, fresh);
-      const matches = mailboxes.filter(accepts);
+      const mailboxes = await this.#listMailboxes(account, fresh, run);
+      const matches = (mailboxes ?? []).filter(accepts);
       this.#report({ event: 'run-started', run: run.info, mailboxes: matches.length });
       for (const mailbox of matches) this.#dispatcher.add(mailbox, run.info.kind, aim, run);
     } catch (error) {
@@ -395,25 +394,20 @@ export class Daemon {
     this.#dispatcher.weigh();
   }
 
+  /** Lists an account's mailboxes. Returns null if the listing failed for the whole account. */
   async #listMailboxes(
-    run: Run,
     account: string,
     fresh: boolean,
-  ): Promise<readonly WatchedMailbox[]> {
-    const { mailboxes, result } = await this.#ask(account, fresh);
-    run.add(result);
-    if (this.#handleFailure(account, result)) return [];
+    run?: Run,
+  ): Promise<readonly WatchedMailbox[] | null> {
+    const { mailboxes, result } = await this.#turn.share(() =>
+      this.options.runner.listMailboxes(account, fresh, this.#stopping.signal),
+    );
+    this.#report({ event: 'surveyed', account, result });
+    run?.add(result);
+    if (this.#handleFailure(account, result)) return null;
     this.#accounts.recovered(account, mailboxes);
     return mailboxes;
-  }
-
-  async #ask(account: string, fresh: boolean): Promise<MailboxListing> {
-    const { runner } = this.options;
-    const listing = await this.#turn.share(() =>
-      runner.listMailboxes(account, fresh, this.#stopping.signal),
-    );
-    this.#report({ event: 'surveyed', account, result: listing.result });
-    return listing;
   }
 
   #handleFailure(account: string, result: SyncResult): boolean {
@@ -431,9 +425,7 @@ export class Daemon {
   /** Sends one request to check whether an account works again. If so, starts a run to catch up. */
   async #probe(account: string): Promise<void> {
     try {
-      const { mailboxes, result } = await this.#ask(account, true);
-      if (this.#handleFailure(account, result)) return;
-      this.#accounts.recovered(account, mailboxes);
+      if ((await this.#listMailboxes(account, true)) === null) return;
     } finally {
       const state = this.#accounts.get(account);
       if (state !== undefined) state.probing = false;
