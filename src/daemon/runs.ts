@@ -30,7 +30,7 @@ import {
   type SyncResult,
   totalsOf,
 } from '../sync/result.ts';
-import { runAccounts } from '../sync/run-sync.ts';
+import { runSync } from '../sync/run-sync.ts';
 import { type SyncRestrictions, selectMail } from '../sync/selection.ts';
 import type { MailSelection } from '../sync/sync-memory.ts';
 import { recordExcludedMailboxes } from '../sync/usage.ts';
@@ -319,7 +319,7 @@ export class SyncRuns {
     const { writer, clock } = this.#options;
     const { aim = QUICK_SYNC, begunAt = null, byHand = true, lane, signal } = request;
     const { progress = NOBODY } = request;
-    return await runAccounts(writer, this.#settings, {
+    return await runSync(writer, this.#settings, {
       accounts: [
         {
           name: account.settings.name,

@@ -1,3 +1,4 @@
+import type { Settings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/types.ts';
@@ -178,7 +179,7 @@ export interface SyncContext {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly policy: SyncPolicy;
-  readonly settings: { readonly order: 'newest' | 'oldest'; readonly first: BacklogPriority };
+  readonly settings: Pick<Settings['sync'], 'order' | 'first'>;
 }
 
 /**
@@ -208,9 +209,6 @@ export async function drain(ctx: SyncContext): Promise<void> {
   ctx.signal.throwIfAborted();
   await ctx.committer.flush();
 }
-
-/** Part of a large backlog to fetch first: the past year's messages, or small ones. `folders`: folder by folder. */
-export type BacklogPriority = 'recent' | 'small' | 'folders';
 
 export interface SyncPolicy {
   /** Confirms every uid of every folder, and refreshes every flag. */

@@ -7,6 +7,7 @@ import { attachmentReading, tidyArchive, type Writer } from '../catalog/open-wri
 import { linkedController, systemClock } from '../core/concurrency.ts';
 import type { AccountSettings, Settings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
+import type { StateFile } from '../core/state.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
 import { AccountOrigins, PLATFORM_RETRIES, RequestMeter } from './account-origins.ts';
@@ -15,24 +16,17 @@ import { Committer, type CommitterDeps, Ledger } from './committer.ts';
 import { syncError } from './errors.ts';
 import { FailureCounter, HostRules } from './fetch-source.ts';
 import { FetchQueue } from './folder-sync.ts';
-import { catalogMirror } from './mirror.ts';
+import { catalogMirror, type Mirror } from './mirror.ts';
 import { PAGE_SIZE } from './plan/plan-folder.ts';
-import {
-  type BacklogPriority,
-  endsOnlyTheAccount,
-  MANUAL_SYNC,
-  type Memory,
-  type SyncContext,
-  type SyncPolicy,
-} from './ports.ts';
+import { endsOnlyTheAccount, MANUAL_SYNC, type SyncContext, type SyncPolicy } from './ports.ts';
 import { accountFailureResult, type ProgressListener, type SyncResult } from './result.ts';
 import { type SyncRestrictions, selectMail } from './selection.ts';
 import { ReadFlagCheck } from './verify-unverified.ts';
 
 /*
- * Composes a sync run. `withAccounts` connects accounts to their services behind one limiter. `runAccounts` adds log,
- * catalog, state and settings; `syncAccounts` also adds indexing and tidying, for one manual run. `runSync` shares the
- * committer and the queue among the accounts, and builds the result. `syncAccount` does the work within each account.
+ * Composes a sync run. `withAccounts` connects accounts to their services behind one limiter. `runSync` shares the
+ * committer among the accounts, and builds the result; `syncAccounts` adds indexing and tidying, for one manual run.
+ * `syncAccount` does the work within each account.
  */
 
 export interface ConnectedAccounts {
@@ -119,7 +113,7 @@ export async function syncAccounts(
   });
   const attachments = attachmentReading(writer, indexing, extractor);
   try {
-    return await runAccounts(writer, settings, {
+    return await runSync(writer, settings, {
       accounts,
       policy,
       indexing,
@@ -139,69 +133,31 @@ export async function syncAccounts(
   }
 }
 
-/** Options that depend on the purpose of a sync run. The archive and the configuration determine the rest. */
-type RunOptions = Pick<
-  SyncOptions,
-  | 'accounts'
-  | 'pass'
-  | 'indexing'
-  | 'tidy'
-  | 'requests'
-  | 'now'
-  | 'progress'
-  | 'signal'
-  | 'committer'
-> &
-  Partial<Pick<SyncOptions, 'after' | 'concurrency'>> & {
-    /** Differences from a manual sync run. `brake` and `confirmAfterMs` come from the configuration. */
-    readonly policy: Pick<SyncPolicy, 'full' | 'acceptEndings'> & Partial<SyncPolicy>;
-  };
-
-/** Performs a sync run for the command, the daemon or a comparison with the service. @throws errors from `runSync` */
-export async function runAccounts(
-  writer: Writer,
-  settings: Settings,
-  { policy, ...order }: RunOptions,
-): Promise<SyncResult> {
-  const { sync, rateLimit, brake, minFreeBytes } = settings;
-  const result = await runSync({
-    order: sync.order,
-    first: sync.first,
-    concurrency: rateLimit.concurrency,
-    minFreeBytes,
-    startedAtCommit: writer.catalog.reached().number,
-    log: writer.log,
-    mirror: catalogMirror(writer.catalog),
-    memory: writer.state,
-    freeBytes: () => freeBytes(writer.dataDir),
-    after: systemClock.after,
-    ...order,
-    policy: { ...MANUAL_SYNC, confirmAfterMs: brake.confirmAfterMs, brake, ...policy },
-  });
-  recordDiskSample(writer.state, writer, order.now());
-  return result;
-}
-
 type Indexing = Pick<Indexer, 'some' | 'all'>;
 
-export interface SyncOptions extends CommitterDeps {
+/** The archive to write to, with facts from earlier sync runs. */
+type SyncTarget = Pick<Writer, 'log' | 'catalog' | 'dataDir'> & {
+  readonly state: Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
+};
+
+type SyncSettings = Pick<Settings, 'sync' | 'rateLimit' | 'brake' | 'minFreeBytes'>;
+
+/** Options that depend on the purpose of a sync run. The archive and the configuration determine the rest. */
+export interface SyncOptions {
   readonly accounts: readonly AccountToSync[];
-  readonly order: 'newest' | 'oldest';
-  readonly first?: BacklogPriority;
-  readonly concurrency: number;
-  readonly policy: SyncPolicy;
-  readonly minFreeBytes: number;
-  /** Number of the catalog's last commit; 0 for an empty archive. */
-  readonly startedAtCommit: number;
+  /** Differences from a manual sync run. `brake` and `confirmAfterMs` come from the configuration. */
+  readonly policy: Pick<SyncPolicy, 'full' | 'acceptEndings'> & Partial<SyncPolicy>;
+  /** Fetches at a time for each account. Defaults to the configured number. */
+  readonly concurrency?: number;
   /** Action for each account. Defaults to a sync run. */
   readonly pass?: typeof syncAccount;
-  readonly memory: Memory;
   /** Makes stored messages searchable. Owned by the caller. */
   readonly indexing: Indexing;
   /** Closes and seals segments if worthwhile, once everything is searchable. Returns the damage found. */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
-  readonly freeBytes: () => Promise<number>;
   readonly requests: () => Readonly<Record<string, number>>;
+  readonly now: () => number;
+  readonly after?: CommitterDeps['after'];
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;
   /** Shared by concurrent sync runs. By default, each sync run creates one. */
@@ -216,14 +172,21 @@ const IDLE_ENOUGH = 0.5;
 const INDEX_ALONGSIDE = 32;
 
 /**
- * Performs one sync run over the accounts. When it returns, everything stored is durable and searchable. An account's
- * failure becomes part of the result, and the other accounts continue.
+ * Performs one sync run over the accounts, for the command, the daemon or a comparison with the service. When it
+ * returns, everything stored is durable and searchable. An account's failure becomes part of the result, and the other
+ * accounts continue.
  *
  * @throws MailkeepError of family `disk`, `damage` or `in-use` if the archive cannot be written, and `sync.interrupted`
  * if the signal aborted. Even then, everything collected is durable.
  */
-export async function runSync(options: SyncOptions): Promise<SyncResult> {
+export async function runSync(
+  writer: SyncTarget,
+  settings: SyncSettings,
+  options: SyncOptions,
+): Promise<SyncResult> {
   const startedAt = options.now();
+  const mirror = catalogMirror(writer.catalog);
+  const startedAtCommit = writer.catalog.reached().number;
   // Aborts with the caller's signal, or if the archive cannot be written.
   const { controller: stopping, release } = linkedController(options.signal);
   const { signal } = stopping;
@@ -234,18 +197,21 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     failure ??= { error };
     stopping.abort(error);
   };
-  const committer = options.committer ?? new Committer(options);
+  const { now, after = systemClock.after } = options;
+  const committer = options.committer ?? new Committer({ log: writer.log, mirror, now, after });
   const forget = committer.onCommitted(() => {
     for (const ctx of contexts) ctx.ledger.announce();
     indexer.consider();
-    guardFreeSpace(options).catch(stopAll);
+    guardFreeSpace(writer, settings).catch(stopAll);
   });
   try {
-    await guardFreeSpace(options);
-    const run: Run = { committer, contexts, signal, stopAll };
-    await Promise.all(options.accounts.map((account) => runAccount(options, account, run)));
+    await guardFreeSpace(writer, settings);
+    const run: Run = { mirror, startedAtCommit, committer, contexts, signal, stopAll };
+    await Promise.all(
+      options.accounts.map((account) => runAccount(writer, settings, options, account, run)),
+    );
     await committer.flush().catch(stopAll);
-    await options.log.endThread();
+    await writer.log.endThread();
     await indexer.running;
     if (failure !== undefined) throw failure.error;
     if (options.signal.aborted) throw syncError('sync.interrupted', {});
@@ -255,6 +221,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     const damage = await options.tidy(options.signal);
     const ledgers = contexts.map(({ ledger }) => ledger);
     const requestsByOperation = options.requests();
+    recordDiskSample(writer.state, writer, now());
     return {
       mailboxes: ledgers.flatMap((ledger) => ledger.results()),
       requests: Object.values(requestsByOperation).reduce((total, count) => total + count, 0),
@@ -275,6 +242,8 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
 }
 
 interface Run {
+  readonly mirror: Mirror;
+  readonly startedAtCommit: number;
   readonly committer: Committer;
   readonly contexts: SyncContext[];
   readonly signal: AbortSignal;
@@ -282,39 +251,41 @@ interface Run {
 }
 
 async function runAccount(
-  options: SyncOptions,
+  { state: memory }: SyncTarget,
+  { sync, rateLimit, brake }: SyncSettings,
+  { progress, now, policy, pass, concurrency = rateLimit.concurrency }: SyncOptions,
   { name, wanted, origin }: AccountToSync,
-  { committer, contexts, signal, stopAll }: Run,
+  { mirror, startedAtCommit, committer, contexts, signal, stopAll }: Run,
 ): Promise<void> {
   const { controller, release } = linkedController(signal);
   let stopped: { readonly error: unknown } | undefined;
   const ctx: SyncContext = {
     account: name,
     origin,
-    mirror: options.mirror,
+    mirror,
     committer,
-    memory: options.memory,
-    ledger: new Ledger(name, options.progress),
+    memory,
+    ledger: new Ledger(name, progress),
     host: {
-      readFlagCheck: new ReadFlagCheck(origin, options.memory, options.now),
-      rules: new HostRules(options.memory, origin.host),
+      readFlagCheck: new ReadFlagCheck(origin, memory, now),
+      rules: new HostRules(memory, origin.host),
       failures: new FailureCounter(),
     },
-    queue: new FetchQueue(options.concurrency, FETCHES_AHEAD),
-    now: options.now,
+    queue: new FetchQueue(concurrency, FETCHES_AHEAD),
+    now,
     signal: controller.signal,
     stop: (error) => {
       stopped ??= { error };
       controller.abort(error);
     },
-    startedAtCommit: options.startedAtCommit,
-    startedAt: options.now(),
-    policy: options.policy,
-    settings: { order: options.order, first: options.first ?? 'folders' },
+    startedAtCommit,
+    startedAt: now(),
+    policy: { ...MANUAL_SYNC, confirmAfterMs: brake.confirmAfterMs, brake, ...policy },
+    settings: sync,
   };
   contexts.push(ctx);
   try {
-    await (options.pass ?? syncAccount)(ctx, wanted);
+    await (pass ?? syncAccount)(ctx, wanted);
   } catch (error) {
     ctx.stop(error);
   }
@@ -333,11 +304,12 @@ function isAbort(error: unknown): boolean {
   );
 }
 
-async function guardFreeSpace(options: SyncOptions): Promise<void> {
-  const free = await options.freeBytes();
-  if (free < options.minFreeBytes) {
-    throw syncError('disk.low', { free, minFreeBytes: options.minFreeBytes });
-  }
+async function guardFreeSpace(
+  { dataDir }: SyncTarget,
+  { minFreeBytes }: SyncSettings,
+): Promise<void> {
+  const free = await freeBytes(dataDir);
+  if (free < minFreeBytes) throw syncError('disk.low', { free, minFreeBytes });
 }
 
 /** Indexes messages while the fetcher waits for the service. */

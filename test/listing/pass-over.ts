@@ -1,9 +1,8 @@
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
+import { systemClock } from '../../src/core/concurrency.ts';
 import { folderKey, openState } from '../../src/core/state.ts';
-import { catalogMirror } from '../../src/sync/mirror.ts';
-import { MANUAL_SYNC } from '../../src/sync/ports.ts';
-import { runSync } from '../../src/sync/run-sync.ts';
+import { syncModel } from '../sync/harness.ts';
 import { AT, ListingOrigin } from './listing-origin.ts';
 
 export interface ListingFigures {
@@ -28,43 +27,13 @@ export async function passOver(
   state.set('coverage', `${folderKey(AT)}/1`, [[1, count]]);
   const log = await openLogWriter({ dir, now: Date.now, expected: catalog.reached() });
   const before = process.cpuUsage();
-  const { mailboxes, failures } = await runSync({
-    accounts: [
-      {
-        name: 'main',
-        origin,
-        wanted: {
-          mailboxes: { include: ['*'], exclude: [] },
-          folders: { include: ['*'], exclude: [] },
-        },
-      },
-    ],
-    order: 'newest',
-    concurrency: 4,
-    policy: {
-      ...MANUAL_SYNC,
-      full: pass === 'full',
-      acceptEndings: false,
-      brake: { maxEndedShare: 0.3, minMessages: 50 },
-      confirmAfterMs: 6 * 3_600_000,
-    },
-    minFreeBytes: 0,
-    startedAtCommit: catalog.reached().number,
-    log,
-    mirror: catalogMirror(catalog),
-    memory: state,
-    indexing: { some: async () => 0, all: async () => {} },
-    tidy: async () => [],
-    freeBytes: async () => Number.POSITIVE_INFINITY,
-    requests: () => ({}),
-    now: Date.now,
-    after: (ms, act) => {
-      const timer = setTimeout(act, ms);
-      return () => clearTimeout(timer);
-    },
-    progress: () => {},
-    signal: new AbortController().signal,
-  });
+  const clock = { now: Date.now, after: systemClock.after };
+  const { mailboxes, failures } = await syncModel(
+    { log, catalog, dataDir: dir, state },
+    origin,
+    clock,
+    { policy: { full: pass === 'full', acceptEndings: false } },
+  );
   const { user, system } = process.cpuUsage(before);
   await log.close();
   state.close();

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { MANUAL_SYNC } from '../../src/sync/ports.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Archive } from '../sync/harness.ts';
 import { ModelFolder, ModelOrigin, mail } from '../sync/model-origin.ts';
@@ -43,15 +42,7 @@ function renumber(folder: ModelFolder, to: (uid: number) => number): void {
 /** One sync, and the sources that it fetched. */
 async function synced(full: boolean) {
   const before = origin.count('source');
-  const result = await archive.sync(origin, {
-    policy: {
-      ...MANUAL_SYNC,
-      full,
-      acceptEndings: false,
-      brake: { maxEndedShare: 0.3, minMessages: 50 },
-      confirmAfterMs: 6 * 3_600_000,
-    },
-  });
+  const result = await archive.sync(origin, { policy: { full, acceptEndings: false } });
   return { result, fetched: origin.count('source') - before };
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { BacklogPriority } from '../../src/sync/ports.ts';
+import type { Settings } from '../../src/core/config-schema.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
 import { policy } from './one-mailbox.ts';
@@ -10,7 +10,7 @@ const EACH = 320;
 const PAGE = 100;
 const LARGE = 'x'.repeat(120_000);
 const SENT = 'INBOX.Sent';
-const ORDERS: readonly BacklogPriority[] = ['recent', 'small', 'folders'];
+const ORDERS: readonly Settings['sync']['first'][] = ['recent', 'small', 'folders'];
 
 let archive: Archive;
 beforeEach(() => {

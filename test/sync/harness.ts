@@ -3,10 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { Settings } from '../../src/core/config-schema.ts';
 import { parseValue } from '../../src/core/state.ts';
-import { catalogMirror } from '../../src/sync/mirror.ts';
-import type { Memory, Origin } from '../../src/sync/ports.ts';
-import { MANUAL_SYNC } from '../../src/sync/ports.ts';
+import type { Origin } from '../../src/sync/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 import { runSync, type SyncOptions } from '../../src/sync/run-sync.ts';
 
@@ -33,7 +32,9 @@ export class FakeClock {
   }
 }
 
-export function memoryOf(kept = new Map<string, unknown>()): Memory {
+export function memoryOf(
+  kept = new Map<string, unknown>(),
+): Parameters<typeof runSync>[0]['state'] {
   const name = (scope: string, key: string): string => `${scope}\n${key}`;
   return {
     get: (scope, key) => parseValue(scope, kept.get(name(scope, key))),
@@ -42,7 +43,43 @@ export function memoryOf(kept = new Map<string, unknown>()): Memory {
       // As a file would: what is read back is a copy.
       else kept.set(name(scope, key), JSON.parse(JSON.stringify(value)));
     },
+    entries: () => [],
+    together: (act) => act(),
   };
+}
+
+type Order = Partial<Settings['sync']>;
+export type ModelSync = Partial<SyncOptions> & Order & { readonly minFreeBytes?: () => number };
+
+const EVERYTHING = { include: ['*'], exclude: [] };
+export const WANTED = { mailboxes: EVERYTHING, folders: EVERYTHING };
+
+/** Runs a manual sync, unless the options say otherwise, that fetches folder by folder and indexes nothing. */
+export function syncModel(
+  writer: Parameters<typeof runSync>[0],
+  origin: Origin,
+  { now, after }: Pick<FakeClock, 'now' | 'after'>,
+  { order = 'newest', first = 'folders', minFreeBytes = () => 0, ...options }: ModelSync = {},
+): Promise<SyncResult> {
+  const settings = {
+    sync: { order, first },
+    get minFreeBytes() {
+      return minFreeBytes();
+    },
+    rateLimit: { requestsPerMinute: 60, concurrency: 4 },
+    brake: { maxEndedShare: 0.3, minMessages: 50, confirmAfterMs: 6 * 3_600_000 },
+  };
+  return runSync(writer, settings, {
+    accounts: [{ name: 'main', origin, wanted: WANTED }],
+    policy: { full: false, acceptEndings: false },
+    indexing: { some: async () => 0, all: async () => {} },
+    tidy: async () => [],
+    requests: () => ({}),
+    progress: () => {},
+    signal: new AbortController().signal,
+    ...{ now, after },
+    ...options,
+  });
 }
 
 /** An archive in a temporary folder, with its catalog, a memory and a clock, that passes can be run on. */
@@ -64,50 +101,12 @@ export class Archive {
     }
   }
 
-  async sync(origin: Origin, options: Partial<SyncOptions> = {}): Promise<SyncResult> {
-    const catalog = await openCatalog(this.dir);
-    const reached = catalog.reached();
-    const log = await openLogWriter({
-      dir: this.dir,
-      now: this.clock.now,
-      expected: { number: reached.number, hash: reached.hash },
-    });
+  async sync(origin: Origin, options: ModelSync = {}): Promise<SyncResult> {
+    const { dir, clock, memory } = this;
+    const catalog = await openCatalog(dir);
+    const log = await openLogWriter({ dir, now: clock.now, expected: catalog.reached() });
     try {
-      return await runSync({
-        accounts: [
-          {
-            name: 'main',
-            origin,
-            wanted: {
-              mailboxes: { include: ['*'], exclude: [] },
-              folders: { include: ['*'], exclude: [] },
-            },
-          },
-        ],
-        order: 'newest',
-        concurrency: 4,
-        minFreeBytes: 0,
-        policy: {
-          ...MANUAL_SYNC,
-          full: false,
-          acceptEndings: false,
-          brake: { maxEndedShare: 0.3, minMessages: 50 },
-          confirmAfterMs: 6 * 3_600_000,
-        },
-        startedAtCommit: reached.number,
-        log,
-        mirror: catalogMirror(catalog),
-        memory: this.memory,
-        indexing: { some: async () => 0, all: async () => {} },
-        tidy: async () => [],
-        freeBytes: async () => Number.POSITIVE_INFINITY,
-        requests: () => ({}),
-        now: this.clock.now,
-        after: this.clock.after,
-        progress: () => {},
-        signal: new AbortController().signal,
-        ...options,
-      });
+      return await syncModel({ log, catalog, dataDir: dir, state: memory }, origin, clock, options);
     } finally {
       await log.close();
       catalog.close();

@@ -1,53 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { MailkeepError } from '../../src/core/errors.ts';
 import { originError } from '../../src/service/errors.ts';
-import { MANUAL_SYNC, type SyncPolicy } from '../../src/sync/ports.ts';
-import { Archive } from './harness.ts';
-import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
+import { ModelFolder, mail, status } from './model-origin.ts';
+import { archive, box, eachWithItsOwn, expectTrue, folders, HOUR, origin } from './one-mailbox.ts';
 
-const HOUR = 3_600_000;
-const policy: SyncPolicy = {
-  ...MANUAL_SYNC,
-  full: true,
-  acceptEndings: false,
-  brake: { maxEndedShare: 0.3, minMessages: 50 },
-  confirmAfterMs: 6 * HOUR,
-};
+const full = { full: true, acceptEndings: false };
 
-let archive: Archive;
-let origin: ModelOrigin;
-beforeEach(() => {
-  archive = new Archive();
-  origin = new ModelOrigin();
-});
-afterEach(() => {
-  archive.remove();
-});
-
-function folders(counts: Record<string, number>): void {
-  origin.mailbox(
-    'AC1',
-    'ada@example.org',
-    Object.entries(counts).map(([path, count]) => {
-      const folder = new ModelFolder(path);
-      for (let i = 1; i <= count; i += 1) folder.deliver(mail(`${path} ${i}`));
-      return folder;
-    }),
-  );
-}
-
-function box(path: string): ModelFolder {
-  const folder = origin.boxes.get('AC1')?.folders.get(path);
-  if (folder === undefined) throw new Error(`the model has no ${path}`);
-  return folder;
-}
-
-async function expectSamePlaces(): Promise<void> {
-  const there = [...(origin.boxes.get('AC1')?.folders.values() ?? [])].flatMap((folder) =>
-    [...folder.messages.keys()].map((uid) => `${folder.path}/${uid}`),
-  );
-  expect([...(await archive.places()).keys()].sort()).toEqual(there.sort());
-}
+eachWithItsOwn();
 
 describe('a search that lags behind', () => {
   it('ends nothing that the listing still shows, and is not asked again', async () => {
@@ -62,14 +21,14 @@ describe('a search that lags behind', () => {
       for (const { uid } of hidden) box('INBOX').messages.delete(uid);
     };
     origin.after = show;
-    const result = await archive.sync(origin, { policy });
+    const result = await archive.sync(origin, { policy: full });
     expect(result.mailboxes).toMatchObject([{ ended: 0, held: 0 }]);
     expect(result.certificates).toMatchObject([{ complete: true, stored: 400, originTotal: 400 }]);
-    await expectSamePlaces();
+    await expectTrue();
     origin.requests.length = 0;
-    await archive.sync(origin, { policy });
+    await archive.sync(origin, { policy: full });
     expect(origin.count('search')).toBe(0);
-    await expectSamePlaces();
+    await expectTrue();
   });
 });
 
@@ -89,7 +48,7 @@ describe('a listing of folders that counts more than it shows', () => {
     origin.listsAll = true;
     origin.boxes.get('AC1')?.folders.set('INBOX.Work', work);
     await archive.sync(origin);
-    await expectSamePlaces();
+    await expectTrue();
   });
 });
 
@@ -133,7 +92,7 @@ describe('what the origin cannot answer for', () => {
     const result = await archive.sync(origin);
     expect(origin.count('source')).toBe(5);
     expect(result.mailboxes).toMatchObject([{ added: 5 }]);
-    await expectSamePlaces();
+    await expectTrue();
   });
 
   it('is everything: the pass ends', async () => {

@@ -1,16 +1,9 @@
 import { afterEach, beforeEach, expect } from 'vitest';
-import { MANUAL_SYNC, type SyncPolicy } from '../../src/sync/ports.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail } from './model-origin.ts';
 
 export const HOUR = 3_600_000;
-export const policy: SyncPolicy = {
-  ...MANUAL_SYNC,
-  full: false,
-  acceptEndings: false,
-  brake: { maxEndedShare: 0.3, minMessages: 50 },
-  confirmAfterMs: 6 * HOUR,
-};
+export const policy = { full: false, acceptEndings: false };
 
 /** The archive and the origin of the test that runs; new for each one of a file that calls `eachWithItsOwn`. */
 export let archive: Archive;

@@ -384,7 +384,7 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
   const { loadSettings } = await import('../../catalog/archive-settings.ts');
   const { openWriter } = await import('../../catalog/open-writer.ts');
   const { examineAccount } = await import('../../sync/examine-account.ts');
-  const { runAccounts, withAccounts } = await import('../../sync/run-sync.ts');
+  const { runSync, withAccounts } = await import('../../sync/run-sync.ts');
   const { chooseAccounts } = await import('../../sync/selection.ts');
   const settings = loadSettings(context);
   const selection = chooseAccounts(settings, undefined);
@@ -393,7 +393,7 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
   const act = async ({ accounts, requests }: ConnectedAccounts): Promise<ExitCode> => {
     const tally = { folders: 0, messages: 0, differences: 0 };
     const findings: OriginFinding[] = [];
-    const result = await runAccounts(writer, settings, {
+    const result = await runSync(writer, settings, {
       accounts,
       policy: { verifyPerHour: Number.MAX_SAFE_INTEGER, full: true, acceptEndings: false },
       pass: (ctx, boxes) =>

@@ -8,13 +8,11 @@ import { EXIT, MailkeepError } from '../../../src/core/errors.ts';
 import { countAccountedFor } from '../../../src/core/types.ts';
 import { catalogMirror } from '../../../src/sync/mirror.ts';
 import { findGaps } from '../../../src/sync/plan/plan-folder.ts';
-import { MANUAL_SYNC } from '../../../src/sync/ports.ts';
 import type { SyncResult } from '../../../src/sync/result.ts';
-import { runSync } from '../../../src/sync/run-sync.ts';
 import { recallCoverage } from '../../../src/sync/sync-memory.ts';
 import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { threadOn } from '../../archive/thread-link.ts';
-import { FakeClock, memoryOf } from '../harness.ts';
+import { FakeClock, memoryOf, syncModel } from '../harness.ts';
 import { ModelOrigin, status } from '../model-origin.ts';
 import { Actor, type History, type PassPlan } from './history.ts';
 
@@ -123,39 +121,15 @@ class World {
       }
       const disturbed = this.#disturb(plan, committedPlaces(catalog));
       try {
-        const result = await runSync({
-          accounts: [
-            {
-              name: 'main',
-              origin: this.origin,
-              wanted: {
-                mailboxes: { include: ['*'], exclude: [] },
-                folders: { include: ['*'], exclude: [] },
-              },
-            },
-          ],
-          order: 'newest',
+        const writer = { log, catalog, dataDir: this.#catalogDir, state: this.#memory };
+        const result = await syncModel(writer, this.origin, this.clock, {
           concurrency: 2,
           policy: {
-            ...(plan.daemon ? BESIDE_A_DAEMON : MANUAL_SYNC),
+            ...(plan.daemon && BESIDE_A_DAEMON),
             full: plan.full,
             acceptEndings,
             brake: { maxEndedShare: 0.3, minMessages: 5 },
-            confirmAfterMs: 6 * HOUR,
           },
-          minFreeBytes: 0,
-          startedAtCommit: catalog.reached().number,
-          log,
-          mirror: catalogMirror(catalog),
-          memory: this.#memory,
-          indexing: { some: async () => 0, all: async () => {} },
-          tidy: async () => [],
-          freeBytes: async () => Number.POSITIVE_INFINITY,
-          requests: () => ({}),
-          now: this.clock.now,
-          after: this.clock.after,
-          progress: () => {},
-          signal: new AbortController().signal,
         });
         await log.close();
         // After a kill the log may hold a commit that the catalog has yet to fold: its list is not the archive's.
