@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import {
   cpSync,
   mkdirSync,
@@ -30,6 +31,8 @@ import { message, ProgramArchive } from '../offsite/copy-program.ts';
 const signal = new AbortController().signal;
 const PASSPHRASE = 'the same for both copies';
 
+type Restored = Pick<Awaited<ReturnType<typeof restoreArchive>>, 'number' | 'lost' | 'invalid'>;
+
 /** An archive and its copy in a folder, with a recipient of each kind that needs no program, and a later signer. */
 class Copy {
   readonly work = mkdtempSync(path.join(tmpdir(), 'damaged-copy-'));
@@ -40,6 +43,7 @@ class Copy {
   readonly store = folderStore(this.target);
   way: UnlockMethod = { type: 'passphrase', passphrase: '' };
   #backs = 0;
+  readonly #drilled = new Map<string, Promise<Restored>>();
 
   async begin(): Promise<this> {
     const writer = await openLogWriter({ dir: this.dir, now: () => 1_770_000_000_000 });
@@ -129,8 +133,18 @@ class Copy {
     return status?.damage ?? null;
   }
 
-  /** With nothing but the target and the recovery key. */
-  async drill() {
+  /** With nothing but the target and the recovery key: targets of the same bytes come back alike. */
+  drill() {
+    const files = this.names().map(
+      (name) => `${name} ${hash('sha256', readFileSync(this.file(name)))}`,
+    );
+    const key = files.join('\n');
+    const back = this.#drilled.get(key) ?? this.#bringBack();
+    this.#drilled.set(key, back);
+    return back;
+  }
+
+  async #bringBack(): Promise<Restored> {
     this.#backs += 1;
     const to = path.join(this.work, `back-${this.#backs}`);
     const back = await restoreArchive({
