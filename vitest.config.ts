@@ -8,7 +8,7 @@ export default defineConfig({
     setupFiles: ['test/bounded-children.ts'],
     reporters: ['default', './test/stuck-modules.ts'],
     // The program is built once: command lines, worker threads and child processes run from dist/.
-    globalSetup: ['test/build-once.ts', 'test/one-folder.ts'],
+    globalSetup: ['test/build-once.ts', 'test/one-folder.ts', 'test/peers/shared-servers.ts'],
     // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
     testTimeout: 300_000,
     hookTimeout: 300_000,

@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { startRadosgw } from '../objects/servers/radosgw.ts';
+import { startOwnRadosgw } from '../objects/servers/radosgw.ts';
 import type { S3Server } from '../objects/servers/s3-server.ts';
 import { importArchive } from './archive-speed.ts';
 import { flush } from './measure-peers.ts';
@@ -58,7 +58,7 @@ export async function measureCopies(
     return cost;
   };
   for (let round = 0; round < runs; round++) {
-    const server = await startRadosgw();
+    const server = await startOwnRadosgw();
     try {
       const own = mailkeepAt(work, program, server, `${round}`);
       const { copyMs, againMs, fetchMs, backMs, backupMs, restoreMs } = times;

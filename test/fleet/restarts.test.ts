@@ -14,7 +14,7 @@ let node: Node;
 let onWait: () => Promise<void>;
 
 beforeAll(async () => {
-  if (!skipped) server = await Postgres.start();
+  if (!skipped) server = await Postgres.startOwn();
 });
 afterAll(async () => {
   await server?.stop();

@@ -41,7 +41,7 @@ let lease: Lease;
 let head: Head;
 
 beforeAll(async () => {
-  if (!skipped) server = await Postgres.start();
+  if (!skipped) server = await Postgres.startOwn();
 });
 afterAll(async () => {
   await server?.stop();

@@ -18,7 +18,7 @@ const skipped = withoutPostgres();
 let server: Postgres;
 
 beforeAll(async () => {
-  if (!skipped) server = await Postgres.start();
+  if (!skipped) server = await Postgres.startOwn();
 });
 afterAll(async () => {
   await server?.stop();

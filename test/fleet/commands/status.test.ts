@@ -24,7 +24,7 @@ let server: Postgres;
 let place: Place;
 
 beforeAll(async () => {
-  if (!skipped) server = await Postgres.start();
+  if (!skipped) server = await Postgres.startOwn();
 });
 beforeEach(async () => {
   if (skipped) return;

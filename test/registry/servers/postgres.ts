@@ -22,6 +22,7 @@ import { migrateRegistry } from '../../../src/registry/schema.ts';
 import { type RegistryTarget, registryTarget } from '../../../src/registry/target.ts';
 import { postgresOwner, programPath } from '../../../src/sandbox/demo-servers.ts';
 import { absent, notCompared } from '../../peers/programs.ts';
+import { admittedTo, type SharedServer } from '../../peers/shared-servers.ts';
 
 const USER = 'fleet';
 /** The name of the socket has it; nothing listens on the network. */
@@ -43,7 +44,14 @@ export function withoutPostgres(): boolean {
   return notCompared(`PostgreSQL does not run as root, and there is no user ${OWNER}`);
 }
 
-/** A server of its own on a Unix socket, in a folder that ends with it. */
+/** What a test file needs to use the server that all files share. */
+interface Admitted {
+  readonly folder: string;
+  /** Distinguishes the file's databases. */
+  readonly file: number;
+}
+
+/** A server on a Unix socket, in a folder that ends with it. */
 export class Postgres {
   #databases = 0;
   readonly #opened: Registry[] = [];
@@ -51,8 +59,9 @@ export class Postgres {
 
   private constructor(
     private readonly folder: string,
-    private readonly spawn: () => ChildProcess,
-    private process: ChildProcess,
+    /** Undefined for the server that all files share. */
+    private readonly own?: { readonly spawn: () => ChildProcess; process: ChildProcess },
+    private readonly file = 0,
   ) {}
 
   /** The folder of the socket. */
@@ -65,7 +74,20 @@ export class Postgres {
     return path.join(this.socketFolder, `.s.PGSQL.${PORT}`);
   }
 
+  /** Uses the server that all test files share. A test that stops it or changes its settings starts its own. */
   static async start(): Promise<Postgres> {
+    const { folder, file } = await admittedTo<Admitted>('postgres');
+    return new Postgres(folder, undefined, file);
+  }
+
+  static async share(): Promise<SharedServer<Admitted>> {
+    const server = await Postgres.startOwn();
+    let files = 0;
+    const admit = async () => ({ folder: server.folder, file: ++files });
+    return { admit, stop: () => server.stop() };
+  }
+
+  static async startOwn(): Promise<Postgres> {
     const folder = mkdtempSync(path.join(tmpdir(), 'pg-'));
     const [data, socket] = [path.join(folder, 'data'), path.join(folder, 'socket')];
     const ids = process.getuid?.() === 0 ? postgresOwner() : undefined;
@@ -96,7 +118,7 @@ export class Postgres {
         ['-D', data, '-k', socket, '-p', String(PORT), ...settings.flatMap((text) => ['-c', text])],
         { ...options, stdio: ['ignore', log, log] },
       );
-    const server = new Postgres(folder, begin, begin());
+    const server = new Postgres(folder, { spawn: begin, process: begin() });
     await server.#until();
     await server.admin('postgres', async (client) => {
       await client.query('CREATE DATABASE made');
@@ -109,7 +131,7 @@ export class Postgres {
 
   async #until(): Promise<void> {
     for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
-      if (this.process.exitCode !== null) {
+      if (this.#process().exitCode !== null) {
         throw new Error(`postgres ended: ${readFileSync(path.join(this.folder, 'log'), 'utf8')}`);
       }
       const isUp = await this.admin('postgres', () => Promise.resolve(true)).catch(() => false);
@@ -119,22 +141,29 @@ export class Postgres {
     throw new Error(`postgres does not answer in time; see ${this.folder}`);
   }
 
+  #process(): ChildProcess {
+    if (this.own === undefined) throw new Error('the server belongs to all test files');
+    return this.own.process;
+  }
+
   /** Kills the server as a power cut would, apart from what is on the disk. */
   async kill(): Promise<void> {
-    const ended = new Promise((resolve) => this.process.once('exit', resolve));
-    this.process.kill('SIGKILL');
+    const ended = new Promise((resolve) => this.#process().once('exit', resolve));
+    this.#process().kill('SIGKILL');
     await ended;
   }
 
   /** Starts a server that was killed, and waits until it has recovered. */
   async restart(): Promise<void> {
+    const { own } = this;
+    if (own === undefined) throw new Error('the server belongs to all test files');
     // What it had begun ends by itself; until then, no other server may start.
     for (let isUp = false; !isUp; ) {
-      this.process = this.spawn();
+      own.process = own.spawn();
       isUp = await this.#until().then(
         () => true,
         (error: unknown) => {
-          if (this.process.exitCode === null) throw error;
+          if (own.process.exitCode === null) throw error;
           return false;
         },
       );
@@ -163,7 +192,7 @@ export class Postgres {
   /** Creates a database, with the tables of a fleet unless it is to be empty, and returns its name. */
   async create({ empty = false } = {}): Promise<string> {
     this.#databases += 1;
-    const name = `test_${this.#databases}`;
+    const name = `test_${this.file}_${this.#databases}`;
     await this.admin('postgres', async (client) => {
       await client.query(`CREATE DATABASE ${name}${empty ? '' : ' TEMPLATE made'}`);
     });
@@ -210,13 +239,15 @@ export class Postgres {
     });
   }
 
-  /** Ends the server at once, which removes its shared memory, and the folder. */
+  /** Closes the connections. Ends an own server at once, which removes its shared memory, and the folder. */
   async stop(): Promise<void> {
     await Promise.all(this.#opened.map((registry) => registry.close().catch(() => undefined)));
     await Promise.all(this.#clients.map((client) => client.end().catch(() => undefined)));
-    if (this.process.exitCode === null) {
-      const ended = new Promise((resolve) => this.process.once('exit', resolve));
-      this.process.kill('SIGQUIT');
+    if (this.own === undefined) return;
+    const { process: server } = this.own;
+    if (server.exitCode === null) {
+      const ended = new Promise((resolve) => server.once('exit', resolve));
+      server.kill('SIGQUIT');
       await ended;
     }
     rmSync(this.folder, { recursive: true, force: true });
