@@ -1,8 +1,19 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { unitFiles } from './test/unit-files.ts';
+
+const unit = unitFiles(fileURLToPath(new URL('.', import.meta.url)));
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    projects: [
+      // These share two processes, and run in an order that the printed seed decides.
+      {
+        extends: true,
+        test: { name: 'unit', include: unit, isolate: false, sequence: { shuffle: { files: true } } },
+      },
+      { extends: true, test: { name: 'apart', include: ['test/**/*.test.ts'], exclude: unit } },
+    ],
     // Node.js imports built files itself: they need no transformation.
     server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     setupFiles: ['test/bounded-children.ts'],

@@ -8,7 +8,7 @@ import { playHistory } from './play.ts';
 const skipped = withoutServers();
 const FIRST = Number(process.env.MAILKEEP_SEED ?? '1');
 /** More by hand: see docs/testing.md. */
-const HISTORIES = Number(process.env.MAILKEEP_WORKER_HISTORIES ?? '20');
+const HISTORIES = Number(process.env.MAILKEEP_WORKER_HISTORIES ?? '6');
 /** Mostly they wait for the next second. */
 const AT_ONCE = Number(process.env.MAILKEEP_AT_ONCE ?? '6');
 /** Has a line for each history that was played; those are not played again. */
