@@ -13,7 +13,7 @@ import { seeded } from '../../bench/seeded.ts';
 import { ran } from '../../cli/surface.ts';
 import { targetAt } from '../../objects/servers/s3-server.ts';
 import { signal } from '../../objects/store-contract.ts';
-import { Actor } from '../../soak/origin-actor.ts';
+import { Actor } from '../../bench/soak/origin-actor.ts';
 import type { Place } from '../commands/place.ts';
 import { addAccounts, nodeOf } from '../commands/running-worker.ts';
 import type { Servers } from '../servers/scene.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { openLogWriter } from '../../src/archive/log-writer.ts';
-import { openCatalog } from '../../src/catalog/catalog.ts';
-import { docidBase } from '../../src/mail/docid.ts';
+import { openLogWriter } from '../../../src/archive/log-writer.ts';
+import { openCatalog } from '../../../src/catalog/catalog.ts';
+import { docidBase } from '../../../src/mail/docid.ts';
 import { ADDRESS, AT, listingOf } from './listing-origin.ts';
 
 const FACTS_PER_BATCH = 2_000;

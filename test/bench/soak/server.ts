@@ -3,7 +3,7 @@
  * IPC; started with --expose-gc.
  */
 import { z } from 'zod';
-import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { STOCK_FOLDER, STOCK_MESSAGES } from './stock.ts';
 
 const [stateFile] = process.argv.slice(2);

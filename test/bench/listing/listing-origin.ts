@@ -1,5 +1,5 @@
-import type { FolderKey, Listing } from '../../src/core/types.ts';
-import type { FolderListing, Origin, OriginPage, UidOrder } from '../../src/sync/ports.ts';
+import type { FolderKey, Listing } from '../../../src/core/types.ts';
+import type { FolderListing, Origin, OriginPage, UidOrder } from '../../../src/sync/ports.ts';
 
 export const AT: FolderKey = { host: 'mail.example.org', mailbox: 'AC1', folder: 'INBOX' };
 export const ADDRESS = 'ada@example.org';

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import { deliver } from '../../src/sandbox/faults.ts';
-import type { Random } from '../../src/sandbox/generated-mail.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Folder, Mailbox } from '../../src/sandbox/store.ts';
+import { deliver } from '../../../src/sandbox/faults.ts';
+import type { Random } from '../../../src/sandbox/generated-mail.ts';
+import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
+import type { Folder, Mailbox } from '../../../src/sandbox/store.ts';
 
 /** So many messages a folder keeps, so that the service holds ever the same. */
 const MAX_MESSAGES = 150;

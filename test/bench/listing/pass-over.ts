@@ -1,8 +1,8 @@
-import { openLogWriter } from '../../src/archive/log-writer.ts';
-import { openCatalog } from '../../src/catalog/catalog.ts';
-import { systemClock } from '../../src/core/concurrency.ts';
-import { folderKey, openState } from '../../src/core/state.ts';
-import { syncModel } from '../sync/harness.ts';
+import { openLogWriter } from '../../../src/archive/log-writer.ts';
+import { openCatalog } from '../../../src/catalog/catalog.ts';
+import { systemClock } from '../../../src/core/concurrency.ts';
+import { folderKey, openState } from '../../../src/core/state.ts';
+import { syncModel } from '../../sync/harness.ts';
 import { AT, ListingOrigin } from './listing-origin.ts';
 
 export interface ListingFigures {

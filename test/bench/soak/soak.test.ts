@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { mail, type Served, serveEmpty } from '../sandbox/client.ts';
+import { mail, type Served, serveEmpty } from '../../sandbox/client.ts';
 import { Checker } from './checker.ts';
 import { Claims, FlagClaims, type Ledger } from './ledger.ts';
 import { judgeMemory } from './memory.ts';

@@ -8,14 +8,14 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import packageJson from '../../package.json' with { type: 'json' };
-import { openLogReader } from '../../src/archive/log-reader.ts';
-import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { askSync } from '../../src/daemon/control.ts';
-import { findControlSocket } from '../../src/daemon/control-path.ts';
-import { type Random, randomFrom } from '../../src/sandbox/generated-mail.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { program } from '../cli/child.ts';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { openLogReader } from '../../../src/archive/log-reader.ts';
+import { openCatalogReader } from '../../../src/catalog/catalog.ts';
+import { askSync } from '../../../src/daemon/control.ts';
+import { findControlSocket } from '../../../src/daemon/control-path.ts';
+import { type Random, randomFrom } from '../../../src/sandbox/generated-mail.ts';
+import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
+import { program } from '../../cli/child.ts';
 import { Actor } from './origin-actor.ts';
 
 export interface SoakFigures {

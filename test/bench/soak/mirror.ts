@@ -9,8 +9,8 @@ import { parseArgs } from 'node:util';
 import autocannon, { type SoakRequest } from 'autocannon';
 import { Pool } from 'undici';
 import { z } from 'zod';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, start, workplace } from '../cli/child.ts';
+import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
+import { mailkeep, start, workplace } from '../../cli/child.ts';
 import { judgeMemory } from './memory.ts';
 
 const HELP = `npm run soak:mirror -- [--messages N] [--seconds N] [--clients N]
