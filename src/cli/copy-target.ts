@@ -11,8 +11,8 @@ import {
   type UnlockMethod,
 } from '../copies/format/keys.ts';
 import { COPY_NAME } from '../copies/format/manifest.ts';
+import { hasKeysFor } from '../copies/local-key.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
-import { hasKeysFor } from '../copies/own-copy.ts';
 import { resolveS3 } from '../copies/s3-settings.ts';
 import { ensureBucket, s3Store } from '../copies/s3-store.ts';
 import { describeError, errnoName, MailkeepError } from '../core/errors.ts';

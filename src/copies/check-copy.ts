@@ -13,10 +13,9 @@ import { NO_TORN_BATCH, segmentState } from './copy-log.ts';
 import { copiesError, copyError, objectError } from './errors.ts';
 import type { ClearManifest } from './format/manifest.ts';
 import { checkKeptObjects, readLocalManifest } from './kept-objects.ts';
-import type { LocalKey } from './local-key.ts';
+import { findLocalKey, type LocalKey } from './local-key.ts';
 import { type FoundManifests, findManifests, verifiedObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
-import { findLocalKey } from './own-copy.ts';
 import { copiedSegments, fetchSegment, openCopy, type SegmentSource } from './restore-copy.ts';
 import { isOlderManifest, type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
@@ -26,22 +25,17 @@ export interface CopyFinding {
   readonly error: MailkeepError;
 }
 
-export interface CheckedCopy {
-  /** Number of segments checked, or of objects if no key was available. */
-  readonly checked: number;
-  readonly of: number;
-  readonly findings: readonly CopyFinding[];
-}
+export type CheckedCopy = Awaited<ReturnType<typeof checkObjects>>;
 
 interface Checking {
   readonly signal: AbortSignal;
-  readonly progress?: (done: { readonly checked: number; readonly of: number }) => void;
+  readonly progress?: CheckOrder['onProgress'];
 }
 
 /** Checks objects against the lengths and hashes in a manifest. Needs no key. */
 export async function checkObjects(
   options: Checking & { readonly store: ObjectStore; readonly objects: readonly ObjectEntry[] },
-): Promise<CheckedCopy> {
+) {
   const { store, objects, signal, progress } = options;
   const findings: CopyFinding[] = [];
   let checked = 0;
@@ -76,10 +70,20 @@ export async function checkSegments(
   realFiles.makeFolder(logFolder(scratch));
   const all = copiedSegments(manifest);
   const picks = chosen === undefined ? all : all.filter(({ segment }) => chosen.has(segment));
-  const { before, ...read } = await checkChain(options, to, picks, {
-    endsOf: (copied) => fetchedEnds(options, copied),
-    finding: ({ pieces: [first] }, error) => findingOf(first?.name ?? '', error),
-  });
+  const { before, ...read } = await checkChain(
+    options,
+    to,
+    picks,
+    async (copied) => {
+      const { name } = await fetchSegment(options, scratch, copied);
+      try {
+        return endsIn(scratch, name, listSegments(realFiles, scratch));
+      } finally {
+        await realFiles.remove(segmentPath(scratch, name));
+      }
+    },
+    ({ pieces: [first] }, error) => findingOf(first?.name ?? '', error),
+  );
   const last = all.at(-1);
   const isAtEnd = before !== undefined && before.segment === last?.segment;
   if (isAtEnd && !isSame(before.end, manifest.commit)) {
@@ -99,13 +103,8 @@ async function checkChain<T extends { readonly segment: number }>(
   { signal, progress }: Checking,
   to: string,
   parts: readonly T[],
-  {
-    endsOf,
-    finding,
-  }: {
-    readonly endsOf: (part: T) => Promise<Ends>;
-    readonly finding: (part: T, error: unknown) => CopyFinding;
-  },
+  endsOf: (part: T) => Promise<Ends>,
+  finding: (part: T, error: unknown) => CopyFinding,
 ) {
   const findings: CopyFinding[] = [];
   let previous: Ends | undefined;
@@ -125,19 +124,6 @@ async function checkChain<T extends { readonly segment: number }>(
     progress?.({ checked, of: parts.length });
   }
   return { checked, findings, before: previous };
-}
-
-async function fetchedEnds(
-  options: SegmentSource & { readonly scratch: string },
-  copied: Parameters<typeof fetchSegment>[2],
-): Promise<Ends> {
-  const { scratch } = options;
-  const { name } = await fetchSegment(options, scratch, copied);
-  try {
-    return endsIn(scratch, name, listSegments(realFiles, scratch));
-  } finally {
-    await realFiles.remove(segmentPath(scratch, name));
-  }
 }
 
 function endsIn(
@@ -171,29 +157,23 @@ interface CheckOrder {
   readonly onProgress: (done: { readonly checked: number; readonly of: number }) => void;
 }
 
-export interface CheckedTarget extends CheckedCopy {
-  readonly number: number;
-  /** Time at which the copy was made, milliseconds since the epoch. */
-  readonly copiedAt: number;
-  /** False if no key was available, so that objects were only compared with the manifest. */
-  readonly opened: boolean;
-  readonly invalid: readonly string[];
-}
+export type CheckedTarget = Awaited<ReturnType<typeof checkTarget>>;
 
 /**
  * Checks the off-site copy of an archive. With a private key, opens and reads every segment. Without one, compares
  * every object with the signed manifest.
  * @throws offsite-no-manifest, offsite-rolled-back; errors from `findLocalKey` and the store
  */
-export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
-  const { dataDir, store, signal, onProgress } = order;
-  const key = await findLocalKey(dataDir, store, signal);
+export async function checkTarget(order: CheckOrder) {
+  const { store, signal, onProgress } = order;
+  const key = await findLocalKey(order);
   const kept = [...(await checkKeptObjects({ store, key, signal }))];
   const manifests = await findManifests(store, key, signal);
   const clear = manifestToCheck(order, key, manifests, kept);
   const invalid = manifests.invalid.filter(({ name }) => name !== clear.name);
   const about = {
     number: clear.commit,
+    /** Time at which the copy was made, milliseconds since the epoch. */
     copiedAt: clear.time,
     invalid: invalid.map(({ name }) => name),
   };
@@ -201,6 +181,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
     const objects = drawSample(clear.objects, order);
     const checked = await checkObjects({ store, objects, signal, progress: onProgress });
     const findings = [...kept, ...checked.findings];
+    // Objects were only compared with the manifest.
     return { ...checked, findings, of: clear.objects.length, ...about, opened: false };
   }
   const opened = await openCopy(store, clear, key.opening);
@@ -277,13 +258,16 @@ export async function checkFolder(
     return { ...name, path: segmentPath(to, name) };
   });
   const prover = threadedProver();
-  const { findings, checked } = await checkChain({ signal, progress: onProgress }, to, picks, {
-    async endsOf(file) {
+  const { findings, checked } = await checkChain(
+    { signal, progress: onProgress },
+    to,
+    picks,
+    async (file) => {
       await prover.intact({ ...file, sealed: file.generation > 1 });
       return endsIn(to, file, listing);
     },
-    finding: ({ path, segment }, error) => ({ name: path, error: damageOf(error, path, segment) }),
-  }).finally(() => prover.close());
+    ({ path, segment }, error) => ({ name: path, error: damageOf(error, path, segment) }),
+  ).finally(() => prover.close());
   const state = segmentState(realFiles, to, last, listing, NO_TORN_BATCH);
   const number = state?.end.number ?? 0;
   const seen = lastCopied(order.dataDir, to);

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { realFiles } from '../archive/file-system.ts';
 import { errnoName, errnoOf, MailkeepError } from '../core/errors.ts';
 import { makeFoldersDurably } from '../core/files.ts';
 import { objectError } from './errors.ts';
@@ -21,8 +22,6 @@ const FILE_MODE = 0o600;
 const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
-/** Network shares and Windows cannot sync a directory, so the rename has to be enough. */
-const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 type DiskCode = 'store-unreadable' | 'store-disk-full' | 'store-unwritable';
 
@@ -94,18 +93,6 @@ async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Pro
   }
 }
 
-async function syncFolder(folder: string): Promise<void> {
-  let handle: FileHandle | undefined;
-  try {
-    handle = await open(folder, 'r');
-    await handle.sync();
-  } catch (error) {
-    if (!FOLDER_SYNC_UNSUPPORTED.has(errnoName(error))) throw error;
-  } finally {
-    await handle?.close();
-  }
-}
-
 const CHUNK_BYTES = 1024 * 1024;
 /** Prefix of temporary files. The names of objects cannot start with a dot. */
 const UNFINISHED = '.unfinished-';
@@ -156,7 +143,7 @@ class FolderStore implements ObjectStore {
       await ifExists(() => unlink(unfinished)).catch(() => {});
       throw error;
     }
-    await writing(folder, () => syncFolder(folder));
+    await writing(folder, () => realFiles.syncFolder(folder));
   }
 
   async lock(): Promise<void> {
@@ -208,7 +195,7 @@ class FolderStore implements ObjectStore {
     const file = this.#fileOf(name);
     await writing(file, async () => {
       await ifExists(() => unlink(file));
-      await syncFolder(path.dirname(file));
+      await realFiles.syncFolder(path.dirname(file));
     });
   }
 

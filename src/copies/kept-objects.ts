@@ -38,19 +38,17 @@ import {
   keptObject,
   keyFolder,
   type LocalKey,
+  listOwnNames,
+  localSecrets,
   type OptionalLock,
   putWithLock,
   rawPublicKey,
-} from './local-key.ts';
-import { orDamage, readSmallObject } from './manifests.ts';
-import type { ObjectStore } from './object-store.ts';
-import {
-  listOwnNames,
-  localSecrets,
   readOwnObject,
   readOwnObjects,
   recipientAccess,
-} from './own-copy.ts';
+} from './local-key.ts';
+import { orDamage, readSmallObject } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
 import type { KeptManifest } from './upload-copy.ts';
 
 interface RepairedFinding extends CopyFinding {

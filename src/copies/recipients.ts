@@ -1,5 +1,7 @@
+import { rmSync } from 'node:fs';
 import { hasCode } from '../core/errors.ts';
 import { openExistingState } from '../core/state.ts';
+import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { copiesError } from './errors.ts';
 import type { RecipientType } from './format/errors.ts';
 import {
@@ -8,34 +10,47 @@ import {
   type KeyObject,
   MAX_KEYS,
   MAX_TRIED,
+  newCopyKeys,
+  newRecoveryKey,
   type UnlockMethod,
+  unlock,
   type WrappedKeys,
   wrapForAge,
   wrapForPassphrase,
   wrapForRecovery,
 } from './format/keys.ts';
-import { bytesAsStream, FOLDERS, idOfName } from './format/manifest.ts';
-import { checkKeptObjects, refuseDamagedRecipients } from './kept-objects.ts';
+import { bytesAsStream, COPY_NAME, FOLDERS, idOfName } from './format/manifest.ts';
+import { keyIdIn, keyIdOf, publicKeyOf } from './format/sealed-object.ts';
 import {
-  type KnownRecipient,
-  keptObject,
-  type LocalKey,
-  newNextKey,
-  nextPrivateKey,
-} from './local-key.ts';
-import { copyMemory, readSmallObject } from './manifests.ts';
-import type { ObjectStore } from './object-store.ts';
+  checkKeptObjects,
+  newDescription,
+  refuseDamagedRecipients,
+  repairKeptObjects,
+} from './kept-objects.ts';
 import {
   currentSecrets,
   findLocalKey,
   type KeyRequest,
+  type KnownRecipient,
+  keptObject,
+  keyFile,
+  LocalKey,
+  type LocalKeyParts,
   listOwnNames,
   localSecrets,
+  newNextKey,
+  nextPrivateKey,
+  rawPublicKey,
+  readCopyId,
+  readLocalKey,
   readRecipients,
   readSigners,
   recipientAccess,
+  withCopyLock,
   withOwnKey,
-} from './own-copy.ts';
+} from './local-key.ts';
+import { copyMemory, findManifests, readSmallObject } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
 
 interface Additions {
   readonly recovery?: Buffer | undefined;
@@ -46,7 +61,7 @@ interface Additions {
 }
 
 /** Wraps a copy's keys. Returns the objects, and the age recipients among them. @throws copy-age-recipient */
-export async function wrapFor(
+async function wrapFor(
   secrets: CopySecrets,
   { recovery, passphrase, age = [], label }: Additions,
   created: number,
@@ -65,7 +80,7 @@ export async function wrapFor(
 }
 
 /** Refuses more recipients of a type than readers would try. @throws offsite-too-many-recipients */
-export function refuseTooManyRecipients(
+function refuseTooManyRecipients(
   existing: readonly Pick<WrappedKeys, 'type'>[],
   { recovery, passphrase, age = [] }: Additions,
   to: string,
@@ -82,7 +97,7 @@ export function refuseTooManyRecipients(
   }
 }
 
-export async function putObjects(
+async function putObjects(
   store: ObjectStore,
   objects: readonly KeyObject[],
   signal: AbortSignal,
@@ -95,7 +110,7 @@ export async function putObjects(
 const REMOVING_MS = 10_000;
 
 /** Removes unused objects, even after an interruption. Leaves them if the store is unreachable. */
-export async function removeUnusedObjects(
+async function removeUnusedObjects(
   store: ObjectStore,
   objects: readonly KeyObject[],
 ): Promise<void> {
@@ -112,8 +127,9 @@ function idOf({ name }: Pick<KeyObject, 'name'>): string {
  * whether a rotation was interrupted on this machine.
  * @throws errors from `findLocalKey` and the store
  */
-export async function listKeys({ dataDir, store, signal }: KeyRequest) {
-  const key = await findLocalKey(dataDir, store, signal);
+export async function listKeys(request: KeyRequest) {
+  const { store, signal } = request;
+  const key = await findLocalKey(request);
   const { recipients, damaged: unreadable } = await readRecipients(store, signal);
   const differing = (await checkKeptObjects({ store, key, signal })).map(({ error }) => error);
   const names = new Set(differing.map(({ facts }) => facts.name));
@@ -229,7 +245,7 @@ export function refuseOtherSigner(
  * own keys for it, and could then read everything encrypted with them.
  * @throws offsite-signer-unnamed, offsite-signer-differs
  */
-export function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, to: string): void {
+function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, to: string): void {
   if (opened.way.type === 'age' && opened.signer === undefined) {
     const found = secrets.signer.toString('base64');
     throw copiesError('offsite-signer-unnamed', { to, found });
@@ -246,21 +262,11 @@ interface RotateOrder extends KeyRequest {
   readonly now: () => number;
 }
 
-export interface RotatedKeys {
-  /** IDs of the new key's recipients. */
-  readonly added: readonly string[];
-  readonly removed: readonly string[];
-  /** IDs of the remaining recipients that open only older content. */
-  readonly old: readonly string[];
-}
+export type RotatedKeys = Awaited<ReturnType<typeof rotateKeys>>;
 
 /** Returns whether a rotation was interrupted after the switch to its new key. @throws errors from `findLocalKey` */
-export async function isRotationUnfinished({
-  dataDir,
-  store,
-  signal,
-}: KeyRequest): Promise<boolean> {
-  return (await findLocalKey(dataDir, store, signal)).replaced.length > 0;
+export async function isRotationUnfinished(order: KeyRequest): Promise<boolean> {
+  return (await findLocalKey(order)).replaced.length > 0;
 }
 
 /** @throws offsite-too-many-rotations if readers would refuse another key */
@@ -276,7 +282,7 @@ export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): voi
  * @throws offsite-too-many-rotations, offsite-too-many-recipients, offsite-key-unfit, offsite-not-kept; errors of
  * `withOwnKey`
  */
-export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
+export async function rotateKeys(order: RotateOrder) {
   const { dataDir, store, signal } = order;
   return withOwnKey(order, async (before, file) => {
     const secrets = currentSecrets(before, order.secrets, store.label);
@@ -303,6 +309,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
       ],
     });
     await switched.write(file);
+    /** `added` lists the IDs of the new key's recipients. */
     return { added, ...(await removeReplaced(order, switched, file)) };
   });
 }
@@ -386,11 +393,8 @@ async function readBack(
   }
 }
 
-async function removeReplaced(
-  { store, signal }: KeyRequest,
-  key: LocalKey,
-  file: string,
-): Promise<Pick<RotatedKeys, 'removed' | 'old'>> {
+/** Returns the IDs of the removed recipients, and of the remaining ones that open only `old` content. */
+async function removeReplaced({ store, signal }: KeyRequest, key: LocalKey, file: string) {
   const removed: string[] = [];
   for (const id of key.replaced) {
     try {
@@ -405,4 +409,190 @@ async function removeReplaced(
   const { recipients } = await readRecipients(store, signal);
   const old = recipients.filter((one) => recipientAccess(one, key) === 'old').map(({ id }) => id);
   return { removed, old };
+}
+
+/**
+ * Creates the keys of a new copy, including the Ed25519 key that signs its manifests. The recovery key is not stored,
+ * so it must be handed to the owner.
+ * @throws usage-save-failed, checkpoint-key
+ */
+export async function prepareCopy(dataDir: string) {
+  const signingKeyFile = await ensureSigningKey(dataDir);
+  const signer = rawPublicKey(readSigningKey(signingKeyFile));
+  return { keys: newCopyKeys(), recovery: newRecoveryKey(), signer, signingKeyFile };
+}
+
+interface NewCopy {
+  /** Hands the recovery key to its owner. Called once its object is stored, before the copy becomes visible. */
+  readonly handOver?: () => Promise<void>;
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  readonly to: string;
+  readonly prepared: Awaited<ReturnType<typeof prepareCopy>>;
+  readonly passphrase: string | undefined;
+  readonly age: readonly string[];
+  /** True to keep private keys off this machine. */
+  readonly writeOnly: boolean;
+  readonly signal: AbortSignal;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** @throws offsite-exists if the target already has a copy */
+export async function refuseExistingCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
+  const there = await store.head(COPY_NAME, signal);
+  if (there !== undefined) throw copiesError('offsite-exists', { to: store.label });
+}
+
+/**
+ * Creates a copy and returns its ID. Stores the recipients first, and the object that makes the copy visible last. On
+ * failure, removes its objects. A killed run leaves unused objects behind, and can be repeated.
+ * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; store errors
+ */
+export async function createCopy(copy: NewCopy): Promise<string> {
+  const { store, signal, prepared, dataDir, to } = copy;
+  const { keys, signer, signingKeyFile } = prepared;
+  await refuseExistingCopy(store, signal);
+  const secrets: CopySecrets = {
+    copyId: keys.copyId,
+    privateKeys: [keys.privateKey],
+    nameKey: keys.nameKey,
+    signer,
+  };
+  const { recovery } = prepared;
+  const additions = { recovery, passphrase: copy.passphrase, age: copy.age };
+  refuseTooManyRecipients([], additions, to);
+  const { objects, age } = await wrapFor(secrets, additions, copy.now());
+  const copyId = keys.copyId.toString('hex');
+  const file = keyFile(dataDir, copyId);
+  const signingKey = readSigningKey(signingKeyFile);
+  const key = new LocalKey({
+    copyId,
+    to,
+    publicKey: keys.publicKey,
+    nameKey: keys.nameKey,
+    privateKeys: copy.writeOnly ? [] : [keys.privateKey],
+    signers: [signer],
+    age,
+  });
+  const description = newDescription(key, signingKey);
+  try {
+    await putObjects(store, objects, signal);
+    await key.write(file);
+    await copy.handOver?.();
+    await putObjects(store, [description], signal);
+  } catch (error) {
+    rmSync(file, { force: true });
+    await removeUnusedObjects(store, objects);
+    throw error;
+  }
+  await key.with({ kept: [description, ...objects].map(keptObject) }).write(file);
+  return copyId;
+}
+
+export async function openSecrets(store: ObjectStore, way: UnlockMethod, signal: AbortSignal) {
+  // Refuses a copy that a newer version made.
+  await readCopyId(store, signal);
+  const { recipients, damaged } = await readRecipients(store, signal);
+  if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
+  return { secrets: await unlock(recipients, way, signal), damaged };
+}
+
+interface AdoptOrder extends OpenedWith {
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  /** Accepts older keys if an interrupted rotation lost the newer ones. */
+  readonly allowOlder: boolean;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Gives the keys of a copy to an archive that was restored from it or has lost them, and authorises the archive to
+ * sign. The next copy checks that the copy belongs to this archive.
+ * @returns also the IDs of recipients with `newer` keys than this machine
+ * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
+ * offsite-in-use, copy-key-refused, offsite-key-unwritable; errors from the store
+ */
+export async function adoptCopy(order: AdoptOrder) {
+  const { dataDir, store, way, signal } = order;
+  const { secrets } = await openSecrets(store, way, signal);
+  refuseUnprovenSigner(secrets, order, store.label);
+  const copyId = secrets.copyId.toString('hex');
+  return withCopyLock(dataDir, { copyId }, store.label, async () => {
+    const file = keyFile(dataDir, copyId);
+    const before = readOldKey(file);
+    refuseOtherKeys(before, secrets, store.label);
+    const { signers } = await readSigners(store, secrets, signal);
+    const newer = await refuseOlderKeys(order, secrets, signers);
+    const signingKey = readSigningKey(await ensureSigningKey(dataDir));
+    const signer = rawPublicKey(signingKey);
+    if (!signers.some((one) => one.equals(signer))) {
+      await putObjects(store, [encodeSigner(secrets, signer)], signal);
+      signers.push(signer);
+    }
+    const { privateKeys, nameKey } = secrets;
+    const [newest = Buffer.alloc(0)] = privateKeys;
+    const publicKey = publicKeyOf(newest);
+    const key = new LocalKey({
+      ...{ copyId, to: store.label, publicKey, nameKey, privateKeys, signers },
+      ...localParts(before, publicKey),
+    });
+    await key.write(file);
+    // Checks for damage now, because no local copy will reveal it later.
+    const memory = copyMemory(undefined, copyId);
+    const mending = { store, key, file, memory, signal, now: Date.now };
+    const { findings } = await repairKeptObjects({ ...mending, signingKey });
+    return { copyId, signer, newer, findings };
+  });
+}
+
+/**
+ * Refuses keys that a rotation replaced, because excluded recipients could read content encrypted with them. The newest
+ * manifest is signed, so its key can be trusted; recipients' claims cannot. Returns the IDs of recipients that claim
+ * other keys.
+ */
+async function refuseOlderKeys(
+  { store, signal, allowOlder }: AdoptOrder,
+  { copyId, privateKeys }: CopySecrets,
+  signers: readonly Buffer[],
+): Promise<readonly string[]> {
+  const to = store.label;
+  const keyIds = new Set(privateKeys.map((one) => keyIdOf(publicKeyOf(one)).toString('hex')));
+  const trust = { copyId: copyId.toString('hex'), signers };
+  const { newest } = await findManifests(store, trust, signal);
+  if (newest !== undefined && !keyIds.has(keyIdIn(newest.clear.sealed))) {
+    throw copiesError('offsite-key-older', { to, ids: [] });
+  }
+  // A rotation may have finished after the keys were opened, so recipients are read again under the lock.
+  const { recipients } = await readRecipients(store, signal);
+  const ids = recipients
+    .filter((one) => one.copyId.equals(copyId) && one.key !== null && !keyIds.has(one.key))
+    .map(({ id }) => id);
+  if (ids.length > 0 && !allowOlder) throw copiesError('offsite-key-older', { to, ids });
+  return ids;
+}
+
+/** Returns undefined if the keys are missing or damaged. The caller then writes them again. */
+function readOldKey(file: string): LocalKey | undefined {
+  try {
+    return readLocalKey(file);
+  } catch (error) {
+    if (hasCode(error, 'offsite-key-unreadable')) return undefined;
+    throw error;
+  }
+}
+
+/** Refuses a different copy with the same ID. A copy's first signer and name key never change. */
+function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to: string): void {
+  if (before === undefined) return;
+  const isSame =
+    before.nameKey.equals(secrets.nameKey) && before.signers[0]?.equals(secrets.signer) === true;
+  if (!isSame) throw copiesError('offsite-key-unfit', { to });
+}
+
+/** Returns data that only the previous local keys contain. */
+function localParts(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
+  if (before === undefined) return {};
+  const { age, replaced, next } = before;
+  return before.publicKey.equals(publicKey) ? { age, replaced, next } : { age };
 }

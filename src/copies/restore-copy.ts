@@ -18,10 +18,10 @@ import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
 import { type FoldProgress, rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { forEachConcurrent } from '../core/concurrency.ts';
-import { errnoName, hasCode, isDamage, type MailkeepError } from '../core/errors.ts';
+import { isDamage, type MailkeepError } from '../core/errors.ts';
 import { makeFolders, readRegularFile } from '../core/files.ts';
 import { type SegmentProver, threadedProver } from '../verify/check-segment.ts';
-import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
+import { readSigningKey } from '../verify/checkpoint.ts';
 import {
   damagedSegment,
   INCIDENTAL,
@@ -30,7 +30,6 @@ import {
   segmentState,
 } from './copy-log.ts';
 import { copiesError } from './errors.ts';
-import { type CopySecrets, encodeSigner, type UnlockMethod, unlock } from './format/keys.ts';
 import {
   type ClearManifest,
   openManifest,
@@ -38,25 +37,18 @@ import {
   type SecretManifest,
   type Trusted,
 } from './format/manifest.ts';
-import { keyIdIn, keyIdOf, type OpeningKey, open, publicKeyOf } from './format/sealed-object.ts';
-import { newestSettings, repairKeptObjects, restoreSettings } from './kept-objects.ts';
-import { keyFile, LocalKey, type LocalKeyParts, rawPublicKey, readLocalKey } from './local-key.ts';
-import { copyMemory, type FoundManifest, findManifests, verifiedObject } from './manifests.ts';
-import type { ObjectStore } from './object-store.ts';
+import { type OpeningKey, open } from './format/sealed-object.ts';
+import { newestSettings, restoreSettings } from './kept-objects.ts';
 import {
   findLocalKey,
   type KeyRequest,
-  readRecipients,
+  type LocalKey,
+  rawPublicKey,
   readSigners,
-  refuseNewerCopy,
-  withCopyLock,
-} from './own-copy.ts';
-import {
-  type OpenedWith,
-  putObjects,
-  refuseOtherSigner,
-  refuseUnprovenSigner,
-} from './recipients.ts';
+} from './local-key.ts';
+import { findManifests, verifiedObject } from './manifests.ts';
+import type { ObjectStore } from './object-store.ts';
+import { type OpenedWith, openSecrets, refuseOtherSigner } from './recipients.ts';
 import { type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
 /** Source of a copy's segments, with the means to check them. */
@@ -250,12 +242,6 @@ async function isIntact(
   }
 }
 
-interface BringBackOptions extends SegmentSource {
-  /** A directory that is empty, or that an interrupted run has left behind. */
-  readonly to: string;
-  readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
-}
-
 export type RestoredLog = Awaited<ReturnType<typeof restoreLog>>;
 
 /** Marks a directory with an unfinished restore that can be resumed. */
@@ -265,9 +251,15 @@ const RESTORED_AT_ONCE = 4;
 
 /**
  * Restores an archive's log from a copy. Also returns the segments that could not be restored.
+ * @param options `to` is a directory that is empty, or that an interrupted run has left behind
  * @throws offsite-not-empty; `disk-full` and other disk errors; errors from the store
  */
-export async function restoreLog(options: BringBackOptions) {
+export async function restoreLog(
+  options: SegmentSource & {
+    readonly to: string;
+    readonly progress?: BringBackOrder['onSegments'];
+  },
+) {
   const { to, manifest, signal, progress } = options;
   refuseUnknownFormat(to, manifest.format);
   await prepareTarget(to, manifest);
@@ -300,7 +292,8 @@ async function prepareTarget(to: string, manifest: SecretManifest): Promise<void
   const names = readdirSync(to).filter((name) => !INCIDENTAL.has(name));
   const mark = `${JSON.stringify({ archiveId: manifest.archiveId, commit: manifest.commit })}\n`;
   const file = path.join(to, UNFINISHED);
-  if (names.length > 0 && readText(file) !== mark) {
+  const isResumed = () => existsSync(file) && readRegularFile(file, 4096).toString('utf8') === mark;
+  if (names.length > 0 && !isResumed()) {
     const stranger = names.find((name) => name !== UNFINISHED) ?? UNFINISHED;
     throw copiesError('offsite-not-empty', { dir: to, stranger });
   }
@@ -310,17 +303,6 @@ async function prepareTarget(to: string, manifest: SecretManifest): Promise<void
   await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
 }
 
-function readText(file: string): string | undefined {
-  try {
-    return readRegularFile(file, MAX_MARK).toString('utf8');
-  } catch (error) {
-    if (errnoName(error) === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-const MAX_MARK = 4096;
-
 export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;
 
 /**
@@ -328,8 +310,9 @@ export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;
  * `tmp`, which the caller removes. Also returns the manifest's commit, unless a later signer signed it.
  * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors from `findLocalKey` and the store
  */
-export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) {
-  const key = await findLocalKey(dataDir, store, signal);
+export async function segmentsForRepair(request: KeyRequest) {
+  const { dataDir, store, signal } = request;
+  const key = await findLocalKey(request);
   const to = store.label;
   if (key.privateKeys.length === 0) throw copiesError('offsite-write-only', { to });
   const manifests = await findManifests(store, key, signal);
@@ -428,17 +411,10 @@ export async function restoreArchive(order: BringBackOrder) {
   });
 }
 
-async function openSecrets(store: ObjectStore, way: UnlockMethod, signal: AbortSignal) {
-  await refuseNewerCopy(store, signal);
-  const { recipients, damaged } = await readRecipients(store, signal);
-  if (recipients.length === 0) throw copiesError('offsite-no-copy', { to: store.label });
-  return { secrets: await unlock(recipients, way, signal), damaged };
-}
-
 async function selectManifest(
   { store, atCommit, atLeast, signal }: BringBackOrder,
   trust: Trusted,
-): Promise<{ readonly found: FoundManifest; readonly invalid: readonly MailkeepError[] }> {
+) {
   const to = store.label;
   const { newest, listed, invalid } = await findManifests(store, trust, signal, atCommit);
   if (newest === undefined && atCommit !== undefined) {
@@ -455,103 +431,4 @@ async function selectManifest(
     throw copiesError('offsite-rolled-back', { to, number: newest.clear.commit, seen: atLeast });
   }
   return { found: newest, invalid: invalid.map(({ error }) => error) };
-}
-
-interface AdoptOrder extends OpenedWith {
-  readonly dataDir: string;
-  readonly store: ObjectStore;
-  /** Accepts older keys if an interrupted rotation lost the newer ones. */
-  readonly allowOlder: boolean;
-  readonly signal: AbortSignal;
-}
-
-/**
- * Gives the keys of a copy to an archive that was restored from it or has lost them, and authorises the archive to
- * sign. The next copy checks that the copy belongs to this archive.
- * @returns also the IDs of recipients with `newer` keys than this machine
- * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
- * offsite-in-use, copy-key-refused, offsite-key-unwritable; errors from the store
- */
-export async function adoptCopy(order: AdoptOrder) {
-  const { dataDir, store, way, signal } = order;
-  const { secrets } = await openSecrets(store, way, signal);
-  refuseUnprovenSigner(secrets, order, store.label);
-  const copyId = secrets.copyId.toString('hex');
-  return withCopyLock(dataDir, { copyId }, store.label, async () => {
-    const file = keyFile(dataDir, copyId);
-    const before = readOldKey(file);
-    refuseOtherKeys(before, secrets, store.label);
-    const { signers } = await readSigners(store, secrets, signal);
-    const newer = await refuseOlderKeys(order, secrets, signers);
-    const signingKey = readSigningKey(await ensureSigningKey(dataDir));
-    const signer = rawPublicKey(signingKey);
-    if (!signers.some((one) => one.equals(signer))) {
-      await putObjects(store, [encodeSigner(secrets, signer)], signal);
-      signers.push(signer);
-    }
-    const { privateKeys, nameKey } = secrets;
-    const [newest = Buffer.alloc(0)] = privateKeys;
-    const publicKey = publicKeyOf(newest);
-    const key = new LocalKey({
-      ...{ copyId, to: store.label, publicKey, nameKey, privateKeys, signers },
-      ...localParts(before, publicKey),
-    });
-    await key.write(file);
-    // Checks for damage now, because no local copy will reveal it later.
-    const memory = copyMemory(undefined, copyId);
-    const mending = { store, key, file, memory, signal, now: Date.now };
-    const { findings } = await repairKeptObjects({ ...mending, signingKey });
-    return { copyId, signer, newer, findings };
-  });
-}
-
-/**
- * Refuses keys that a rotation replaced, because excluded recipients could read content encrypted with them. The newest
- * manifest is signed, so its key can be trusted; recipients' claims cannot. Returns the IDs of recipients that claim
- * other keys.
- */
-async function refuseOlderKeys(
-  { store, signal, allowOlder }: AdoptOrder,
-  { copyId, privateKeys }: CopySecrets,
-  signers: readonly Buffer[],
-): Promise<readonly string[]> {
-  const to = store.label;
-  const keyIds = new Set(privateKeys.map((one) => keyIdOf(publicKeyOf(one)).toString('hex')));
-  const trust = { copyId: copyId.toString('hex'), signers };
-  const { newest } = await findManifests(store, trust, signal);
-  if (newest !== undefined && !keyIds.has(keyIdIn(newest.clear.sealed))) {
-    throw copiesError('offsite-key-older', { to, ids: [] });
-  }
-  // A rotation may have finished after the keys were opened, so recipients are read again under the lock.
-  const { recipients } = await readRecipients(store, signal);
-  const ids = recipients
-    .filter((one) => one.copyId.equals(copyId) && one.key !== null && !keyIds.has(one.key))
-    .map(({ id }) => id);
-  if (ids.length > 0 && !allowOlder) throw copiesError('offsite-key-older', { to, ids });
-  return ids;
-}
-
-/** Returns undefined if the keys are missing or damaged. The caller then writes them again. */
-function readOldKey(file: string): LocalKey | undefined {
-  try {
-    return readLocalKey(file);
-  } catch (error) {
-    if (hasCode(error, 'offsite-key-unreadable')) return undefined;
-    throw error;
-  }
-}
-
-/** Refuses a different copy with the same ID. A copy's first signer and name key never change. */
-function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to: string): void {
-  if (before === undefined) return;
-  const isSame =
-    before.nameKey.equals(secrets.nameKey) && before.signers[0]?.equals(secrets.signer) === true;
-  if (!isSame) throw copiesError('offsite-key-unfit', { to });
-}
-
-/** Returns data that only the previous local keys contain. */
-function localParts(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
-  if (before === undefined) return {};
-  const { age, replaced, next } = before;
-  return before.publicKey.equals(publicKey) ? { age, replaced, next } : { age };
 }

@@ -1,14 +1,28 @@
-import { type KeyObject, sign } from 'node:crypto';
+import { createHash, type KeyObject, sign } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { realFiles } from '../archive/file-system.ts';
-import { withSegment } from '../archive/segment-files.ts';
+import { readSmallFile, realFiles } from '../archive/file-system.ts';
+import { formatPath } from '../archive/format.ts';
+import { checkFormat } from '../archive/recovery.ts';
+import { listSegments, withSegment } from '../archive/segment-files.ts';
+import type { ChainState } from '../archive/segment-reader.ts';
+import { readCatalogHead } from '../catalog/implied.ts';
 import { forEachConcurrent } from '../core/concurrency.ts';
+import type { PortableConfig } from '../core/config-shown.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { openRegularFile } from '../core/files.ts';
 import { openExistingState } from '../core/state.ts';
-import type { SegmentProver } from '../verify/check-segment.ts';
+import { type SegmentProver, threadedProver } from '../verify/check-segment.ts';
+import { ensureSigningKey, readSigningKey } from '../verify/checkpoint.ts';
+import { damagedObjects } from '../verify/copy-facts.ts';
 import type { CopyFinding } from './check-copy.ts';
-import { type Boundary, committedLength, NO_TORN_BATCH } from './copy-log.ts';
+import {
+  type Boundary,
+  commitIn,
+  committedLength,
+  damagedSegment,
+  NO_TORN_BATCH,
+  segmentState,
+} from './copy-log.ts';
 import { copiesError, objectError } from './errors.ts';
 import {
   bytesAsStream,
@@ -23,7 +37,23 @@ import {
   tailMark,
 } from './format/manifest.ts';
 import { seal } from './format/sealed-object.ts';
-import { extendLocks, type LocalKey, lockEnd, putWithLock, rawPublicKey } from './local-key.ts';
+import {
+  readLocalManifest,
+  repairKeptObjects,
+  settingsText,
+  storeLocalManifest,
+  storeSettings,
+} from './kept-objects.ts';
+import {
+  extendLocks,
+  type LocalKey,
+  type Locks,
+  lockEnd,
+  lockKeys,
+  putWithLock,
+  rawPublicKey,
+  withOwnKey,
+} from './local-key.ts';
 import {
   type CopyMemory,
   copyMemory,
@@ -34,7 +64,76 @@ import {
   readManifest,
 } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
-import { type ClosedSegment, type CopyScan, commitAt, scanArchive } from './scan-copy.ts';
+
+interface ClosedSegment {
+  readonly segment: number;
+  readonly end: ChainState;
+  /** Digest of its purged records; empty if there are none. */
+  readonly purged: string;
+}
+
+export type CopyScan = ReturnType<typeof scanArchive>;
+
+/**
+ * Lists an archive's segments, even while a writer is active. Reads the footers and the last segment.
+ * @param seen highest commit recorded in the catalog, or 0
+ * @throws `log-damaged` if a segment is unreadable or missing; `archive-missing` and other format errors
+ */
+function scanArchive(dir: string, seen: number) {
+  checkFormat(realFiles, dir);
+  const listing = listSegments(realFiles, dir);
+  const last = [...listing.keys()].at(-1);
+  if (last === undefined) throw damagedSegment(dir, 1, 'segment-missing');
+  const closed: ClosedSegment[] = [];
+  /** Current segment, with its commits in order; undefined if the last segment is sealed. */
+  let open: { readonly segment: number; readonly boundaries: readonly Boundary[] } | undefined;
+  let archiveId: string | undefined;
+  let end: ChainState | undefined;
+  let time = 0;
+  for (const [at, segment] of [...listing.keys()].entries()) {
+    if (segment !== at + 1) throw damagedSegment(dir, at + 1, 'segment-missing');
+    const isLast = segment === last;
+    const state = segmentState(realFiles, dir, segment, listing, isLast ? seen : NO_TORN_BATCH);
+    if (state === undefined || state.damaged)
+      throw damagedSegment(dir, segment, 'bytes', listing.get(segment));
+    archiveId ??= state.archiveId;
+    end = state.end;
+    time = state.endedAt ?? time;
+    const { boundaries } = state;
+    if (isLast && state.generation === 1) open = { segment, boundaries };
+    else closed.push({ segment, end, purged: digestOf(state.purged) });
+  }
+  if (archiveId === undefined || end === undefined) throw damagedSegment(dir, 1, 'segment-missing');
+  return {
+    archiveId,
+    /** Text of FORMAT without its line ending. */
+    format: readSmallFile(realFiles, formatPath(dir)).toString('latin1').trimEnd(),
+    /** Last commit, or number 0 and the genesis hash. `time` is in milliseconds since the epoch. */
+    commit: { number: end.number, hash: end.hash, time },
+    closed,
+    open,
+  };
+}
+
+/** Returns the archive's commit with this number, or undefined if there is none. */
+function commitAt(
+  dir: string,
+  { commit, open, closed }: CopyScan,
+  number: number,
+): ChainState | undefined {
+  const commits = [commit, ...(open?.boundaries ?? []), ...closed.map(({ end }) => end)];
+  const within = closed.find(({ end }) => end.number > number);
+  return (
+    commits.find((one) => one.number === number) ??
+    (within && commitIn(realFiles, dir, within.segment, number))
+  );
+}
+
+function digestOf(ordinals: ReadonlySet<number>): string {
+  if (ordinals.size === 0) return '';
+  const sorted = [...ordinals].sort((a, b) => a - b);
+  return createHash('sha256').update(sorted.join(',')).digest('hex');
+}
 
 const CHUNK_BYTES = 1024 * 1024;
 
@@ -137,13 +236,15 @@ async function findPresent(
   return found;
 }
 
-interface Cleanup {
-  readonly manifests: number;
-  readonly objects: number;
-  /** Objects that could not be removed, with the expiry of their locks, ISO 8601; null if unknown. */
-  readonly locked: readonly { readonly name: string; readonly until: string | null }[];
+/** Name of an object that could not be removed, with the expiry of its lock, ISO 8601; null if unknown. */
+type LockedObject = { readonly name: string; readonly until: string | null };
+type Cleanup = ReturnType<typeof cleanupOf>;
+
+function cleanupOf(manifests: number, objects: number, locked: readonly LockedObject[]) {
+  const times = locked.map(({ until }) => until).sort();
   /** Latest of these times; null if nothing is locked or a time is unknown. */
-  readonly lockedUntil: string | null;
+  const lockedUntil = times.includes(null) ? null : (times.at(-1) ?? null);
+  return { manifests, objects, locked, lockedUntil };
 }
 
 interface CleanupOptions
@@ -154,7 +255,7 @@ interface CleanupOptions
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
 }
 
-export const NO_CLEANUP: Cleanup = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
+export const NO_CLEANUP = cleanupOf(0, 0, []);
 
 /** Time allowed for readers of a copy to finish, after their manifest has been replaced. */
 const GRACE_MS = 24 * 3_600_000;
@@ -174,7 +275,7 @@ export async function cleanUpCopy(
   const { store, key, signal, memory, now } = options;
   const { newest, listed } = await findManifests(store, key, signal);
   if (newest === undefined || newest.clear.sequence < options.sequence) return undefined;
-  const locked: { name: string; until: string | null }[] = [];
+  const locked: LockedObject[] = [];
   const remove = async (name: string): Promise<boolean> => {
     // After a purge, removal is attempted even if it is bound to fail, so that every run reports what remains.
     if (!atOnce && (memory.lockedUntil(name) ?? 0) > now()) return false;
@@ -189,11 +290,6 @@ export async function cleanUpCopy(
       return false;
     }
   };
-  const done = (manifests: number, objects: number): Cleanup => {
-    const times = locked.map(({ until }) => until).sort();
-    const lockedUntil = times.includes(null) ? null : (times.at(-1) ?? null);
-    return { manifests, objects, locked, lockedUntil };
-  };
   const old = atOnce
     ? listed.filter(({ name }) => name !== newest.name)
     : findOutdated(listed, newest, options.keep);
@@ -202,7 +298,7 @@ export async function cleanUpCopy(
     if (await remove(name)) manifests += 1;
   }
   const needed = await neededObjects(options, listed, new Set(old.map(({ name }) => name)), newest);
-  if (needed === undefined) return done(manifests, 0);
+  if (needed === undefined) return cleanupOf(manifests, 0, locked);
   const latest = Math.max(...listed.map(({ modified }) => modified));
   let objects = 0;
   for await (const { name, modified } of store.list(FOLDERS.data, signal)) {
@@ -210,7 +306,7 @@ export async function cleanUpCopy(
     if (needed.has(name) || options.uploading.has(name) || isYoung) continue;
     if (await remove(name)) objects += 1;
   }
-  return done(manifests, objects);
+  return cleanupOf(manifests, objects, locked);
 }
 
 function findOutdated(
@@ -285,7 +381,7 @@ export interface KeptManifest {
   readonly bytes: Buffer;
 }
 
-export interface CopyProgress {
+interface CopyProgress {
   readonly objects: number;
   readonly of: number;
   readonly bytes: number;
@@ -343,7 +439,7 @@ export async function uploadCopy(options: UploadOptions) {
   const counted: UploadCount = { names: new Set(), bytes: 0 };
   for (;;) {
     const startedAt = now();
-    const archiveScan = scanArchive(realFiles, dir, options.seen);
+    const archiveScan = scanArchive(dir, options.seen);
     if (archiveScan.commit.number === 0) throw copiesError('offsite-nothing', { dir });
     if (before !== undefined) refuseStrangers(dir, store, archiveScan, before, key);
     const plan = planCopy(
@@ -459,7 +555,7 @@ function refuseStrangers(
   const end = archiveScan.commit.number;
   const to = store.label;
   if (number > end) throw copiesError('offsite-ahead', { to, number, here: end });
-  const commit = commitAt(realFiles, dir, archiveScan, number);
+  const commit = commitAt(dir, archiveScan, number);
   if (commit === undefined || commitMark(nameKey, commit) !== clear.chain) {
     throw copiesError('offsite-diverged', { to, number });
   }
@@ -631,4 +727,69 @@ async function writeManifest(
   );
   await putWithLock(options, name, bytes.length, bytesAsStream(bytes));
   return { name, commit: commit.number, sequence };
+}
+
+interface TargetOrder
+  extends Pick<UploadOptions, 'store' | 'refresh' | 'keep' | 'lockDays' | 'signal' | 'now'> {
+  readonly dataDir: string;
+  readonly config?: PortableConfig | undefined;
+  readonly onProgress: (progress: CopyProgress) => void;
+}
+
+/**
+ * Updates the off-site copy of an archive, even while a sync is running.
+ * @throws offsite-no-locks; errors from `withOwnKey`, `lockKeys` and `uploadCopy`
+ */
+export async function copyToTarget(order: TargetOrder) {
+  const { dataDir, config, store, signal, onProgress, lockDays, now, ...rest } = order;
+  if (lockDays !== undefined && !(await store.abilities(signal)).locks) {
+    throw copiesError('offsite-no-locks', { to: store.label });
+  }
+  return withOwnKey(order, async (own, file) => {
+    const state = openExistingState(dataDir);
+    const prover = threadedProver();
+    const memory = copyMemory(state, own.copyId);
+    try {
+      const signingKey = readSigningKey(await ensureSigningKey(dataDir));
+      const locking = { store, memory, lockDays, signal, now };
+      const mending = { ...locking, file, signingKey };
+      const { key: mended, findings } = await repairKeptObjects({ ...mending, key: own });
+      const settings = settingsText(state, config);
+      const key =
+        settings === undefined
+          ? mended
+          : await storeSettings({ ...mending, key: mended }, settings);
+      // Locks the keys first, because all other objects are useless without them.
+      const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
+      const copied = await uploadCopy({
+        ...rest,
+        dir: dataDir,
+        store,
+        key,
+        signal,
+        prover,
+        signingKey,
+        ...{ memory, lockDays, now },
+        damaged: state === undefined ? undefined : damagedObjects(state, store.label),
+        manifest: readLocalManifest(dataDir, key),
+        seen: readCatalogHead(dataDir)?.number ?? 0,
+        progress: onProgress,
+      });
+      await storeLocalManifest(dataDir, { store, key, signal }, copied.manifest);
+      return {
+        ...copied,
+        /** Damaged or missing objects that were found at the target while copying. */
+        findings: [...findings, ...copied.mended.map((one) => ({ ...one, repaired: true }))],
+        locks: sumLocks(keys, copied.locks),
+      };
+    } finally {
+      await prover.close();
+      state?.close();
+    }
+  });
+}
+
+function sumLocks(one: Locks | null, other: Locks | null): Locks | null {
+  if (one === null || other === null) return other;
+  return { extended: one.extended + other.extended, until: Math.min(one.until, other.until) };
 }

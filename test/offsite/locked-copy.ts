@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { expect } from 'vitest';
-import { copyToTarget } from '../../src/copies/copy-to-target.ts';
 import { S3Client } from '../../src/copies/s3-client.ts';
 import { s3Store } from '../../src/copies/s3-store.ts';
+import { copyToTarget } from '../../src/copies/upload-copy.ts';
 import type { HttpProxy } from '../objects/servers/http-proxy.ts';
 import { type S3Server, targetAt } from '../objects/servers/s3-server.ts';
 import { objectsAt } from './copy-life.ts';

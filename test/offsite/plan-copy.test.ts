@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Boundary } from '../../src/copies/copy-log.ts';
 import { segmentMark } from '../../src/copies/format/manifest.ts';
-import type { CopyScan } from '../../src/copies/scan-copy.ts';
 import {
+  type CopyScan,
   MAX_TAIL,
   type ObjectEntry,
   type PlannedObject,

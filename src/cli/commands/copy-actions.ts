@@ -2,12 +2,6 @@ import { accessSync, constants, existsSync, lstatSync, rmSync, writeFileSync } f
 import path from 'node:path';
 import { FILE_MODE, formatPath } from '../../archive/format.ts';
 import { type CopiedCatalogState, type CopyLogResult, copyArchive } from '../../copies/copy-log.ts';
-import {
-  copyToTarget,
-  createCopy,
-  prepareCopy,
-  refuseExistingCopy,
-} from '../../copies/copy-to-target.ts';
 import { copiesError } from '../../copies/errors.ts';
 import { newRecoveryKey, parseRecoveryLine, recoveryLines } from '../../copies/format/keys.ts';
 import {
@@ -17,19 +11,23 @@ import {
   settingsText,
   writeSettings,
 } from '../../copies/kept-objects.ts';
-import { type KeyRequest, openOwnCopy } from '../../copies/own-copy.ts';
+import { type KeyRequest, openOwnCopy } from '../../copies/local-key.ts';
 import {
   addRecipients,
+  adoptCopy,
+  createCopy,
   finishRotation,
   isRotationUnfinished,
   listKeys,
+  prepareCopy,
   type RotatedKeys,
+  refuseExistingCopy,
   refuseTooManyKeys,
   removeRecipients,
   rotateKeys,
 } from '../../copies/recipients.ts';
-import { adoptCopy, restoreArchive } from '../../copies/restore-copy.ts';
-import type { UploadResult } from '../../copies/upload-copy.ts';
+import { restoreArchive } from '../../copies/restore-copy.ts';
+import { copyToTarget, type UploadResult } from '../../copies/upload-copy.ts';
 import { canonicalTarget } from '../../core/config-schema.ts';
 import { portableConfig } from '../../core/config-shown.ts';
 import { usageError } from '../../core/error-tables.ts';

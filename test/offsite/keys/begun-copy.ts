@@ -3,18 +3,24 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { openLogWriter } from '../../../src/archive/log-writer.ts';
-import { createCopy, prepareCopy } from '../../../src/copies/copy-to-target.ts';
 import { folderStore } from '../../../src/copies/folder-store.ts';
 import { newRecoveryKey, type UnlockMethod, unlock } from '../../../src/copies/format/keys.ts';
 import { openManifest } from '../../../src/copies/format/manifest.ts';
 import { keyIdIn } from '../../../src/copies/format/sealed-object.ts';
-import { keyFile, readLocalKey } from '../../../src/copies/local-key.ts';
+import {
+  keyFile,
+  openOwnCopy,
+  readLocalKey,
+  readRecipients,
+  readSigners,
+} from '../../../src/copies/local-key.ts';
 import { copyMemory, findManifests } from '../../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../../src/copies/object-store.ts';
-import { openOwnCopy, readRecipients, readSigners } from '../../../src/copies/own-copy.ts';
 import {
+  createCopy,
   finishRotation,
   isRotationUnfinished,
+  prepareCopy,
   rotateKeys,
 } from '../../../src/copies/recipients.ts';
 import { uploadCopy } from '../../../src/copies/upload-copy.ts';

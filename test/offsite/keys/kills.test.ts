@@ -3,10 +3,14 @@ import { expect, test } from 'vitest';
 import { encodeSigner, type UnlockMethod, unlock } from '../../../src/copies/format/keys.ts';
 import { bytesAsStream } from '../../../src/copies/format/manifest.ts';
 import { keyIdOf } from '../../../src/copies/format/sealed-object.ts';
-import { keyFile } from '../../../src/copies/local-key.ts';
+import {
+  keyFile,
+  openOwnCopy,
+  readRecipients,
+  readSigners,
+} from '../../../src/copies/local-key.ts';
 import { copyMemory } from '../../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../../src/copies/object-store.ts';
-import { openOwnCopy, readRecipients, readSigners } from '../../../src/copies/own-copy.ts';
 import {
   addRecipients,
   isRotationUnfinished,

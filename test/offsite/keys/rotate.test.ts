@@ -13,8 +13,12 @@ import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { keyIdIn, keyIdOf } from '../../../src/copies/format/sealed-object.ts';
-import { keyFile, type LocalKey, readLocalKey } from '../../../src/copies/local-key.ts';
-import { withCopyLock } from '../../../src/copies/own-copy.ts';
+import {
+  keyFile,
+  type LocalKey,
+  readLocalKey,
+  withCopyLock,
+} from '../../../src/copies/local-key.ts';
 import { EXIT } from '../../../src/core/errors.ts';
 import { ran } from '../../cli/surface.ts';
 import { absent } from '../../peers/programs.ts';

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { copyToTarget } from '../../../src/copies/copy-to-target.ts';
 import { keyIdOf } from '../../../src/copies/format/sealed-object.ts';
 import { keyFile } from '../../../src/copies/local-key.ts';
+import { copyToTarget } from '../../../src/copies/upload-copy.ts';
 import { signal } from '../sample-copy.ts';
 import { keyOfNewest, ownKey, rotated, withCopy } from './begun-copy.ts';
 
