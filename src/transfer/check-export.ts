@@ -8,8 +8,8 @@ import {
   type ExportFiles,
   ExportFolder,
   filePieces,
-  hashFile,
   realExportFiles,
+  sha256Of,
   temporaryOwner,
 } from './export-files.ts';
 import { MANIFEST_NAME, UNFINISHED_NAME } from './export-manifest.ts';
@@ -101,7 +101,7 @@ class Check {
     }
     await this.#compare(manifest, fileLines(this.#files, manifest), {
       entry: (entry) => this.#folderEntry(entry),
-      file: async ({ path: at }) => this.#folder.hash(at) ?? null,
+      file: async ({ path: at }) => (await this.#folder.hash(at)) ?? null,
     });
     this.#reportUnlisted('');
   }
@@ -114,7 +114,7 @@ class Check {
       const reader = zip;
       const manifest = await reader.pieces(MANIFEST_NAME);
       if (manifest === undefined) throw exportError('export-missing', { target: at });
-      const hash = async (file: ManifestFile) => (await reader.hash(file.path))?.sha256 ?? null;
+      const hash = async (file: ManifestFile) => (await reader.hash(file.path)) ?? null;
       await this.#compare(at, linesOf(manifest), { entry: hash, file: hash });
       for (const name of zip.names()) {
         const sidecar = this.#marks.has(mark(name.replace(/\.json$/, '.eml')));
@@ -175,9 +175,9 @@ class Check {
     const absolute = this.#folder.absolute(entry.path);
     const isThere = this.#files.kindOf(absolute) === 'file';
     if (entry.inMbox !== undefined)
-      return isThere ? hashInMbox(this.#files, absolute, entry.inMbox) : null;
+      return isThere ? sha256Of(sourceInMbox(this.#files, absolute, entry.inMbox)) : null;
     const target = isThere ? absolute : this.#findRenamed(absolute);
-    return target === undefined ? null : hashFile(this.#files, target).sha256;
+    return target === undefined ? null : sha256Of(filePieces(this.#files, target));
   }
 
   /** Finds a Maildir message that a mail program renamed because its flags changed. */
@@ -236,17 +236,14 @@ async function readable(act: () => Promise<string | null>): Promise<string | nul
   }
 }
 
-function hashInMbox(
+/** Yields the source of a message in an mbox. */
+function* sourceInMbox(
   files: ExportFiles,
   absolute: string,
   { offset, length, added, lineEndAdded }: InMbox,
-): string {
-  const digest = createHash('sha256');
+): Generator<Buffer> {
   const quotes = new FromLineQuoter(-1);
   const range = { start: offset + added, end: offset + length - (lineEndAdded ? 1 : 0) };
-  for (const piece of filePieces(files, absolute, range)) {
-    for (const part of quotes.take(piece)) digest.update(part);
-  }
-  for (const part of quotes.end()) digest.update(part);
-  return digest.digest('hex');
+  for (const piece of filePieces(files, absolute, range)) yield* quotes.take(piece);
+  yield* quotes.end();
 }

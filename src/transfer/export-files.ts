@@ -161,9 +161,10 @@ export class ExportFolder {
     return relative === '' ? this.root : path.join(this.root, ...relative.split('/'));
   }
 
-  hash(relative: string): string | undefined {
+  /** Returns a file's SHA-256 in hexadecimal, or undefined if there is no such file. */
+  async hash(relative: string): Promise<string | undefined> {
     const file = this.absolute(relative);
-    return this.files.kindOf(file) === 'file' ? hashFile(this.files, file).sha256 : undefined;
+    return this.files.kindOf(file) === 'file' ? sha256Of(filePieces(this.files, file)) : undefined;
   }
 
   /**
@@ -300,15 +301,11 @@ export function* filePieces(
   }
 }
 
-export function hashFile(
-  files: ExportFiles,
-  path: string,
-): { readonly sha256: string; readonly size: number } {
+/** Returns the SHA-256 of all bytes, in hexadecimal. */
+export async function sha256Of(
+  pieces: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<string> {
   const digest = createHash('sha256');
-  let size = 0;
-  for (const piece of filePieces(files, path)) {
-    digest.update(piece);
-    size += piece.length;
-  }
-  return { sha256: digest.digest('hex'), size };
+  for await (const piece of pieces) digest.update(piece);
+  return digest.digest('hex');
 }

@@ -14,6 +14,7 @@ import {
   missingParents,
   NewFile,
   parentOf,
+  sha256Of,
   temporaryName,
   temporaryOwner,
   writing,
@@ -224,13 +225,13 @@ class FileWriter implements FormatWriter {
   /** Reports whether the file exists and is intact. Renames it if an earlier export used another name. */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
-    if (folder.hash(path) === line.id) return true;
-    if (before === null || folder.hash(before) !== line.id) return false;
+    if ((await folder.hash(path)) === line.id) return true;
+    if (before === null || (await folder.hash(before)) !== line.id) return false;
     await folder.rename(before, path);
     const sidecar = sidecarPath(before);
     if (plan.file(sidecar) !== undefined) {
       plan.dropFile(sidecar);
-      if (folder.hash(sidecar) !== undefined) await folder.remove(sidecar);
+      if ((await folder.hash(sidecar)) !== undefined) await folder.remove(sidecar);
     }
     return true;
   }
@@ -242,8 +243,8 @@ class FileWriter implements FormatWriter {
     if (text === null) return;
     const path = sidecarPath(place.path);
     const bytes = Buffer.from(text);
-    const sha256 = createHash('sha256').update(bytes).digest('hex');
-    if (folder.hash(path) !== sha256) await folder.put(path, (file) => file.write(bytes));
+    const sha256 = await sha256Of([bytes]);
+    if ((await folder.hash(path)) !== sha256) await folder.put(path, (file) => file.write(bytes));
     plan.addFile({ path, sha256, size: bytes.length });
   }
 }
@@ -831,7 +832,8 @@ async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | un
 }
 
 async function provenPieces(previous: ZipReader | undefined, entry: ManifestEntry) {
-  return (await previous?.holds(entry)) === true ? await previous?.pieces(entry.path) : undefined;
+  const isSame = (await previous?.hash(entry.path)) === entry.sha256;
+  return isSame ? await previous?.pieces(entry.path) : undefined;
 }
 
 /**

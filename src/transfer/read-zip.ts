@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto';
 import type { Entry, ZipFile } from 'yauzl';
 import yauzl from 'yauzl';
+import { sha256Of } from './export-files.ts';
 import { MANIFEST_NAME } from './export-manifest.ts';
-import type { ManifestEntry } from './manifest-shapes.ts';
 
 export class ZipUnreadable extends Error {}
 
@@ -49,23 +48,10 @@ export class ZipReader {
     })();
   }
 
-  async hash(
-    name: string,
-  ): Promise<{ readonly sha256: string; readonly size: number } | undefined> {
+  /** Returns an entry's SHA-256 in hexadecimal, or undefined if it does not exist. @throws ZipUnreadable */
+  async hash(name: string): Promise<string | undefined> {
     const pieces = await this.pieces(name);
-    if (pieces === undefined) return undefined;
-    const digest = createHash('sha256');
-    let size = 0;
-    for await (const piece of pieces) {
-      digest.update(piece);
-      size += piece.length;
-    }
-    return { sha256: digest.digest('hex'), size };
-  }
-
-  /** Reports whether the zip contains an entry's message, byte for byte. */
-  async holds({ path, sha256 }: ManifestEntry): Promise<boolean> {
-    return (await this.hash(path))?.sha256 === sha256;
+    return pieces && sha256Of(pieces);
   }
 
   close(): void {

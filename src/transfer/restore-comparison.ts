@@ -304,36 +304,32 @@ interface Group {
 }
 
 /**
- * Returns the messages whose bytes must be compared. The others are identified by Message-ID and size. Bytes are needed
- * if a wanted message has no Message-ID, or shares its Message-ID and size with a different message.
- */
-export function uidsToRead(
-  expected: readonly ExpectedMessage[],
-  found: readonly FoundMessage[],
-): number[] {
-  return [...groupById(expected, found)]
-    .filter(([, group]) => isAmbiguous(group, expected))
-    .flatMap(([, group]) => group.found.map(({ uid }) => uid));
-}
-
-/**
  * Returns the uid of each wanted message already on the server, by position in `expected`. A message wanted twice must
- * be there twice.
+ * be there twice. Message-ID and size identify a message, unless it has no Message-ID, or a different wanted message
+ * has the same ones. Then its bytes must be compared.
  *
- * @param idOf returns the id of a message that `uidsToRead` listed; undefined if it has since been removed
+ * @param idOf reads a message and returns its id; undefined if it has since been removed
  */
-export function matchExisting(
+export async function matchExisting(
   expected: readonly ExpectedMessage[],
   found: readonly FoundMessage[],
-  idOf: (uid: number) => MessageId | undefined,
-): Map<number, number> {
+  idOf: (uid: number) => Promise<MessageId | undefined>,
+): Promise<Map<number, number>> {
+  const groups = new Map<string, Group>();
+  for (const [position, message] of expected.entries()) {
+    const key = toKey(message);
+    const group = groups.get(key) ?? { wanted: [], found: [], ids: new Set() };
+    groups.set(key, group);
+    group.wanted.push(position);
+    group.ids.add(message.id);
+  }
+  for (const message of found) groups.get(toKey(message))?.found.push(message);
   const matched = new Map<number, number>();
-  for (const [, group] of groupById(expected, found)) {
-    const isUnread = !isAmbiguous(group, expected);
-    const [only] = group.ids;
+  for (const group of groups.values()) {
+    const [only, another] = group.ids;
     const free = new Map<MessageId, number[]>();
-    for (const { uid } of group.found) {
-      const id = isUnread ? only : idOf(uid);
+    for (const { uid, messageId } of group.found) {
+      const id = another === undefined && messageId !== null ? only : await idOf(uid);
       if (id !== undefined) free.set(id, [...(free.get(id) ?? []), uid]);
     }
     for (const position of group.wanted) {
@@ -345,33 +341,8 @@ export function matchExisting(
   return matched;
 }
 
-function groupById(
-  expected: readonly ExpectedMessage[],
-  found: readonly FoundMessage[],
-): Map<string, Group> {
-  const groups = new Map<string, Group>();
-  for (const [position, message] of expected.entries()) {
-    const key = toKey(message);
-    const group = groups.get(key) ?? { wanted: [], found: [], ids: new Set() };
-    groups.set(key, group);
-    group.wanted.push(position);
-    group.ids.add(message.id);
-  }
-  for (const message of found) groups.get(toKey(message))?.found.push(message);
-  for (const [key, { found: there }] of groups) if (there.length === 0) groups.delete(key);
-  return groups;
-}
-
 function toKey({ messageId, size }: Pick<FoundMessage, 'messageId' | 'size'>): string {
   return JSON.stringify([messageId, size]);
-}
-
-function isAmbiguous(
-  { wanted: positions, ids }: Group,
-  expected: readonly ExpectedMessage[],
-): boolean {
-  const [first = -1] = positions;
-  return ids.size > 1 || (expected[first]?.messageId ?? null) === null;
 }
 
 /**
@@ -508,13 +479,10 @@ async function settleMatches(
 ): Promise<Unsettled> {
   const wanted: ExpectedMessage[] = [];
   for (const message of messages) wanted.push(await describe(message));
-  const hashes = new Map<number, string>();
   const sizes = new Map(found.map(({ uid, size }) => [uid, size]));
-  for (const uid of uidsToRead(wanted, found)) {
-    const hash = await sha256Of(connection.pieces(uid), sizes.get(uid) ?? 0);
-    if (hash !== undefined) hashes.set(uid, hash);
-  }
-  const matched = matchExisting(wanted, found, (uid) => hashes.get(uid));
+  const matched = await matchExisting(wanted, found, (uid) =>
+    sha256Of(connection.pieces(uid), sizes.get(uid) ?? 0),
+  );
   for (const [position, uid] of matched) {
     const message = messages[position];
     if (message !== undefined) plan.present(message.seq, uid, false);
