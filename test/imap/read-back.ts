@@ -47,3 +47,10 @@ export async function readBack(server: MailServer, user = server.user): Promise<
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as ReadFolder);
 }
+
+/** Returns the messages of all folders whose names begin like this, each with its folder. */
+export async function mailBelow(server: MailServer, prefix = '') {
+  return (await readBack(server))
+    .filter(({ folder }) => folder.startsWith(prefix))
+    .flatMap(({ folder, messages }) => messages.map((one) => ({ ...one, folder })));
+}

@@ -1,12 +1,22 @@
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { isImported } from '../../src/mail/identity.ts';
 import { type ExportFormat, MANIFEST_NAME } from '../../src/transfer/export-manifest.ts';
 import { findMail } from '../../src/transfer/find-mail.ts';
 import { runExport } from '../../src/transfer/run-export.ts';
+import { jsonLines, mailkeep } from '../cli/child.ts';
 import { exporting, StoredArchive, sampleSources, tree } from '../export/stored-archive.ts';
 import { importing } from './importing.ts';
 
@@ -270,5 +280,139 @@ it('follows no link to a folder of mail, those of a Maildir included', () => {
       kind: 'other',
       inExport: null,
     })),
+  );
+});
+
+describe('the command', () => {
+  const work = mkdtempSync(path.join(tmpdir(), 'mailkeep-dry-run-'));
+  const data = path.join(work, 'data');
+  const mail = path.join(work, 'mail');
+
+  beforeAll(() => {
+    mkdirSync(path.join(mail, 'Work'), { recursive: true });
+    for (const name of ['a.eml', 'Work/b.eml', 'Work/c.eml'])
+      writeFileSync(path.join(mail, name), `Subject: ${name}\n\ntext\n`);
+    writeFileSync(path.join(mail, 'notes.txt'), 'no mail');
+  });
+  afterAll(() => rmSync(work, { recursive: true, force: true }));
+
+  it('shows what an import would do, by folder, and writes nothing', async () => {
+    const line = ['import', mail, '--data', data, '--dry-run'];
+    const { code, stdout } = await mailkeep([...line, '--json']);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      ...{ dryRun: true, messages: 3, added: 3, undated: 3, passedOver: 1 },
+      folders: [
+        { folder: 'Work', added: 2, known: 0 },
+        { folder: 'INBOX', added: 1, known: 0 },
+      ],
+    });
+    expect(existsSync(data)).toBe(false);
+    rmSync(path.join(mail, 'notes.txt'));
+    expect((await mailkeep(['import', path.join(mail, 'Work'), '--data', data])).code).toBe(0);
+    const stored = () => new Map([...tree(data)].filter(([name]) => !/-(?:shm|wal)$/.test(name)));
+    const before = stored();
+    const again = await mailkeep(line);
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^would import 3 /) });
+    expect(again.stdout).toMatch(/ {2}INBOX: 1 message\n/);
+    expect(stored()).toEqual(before);
+  });
+
+  /** Runs a command on a terminal of its own, and ends with its exit code. */
+  const ON_TERMINAL = [
+    'python3',
+    '-c',
+    'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))',
+  ];
+
+  it.runIf(spawnSync('python3', ['--version']).status === 0)(
+    'asks on a terminal above a hundred messages, unless --yes says so',
+    async () => {
+      const many = path.join(work, 'many.mbox');
+      const one = (n: number) => `From a@b Sun Mar  1 09:41:07 2015\nSubject: ${n}\n\ntext\n\n`;
+      writeFileSync(many, Array.from({ length: 101 }, (_, n) => one(n)).join(''));
+      const line = ['import', many, '--data', path.join(work, 'asked')];
+      const refused = await mailkeep(line, { under: ON_TERMINAL, input: 'n\n' });
+      expect(refused.stdout).toContain('Import 101 messages into the mailbox imported?');
+      expect(refused.code).toBe(1);
+      expect(existsSync(path.join(work, 'asked'))).toBe(false);
+      const sure = await mailkeep([...line, '--yes'], { under: ON_TERMINAL });
+      expect(sure.stdout).not.toContain('Import 101');
+      expect(sure.code).toBe(0);
+      expect((await mailkeep(line)).stdout).toMatch(/101 messages were there already/);
+    },
+  );
+});
+
+describe('names that are not UTF-8', () => {
+  /** Names as old disks hold them: "Büro" and "é" in Latin-1. */
+  const BUREAU = Buffer.from('B\xfcro', 'latin1');
+  const ACUTE = Buffer.from('\xe9', 'latin1');
+
+  let work: string;
+  const bytes = (...parts: (string | Buffer)[]) =>
+    Buffer.concat(parts.map((it) => Buffer.from(it)));
+
+  beforeAll(() => {
+    work = mkdtempSync(path.join(tmpdir(), 'mailkeep-bytes-'));
+  });
+  afterAll(() => rmSync(work, { recursive: true, force: true }));
+
+  // macOS and Windows refuse such names.
+  test.runIf(process.platform === 'linux')(
+    'files and folders whose names are not UTF-8 are imported, and shown escaped',
+    async () => {
+      const from = path.join(work, 'old');
+      const bureau = bytes(from, '/', BUREAU);
+      mkdirSync(bureau, { recursive: true });
+      writeFileSync(bytes(bureau, '/', ACUTE, '.eml'), 'Subject: letter\n\n');
+      writeFileSync(
+        bytes(bureau, '/', ACUTE, '.mbox'),
+        'From a@b Sun Mar  1 09:41:07 2015\nSubject: in mbox\n\n',
+      );
+      writeFileSync(bytes(bureau, '/none-', ACUTE, '.mbox'), 'no mail\n');
+      const maildir = bytes(from, '/m', ACUTE);
+      for (const part of ['cur', 'new']) mkdirSync(bytes(maildir, '/', part), { recursive: true });
+      writeFileSync(bytes(maildir, '/cur/1600000000.', ACUTE, ':2,S'), 'Subject: in maildir\n\n');
+      writeFileSync(
+        bytes(bureau, '/large-', ACUTE, '.eml'),
+        `Subject: large\n\n${'x'.repeat(9 * 1024 * 1024)}`,
+      );
+      const data = path.join(work, 'data');
+      const { code, stdout } = await mailkeep(['import', from, '--data', data, '--json']);
+      expect(code).toBe(1);
+      expect(JSON.parse(stdout)).toMatchObject({
+        added: 4,
+        failures: [{ path: path.join(from, 'B\\xFCro/none-\\xE9.mbox'), reason: 'no-from-line' }],
+      });
+      const list = await mailkeep(['list', '--data', data, '--json']);
+      const places = jsonLines(list.stdout);
+      expect(places).toEqual(
+        expect.arrayContaining([
+          expect.objectContaining({ subject: 'letter', folder: 'B\\xFCro' }),
+          expect.objectContaining({ subject: 'large', folder: 'B\\xFCro' }),
+          expect.objectContaining({ subject: 'in mbox', folder: 'B\\xFCro/\\xE9' }),
+          expect.objectContaining({ subject: 'in maildir', folder: 'm\\xE9', flags: ['\\Seen'] }),
+        ]),
+      );
+    },
+  );
+
+  test.runIf(process.platform === 'linux')(
+    'a name on the command line that is not UTF-8 is found, though Node.js reads it as another',
+    async () => {
+      const from = path.join(work, 'named');
+      mkdirSync(from);
+      writeFileSync(bytes(from, '/', ACUTE, '.eml'), 'Subject: named\n\n');
+      writeFileSync(bytes(from, '/\u00e8.eml'), 'Subject: another\n\n');
+      const data = path.join(work, 'data-named');
+      const given = ['import', '--data', data, '--json'];
+      // The shell makes the byte, which a text cannot hold.
+      const shell = ['/bin/sh', '-c', 'exec "$@" "$(printf "%s/\\351.eml" "$FROM")"', 'sh'];
+      const { code, stdout } = await mailkeep(given, { env: { FROM: from }, under: shell });
+      expect([code, JSON.parse(stdout)]).toMatchObject([0, { added: 1, failures: [] }]);
+      const gone = ['/bin/sh', '-c', 'exec "$@" "$(printf "%s/\\352\\352.eml" "$FROM")"', 'sh'];
+      expect((await mailkeep(given, { env: { FROM: from }, under: gone })).code).toBe(2);
+    },
   );
 });

@@ -1,19 +1,40 @@
+import crypto from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { syncBuiltinESMExports } from 'node:module';
+import { afterAll, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { dyingAt, Killed, MOMENTS, randomFrom } from './dying-store.ts';
 import { batchesIn, broughtBack, sampleCopy } from './sample-copy.ts';
 
-const SEEDS = Number(process.env.MAILKEEP_COPIES ?? 5);
+/** More by hand. */
+const SEEDS = Number(process.env.MAILKEEP_COPIES ?? 8);
+
+/** Each key with each of its nonces, as they came to the one place that encrypts. */
+const used = new Set<string>();
+let [ciphers, deaths] = [0, 0];
+const original = crypto.createCipheriv;
+crypto.createCipheriv = ((...given: Parameters<typeof original>) => {
+  const [, key, nonce] = given.slice(0, 3).map((part) => Buffer.from(part as Buffer));
+  ciphers += 1;
+  used.add(`${key?.toString('latin1')} ${nonce?.toString('latin1')}`);
+  return original(...given);
+}) as typeof original;
+syncBuiltinESMExports();
+afterAll(() => {
+  crypto.createCipheriv = original;
+  syncBuiltinESMExports();
+});
 
 test.each(Array.from({ length: SEEDS }, (_, seed) => seed + 1))(
-  'whenever a copier dies, the newest manifest leads to a complete archive (seed %i)',
+  'whenever a copier dies, the newest manifest leads to a complete archive, and no nonce is used twice (seed %i)',
   async (seed) => {
     const random = randomFrom(seed);
     const sample = await sampleCopy();
     const { writer, known, dir, store } = sample;
     const seal = () => sealClosedSegments({ dir, before: writer.segment });
+    /** How often everything is uploaded again. */
+    const refreshes = seed % 2 === 0 ? 0.1 : 0.3;
     let [mail, reached] = [1, 0];
     try {
       for (let step = 0; step < 14; step += 1) {
@@ -29,9 +50,10 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed + 1))(
         const { dying } = dyingAt(store, 1 + Math.floor(random() * 14), when);
         if (known.batches.length === 0) continue;
         const copied = await sample
-          .copy({ store: dying, refresh: random() < 0.1 })
+          .copy({ store: dying, refresh: random() < refreshes })
           .catch((error: unknown) => {
             if (!(error instanceof Killed)) throw error;
+            deaths += 1;
             return undefined;
           });
         const back = await broughtBack(sample, `back-${step}`);
@@ -50,5 +72,12 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed + 1))(
     } finally {
       await sample.close();
     }
+    expect(used.size).toBe(ciphers);
   },
 );
+
+test('there were deaths, and there was something to encrypt', () => {
+  console.info(`${ciphers} ciphers, ${deaths} deaths`);
+  expect(ciphers).toBeGreaterThan(20 * SEEDS);
+  expect(deaths).toBeGreaterThan(SEEDS);
+});

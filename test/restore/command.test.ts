@@ -8,7 +8,7 @@ import { StoredArchive, sha256 } from '../export/stored-archive.ts';
 import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import type { Fault } from '../imap/faults.ts';
 import { ImapProxy } from '../imap/proxy.ts';
-import { readBack } from '../imap/read-back.ts';
+import { mailBelow } from '../imap/read-back.ts';
 import { type MailServer, PASSWORD } from '../imap/server.ts';
 import { Exercised } from '../surface/exercised.ts';
 import { expectRecorded } from '../surface/recorded.ts';
@@ -56,11 +56,7 @@ function restore(port: number, ...more: readonly string[]): string[] {
 
 /** Hashes of what is below the folder of this test. */
 async function there(): Promise<string[]> {
-  const folders = await readBack(server);
-  return folders
-    .filter(({ folder: name }) => name.startsWith(prefix))
-    .flatMap(({ messages }) => messages.map((message) => message.sha256))
-    .sort();
+  return (await mailBelow(server, prefix)).map((message) => message.sha256).sort();
 }
 
 const everything = SOURCES.map(sha256).sort();

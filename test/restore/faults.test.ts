@@ -1,14 +1,13 @@
-import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MailkeepError } from '../../src/core/errors.ts';
 import type { RestoreConnection } from '../../src/transfer/imap-connection.ts';
 import type { RestoreResult } from '../../src/transfer/run-restore.ts';
 import { seeded } from '../bench/seeded.ts';
-import { StoredArchive } from '../export/stored-archive.ts';
+import { StoredArchive, sha256 } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import { randomFault } from '../imap/faults.ts';
 import { ImapProxy } from '../imap/proxy.ts';
-import { readBack } from '../imap/read-back.ts';
+import { mailBelow } from '../imap/read-back.ts';
 import { Restoring } from './restoring.ts';
 
 const without = withoutDovecot();
@@ -117,11 +116,9 @@ describe.skipIf(without)('whatever breaks, the same command makes it whole', () 
         // A message that breaks three connections in a row is refused, and sent again by the next command.
         if (result.due + result.refused === 0) break;
       }
-      const there = (await readBack(server))
-        .filter(({ folder }) => folder.startsWith(`${prefix}/`))
-        .flatMap(({ folder, messages }) =>
-          messages.map(({ sha256: hash }) => `${folder.slice(prefix.length + 1)} ${hash}`),
-        );
+      const there = (await mailBelow(server, `${prefix}/`)).map(
+        ({ folder, sha256: hash }) => `${folder.slice(prefix.length + 1)} ${hash}`,
+      );
       const missing = [...wanted];
       const twice = there.filter((one) => {
         const at = missing.indexOf(one);
@@ -142,8 +139,4 @@ let restarting: Promise<void> = Promise.resolve();
 function restart(): Promise<void> {
   restarting = server.kill().then(() => server.restart());
   return restarting;
-}
-
-function sha256(bytes: Buffer): string {
-  return createHash('sha256').update(bytes).digest('hex');
 }

@@ -16,7 +16,7 @@ import { StoredArchive, sha256 } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import type { Fault } from '../imap/faults.ts';
 import { ImapProxy } from '../imap/proxy.ts';
-import { readBack } from '../imap/read-back.ts';
+import { mailBelow } from '../imap/read-back.ts';
 import { PASSWORD } from '../imap/server.ts';
 import { Restoring } from './restoring.ts';
 
@@ -63,11 +63,8 @@ async function restoring(faults: readonly Fault[] = []) {
   user.whileWaiting = () => proxy.deliver();
   const run = (options: Partial<RestoreOptions> = {}) =>
     user.run(proxy.port, { destination: { kind: 'into', levels: [prefix] }, ...options });
-  const there = async (): Promise<string[]> =>
-    (await readBack(server))
-      .filter(({ folder }) => folder.startsWith(`${prefix}/`))
-      .flatMap(({ messages }) => messages.map((message) => message.sha256))
-      .sort();
+  const there = async () =>
+    (await mailBelow(server, `${prefix}/`)).map((message) => message.sha256).sort();
   return { run, there, proxy };
 }
 

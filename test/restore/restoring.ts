@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import type { RestoreConnection } from '../../src/transfer/imap-connection.ts';
-import { connectImap } from '../../src/transfer/imap-connection.ts';
+import { ImapFlow } from 'imapflow';
+import { connectImap, type RestoreConnection } from '../../src/transfer/imap-connection.ts';
 import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import { RestoreJournal } from '../../src/transfer/restore-journal.ts';
 import type { RestoreSelection, SelectableCatalog } from '../../src/transfer/restore-selection.ts';
-import type { RestoreResult } from '../../src/transfer/run-restore.ts';
-import { runRestore } from '../../src/transfer/run-restore.ts';
+import { type RestoreResult, runRestore } from '../../src/transfer/run-restore.ts';
+import type { MailServer } from '../imap/server.ts';
 
 export const ALL: RestoreSelection = {
   query: null,
@@ -86,4 +86,18 @@ export class Restoring {
   remove(): void {
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+/** Signs in to a server as another program of the user's does. */
+export async function asClient(
+  { port, user, password }: MailServer,
+  act: (client: ImapFlow) => Promise<unknown>,
+): Promise<void> {
+  const client = new ImapFlow({
+    ...{ host: '127.0.0.1', port, secure: false, doSTARTTLS: false, logger: false },
+    auth: { user, pass: password },
+  });
+  await client.connect();
+  await act(client);
+  await client.logout();
 }

@@ -1,12 +1,11 @@
-import { ImapFlow } from 'imapflow';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import { type Letter, StoredArchive } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import type { Fault } from '../imap/faults.ts';
 import { ImapProxy } from '../imap/proxy.ts';
-import { readBack } from '../imap/read-back.ts';
-import { Restoring } from './restoring.ts';
+import { mailBelow } from '../imap/read-back.ts';
+import { asClient, Restoring } from './restoring.ts';
 
 const without = withoutDovecot();
 let server: Dovecot;
@@ -58,21 +57,8 @@ async function restoring(stored: readonly Letter[], faults: readonly Fault[] = [
     expect(result.interrupted).toBe(true);
     return result;
   };
-  const there = async (): Promise<number> =>
-    (await readBack(server))
-      .filter(({ folder }) => folder.startsWith(`${prefix}/`))
-      .reduce((sum, { messages }) => sum + messages.length, 0);
+  const there = async () => (await mailBelow(server, `${prefix}/`)).length;
   return { run, interrupted, there, archive, proxy, user, prefix };
-}
-
-async function removeFolder(path: string): Promise<void> {
-  const client = new ImapFlow({
-    ...{ host: '127.0.0.1', port: server.port, secure: false, doSTARTTLS: false, logger: false },
-    auth: { user: server.user, pass: server.password },
-  });
-  await client.connect();
-  await client.mailboxDelete(path);
-  await client.logout();
 }
 
 describe.skipIf(without)('a restore that is continued', () => {
@@ -124,7 +110,9 @@ describe.skipIf(without)('a restore that meets trouble', () => {
     );
     let isRemoved = false;
     user.whileWaiting = async () => {
-      if (!isRemoved) await removeFolder(`${prefix}/First`);
+      if (!isRemoved) {
+        await asClient(server, (client) => client.mailboxDelete(`${prefix}/First`));
+      }
       isRemoved = true;
     };
     const result = await run();

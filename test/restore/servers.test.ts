@@ -1,16 +1,13 @@
-import { createHash } from 'node:crypto';
-import { ImapFlow } from 'imapflow';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Alteration } from '../../src/transfer/restore-comparison.ts';
-import { sentForm } from '../../src/transfer/restore-comparison.ts';
-import { HARD_SOURCES, StoredArchive, sampleSources } from '../export/stored-archive.ts';
+import { type Alteration, sentForm } from '../../src/transfer/restore-comparison.ts';
+import { HARD_SOURCES, StoredArchive, sampleSources, sha256 } from '../export/stored-archive.ts';
 import { startCyrus, withoutCyrus } from '../imap/cyrus.ts';
 import { type DovecotOptions, startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import type { Fault } from '../imap/faults.ts';
 import { ImapProxy } from '../imap/proxy.ts';
-import { type ReadMessage, readBack } from '../imap/read-back.ts';
+import { mailBelow } from '../imap/read-back.ts';
 import type { MailServer } from '../imap/server.ts';
-import { Restoring } from './restoring.ts';
+import { asClient, Restoring } from './restoring.ts';
 
 const noDovecot = withoutDovecot();
 const noCyrus = withoutCyrus();
@@ -79,19 +76,6 @@ async function proxied(to: MailServer, faults: readonly Fault[] = []): Promise<I
   return proxy;
 }
 
-interface Mail extends ReadMessage {
-  readonly folder: string;
-}
-
-async function mailOf(server: MailServer): Promise<Mail[]> {
-  const folders = await readBack(server);
-  return folders.flatMap(({ folder, messages }) => messages.map((one) => ({ ...one, folder })));
-}
-
-function sha256(bytes: Buffer): string {
-  return createHash('sha256').update(bytes).digest('hex');
-}
-
 function letter(number: number, more: object = {}) {
   const id = `<${number}@example.org>`;
   const source = Buffer.from(
@@ -142,7 +126,7 @@ describe.each(SERVERS)('a restore to $name, with $separator', ({ separator, skip
       const mostOdd = 1 + HARD_SOURCES.length + Math.ceil(MAILS / 4);
       expect(changed.length + result.refused).toBeLessThanOrEqual(mostOdd);
 
-      const there = (await mailOf(server)).filter(({ folder }) => folder.includes('Restored'));
+      const there = (await mailBelow(server)).filter(({ folder }) => folder.includes('Restored'));
       expect(there).toHaveLength(result.appended);
       const wanted = new Map<string, (typeof letters)[number][]>();
       const noted = (hash: string, levels: readonly string[], date: string): string =>
@@ -188,7 +172,7 @@ describe.skipIf(noDovecot)('a restore', () => {
     expect(proxy.verbs).not.toContain('CREATE');
     await user.run(proxy.port);
     // Two places of one message are two messages.
-    expect(await mailOf(server)).toHaveLength(3);
+    expect(await mailBelow(server)).toHaveLength(3);
     const next = await user.run(proxy.port, { dryRun: true });
     expect(next).toMatchObject({ planned: 3, due: 0, present: 3 });
     expect(next.rate).not.toBeNull();
@@ -203,7 +187,7 @@ describe.skipIf(noDovecot)('a restore', () => {
     const user = restoring(archive, server);
     const result = await user.run(server.port, { destination: { kind: 'in-place' } });
     expect(result.folders.map(({ to }) => to)).toEqual(['INBOX', 'Sent', 'Projects']);
-    expect((await mailOf(server)).map(({ folder }) => folder).sort()).toEqual([
+    expect((await mailBelow(server)).map(({ folder }) => folder).sort()).toEqual([
       'INBOX',
       'Projects',
       'Sent',
@@ -288,7 +272,7 @@ describe.skipIf(noDovecot)('a restore', () => {
     const result = await user.run(server.port);
     expect(result.leftOut).toEqual({ recent: 1, deleted: 1 });
     expect(result.altered).toEqual({ messages: 4, reasons: { flags: 2, date: 2 } });
-    const [first] = (await mailOf(server)).map(({ date }) => date).sort();
+    const [first] = (await mailBelow(server)).map(({ date }) => date).sort();
     // Of a date in the future, Dovecot makes the present.
     expect(first).toBe('1970-01-02T00:00:00Z');
   });
@@ -306,21 +290,17 @@ describe.skipIf(noDovecot)('a restore', () => {
       },
     });
     expect(first.interrupted).toBe(true);
-    const client = new ImapFlow({
-      ...{ host: '127.0.0.1', port: server.port, secure: false, doSTARTTLS: false, logger: false },
-      auth: { user: server.user, pass: server.password },
+    await asClient(server, async (client) => {
+      for (const folder of first.folders)
+        if (folder.to !== null && folder.appended > 0) {
+          await client.mailboxDelete(folder.to);
+          await client.mailboxCreate(folder.to);
+        }
     });
-    await client.connect();
-    for (const folder of first.folders)
-      if (folder.to !== null && folder.appended > 0) {
-        await client.mailboxDelete(folder.to);
-        await client.mailboxCreate(folder.to);
-      }
-    await client.logout();
     const second = await user.run(server.port);
     expect(second.continued).toBe(true);
     expect(second.folders.some(({ remade }) => remade > 0)).toBe(true);
-    expect(await mailOf(server)).toHaveLength(3);
+    expect(await mailBelow(server)).toHaveLength(3);
   });
 
   test('names a wrong password, an unknown port and too many connections', async () => {

@@ -1,36 +1,43 @@
-import { createPublicKey, generateKeyPairSync, hash, sign } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import {
+  type KeyDamage,
+  type ManifestDamage,
+  type ObjectDamage,
+  offsiteError,
+  type RecipientType,
+  type SignerDamage,
+} from '../../../src/copies/format/errors.ts';
+import {
+  COPY_NAME,
   commitMark,
+  commitOfName,
   decodeManifest,
   encodeManifest,
+  idOfName,
   MAX_MANIFEST_BYTES,
   MAX_OBJECTS,
   type ManifestInput,
   manifestName,
+  markOfName,
   objectName,
   openManifest,
+  recipientName,
+  segmentMark,
+  tailMark,
 } from '../../../src/copies/format/manifest.ts';
 import {
   canonicalBytes,
   decodeCopyFile,
   encodeCopyFile,
 } from '../../../src/copies/format/sealed-object.ts';
-import { MailkeepError } from '../../../src/core/errors.ts';
-import { numbers, opening, sealed, sealing } from './sample.ts';
+import { describeError, MailkeepError } from '../../../src/core/errors.ts';
+import { flipped, newSigner, numbers, opening, sealed, sealing } from './sample.ts';
 
 const DOMAIN = 'mailkeep copy manifest 1\n';
-const nameKey = Buffer.alloc(32, 5);
+const nameKey = Buffer.alloc(32, 7);
 const commit = { number: 42, hash: 'ab'.repeat(32), time: 1_800_000_000_000 };
 
-function newSigner() {
-  const { privateKey } = generateKeyPairSync('ed25519');
-  const { x = '' } = createPublicKey(privateKey).export({ format: 'jwk' });
-  return {
-    raw: Buffer.from(x, 'base64url'),
-    sign: (bytes: Buffer) => sign(null, bytes, privateKey),
-  };
-}
 const signer = newSigner();
 const trusted = { copyId: sealing.copyId.toString('hex'), signers: [signer.raw] };
 
@@ -112,9 +119,7 @@ describe('without a key, a manifest is refused', () => {
     const inSealed = Array.from(Array(100), () => 8 * at + next(8 * (end - at)));
     const others = Array.from(bytes.keys()).filter((byte) => byte < at || byte >= end);
     for (const bit of [...inSealed, ...others.map((byte) => 8 * byte + next(8))]) {
-      const flipped = Buffer.from(bytes);
-      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-      expect([bit, refusal(flipped)]).not.toEqual([bit, undefined]);
+      expect([bit, refusal(flipped(bytes, bit))]).not.toEqual([bit, undefined]);
     }
   });
 
@@ -292,9 +297,7 @@ describe('the description of a copy', () => {
 
   test('is refused for every flipped bit', () => {
     for (let bit = 0; bit < 8 * file.length; bit += 1) {
-      const flipped = Buffer.from(file);
-      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-      expect(() => decodeCopyFile(flipped), `bit ${bit}`).toThrow(/copy-file-damaged/);
+      expect(() => decodeCopyFile(flipped(file, bit)), `bit ${bit}`).toThrow(/copy-file-damaged/);
     }
   });
 
@@ -318,4 +321,105 @@ describe('the description of a copy', () => {
     const other = encodeCopyFile({ copyId, publicKey, signer: newSigner().raw }, signer.sign);
     expect(() => decodeCopyFile(other)).toThrow(/"signature"/);
   });
+});
+
+const segment = { segment: 12, end: { hash: 'ab'.repeat(32) }, purged: '' };
+const tail = { segment: 12, from: 0, to: 65_536, end: { hash: 'ab'.repeat(32) } };
+
+test('a mark is known again with the name key, and depends on every field', () => {
+  const marks = [
+    segmentMark(nameKey, segment),
+    segmentMark(randomBytes(32), segment),
+    segmentMark(nameKey, { ...segment, segment: 1 }),
+    segmentMark(nameKey, { ...segment, end: { hash: 'ac'.repeat(32) } }),
+    segmentMark(nameKey, { ...segment, purged: 'ab'.repeat(32) }),
+    tailMark(nameKey, tail),
+    tailMark(nameKey, { ...tail, segment: 1 }),
+    tailMark(nameKey, { ...tail, from: 1 }),
+    tailMark(nameKey, { ...tail, to: 1 }),
+    tailMark(nameKey, { ...tail, end: { hash: 'ac'.repeat(32) } }),
+    commitMark(nameKey, { number: 12, hash: 'ab'.repeat(32) }),
+    commitMark(nameKey, { number: 1, hash: 'ab'.repeat(32) }),
+  ];
+  expect(new Set(marks).size).toBe(marks.length);
+  for (const mark of marks) expect(mark).toMatch(/^[0-9a-f]{32}$/);
+  expect(segmentMark(Buffer.from(nameKey), { ...segment })).toBe(marks[0]);
+  // What is in copies already; a change of it would upload everything again.
+  expect(marks[0]).toBe('d188bc4faae04201d16e6eba68cf3d35');
+});
+
+test('names are read as they are made, and nothing else is one', () => {
+  const mark = segmentMark(nameKey, segment);
+  const name = objectName(mark);
+  expect(name).toMatch(/^data\/[0-9a-f]{48}$/);
+  expect([markOfName(name), objectName(mark) === name]).toEqual([mark, false]);
+  const manifest = manifestName(42);
+  expect(manifest).toMatch(/^manifests\/0000000000000042-[0-9a-f]{32}$/);
+  expect(commitOfName(manifest)).toBe(42);
+  expect(commitOfName(`manifests/${'9'.repeat(16)}-${'0'.repeat(32)}`)).toBeUndefined();
+  const key = recipientName('keys');
+  expect([idOfName('keys', key.name), idOfName('signers', key.name)]).toEqual([key.id, undefined]);
+  const signer = recipientName('signers');
+  expect(idOfName('signers', signer.name)).toBe(signer.id);
+  for (const odd of [
+    '',
+    COPY_NAME,
+    'data/',
+    `${name}0`,
+    ` ${name}`,
+    `${name}\n`,
+    name.toUpperCase(),
+    '../x',
+  ]) {
+    expect([markOfName(odd), commitOfName(odd), idOfName('keys', odd)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  }
+});
+
+test('names of manifests are in the order of their commits', () => {
+  const names = [1, 9, 10, 2 ** 40, Number.MAX_SAFE_INTEGER].map((commit) => manifestName(commit));
+  expect([...names].sort()).toEqual(names);
+});
+
+const OBJECT: readonly ObjectDamage[] = [
+  ...(['header', 'other-copy', 'other-kind', 'key', 'chunk', 'cut', 'appended', 'frame'] as const),
+];
+const KEY: readonly KeyDamage[] = ['shape', 'name', 'cost', 'clear'];
+const SIGNER: readonly SignerDamage[] = ['shape', 'name', 'other-copy', 'mac', 'older-key'];
+const MANIFEST: readonly ManifestDamage[] = [
+  ...(['shape', 'too-large', 'signature', 'other-copy', 'name', 'disagree'] as const),
+];
+const TYPES: readonly RecipientType[] = ['passphrase', 'recovery', 'age'];
+
+test('every error has a sentence of its own, also for hostile names', () => {
+  const errors = [
+    ...OBJECT.map((reason) => offsiteError('copy-object-damaged', { name: 'data/01', reason })),
+    ...KEY.map((reason) => offsiteError('copy-key-damaged', { name: 'keys/01', reason })),
+    ...SIGNER.map((reason) => offsiteError('copy-signer-damaged', { name: 'signers/01', reason })),
+    ...MANIFEST.map((reason) =>
+      offsiteError('copy-manifest-damaged', { name: 'manifests/01', reason }),
+    ),
+    ...TYPES.flatMap((type) =>
+      [0, 1].map((tried) => offsiteError('copy-key-refused', { type, tried })),
+    ),
+    ...TYPES.map((type) => offsiteError('copy-keys-too-many', { type, found: 65 })),
+    ...(['shape', 'signature'] as const).map((reason) =>
+      offsiteError('copy-file-damaged', { reason, found: null }),
+    ),
+    offsiteError('copy-file-damaged', { reason: 'newer', found: 'copy 2' }),
+    ...(['length', 'character', 'checksum', 'order'] as const).map((reason) =>
+      offsiteError('copy-recovery-line', { line: 2, reason, seems: 3 }),
+    ),
+    offsiteError('copy-age-recipient', { found: '\x1b[2J' }),
+  ];
+  const sentences = errors.map((error) => describeError(error).message);
+  expect(new Set(sentences).size).toBe(errors.length);
+  for (const sentence of sentences) {
+    expect(sentence).toMatch(/\.$/);
+    expect(sentence).not.toContain('\x1b');
+    expect(sentence).not.toMatch(/undefined|null|bug/);
+  }
 });

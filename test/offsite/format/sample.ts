@@ -1,10 +1,11 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import type {
   ObjectIdentity,
   OpeningKey,
   SealingKey,
 } from '../../../src/copies/format/sealed-object.ts';
 import { newKeyPair, open, seal } from '../../../src/copies/format/sealed-object.ts';
+import { rawPublicKey } from '../../../src/copies/local-key.ts';
 import { MailkeepError } from '../../../src/core/errors.ts';
 
 const copyId = randomBytes(16);
@@ -15,6 +16,22 @@ export const sealing = { copyId, publicKey: pair.publicKey };
 export const opening = { copyId, privateKeys: [pair.privateKey] };
 
 export const about: ObjectIdentity = { kind: 'segment', name: `data/${'0'.repeat(48)}` };
+
+/** A key that signs manifests, and its public half. */
+export function newSigner() {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  return {
+    raw: rawPublicKey(privateKey),
+    sign: (bytes: Buffer) => sign(null, bytes, privateKey),
+  };
+}
+
+/** Returns a copy with another bit. */
+export function flipped(bytes: Buffer, bit: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy[bit >> 3] = (copy[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+  return copy;
+}
 
 /** Returns bytes that depend on a seed only. */
 export function noise(length: number, seed: string): Buffer {

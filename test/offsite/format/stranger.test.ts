@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { createPublicKey, generateKeyPairSync, hash, sign } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   cpSync,
   mkdirSync,
@@ -42,7 +42,7 @@ import { DIR, hotPath, openOn, writeBatches } from '../../archive/sample-log.ts'
 import { SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { absent } from '../../peers/programs.ts';
 import { pythonWithCryptography } from '../../peers/python-cryptography.ts';
-import { sealed } from './sample.ts';
+import { newSigner, sealed } from './sample.ts';
 
 const run = promisify(execFile);
 const docs = (name: string) => fileURLToPath(new URL(`../../../docs/${name}`, import.meta.url));
@@ -62,15 +62,6 @@ function put(folder: string, name: string, bytes: Uint8Array | string): void {
   const file = path.join(folder, name);
   mkdirSync(path.dirname(file), { recursive: true });
   writeFileSync(file, bytes);
-}
-
-function newSigner() {
-  const { privateKey } = generateKeyPairSync('ed25519');
-  const { x = '' } = createPublicKey(privateKey).export({ format: 'jwk' });
-  return {
-    raw: Buffer.from(x, 'base64url'),
-    sign: (bytes: Buffer) => sign(null, bytes, privateKey),
-  };
 }
 
 /** An archive of one sealed segment and an open one, and its copy after a rotation and on another machine. */

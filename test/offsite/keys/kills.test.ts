@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { encodeSigner, type UnlockMethod, unlock } from '../../../src/copies/format/keys.ts';
 import { bytesAsStream } from '../../../src/copies/format/manifest.ts';
@@ -6,18 +7,21 @@ import { keyIdOf } from '../../../src/copies/format/sealed-object.ts';
 import {
   keyFile,
   openOwnCopy,
+  rawPublicKey,
   readRecipients,
   readSigners,
 } from '../../../src/copies/local-key.ts';
-import { copyMemory } from '../../../src/copies/manifests.ts';
+import { copyMemory, findManifests } from '../../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../../src/copies/object-store.ts';
 import {
   addRecipients,
   isRotationUnfinished,
   removeRecipients,
 } from '../../../src/copies/recipients.ts';
+import { segmentsForRepair } from '../../../src/copies/restore-copy.ts';
+import { copyToTarget, uploadCopy } from '../../../src/copies/upload-copy.ts';
 import { dyingAt, Killed, MOMENTS, type Moment } from '../dying-store.ts';
-import { signal } from '../sample-copy.ts';
+import { prover, signal } from '../sample-copy.ts';
 import { type Copy, keyOfNewest, opens, ownKey, rotate, rotated, withCopy } from './begun-copy.ts';
 
 /** One run of a program that may be killed; returns whether it was. */
@@ -53,7 +57,7 @@ for (const moment of MOMENTS) {
   // While bytes travel, the kind of machine does not matter.
   for (const writeOnly of moment === 'during' ? [false] : [false, true]) {
     const here = writeOnly ? 'a machine that only writes' : 'a machine that reads';
-    test(`a rotation on ${here}, killed ${moment} each call, is completed by another`, async () => {
+    test.concurrent(`a rotation on ${here}, killed ${moment} each call, is completed by another`, async () => {
       let handed: UnlockMethod[] = [];
       const hand = (way: UnlockMethod) => handed.push(way);
       const calls = await killEverywhere(
@@ -96,7 +100,7 @@ for (const moment of MOMENTS) {
     });
   }
 
-  test(`recipients that are added or removed, killed ${moment} each call, leave a copy that opens`, async () => {
+  test.concurrent(`recipients that are added or removed, killed ${moment} each call, leave a copy that opens`, async () => {
     const second: UnlockMethod = { type: 'recovery', recovery: randomBytes(16) };
     await killEverywhere(
       false,
@@ -160,22 +164,82 @@ test('recipients and signers that a store still lists after they were removed ar
     const way = await rotated(copy, copy.first);
     const { recipients } = await readRecipients(copy.store, signal);
     const secrets = await unlock(recipients, way, signal);
-    const ghosts: ObjectStore = {
+    const ghosts: ObjectStore = Object.assign(Object.create(copy.store), {
       label: copy.store.label,
-      put: copy.store.put.bind(copy.store),
       get: copy.store.get.bind(copy.store),
-      head: copy.store.head.bind(copy.store),
-      lock: copy.store.lock.bind(copy.store),
-      versions: copy.store.versions.bind(copy.store),
-      async *list(prefix, wanted) {
+      async *list(prefix: string, wanted: AbortSignal) {
         yield { name: `${prefix}${'0'.repeat(32)}`, length: 1, modified: 1 };
         yield* copy.store.list(prefix, wanted);
       },
-      delete: copy.store.delete.bind(copy.store),
-      abilities: copy.store.abilities.bind(copy.store),
-      close: async () => {},
-    };
+    });
     expect(await readRecipients(ghosts, signal)).toEqual({ recipients, damaged: [] });
     expect((await readSigners(ghosts, secrets, signal)).signers).toEqual(ownKey(copy).signers);
+  });
+});
+
+test('a copy that begins while a rotation ends is encrypted for the new key', async () => {
+  await withCopy(false, async (copy) => {
+    const file = keyFile(copy.dir, copy.copyId);
+    const before = readFileSync(file);
+    await rotated(copy, copy.first);
+    const after = readFileSync(file);
+    writeFileSync(file, before);
+    await copy.receive();
+    // The label is asked for when the lock is about to be taken: what another process writes then must be seen.
+    let asked = 0;
+    const store = new Proxy(copy.store, {
+      get: (target, name) => {
+        if (name === 'label') asked += 1;
+        if (name === 'label' && asked === 2) writeFileSync(file, after);
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    await copyToTarget({
+      ...{ dataDir: copy.dir, store, signal, refresh: false, keep: 1, now: Date.now },
+      onProgress: () => undefined,
+    });
+    expect(asked).toBeGreaterThanOrEqual(2);
+    expect(await keyOfNewest(copy)).toBe(keyIdOf(ownKey(copy).publicKey).toString('hex'));
+  });
+});
+
+async function commitForRepair({ dir, store }: Copy): Promise<number | undefined> {
+  const { folder, commit } = await segmentsForRepair({ dataDir: dir, store, signal });
+  rmSync(folder, { recursive: true });
+  return commit?.number;
+}
+
+test('a manifest vouches for its commit only if a key of this archive signed it', async () => {
+  await withCopy(false, async (copy) => {
+    await copy.receive();
+    await copy.copy();
+    const own = await commitForRepair(copy);
+    expect(own).toBeGreaterThan(0);
+    // Somebody who can read the copy has added a signer, and this machine has adopted the copy since.
+    const { privateKey: signingKey } = generateKeyPairSync('ed25519');
+    const key = ownKey(copy);
+    const withOther = key.with({ signers: [...key.signers, rawPublicKey(signingKey)] });
+    const { dir, store, state, copyId } = copy;
+    await withOther.write(keyFile(dir, copyId));
+    await copy.receive();
+    await uploadCopy({
+      ...{ dir, store, prover, signal, memory: copyMemory(state, copyId) },
+      ...{ key: withOther, signingKey, seen: 0, refresh: false, keep: 1, now: Date.now },
+    });
+    expect(await commitForRepair(copy)).toBeUndefined();
+    await copy.receive();
+    await copy.copy();
+    expect(await commitForRepair(copy)).toBeGreaterThan(own ?? 0);
+  });
+});
+
+test('a repair refuses a copy that was put back to an older state', async () => {
+  await withCopy(false, async (copy) => {
+    await copy.receive();
+    await copy.copy();
+    const { newest } = await findManifests(copy.store, ownKey(copy), signal);
+    await copy.store.delete(newest?.name ?? '', signal);
+    await expect(commitForRepair(copy)).rejects.toMatchObject({ code: 'offsite-rolled-back' });
   });
 });

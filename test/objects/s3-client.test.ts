@@ -2,7 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { ByteRate, isObjectName, isPlainName } from '../../src/copies/object-store.ts';
+import { childrenOf, parseXml, textOf, xmlText } from '../../src/copies/s3-client.ts';
 import { resolveS3, type S3Settings } from '../../src/copies/s3-settings.ts';
+import type { Clock } from '../../src/core/concurrency.ts';
 import {
   objectKey,
   objectUrl,
@@ -10,6 +13,121 @@ import {
   type S3Target,
   targetLabel,
 } from '../../src/core/s3-target.ts';
+import { signal } from './store-contract.ts';
+
+function parsed(text: string) {
+  return parseXml(Buffer.from(text));
+}
+
+test('elements have names without prefixes, texts and children', () => {
+  const root = parsed(
+    '<?xml version="1.0"?>\n<s3:List xmlns:s3="x"><A>1 &amp; &#228;&lt;</A><B/><A>2</A><C><D>x</D></C></s3:List>\n',
+  );
+  expect(root?.name).toBe('List');
+  if (root === undefined) return;
+  expect(childrenOf(root, 'A').map(({ text }) => text)).toEqual(['1 & ä<', '2']);
+  expect([textOf(root, 'A'), textOf(root, 'B'), textOf(root, 'none')]).toEqual(['1 & ä<', '', '']);
+  expect(textOf(childrenOf(root, 'C')[0] ?? root, 'D')).toBe('x');
+  expect(parsed('<Nothing xmlns="x"/>')?.name).toBe('Nothing');
+  expect(parsed(`<a><b>${xmlText('<&>"')}</b></a>`)?.children[0]?.text).toBe('<&>"');
+});
+
+test.each([
+  ['nothing', ''],
+  ['text', 'Service Unavailable'],
+  ['an incomplete document', '<List><Key>a</Key>'],
+  ['an incomplete tag', '<List><Key>a</Key></Lis'],
+  ['two roots', '<a></a><b></b>'],
+  ['deep nesting', '<a>'.repeat(17) + '</a>'.repeat(17)],
+])('%s is no answer', (_name, text) => {
+  expect(parsed(text)).toBeUndefined();
+});
+
+test('entities of a document type are not replaced, and nothing grows', () => {
+  const root = parsed(
+    '<!DOCTYPE a [<!ENTITY b "bbbb"><!ENTITY c SYSTEM "file:///etc/passwd">]><a>&b;&c;</a>',
+  );
+  expect(root?.text ?? '').not.toMatch(/bbbb|root:/);
+});
+
+test('large and hostile documents take little time', () => {
+  const many = `<List>${'<A/>'.repeat(100_000)}</List>`;
+  expect(parsed(many)?.children).toHaveLength(100_000);
+  expect(parsed(`<List>${'<A>'.repeat(1_000_000)}`)).toBeUndefined();
+  expect(parsed('<'.repeat(1_000_000))).toBeUndefined();
+  expect(parsed(`<a>${'&'.repeat(1_000_000)}</a>`)?.text).toHaveLength(1_000_000);
+});
+
+/** Time passes when somebody waits for it. */
+class WaitedClock implements Clock {
+  time = 1_000_000;
+
+  now(): number {
+    return this.time;
+  }
+
+  after(ms: number, call: () => void): () => void {
+    queueMicrotask(() => {
+      this.time += ms;
+      call();
+    });
+    return () => {};
+  }
+}
+
+test('bytes pass at the rate that was set, from the first second on', async () => {
+  const clock = new WaitedClock();
+  const rate = new ByteRate(1000, clock);
+  expect(rate.piece).toBe(100);
+  const start = clock.time;
+  for (let sent = 0; sent < 10_000; sent += 100) {
+    await rate.take(100, signal);
+    expect(sent).toBeLessThanOrEqual(clock.time - start);
+  }
+  expect(clock.time - start).toBe(9_900);
+  // Time in which nothing is sent is not saved up.
+  clock.time += 60_000;
+  const later = clock.time;
+  for (let sent = 0; sent < 1000; sent += 100) await rate.take(100, signal);
+  expect(clock.time - later).toBe(900);
+});
+
+test('without a limit nothing waits, and a clock that is set back stops nothing', async () => {
+  const clock = new WaitedClock();
+  const free = new ByteRate(undefined, clock);
+  await free.take(1e12, signal);
+  expect(clock.time).toBe(1_000_000);
+  const rate = new ByteRate(1e6, clock);
+  await rate.take(1e6, signal);
+  clock.time = 0;
+  await rate.take(1, signal);
+  expect(clock.time).toBeLessThan(120_000);
+});
+
+test('a signal ends the waiting', async () => {
+  const rate = new ByteRate(1, { now: () => 0, after: () => () => {} });
+  await rate.take(1, signal);
+  const controller = new AbortController();
+  const waiting = rate.take(1, controller.signal);
+  controller.abort(new Error('stopped'));
+  await expect(waiting).rejects.toThrow('stopped');
+});
+
+const FLEET =
+  '0f0e0d0c-0b0a-4908-8706-050403020100/00112233445566aa/s/0000000001.2/1-40.7.0badcafe.seg';
+
+test('dots are allowed within a part of a name, and never lead out of a folder', () => {
+  for (const name of ['data/a', 'a.b', 'a..b', 'a.', '-.-/0', FLEET]) {
+    expect(isObjectName(name), name).toBe(true);
+  }
+  const wrong = [
+    ...['', '.', '..', '.a', '/a', 'a/', 'a//b', 'a/.', 'a/..', 'a/../b', './a', '../a', 'a/.b'],
+    ...['a/.unfinished-1', 'A', 'a b', 'a\\b', 'a%2e', 'a\n', 'a\0b', 'ü', 'a'.repeat(241)],
+  ];
+  for (const name of wrong) expect(isObjectName(name), name).toBe(false);
+  for (const name of [FLEET, 'a.b', ...wrong]) expect(isPlainName(name), name).toBe(false);
+  expect(isPlainName('data/a-1')).toBe(true);
+});
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'AKID', AWS_SECRET_ACCESS_KEY: 'hidden-secret' };
 

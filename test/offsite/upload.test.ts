@@ -2,12 +2,23 @@ import { existsSync, readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
+import type { Boundary } from '../../src/copies/copy-log.ts';
 import { objectError } from '../../src/copies/errors.ts';
-import { bytesAsStream, FOLDERS } from '../../src/copies/format/manifest.ts';
-import { copyMemory } from '../../src/copies/manifests.ts';
+import { bytesAsStream, FOLDERS, segmentMark } from '../../src/copies/format/manifest.ts';
+import { copyMemory, findManifests } from '../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../src/copies/object-store.ts';
-import { cleanUpCopy, NO_CLEANUP } from '../../src/copies/upload-copy.ts';
+import {
+  type CopyScan,
+  cleanUpCopy,
+  MAX_TAIL,
+  NO_CLEANUP,
+  type ObjectEntry,
+  type PlannedObject,
+  planCopy,
+  type TailRange,
+} from '../../src/copies/upload-copy.ts';
 import { writeBatches } from '../archive/sample-log.ts';
+import { dyingAt, Killed, randomFrom } from './dying-store.ts';
 import { batchesIn, broughtBack, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 
 const DAY = 24 * 3_600_000;
@@ -88,18 +99,13 @@ test('a purge stays due while the store does not list the newest manifest', asyn
   const memory = copyMemory(state, key.copyId);
   memory.purge(true);
   // As Swift does for a while after a write.
-  const late: ObjectStore = new Proxy(store, {
-    get: (target, name) => {
-      const value: unknown = Reflect.get(target, name);
-      if (name !== 'list') return typeof value === 'function' ? value.bind(target) : value;
-      return async function* (prefix: string) {
-        for await (const fact of target.list(prefix, signal)) {
-          const isNew =
-            fact.name.startsWith(FOLDERS.manifests) &&
-            !before.some((one) => fact.name.endsWith(one));
-          if (!isNew) yield fact;
-        }
-      };
+  const late = withOther({
+    async *list(prefix) {
+      for await (const fact of store.list(prefix, signal)) {
+        const isNew =
+          fact.name.startsWith(FOLDERS.manifests) && !before.some((one) => fact.name.endsWith(one));
+        if (!isNew) yield fact;
+      }
     },
   });
   await sample.copy({ store: late, memory });
@@ -151,8 +157,10 @@ test('what a copy has locked stays until its lock has ended, and is not tried be
   const until = Date.now() + 1_000_000;
   for (const name of old) memory.noteLock(name, until);
   const tried: unknown[] = [];
-  const store = withDelete((name) => {
-    tried.push(name);
+  const store = withOther({
+    delete: async (name) => {
+      tried.push(name);
+    },
   });
   expect((await sample.copy({ store })).removed).toEqual(NO_CLEANUP);
   expect(tried).toEqual([]);
@@ -167,9 +175,11 @@ test('a lock that a copy may have set is remembered, and another one is reported
   const memory = copyMemory(undefined, sample.key.copyId);
   const now = Date.now();
   const ends = [now + 20 * DAY, now + 40 * DAY].map((at) => new Date(at).toISOString());
-  const store = withDelete((name) => {
-    const until = String(ends[name.startsWith('data/') ? 0 : 1]);
-    throw objectError('object-locked', { store: 'store', name, until });
+  const store = withOther({
+    delete: async (name) => {
+      const until = String(ends[name.startsWith('data/') ? 0 : 1]);
+      throw objectError('object-locked', { store: 'store', name, until });
+    },
   });
   const { key } = sample;
   const uploading = new Set<string>();
@@ -191,13 +201,123 @@ test('a lock that a copy may have set is remembered, and another one is reported
   expect((await tidy(true, 30))?.locked).toContainEqual({ name: object, until: ends[0] });
 });
 
-/** The store of the sample with another `delete`. */
-function withDelete(remove: (name: string) => void): ObjectStore {
+/** The store of the sample with other methods. */
+function withOther(methods: Partial<ObjectStore>): ObjectStore {
   return new Proxy(sample.store, {
     get: (target, property) => {
-      if (property === 'delete') return async (name: string) => remove(name);
-      const value: unknown = Reflect.get(target, property);
+      const value: unknown = Reflect.get(property in methods ? methods : target, property);
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
 }
+
+test('what an interrupted copy uploaded is continued, but not by one that uploads everything again', async () => {
+  await writeBatches(sample.writer, sample.known, 2);
+  await sample.writer.rollIfLarger(0);
+  await writeBatches(sample.writer, sample.known, 1, 50);
+  // It lists manifests, uploads two objects, and dies before the manifest.
+  const interrupted = () => sample.copy({ store: dyingAt(sample.store, 4, 'before').dying });
+  await expect(interrupted()).rejects.toBeInstanceOf(Killed);
+  expect(sample.state.entries('copy-upload')).toHaveLength(2);
+  expect(await sample.copy({ refresh: true })).toMatchObject({ uploaded: 2, objects: 2 });
+  expect(await sample.copy()).toMatchObject({ uploaded: 0, objects: 2 });
+});
+
+test('objects that disappeared there are uploaded again', async () => {
+  const { writer, known, store, copy, dir } = sample;
+  await writeBatches(writer, known, 3, 1);
+  const first = await copy();
+  expect(first.missing).toBe(0);
+  for await (const { name } of store.list(FOLDERS.data, signal)) await store.delete(name, signal);
+  const second = await copy();
+  expect(second).toMatchObject({ missing: first.objects, uploaded: first.objects });
+  const back = await broughtBack(sample, 'back');
+  expect(back?.lost).toEqual([]);
+  expect(await batchesIn(back?.dir ?? '')).toEqual(await batchesIn(dir));
+  expect(await copy()).toMatchObject({ missing: 0, uploaded: 0 });
+});
+
+test('a listing of manifests that does not end is refused', async () => {
+  const endless = withOther({
+    async *list() {
+      for (let at = 0; at < 1_000_000; at += 1) {
+        const name = `manifests/9000000000000000-${at.toString(16).padStart(32, '0')}`;
+        yield { name, length: 1, modified: 0 };
+      }
+    },
+    get() {
+      throw new Error('none of them is read');
+    },
+  });
+  await expect(findManifests(endless, sample.key, signal)).rejects.toMatchObject({
+    code: 'offsite-too-many-manifests',
+  });
+});
+
+const nameKey = Buffer.alloc(32, 7);
+
+function surveyOf(boundaries: readonly Boundary[]): CopyScan {
+  const commit = boundaries.at(-1) ?? { number: 0, hash: 'genesis', time: 0 };
+  return {
+    archiveId: '00',
+    format: 'mailkeep archive 2',
+    commit,
+    closed: [],
+    open: { segment: 1, boundaries },
+  };
+}
+
+function entryOf({ mark, what }: PlannedObject<TailRange>): ObjectEntry {
+  return { name: mark, length: what.to - what.from, sha256: '' };
+}
+
+test.each([1, 2, 3, 4, 5, 6])(
+  'the tail covers every byte once, is short, and is not uploaded over and over (seed %i)',
+  (seed) => {
+    const random = randomFrom(seed);
+    const boundaries: Boundary[] = [];
+    let known = new Map<string, ObjectEntry>();
+    let [offset, uploaded] = [64, 0];
+    while (offset < 64 * 1024 * 1024) {
+      offset += Math.ceil(random() ** 4 * 2_000_000) + 200;
+      const number = boundaries.length + 1;
+      boundaries.push({ number, hash: `c${number}`, offset, time: 0 });
+      if (random() < 0.3) continue;
+      const { tail } = planCopy(surveyOf(boundaries), known, nameKey);
+      expect(tail.length).toBeLessThanOrEqual(MAX_TAIL);
+      let at = 0;
+      for (const { what } of tail) {
+        expect(what.from).toBe(at);
+        expect(what.to).toBeGreaterThan(what.from);
+        at = what.to;
+      }
+      expect(at).toBe(offset);
+      for (const { there, what } of tail) if (there === undefined) uploaded += what.to - what.from;
+      known = new Map(tail.map((piece) => [piece.mark, entryOf(piece)]));
+    }
+    // Each byte once for each doubling from the smallest object to the largest, at the most.
+    expect(uploaded / offset).toBeLessThan(10);
+    const { tail } = planCopy(surveyOf(boundaries), known, nameKey);
+    const all = new Map(tail.map((piece) => [piece.mark, entryOf(piece)]));
+    const again = planCopy(surveyOf(boundaries), all, nameKey);
+    expect(again.tail.every(({ there }) => there !== undefined)).toBe(true);
+  },
+);
+
+test('a segment that is there stays; one with another purge is uploaded', () => {
+  const end = { number: 7, hash: 'c7', time: 0 };
+  const archiveScan: CopyScan = {
+    ...{ archiveId: '00', format: 'mailkeep archive 1', commit: end, open: undefined },
+    closed: [{ segment: 1, end, purged: '' }],
+  };
+  const entry = { name: 'data/1', length: 5, sha256: '' };
+  const mark = segmentMark(nameKey, { segment: 1, end, purged: '' });
+  const known = new Map([[mark, entry]]);
+  expect(planCopy(archiveScan, known, nameKey).segments.map(({ there }) => there)).toEqual([entry]);
+  const purged = { ...archiveScan, closed: [{ segment: 1, end, purged: 'ff' }] };
+  expect(planCopy(purged, known, nameKey).segments.map(({ there }) => there)).toEqual([undefined]);
+});
+
+test('where nothing was committed there is nothing to copy', () => {
+  expect(planCopy(surveyOf([]), new Map(), nameKey)).toEqual({ segments: [], tail: [] });
+});
