@@ -149,6 +149,7 @@ export class NewFile {
 export class ExportFolder {
   readonly #touched = new Set<string>();
   readonly #made = new Set<string>();
+  readonly #prepared = new Map<string, Promise<void>>();
   #number = 0;
 
   constructor(
@@ -191,6 +192,17 @@ export class ExportFolder {
       }
       this.#made.add(at);
     }
+  }
+
+  /** Creates a folder, and removes unfinished files that an earlier export left there. @throws like `makeFolder` */
+  prepare(relative: string): Promise<void> {
+    const prepare = async () => {
+      this.makeFolder(relative);
+      await this.#sweep(relative);
+    };
+    const preparing = this.#prepared.get(relative) ?? writing(this.absolute(relative), prepare);
+    this.#prepared.set(relative, preparing);
+    return preparing;
   }
 
   #refuseLinks(relative: string): void {
@@ -256,10 +268,8 @@ export class ExportFolder {
     return await NewFile.create(this.files, temporary);
   }
 
-  async sweep(relative: string): Promise<void> {
-    this.#refuseLinks(relative);
+  async #sweep(relative: string): Promise<void> {
     const folder = this.absolute(relative);
-    if (this.files.kindOf(folder) !== 'folder') return;
     for (const name of this.files.list(folder)) {
       const pid = temporaryOwner(name);
       if (pid === undefined || isRunning(pid)) continue;

@@ -50,14 +50,14 @@ import { ZipReader, ZipUnreadable } from './read-zip.ts';
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
 
 /**
- * Inspects the target folder without changing it.
+ * Reports whether a target folder contains a finished export. Does not change the folder.
  *
  * @throws export-target-foreign if it contains anything other than an export; export-write-failed if it cannot be read
  */
-async function inspectFolder(files: ExportFiles, folder: string) {
+async function hasExport(files: ExportFiles, folder: string): Promise<boolean> {
   return await writing(folder, async () => {
     const kind = files.kindOf(folder);
-    if (kind === undefined) return { finished: false, unfinished: false };
+    if (kind === undefined) return false;
     if (kind !== 'folder')
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     const isFinished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
@@ -68,7 +68,7 @@ async function inspectFolder(files: ExportFiles, folder: string) {
     if (!isFinished && !isUnfinished && files.list(folder).some(isForeign)) {
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     }
-    return { finished: isFinished, unfinished: isUnfinished };
+    return isFinished;
   });
 }
 
@@ -153,32 +153,38 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
 /** Maximum number of files written concurrently. A disk syncs several as quickly as one. */
 const WIDTH = 8;
 
+interface FolderDeps {
+  readonly folder: ExportFolder;
+  readonly plan: ExportPlan;
+  /** Writes the manifest, once all messages have their final names. */
+  readonly complete: (head: ManifestHead) => Promise<void>;
+}
+
 /** Writes one file per message (.eml, Maildir). Its modification time is the received date. */
 class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;
-  readonly #prepared = new Map<string, Promise<void>>();
 
   constructor(
-    private readonly deps: {
-      readonly folder: ExportFolder;
-      readonly plan: ExportPlan;
+    private readonly deps: FolderDeps & {
       readonly isMaildir: boolean;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
-      /** True if an earlier run may have left unlisted files. */
-      readonly resumed: boolean;
     },
   ) {}
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
-    const { folder, plan } = this.deps;
+    const { folder, plan, isMaildir } = this.deps;
     const parent = parentOf(place.path);
-    await this.#prepare(parent);
+    const temporaryIn = isMaildir ? maildirPart(parent, 'tmp') : undefined;
+    await folder.prepare(parent);
+    if (temporaryIn !== undefined) {
+      await folder.prepare(maildirPart(parent, 'new'));
+      await folder.prepare(temporaryIn);
+    }
     const isPresent = await this.#isThere(place);
     if (!isPresent) {
       const source = await open();
       const { date } = place.line;
-      const temporaryIn = this.deps.isMaildir ? maildirPart(parent, 'tmp') : undefined;
       await folder.put(
         place.path,
         async (file) => {
@@ -199,27 +205,13 @@ class FileWriter implements FormatWriter {
     return Promise.resolve(true);
   }
 
-  async finish(): Promise<void> {
+  async finish(head: ManifestHead): Promise<void> {
     await this.deps.folder.sync();
+    await this.deps.complete(head);
   }
 
   async discard(): Promise<void> {
     await this.deps.folder.sync();
-  }
-
-  #prepare(path: string): Promise<void> {
-    const preparing = this.#prepared.get(path) ?? this.#prepareFolder(path);
-    this.#prepared.set(path, preparing);
-    return preparing;
-  }
-
-  async #prepareFolder(path: string): Promise<void> {
-    const { folder, isMaildir, resumed } = this.deps;
-    const folders = isMaildir ? [path, maildirPart(path, 'new'), maildirPart(path, 'tmp')] : [path];
-    await writing(folder.absolute(path), async () => {
-      for (const one of folders) folder.makeFolder(one);
-    });
-    if (resumed) for (const one of folders) await folder.sweep(one);
   }
 
   /** Reports whether the file exists and is intact. Renames it if an earlier export used another name. */
@@ -322,11 +314,7 @@ class MboxWriter implements FormatWriter {
   #open: OpenMbox | undefined;
 
   constructor(
-    private readonly deps: Pick<WritingOptions, 'statusHeaders' | 'incremental'> & {
-      readonly folder: ExportFolder;
-      readonly plan: ExportPlan;
-      readonly resumed: boolean;
-    },
+    private readonly deps: FolderDeps & Pick<WritingOptions, 'statusHeaders' | 'incremental'>,
   ) {}
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
@@ -348,9 +336,10 @@ class MboxWriter implements FormatWriter {
     return false;
   }
 
-  async finish(): Promise<void> {
+  async finish(head: ManifestHead): Promise<void> {
     await this.#close();
     await this.deps.folder.sync();
+    await this.deps.complete(head);
   }
 
   async discard(): Promise<void> {
@@ -363,11 +352,9 @@ class MboxWriter implements FormatWriter {
   async #mbox(relative: string): Promise<OpenMbox> {
     if (this.#open?.relative === relative) return this.#open;
     await this.#close();
-    const { folder, resumed } = this.deps;
-    const parent = parentOf(relative);
+    const { folder } = this.deps;
     return await writing(folder.absolute(relative), async () => {
-      folder.makeFolder(parent);
-      if (resumed) await folder.sweep(parent);
+      await folder.prepare(parentOf(relative));
       const mbox = { relative, file: await folder.begin(relative), hash: createHash('sha256') };
       this.#open = mbox;
       await this.#copyEarlier(mbox);
@@ -463,7 +450,7 @@ async function writeFolderSidecars(
         next = entries.next();
       }
     };
-    await folder.sweep(parentOf(path));
+    await folder.prepare(parentOf(path));
     const digest = createHash('sha256');
     let size = 0;
     await folder.put(path, async (file) => {
@@ -486,12 +473,10 @@ export function openFolderTarget(
   const { to, format, incremental, statusHeaders } = options;
   const folder = new ExportFolder(files, to, options.pid ?? process.pid);
   const manifest = path.join(to, MANIFEST_NAME);
-  let found = { finished: false, unfinished: false };
   return {
     manifest,
     async recall(plan) {
-      found = await inspectFolder(files, to);
-      if (!found.finished) return;
+      if (!(await hasExport(files, to))) return;
       for await (const event of manifestEvents(manifest, fileLines(files, manifest), format)) {
         if (event.what === 'entry') plan.addEarlier(event.entry);
         else if (event.what === 'file') plan.addFile(event.file);
@@ -499,13 +484,25 @@ export function openFolderTarget(
       }
     },
     async begin(plan, commit) {
-      folder.makeFolder('');
-      await folder.sweep('');
+      await folder.prepare('');
       // Make the marker durable before the first message, so that the next run recognises an interrupted export.
       const marker = Buffer.from(`${JSON.stringify({ mailkeep: 'unfinished export', format })}\n`);
       await folder.put(UNFINISHED_NAME, (file) => file.write(marker));
       await folder.sync();
-      const deps = { folder, plan, resumed: found.unfinished };
+      const complete = async (head: ManifestHead) => {
+        if (options.sidecar && format !== 'eml') {
+          await writeFolderSidecars(folder, plan, (entry) => sidecarFor(origin, entry, commit));
+        }
+        const [entries, listed, missing] = [plan.entries(), plan.files(), plan.missing()];
+        await folder.put(MANIFEST_NAME, async (file) => {
+          const parts = { head, entries, files: listed, missing };
+          for (const piece of manifestText(parts)) await file.write(Buffer.from(piece));
+        });
+        await folder.sync();
+        await folder.remove(UNFINISHED_NAME);
+        await folder.sync();
+      };
+      const deps = { folder, plan, complete };
       if (format === 'mbox') return new MboxWriter({ ...deps, statusHeaders, incremental });
       const isMaildir = format === 'maildir';
       const hasSidecars = options.sidecar && !isMaildir;
@@ -513,26 +510,6 @@ export function openFolderTarget(
         hasSidecars ? sidecarText(await sidecarFor(origin, entry, commit)) : null;
       return new FileWriter({ ...deps, isMaildir, sidecar });
     },
-    async finish(writer, plan, head) {
-      await writer.finish(head);
-      if (options.sidecar && format !== 'eml') {
-        const { number } = head.asOf ?? head.commit;
-        await writeFolderSidecars(folder, plan, (entry) => sidecarFor(origin, entry, number));
-      }
-      const parts = {
-        head,
-        entries: plan.entries(),
-        files: plan.files(),
-        missing: plan.missing(),
-      };
-      await folder.put(MANIFEST_NAME, async (file) => {
-        for (const piece of manifestText(parts)) await file.write(Buffer.from(piece));
-      });
-      await folder.sync();
-      await folder.remove(UNFINISHED_NAME);
-      await folder.sync();
-    },
-    discard: (writer) => writer.discard(),
   };
 }
 
@@ -673,7 +650,7 @@ export class ZipWriter implements FormatWriter {
 
   constructor(
     private readonly deps: {
-      readonly file: Pick<NewFile, 'write' | 'discard'>;
+      readonly file: Pick<NewFile, 'write' | 'discard'> & { finish(): Promise<void> };
       readonly final: string;
       readonly plan: ExportPlan;
       readonly earlier: (entry: ManifestEntry) => Promise<Source>;
@@ -708,6 +685,7 @@ export class ZipWriter implements FormatWriter {
     await this.#add(MANIFEST_NAME, null, undefined, bytes());
     this.#zip.finish();
     await this.#written;
+    await writing(this.deps.final, () => this.deps.file.finish());
   }
 
   async discard(): Promise<void> {
@@ -752,11 +730,6 @@ export function openZipTarget(
     `.${path.basename(to)}${temporaryName(options.pid ?? process.pid, 1)}`,
   );
   let previous: ZipReader | undefined;
-  let file: NewFile | undefined;
-  const forget = (): void => {
-    previous?.close();
-    previous = undefined;
-  };
   /** Reads from the archive, or from the earlier zip if the archive has since purged the message. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
     // Avoid downloading a remote source twice.
@@ -784,7 +757,7 @@ export function openZipTarget(
       }
     },
     async begin(plan, commit) {
-      file = await writing(to, async () => {
+      const file = await writing(to, async () => {
         const folder = path.dirname(to);
         const parents = missingParents(files, folder);
         files.makeFolder(folder);
@@ -793,25 +766,24 @@ export function openZipTarget(
         return await NewFile.create(files, temporary);
       });
       return new ZipWriter({
-        file,
+        file: {
+          write: (bytes) => file.write(bytes),
+          async finish() {
+            await file.finish(to);
+            await files.syncFolder(path.dirname(to));
+            previous?.close();
+          },
+          async discard() {
+            previous?.close();
+            await file.discard();
+          },
+        },
         final: to,
         plan,
         earlier,
         sidecar: async (entry) =>
           sidecar ? sidecarText(await sidecarFor(origin, entry, commit)) : null,
       });
-    },
-    async finish(writer, _plan, head) {
-      await writer.finish(head);
-      await writing(to, async () => {
-        await file?.finish(to);
-        await files.syncFolder(path.dirname(to));
-      });
-      forget();
-    },
-    async discard(writer) {
-      forget();
-      await writer.discard();
     },
   };
 }

@@ -342,8 +342,9 @@ export interface FormatWriter {
   put(rank: number, place: PlannedPlace, open: () => Promise<Source>): Promise<'written' | 'there'>;
   /** Keeps a place from an earlier export. If its file is being replaced, drops the place and returns false. */
   keep(rank: number, entry: ManifestEntry): Promise<boolean>;
-  /** Gives the files their final names. A folder then lacks only its manifest; a zip already includes it. */
+  /** Gives the files their final names, the manifest last. */
   finish(head: ManifestHead): Promise<void>;
+  /** Stops without a manifest. Finished files are kept. */
   discard(): Promise<void>;
 }
 
@@ -406,8 +407,6 @@ export interface ExportTarget {
    * @param commit number of the exported commit
    */
   begin(plan: ExportPlan, commit: number): Promise<FormatWriter>;
-  finish(writer: FormatWriter, plan: ExportPlan, head: ManifestHead): Promise<void>;
-  discard(writer: FormatWriter): Promise<void>;
   readonly manifest: string;
 }
 

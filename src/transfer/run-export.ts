@@ -114,10 +114,10 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       const { commit, asOf, selection } = planned;
       const told = { format: options.format, commit, asOf, selection };
       const head: ManifestHead = { mailkeep: MANIFEST_VERSION, ...told };
-      if (finished) await target.finish(writer, plan, head);
-      else await target.discard(writer);
+      if (finished) await writer.finish(head);
+      else await writer.discard();
     } catch (error) {
-      await target.discard(writer).catch(() => {});
+      await writer.discard().catch(() => {});
       throw error;
     }
     const { commit, asOf, places, skipped, kept, quarantined } = planned;
@@ -264,14 +264,13 @@ export async function streamExport(
       sink.begin(commit);
       return format === 'zip' ? zipTo(sink, settings.to, plan) : mboxTo(sink, plan);
     },
-    finish: (writer, _plan, head) => writer.finish(head),
-    discard: (writer) => writer.discard(),
   };
   return exportTo(archiveOrigin(archive), settings, target);
 }
 
 function zipTo(sink: ExportSink, final: string, plan: ExportPlan): FormatWriter {
-  const file = { write: (bytes: Uint8Array) => sink.write(bytes), discard: async () => {} };
+  const nothing = async () => {};
+  const file = { write: sink.write.bind(sink), finish: nothing, discard: nothing };
   const earlier = () => Promise.reject(exportError('export-changed', { file: final }));
   return new ZipWriter({ file, final, plan, earlier, sidecar: async () => null });
 }

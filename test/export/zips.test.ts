@@ -161,7 +161,7 @@ test('what cannot be read ends the zip', async () => {
 test('a failure reaches every message that waits to be written', async () => {
   const never = { pieces: () => neverEnding() };
   const writer = new ZipWriter({
-    file: { write: async () => {}, discard: async () => {} },
+    file: { write: async () => {}, finish: async () => {}, discard: async () => {} },
     final: 'export.zip',
     plan: { done: () => {} } as never,
     earlier: async () => never,
