@@ -1,9 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
-import { openLogWriter } from '../../../src/archive/log-writer.ts';
-import { folderStore } from '../../../src/copies/folder-store.ts';
 import { newRecoveryKey, type UnlockMethod, unlock } from '../../../src/copies/format/keys.ts';
 import { openManifest } from '../../../src/copies/format/manifest.ts';
 import { keyIdIn } from '../../../src/copies/format/sealed-object.ts';
@@ -23,12 +18,11 @@ import {
   prepareCopy,
   rotateKeys,
 } from '../../../src/copies/recipients.ts';
-import { uploadCopy } from '../../../src/copies/upload-copy.ts';
-import { openState, type StateFile } from '../../../src/core/state.ts';
+import type { UploadOptions } from '../../../src/copies/upload-copy.ts';
+import type { StateFile } from '../../../src/core/state.ts';
 import { readSigningKey } from '../../../src/verify/checkpoint.ts';
-import { Positions } from '../../archive/positions.ts';
 import { writeBatches } from '../../archive/sample-log.ts';
-import { prover, signal } from '../sample-copy.ts';
+import { sampleCopy, signal } from '../sample-copy.ts';
 
 /** A copy in a folder with its first recipients, of an archive that gets more mail. */
 export interface Copy {
@@ -42,53 +36,45 @@ export interface Copy {
   readonly recipient: string;
   readonly state: StateFile;
   readonly receive: () => Promise<void>;
-  readonly copy: () => Promise<void>;
+  readonly copy: (options?: Partial<UploadOptions>) => Promise<void>;
 }
+
+const identity = await generateIdentity();
+const recipient = await identityToRecipient(identity);
 
 export async function withCopy(
   writeOnly: boolean,
   act: (copy: Copy) => Promise<void>,
 ): Promise<void> {
-  const work = mkdtempSync(path.join(tmpdir(), 'copy-kills-'));
-  const [dir, target] = [path.join(work, 'archive'), path.join(work, 'target')];
-  mkdirSync(target);
-  const writer = await openLogWriter({ dir, now: () => 1_770_000_000_000 });
-  const state = openState(dir);
+  const sample = await sampleCopy();
+  const { dir, target, store, state, known, writer } = sample;
   try {
-    const known = new Positions();
-    const receive = () => writeBatches(writer, known, 1, known.batches.length * 10 + 1);
+    const receive = async () => {
+      await writeBatches(writer, known, 1, known.batches.length * 10 + 1);
+    };
     await receive();
-    const store = folderStore(target);
-    const identity = await generateIdentity();
-    const recipient = await identityToRecipient(identity);
     const prepared = await prepareCopy(dir);
     const copyId = await createCopy({
       ...{ dataDir: dir, store, to: target, prepared, passphrase: undefined },
       ...{ age: [recipient], writeOnly, signal, now: () => 1 },
     });
-    const file = keyFile(dir, copyId);
-    const copy = async () => {
-      await uploadCopy({
-        ...{ dir, store, prover, signal, memory: copyMemory(state, copyId) },
-        key: readLocalKey(file),
+    const copy = async (options: Partial<UploadOptions> = {}) => {
+      await sample.copy({
+        key: readLocalKey(keyFile(dir, copyId)),
         signingKey: readSigningKey(prepared.signingKeyFile),
-        ...{ seen: 0, refresh: false, keep: 1, now: Date.now },
+        memory: copyMemory(state, copyId),
+        ...options,
       });
     };
     await copy();
     await act({
-      ...{ dir, store, copyId, recipient, state, copy },
+      ...{ dir, store, copyId, recipient, state, copy, receive },
       publicKey: prepared.keys.publicKey,
       first: { type: 'recovery', recovery: prepared.recovery },
       age: { type: 'age', identities: [identity] },
-      receive: async () => {
-        await receive();
-      },
     });
   } finally {
-    await writer.close();
-    state.close();
-    rmSync(work, { recursive: true });
+    await sample.close();
   }
 }
 

@@ -19,9 +19,9 @@ import {
   removeRecipients,
 } from '../../../src/copies/recipients.ts';
 import { segmentsForRepair } from '../../../src/copies/restore-copy.ts';
-import { copyToTarget, uploadCopy } from '../../../src/copies/upload-copy.ts';
+import { copyToTarget } from '../../../src/copies/upload-copy.ts';
 import { dyingAt, Killed, MOMENTS, type Moment } from '../dying-store.ts';
-import { prover, signal } from '../sample-copy.ts';
+import { signal } from '../sample-copy.ts';
 import { type Copy, keyOfNewest, opens, ownKey, rotate, rotated, withCopy } from './begun-copy.ts';
 
 /** One run of a program that may be killed; returns whether it was. */
@@ -220,13 +220,9 @@ test('a manifest vouches for its commit only if a key of this archive signed it'
     const { privateKey: signingKey } = generateKeyPairSync('ed25519');
     const key = ownKey(copy);
     const withOther = key.with({ signers: [...key.signers, rawPublicKey(signingKey)] });
-    const { dir, store, state, copyId } = copy;
-    await withOther.write(keyFile(dir, copyId));
+    await withOther.write(keyFile(copy.dir, copy.copyId));
     await copy.receive();
-    await uploadCopy({
-      ...{ dir, store, prover, signal, memory: copyMemory(state, copyId) },
-      ...{ key: withOther, signingKey, seen: 0, refresh: false, keep: 1, now: Date.now },
-    });
+    await copy.copy({ key: withOther, signingKey });
     expect(await commitForRepair(copy)).toBeUndefined();
     await copy.receive();
     await copy.copy();
