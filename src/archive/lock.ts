@@ -104,7 +104,7 @@ function readNote(file: string): Note | null {
   return isNote(note) ? note : null;
 }
 
-function isRunning(pid: number): boolean {
+export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

@@ -10,6 +10,7 @@ import {
   realFiles,
   writeAll,
 } from '../archive/file-system.ts';
+import { isRunning } from '../archive/lock.ts';
 import { errnoOf } from '../core/errors.ts';
 import { exportError } from './errors.ts';
 
@@ -36,7 +37,7 @@ export const realExportFiles: ExportFiles = {
 };
 
 /** Lists the folders to sync after creating this one, so that it survives a power failure. */
-export function missingParents(files: ExportFiles, folder: string): string[] {
+function missingParents(files: ExportFiles, folder: string): string[] {
   const parents: string[] = [];
   for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
     if (path.dirname(at) === at) break;
@@ -45,7 +46,7 @@ export function missingParents(files: ExportFiles, folder: string): string[] {
   return parents;
 }
 
-export function temporaryName(pid: number, number: number): string {
+function temporaryName(pid: number, number: number): string {
   return `.mailkeep-${pid}-${number}.tmp`;
 }
 
@@ -54,16 +55,6 @@ const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
 export function temporaryOwner(name: string): number | undefined {
   const pid = TEMPORARY.exec(name)?.[1];
   return pid === undefined ? undefined : Number(pid);
-}
-
-export function isRunning(pid: number): boolean {
-  if (pid === process.pid) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return errnoOf(error) === 'EPERM';
-  }
 }
 
 export async function writing<T>(file: string, act: () => Promise<T>): Promise<T> {
@@ -272,7 +263,7 @@ export class ExportFolder {
     const folder = this.absolute(relative);
     for (const name of this.files.list(folder)) {
       const pid = temporaryOwner(name);
-      if (pid === undefined || isRunning(pid)) continue;
+      if (pid === undefined || (pid !== process.pid && isRunning(pid))) continue;
       await writing(path.join(folder, name), () => this.files.remove(path.join(folder, name)));
     }
   }

@@ -10,12 +10,9 @@ import {
   type ExportFiles,
   ExportFolder,
   filePieces,
-  isRunning,
-  missingParents,
-  NewFile,
+  type NewFile,
   parentOf,
   sha256Of,
-  temporaryName,
   temporaryOwner,
   writing,
 } from './export-files.ts';
@@ -70,18 +67,6 @@ async function hasExport(files: ExportFiles, folder: string): Promise<boolean> {
     }
     return isFinished;
   });
-}
-
-async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
-  const folder = path.dirname(zip);
-  if (files.kindOf(folder) !== 'folder') return;
-  for (const name of files.list(folder)) {
-    const pid = name.startsWith(`.${path.basename(zip)}`)
-      ? temporaryOwner(name.slice(path.basename(zip).length + 1))
-      : undefined;
-    if (pid === undefined || isRunning(pid)) continue;
-    await writing(name, () => files.remove(path.join(folder, name)));
-  }
 }
 
 /**
@@ -528,7 +513,6 @@ const WRITTEN = 3;
 export class LongZip extends ZipFile {
   declare private entries: Entry[];
   readonly #written: Entry[] = [];
-  readonly #records = new Records();
 
   get walked(): number {
     return this.entries.length;
@@ -541,8 +525,10 @@ export class LongZip extends ZipFile {
       if (entry.state < WRITTEN) waiting.push(entry);
       else {
         const { state } = entry;
-        const record = this.#records.keep(entry.getCentralDirectoryRecord());
-        this.#written.push({ state, getCentralDirectoryRecord: () => record });
+        // Small buffers would keep 8 KiB pages of Node's pool alive.
+        const record = entry.getCentralDirectoryRecord().toString('latin1');
+        const getCentralDirectoryRecord = () => Buffer.from(record, 'latin1');
+        this.#written.push({ state, getCentralDirectoryRecord });
       }
     }
     this.entries = waiting;
@@ -551,24 +537,6 @@ export class LongZip extends ZipFile {
   finish(): void {
     this.entries = [...this.#written, ...this.entries];
     this.end();
-  }
-}
-
-const PAGE_BYTES = 1024 * 1024;
-
-/** Stores directory records of about a hundred bytes each. Small buffers would keep 8 KiB pool pages alive. */
-class Records {
-  #page = Buffer.alloc(0);
-  #used = 0;
-
-  keep(record: Buffer): Buffer {
-    if (this.#used + record.length > this.#page.length) {
-      this.#page = Buffer.allocUnsafeSlow(Math.max(PAGE_BYTES, record.length));
-      this.#used = 0;
-    }
-    const at = this.#used;
-    this.#used += record.copy(this.#page, at);
-    return this.#page.subarray(at, this.#used);
   }
 }
 
@@ -725,10 +693,7 @@ export function openZipTarget(
   files: ExportFiles,
 ): ExportTarget {
   const { to, incremental, sidecar } = options;
-  const temporary = path.join(
-    path.dirname(to),
-    `.${path.basename(to)}${temporaryName(options.pid ?? process.pid, 1)}`,
-  );
+  const folder = new ExportFolder(files, path.dirname(to), options.pid ?? process.pid);
   let previous: ZipReader | undefined;
   /** Reads from the archive, or from the earlier zip if the archive has since purged the message. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
@@ -758,19 +723,15 @@ export function openZipTarget(
     },
     async begin(plan, commit) {
       const file = await writing(to, async () => {
-        const folder = path.dirname(to);
-        const parents = missingParents(files, folder);
-        files.makeFolder(folder);
-        for (const parent of parents) await files.syncFolder(parent);
-        await sweepZip(files, to);
-        return await NewFile.create(files, temporary);
+        await folder.prepare('');
+        return await folder.begin(path.basename(to));
       });
       return new ZipWriter({
         file: {
           write: (bytes) => file.write(bytes),
           async finish() {
             await file.finish(to);
-            await files.syncFolder(path.dirname(to));
+            await folder.sync();
             previous?.close();
           },
           async discard() {

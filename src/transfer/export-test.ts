@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { MailParser } from 'mailparser';
 import { FOLDER_MODE } from '../archive/format.ts';
-import { processStart } from '../archive/lock.ts';
+import { isRunning, processStart } from '../archive/lock.ts';
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ComparedCatalog, StoredMessage, StoredSegment } from '../catalog/implied.ts';
@@ -13,7 +13,7 @@ import { makeFolders } from '../core/files.ts';
 import type { MessageId } from '../core/types.ts';
 import { readHeaderBlock } from '../mail/headers.ts';
 import { checkExport } from './check-export.ts';
-import { isRunning, realExportFiles } from './export-files.ts';
+import { realExportFiles } from './export-files.ts';
 import { MANIFEST_NAME } from './export-manifest.ts';
 import { fileLines, manifestEvents } from './export-target.ts';
 import type { ManifestEntry } from './manifest-shapes.ts';
@@ -68,7 +68,7 @@ function sweep(parent: string, prefix: string): void {
 }
 
 function isUnderWay(pid: number, mark: string | undefined): boolean {
-  if (pid !== process.pid && !isRunning(pid)) return false;
+  if (!isRunning(pid)) return false;
   return mark === undefined || mark === startMark(pid);
 }
 
