@@ -263,16 +263,42 @@ function classifyRefusal({ response, text }: Refused): RefusalReason {
 /** Number of times a message can break the connection before it is treated as refused and the others are sent. */
 const MAX_BREAKS = 3;
 
-interface SharedRun extends Pick<RestoreOptions, 'now' | 'sleep' | 'signal'> {
-  readonly plan: RestorePlan;
-  readonly journal: PlanJournal;
-  readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
-  readonly limit: <T>(size: number, act: () => Promise<T>) => Promise<T>;
-  /** @param sent bytes on the wire; 0 if nothing was sent */
-  readonly onSettled: (sent: number) => void;
-  readonly leftOut: { recent: number; deleted: number };
-  /** Size of the smallest message that exceeded the quota. Messages of at least this size are not sent. */
-  readonly quota: { floor: number };
+/** Messages of at least this size are sent one at a time, over all connections. */
+const LARGE = 8 * 1024 * 1024;
+
+type SharedRun = ReturnType<typeof shareRun>;
+
+/** Returns the state that all connections share. */
+function shareRun(
+  options: RestoreOptions,
+  plan: RestorePlan,
+  journal: PlanJournal,
+  leftOut: { recent: number; deleted: number },
+) {
+  const { now, onProgress } = options;
+  const counts = [...plan.counts().values()];
+  const of = sumOf(counts, ({ due }) => due);
+  const ofBytes = sumOf(counts, ({ bytes }) => bytes);
+  const startedAt = now();
+  const large = new Semaphore(1);
+  const settled = { done: 0, bytes: 0 };
+  return {
+    ...options,
+    plan,
+    journal,
+    settled,
+    read: (message: PlannedMessage) => readForm(options.sources, message),
+    limit: <T>(size: number, act: () => Promise<T>) => (size < LARGE ? act() : large.run(act)),
+    leftOut,
+    /** Size of the smallest message that exceeded the quota. Messages of at least this size are not sent. */
+    quota: { floor: Number.POSITIVE_INFINITY },
+    /** @param sent bytes on the wire; 0 if nothing was sent */
+    onSettled(sent: number): void {
+      settled.done += 1;
+      settled.bytes += sent;
+      onProgress?.({ step: 'sending', ...settled, of, ofBytes, elapsed: now() - startedAt });
+    },
+  };
 }
 
 interface SentMessage {
@@ -672,8 +698,6 @@ function replacementCandidates(path: string, words: string, delimiter: string): 
   );
 }
 
-const LARGE = 8 * 1024 * 1024;
-
 const MAX_NAMED = 10_000;
 
 /**
@@ -872,7 +896,7 @@ class Restore {
     const queue = [...this.#targets]
       .filter(([folder]) => !failed.has(folder) && hasWork(folder))
       .toSorted(([a], [b]) => (counts.get(b)?.bytes ?? 0) - (counts.get(a)?.bytes ?? 0));
-    const shared = this.#shared(journal.entriesOf(journaled));
+    const shared = shareRun(options, plan, journal.entriesOf(journaled), this.#leftOut);
     const startedAt = options.now();
     const work = async (line: Line): Promise<void> => {
       for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
@@ -895,39 +919,12 @@ class Restore {
     });
     const outcomes = await Promise.allSettled([work(first), ...workers]);
     const elapsed = Math.max(1, options.now() - startedAt) / 1000;
-    const { done, bytes } = this.#sent;
+    const { done, bytes } = shared.settled;
     if (done > 0 && bytes > 0) {
       this.#rate = { messagesPerSecond: done / elapsed, bytesPerSecond: bytes / elapsed };
       journal.measured(journaled, this.#rate);
     }
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-  }
-
-  readonly #sent = { done: 0, bytes: 0 };
-
-  #shared(journal: PlanJournal): SharedRun {
-    const { options, plan } = this;
-    const { now, onProgress } = options;
-    const counts = [...plan.counts().values()];
-    const of = sumOf(counts, ({ due }) => due);
-    const ofBytes = sumOf(counts, ({ bytes }) => bytes);
-    const startedAt = now();
-    const large = new Semaphore(1);
-    return {
-      ...options,
-      plan,
-      journal,
-      read: (message) => readForm(options.sources, message),
-      limit: (size, act) => (size < LARGE ? act() : large.run(act)),
-      leftOut: this.#leftOut,
-      quota: { floor: Number.POSITIVE_INFINITY },
-      onSettled: (sent) => {
-        this.#sent.done += 1;
-        this.#sent.bytes += sent;
-        const { done, bytes } = this.#sent;
-        onProgress?.({ step: 'sending', done, of, bytes, ofBytes, elapsed: now() - startedAt });
-      },
-    };
   }
 
   #checkAllCounted(): void {
