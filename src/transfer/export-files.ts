@@ -13,6 +13,7 @@ import {
 import { isRunning } from '../archive/lock.ts';
 import { errnoOf } from '../core/errors.ts';
 import { exportError } from './errors.ts';
+import type { ManifestFile } from './manifest-shapes.ts';
 
 export interface ExportFiles extends FileLayer {
   /** Follows links. `other` is a pipe, socket or device, which may never end when read. */
@@ -78,6 +79,7 @@ const BUFFERED_BYTES = 1024 * 1024;
 /** A file written from start to end under a temporary name. */
 export class NewFile {
   size = 0;
+  readonly #hash = createHash('sha256');
   #pending: Uint8Array[] = [];
   #pendingBytes = 0;
   #written = 0;
@@ -93,7 +95,13 @@ export class NewFile {
     return new NewFile(files, temporary, await createOrReplace(files, temporary));
   }
 
+  /** The SHA-256 of the bytes written so far, in hexadecimal. */
+  get sha256(): string {
+    return this.#hash.copy().digest('hex');
+  }
+
   async write(bytes: Uint8Array): Promise<void> {
+    this.#hash.update(bytes);
     this.#pending.push(bytes);
     this.#pendingBytes += bytes.length;
     this.size += bytes.length;
@@ -205,7 +213,7 @@ export class ExportFolder {
   }
 
   /**
-   * Writes a file. Leaves no file behind on error.
+   * Writes a file and returns its hash and size. Leaves no file behind on error.
    *
    * @param temporaryIn folder for the unfinished file; default: the file's own
    * @throws export-disk-full, export-write-failed; errors from `fill`
@@ -214,15 +222,16 @@ export class ExportFolder {
     relative: string,
     fill: (file: NewFile) => Promise<void>,
     options: { readonly modified?: number; readonly temporaryIn?: string } = {},
-  ): Promise<void> {
+  ): Promise<ManifestFile> {
     const folder = parentOf(relative);
     const final = this.absolute(relative);
-    await writing(final, async () => {
+    return await writing(final, async () => {
       this.makeFolder(folder);
       const file = await this.begin(relative, options.temporaryIn);
       try {
         await fill(file);
         await file.finish(final, options.modified);
+        return { path: relative, sha256: file.sha256, size: file.size };
       } catch (error) {
         // If this fails, the next run removes the file.
         await file.discard().catch(() => {});

@@ -1,4 +1,3 @@
-import { createHash, type Hash } from 'node:crypto';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -289,7 +288,6 @@ export async function* quotedPieces(
 interface OpenMbox {
   readonly relative: string;
   readonly file: NewFile;
-  readonly hash: Hash;
 }
 
 /** Writes one mbox (mboxrd) per folder, which gets its final name on completion. */
@@ -340,7 +338,7 @@ class MboxWriter implements FormatWriter {
     const { folder } = this.deps;
     return await writing(folder.absolute(relative), async () => {
       await folder.prepare(parentOf(relative));
-      const mbox = { relative, file: await folder.begin(relative), hash: createHash('sha256') };
+      const mbox = { relative, file: await folder.begin(relative) };
       this.#open = mbox;
       await this.#copyEarlier(mbox);
       return mbox;
@@ -355,14 +353,13 @@ class MboxWriter implements FormatWriter {
     const file = folder.absolute(mbox.relative);
     const range = { end: earlier.size };
     for (const piece of filePieces(folder.files, file, range)) {
-      await this.#write(mbox, Buffer.from(piece));
+      await mbox.file.write(Buffer.from(piece));
     }
-    const isSame = mbox.hash.copy().digest('hex') === earlier.sha256;
-    if (!isSame) throw exportError('export-changed', { file });
+    if (mbox.file.sha256 !== earlier.sha256) throw exportError('export-changed', { file });
   }
 
   async #append(mbox: OpenMbox, { line }: PlannedPlace, source: Source): Promise<InMbox> {
-    await this.#write(mbox, Buffer.from(fromLine(line)));
+    await mbox.file.write(Buffer.from(fromLine(line)));
     const offset = mbox.file.size;
     const pieces = source.pieces();
     let added = 0;
@@ -370,30 +367,25 @@ class MboxWriter implements FormatWriter {
       const lineEnd = await lineEndOf(source);
       const headers = Buffer.from(statusHeaders(line.flags, lineEnd));
       added = headers.length;
-      await this.#write(mbox, headers);
+      await mbox.file.write(headers);
     }
     const quoted = quotedPieces(pieces);
     let next = await quoted.next();
-    for (; next.done !== true; next = await quoted.next()) await this.#write(mbox, next.value);
+    for (; next.done !== true; next = await quoted.next()) await mbox.file.write(next.value);
     const length = mbox.file.size - offset;
-    await this.#write(mbox, Buffer.from('\n'));
+    await mbox.file.write(Buffer.from('\n'));
     return { offset, length, added, lineEndAdded: next.value.lineEndAdded };
-  }
-
-  async #write({ file, hash }: OpenMbox, bytes: Buffer): Promise<void> {
-    hash.update(bytes);
-    await file.write(bytes);
   }
 
   async #close(): Promise<void> {
     const mbox = this.#open;
     if (mbox === undefined) return;
     const { folder, plan } = this.deps;
-    const { relative, file, hash } = mbox;
+    const { relative, file } = mbox;
     const final = folder.absolute(relative);
     await writing(final, () => file.finish(path.normalize(final)));
     this.#open = undefined;
-    plan.addFile({ path: relative, sha256: hash.digest('hex'), size: file.size });
+    plan.addFile({ path: relative, sha256: file.sha256, size: file.size });
   }
 }
 
@@ -436,17 +428,10 @@ async function writeFolderSidecars(
       }
     };
     await folder.prepare(parentOf(path));
-    const digest = createHash('sha256');
-    let size = 0;
-    await folder.put(path, async (file) => {
-      for await (const text of sidecarsText(listSidecars())) {
-        const bytes = Buffer.from(text);
-        digest.update(bytes);
-        size += bytes.length;
-        await file.write(bytes);
-      }
+    const written = await folder.put(path, async (file) => {
+      for await (const text of sidecarsText(listSidecars())) await file.write(Buffer.from(text));
     });
-    plan.addFile({ path, sha256: digest.digest('hex'), size });
+    plan.addFile(written);
   }
 }
 
