@@ -316,7 +316,6 @@ class FolderRun {
   #opened:
     | { readonly connection: RestoreConnection; readonly selected: SelectedFolder }
     | undefined;
-  #unsettled: (() => void) | undefined;
   #isRefused = false;
   /** Highest uid in the folder before the current message. */
   #lastUid = 0;
@@ -342,8 +341,6 @@ class FolderRun {
       if (!isRestoreError(error, 'restore-refused')) throw error;
       plan.refuseFolder(this.folder, error.facts.text);
       return undefined;
-    } finally {
-      this.#settleLast();
     }
     if (signal.aborted) return undefined;
     return this.#persist(async () => {
@@ -425,34 +422,22 @@ class FolderRun {
           entry: journal.begin(selected, message.id, now()),
         })),
       );
-      const append = async (): Promise<readonly number[] | null> => {
-        const messages = sent.map(({ flags, date, size }, i) => ({
-          ...{ flags, date, size },
-          content: ready[i]?.form.content ?? Buffer.alloc(0),
-        }));
-        // Some servers close the connection if a message is too large for them.
-        const asks = breaks > 0 || sent.some(({ size }) => size > MAX_UNASKED);
-        const answer = connection.append(this.path, messages, asks);
-        answer.catch(() => {});
-        await nextTurn();
-        this.#settleLast();
-        return answer;
-      };
+      const messages = sent.map(({ flags, date, size }, i) => ({
+        ...{ flags, date, size },
+        content: ready[i]?.form.content ?? Buffer.alloc(0),
+      }));
+      // Some servers close the connection if a message is too large for them.
+      const asks = breaks > 0 || sent.some(({ size }) => size > MAX_UNASKED);
+      let uids: readonly number[] | null;
       try {
-        const uids = await append();
-        this.line.worked();
-        this.#settled(sent, uids);
-        // Without UIDPLUS, the next message is identified by the folder's next uid.
-        if (uids === null)
-          this.#lastUid = (await this.#persist(() => this.#reopen())).selected.lastUid;
-        return;
+        uids = await connection.append(this.path, messages, asks);
       } catch (error) {
         if (isRestoreError(error, 'restore-connection-lost')) {
           breaks += 1;
-          const uids = await this.#afterLoss(error, ready, now());
+          const arrived = await this.#afterLoss(error, ready, now());
           // The next run determines whether they arrived.
-          if (uids === undefined) return;
-          const retries = this.#settleFound(ready, sent, uids);
+          if (arrived === undefined) return;
+          const retries = this.#settleFound(ready, sent, arrived);
           if (single !== undefined && retries.length > 0 && breaks < MAX_BREAKS) continue;
           if (breaks < MAX_BREAKS) return this.#sendEach(retries, breaks);
           for (const { message } of retries) this.shared.plan.refuse(message.seq, 'server', BROKE);
@@ -477,7 +462,14 @@ class FolderRun {
         if (verdict !== 'server' || !hasKeywords || isPlain)
           return this.#refuse(single, verdict, error.facts);
         isPlain = true;
+        continue;
       }
+      this.line.worked();
+      this.#settle(sent, uids);
+      // Without UIDPLUS, the next message is identified by the folder's next uid.
+      if (uids === null)
+        this.#lastUid = (await this.#persist(() => this.#reopen())).selected.lastUid;
+      return;
     }
   }
 
@@ -501,30 +493,21 @@ class FolderRun {
         retries.push(again);
       }
     }
-    this.#settled(arrivals, theirs);
-    this.#settleLast();
+    this.#settle(arrivals, theirs);
     return retries;
   }
 
-  /** Records the result while the next messages are being sent, so that the server does not have to wait. */
-  #settled(sent: readonly SentMessage[], uids: readonly number[] | null): void {
+  #settle(sent: readonly SentMessage[], uids: readonly number[] | null): void {
     const { plan, journal } = this.shared;
     this.#lastUid = Math.max(this.#lastUid, ...(uids ?? []));
-    this.#unsettled = () =>
-      journal.together(() => {
-        for (const [i, { seq, size, isDelicate, altered, entry }] of sent.entries()) {
-          const uid = uids?.[i] ?? null;
-          journal.settle(entry, uid);
-          plan.appended(seq, uid, size, isDelicate);
-          if (altered.length > 0) plan.alter(seq, altered);
-        }
-      });
-  }
-
-  #settleLast(): void {
-    const settle = this.#unsettled;
-    this.#unsettled = undefined;
-    settle?.();
+    journal.together(() => {
+      for (const [i, { seq, size, isDelicate, altered, entry }] of sent.entries()) {
+        const uid = uids?.[i] ?? null;
+        journal.settle(entry, uid);
+        plan.appended(seq, uid, size, isDelicate);
+        if (altered.length > 0) plan.alter(seq, altered);
+      }
+    });
   }
 
   #fit(message: PlannedMessage, form: SentForm, selected: SelectedFolder, isPlain: boolean) {
