@@ -1,3 +1,4 @@
+import { forEachConcurrent } from '../core/concurrency.ts';
 import { exportError } from './errors.ts';
 import { realExportFiles } from './export-files.ts';
 import {
@@ -158,8 +159,6 @@ function checkAllCounted(
 }
 
 class ExportRun {
-  readonly #tasks = new Set<Promise<void>>();
-  #failure: { readonly error: unknown } | undefined;
   readonly counts = { exported: 0, there: 0, bytes: 0, damaged: 0, purged: 0, replaced: 0 };
   readonly failures: ExportFailure[] = [];
 
@@ -170,37 +169,38 @@ class ExportRun {
     private readonly writer: FormatWriter,
   ) {}
 
+  /** Writes and keeps all places. Returns false if the signal stopped it. */
   async all(): Promise<boolean> {
     const { signal, onProgress } = this.options;
     const due = this.plan.due();
-    let done = 0;
-    let bytes = 0;
-    for (const placed of readingAhead(this.plan.places(), this.sources)) {
-      const { rank, outcome, entry, place } = placed;
-      if (signal.aborted || this.#failure !== undefined) break;
-      if (outcome === 'earlier' && !(await this.writer.keep(rank, entry)))
-        this.counts.replaced += 1;
-      if (outcome !== 'due' || place === null) continue;
-      while (this.#tasks.size >= this.writer.width) await Promise.race(this.#tasks);
-      const task = this.#put(rank, place).then(
-        () => {
+    let [done, bytes] = [0, 0];
+    try {
+      await forEachConcurrent(
+        this.#untilAborted(),
+        this.writer.width,
+        async ({ rank, outcome, entry, place }) => {
+          if (outcome === 'earlier' && !(await this.writer.keep(rank, entry)))
+            this.counts.replaced += 1;
+          if (outcome !== 'due' || place === null) return;
+          await this.#put(rank, place);
           done += 1;
           bytes += place.line.size;
           onProgress?.({ done, of: due.places, bytes, ofBytes: due.bytes });
         },
-        (error: unknown) => {
-          this.#failure ??= { error };
-        },
       );
-      this.#tasks.add(task);
-      void task.finally(() => this.#tasks.delete(task));
+    } catch (error) {
+      // An interrupted write leaves nothing behind, so its error does not matter.
+      const isAbort = signal.aborted && error instanceof Error && error.name === 'AbortError';
+      if (!isAbort) throw error;
     }
-    await Promise.all(this.#tasks);
-    const { error } = this.#failure ?? {};
-    // An interrupted write leaves nothing behind, so its error does not matter.
-    const isAbort = signal.aborted && error instanceof Error && error.name === 'AbortError';
-    if (this.#failure !== undefined && !isAbort) throw error;
     return !signal.aborted;
+  }
+
+  *#untilAborted(): Generator<Placed> {
+    for (const placed of readingAhead(this.plan.places(), this.sources)) {
+      if (this.options.signal.aborted) return;
+      yield placed;
+    }
   }
 
   async #put(rank: number, place: PlannedPlace): Promise<void> {
