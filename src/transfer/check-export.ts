@@ -79,7 +79,7 @@ class Check {
 
   constructor(private readonly options: CheckOptions) {
     this.#files = options.files ?? realExportFiles;
-    this.#folder = new ExportFolder(this.#files, options.at, process.pid);
+    this.#folder = new ExportFolder(this.#files, options.at);
   }
 
   /** `found` counts all findings; `findings` contains the first 10,000. */

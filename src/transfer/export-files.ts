@@ -47,12 +47,9 @@ function missingParents(files: ExportFiles, folder: string): string[] {
   return parents;
 }
 
-function temporaryName(pid: number, number: number): string {
-  return `.mailkeep-${pid}-${number}.tmp`;
-}
-
 const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
 
+/** Returns the process that writes an unfinished file, from the file's name; undefined for other files. */
 export function temporaryOwner(name: string): number | undefined {
   const pid = TEMPORARY.exec(name)?.[1];
   return pid === undefined ? undefined : Number(pid);
@@ -151,10 +148,11 @@ export class ExportFolder {
   readonly #prepared = new Map<string, Promise<void>>();
   #number = 0;
 
+  /** @param prefix start of the names of unfinished files; tells exports in the same folder apart */
   constructor(
     readonly files: ExportFiles,
     readonly root: string,
-    private readonly pid: number,
+    private readonly prefix = '',
   ) {}
 
   absolute(relative: string): string {
@@ -262,7 +260,8 @@ export class ExportFolder {
     this.#refuseLinks(parentOf(relative));
     const folder = this.absolute(temporaryIn);
     this.#number += 1;
-    const temporary = path.join(folder, temporaryName(this.pid, this.#number));
+    const name = `${this.prefix}.mailkeep-${process.pid}-${this.#number}.tmp`;
+    const temporary = path.join(folder, name);
     // Sync the new name first, so that a crash between the two syncs cannot lose both names.
     for (const one of [parentOf(relative), temporaryIn]) this.#touched.add(this.absolute(one));
     return await NewFile.create(this.files, temporary);
@@ -271,7 +270,8 @@ export class ExportFolder {
   async #sweep(relative: string): Promise<void> {
     const folder = this.absolute(relative);
     for (const name of this.files.list(folder)) {
-      const pid = temporaryOwner(name);
+      const isOwn = name.startsWith(this.prefix);
+      const pid = isOwn ? temporaryOwner(name.slice(this.prefix.length)) : undefined;
       if (pid === undefined || (pid !== process.pid && isRunning(pid))) continue;
       await writing(path.join(folder, name), () => this.files.remove(path.join(folder, name)));
     }

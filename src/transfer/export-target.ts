@@ -441,7 +441,7 @@ export function openFolderTarget(
   files: ExportFiles,
 ): ExportTarget {
   const { to, format, incremental, statusHeaders } = options;
-  const folder = new ExportFolder(files, to, options.pid ?? process.pid);
+  const folder = new ExportFolder(files, to);
   const manifest = path.join(to, MANIFEST_NAME);
   return {
     manifest,
@@ -678,7 +678,7 @@ export function openZipTarget(
   files: ExportFiles,
 ): ExportTarget {
   const { to, incremental, sidecar } = options;
-  const folder = new ExportFolder(files, path.dirname(to), options.pid ?? process.pid);
+  const folder = new ExportFolder(files, path.dirname(to), `.${path.basename(to)}`);
   let previous: ZipReader | undefined;
   /** Reads from the archive, or from the earlier zip if the archive has since purged the message. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {

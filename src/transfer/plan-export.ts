@@ -320,11 +320,11 @@ export async function planPlaces(
 function pathIn(
   folder: string,
   message: NamedMessage & Pick<PlaceLine, 'size' | 'flags'>,
-  { format, platform = process.platform }: WritingOptions,
+  { format }: WritingOptions,
 ): string {
   if (format === 'mbox') return `${folder}.mbox`;
   return format === 'maildir'
-    ? `${folder}/cur/${maildirFileName(message, platform === 'win32' ? ';' : ':')}`
+    ? `${folder}/cur/${maildirFileName(message, process.platform === 'win32' ? ';' : ':')}`
     : `${folder}/${messageName(message)}.eml`;
 }
 
@@ -383,9 +383,6 @@ export interface WritingOptions {
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ExportProgress) => void;
   readonly files?: ExportFiles;
-  /** Used in the names of unfinished files. */
-  readonly pid?: number;
-  readonly platform?: NodeJS.Platform;
 }
 
 export interface ExportOptions extends ExportArchive, WritingOptions {}

@@ -45,7 +45,6 @@ const exportTo = (disk: SimulatedDisk, format: ExportFormat) =>
   runExport({
     ...exporting(archive, target[format], format),
     files: filesOf(disk),
-    platform: 'linux',
     sidecar: true,
   });
 

@@ -226,7 +226,7 @@ describe('two folders with one path', () => {
       const stored = await withNamesakes();
       try {
         const to = path.join(stored.dir, format === 'zip' ? 'out.zip' : 'out');
-        const options = { ...exporting(stored, to, format), platform: 'linux' as const };
+        const options = exporting(stored, to, format);
         const selection = { ...EVERYTHING, deleted: true };
         const first = await runExport({ ...options, selection });
         expect(first).toMatchObject({ places: 2, exported: 2, kept: 0 });

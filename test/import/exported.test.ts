@@ -73,7 +73,6 @@ async function exported(
   const out = path.join(work, `${exports}-${format}${format === 'zip' ? '.zip' : ''}`);
   await runExport({
     ...exporting(of, out, format),
-    platform: 'linux',
     statusHeaders,
     sidecar: true,
   });

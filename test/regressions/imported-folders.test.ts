@@ -196,7 +196,7 @@ it('brings back exports with folders named cur, new and tmp, with and without th
   const folders = ['INBOX', 'Plans', 'cur', 'new', 'tmp'];
   for (const format of ['eml', 'mbox', 'maildir', 'zip'] satisfies ExportFormat[]) {
     const out = path.join(work, `export-${format}${format === 'zip' ? '.zip' : ''}`);
-    await runExport({ ...exporting(from, out, format), platform: 'linux' });
+    await runExport(exporting(from, out, format));
     const { result, places } = await imported(out);
     expect(places.map((place) => place.split(' ')[0])).toEqual(folders);
     expect(result).toMatchObject({ added: 5, passedOver: 0, failures: [] });
