@@ -269,8 +269,6 @@ function filesMessages(
   return { query: text, found, isOfGroup };
 }
 
-export type FilesMessages = NonNullable<ReturnType<typeof filesMessages>>;
-
 function queryFor(
   query: string,
   { group, inlinePictures }: { group: FileGroup | null; inlinePictures: boolean },

@@ -300,6 +300,7 @@ function frameStateOf(reader: ServedReader, now: number, known: Known) {
 
 export type FrameState = ReturnType<typeof frameStateOf>;
 
+/** Times are milliseconds since the epoch. A limited view shows nothing about the whole archive. */
 export function healthTab(
   reader: ServedReader,
   parts: Pick<ArchiveParts, 'now' | 'accounts' | 'policy'>,
@@ -374,18 +375,6 @@ function withState<T>(reader: ServedReader, now: number, act: (known: Known) => 
   }
 }
 
-/** Times are milliseconds since the epoch. A limited view shows nothing about the whole archive. */
-export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
-  readonly look: ServiceCheck | null;
-  /** Whether a daemon is running for the archive; null in a limited view. */
-  readonly hasDaemon: boolean | null;
-};
-
-interface ServiceCheck {
-  readonly token: string;
-  readonly said: ServiceCheckResult | null;
-}
-
 const LOOK_ANSWERS = ['asked', 'nobody', 'version'] as const;
 /** `nobody`: no daemon responds. `version`: the daemon runs another version of the program. */
 export type ServiceCheckResult = (typeof LOOK_ANSWERS)[number];
@@ -407,7 +396,10 @@ export const HEALTH_TABS = [
 export type HealthTab = (typeof HEALTH_TABS)[number]['tab'];
 
 /** Content of one tab. */
-export type TabContent<T extends HealthTab> = Extract<HealthContent['shown'], { readonly tab: T }>;
+export type TabContent<T extends HealthTab> = Extract<
+  ReturnType<typeof healthTab>['shown'],
+  { readonly tab: T }
+>;
 
 export interface Linked {
   readonly count: number;

@@ -255,7 +255,7 @@ export function folderTags({
 }
 
 export type FolderTotals = ReturnType<typeof sumAtService>;
-export type ServiceSum = ReturnType<typeof serviceSum>;
+type ServiceSum = ReturnType<typeof serviceSum>;
 
 /** Time limit for each past count, in milliseconds. */
 const PAST_MS = 200;

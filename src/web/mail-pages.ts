@@ -102,7 +102,7 @@ const NEAR_COUNTING_MS = 25;
 /** Maximum length of an address, in characters (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
 const MAX_ADDRESS = 320;
 
-export function findRelated(
+function findRelated(
   reader: Pick<Reader, 'catalog'>,
   { line }: SearchHit,
   moment: number | null,
@@ -440,7 +440,10 @@ export class MailPages {
     return { page, status: STATUS[found.kind] };
   }
 
-  /** @param token form token for requesting a check for new mail; the form is shown only to users who may use it */
+  /**
+   * @param token form token for requesting a check for new mail; the form is shown only to users who may use it
+   * @param hasDaemon whether a daemon is running for the archive; null in a limited view
+   */
   health(
     reader: ServedReader,
     tab: HealthTab,
