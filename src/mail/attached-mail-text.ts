@@ -2,7 +2,15 @@ import type { AttachmentLimits } from './attachment-text.ts';
 import { type TextSink, Unreadable } from './document-text.ts';
 import { attachmentForm, extractMessage } from './extract-message.ts';
 import { DEFAULT_LIMITS } from './extraction.ts';
-import { isListed, type LeafHandler, type LeafInfo, parseTree } from './part-tree.ts';
+import {
+  isListed,
+  keepLeaf,
+  type Leaf,
+  type LeafContent,
+  type LeafHandler,
+  leafBytes,
+  parseTree,
+} from './part-tree.ts';
 
 /**
  * Adds the text of an attached message: subject, people, body, nested messages and other attachments. Skips the
@@ -50,26 +58,16 @@ export async function attachmentsIn(
   maxBytes: number,
   only: number | null = null,
 ) {
-  const leaves: { readonly info: LeafInfo; readonly chunks: Buffer[]; size: number }[] = [];
+  const leaves: Pick<Leaf<LeafContent>, 'info' | 'content'>[] = [];
   let count = 0;
-  const take: LeafHandler<null> = (info) => {
+  const take: LeafHandler<LeafContent> = (info) => {
     if (isListed(info)) count++;
-    if (!isListed(info) || (only !== null && count !== only)) {
-      return { content: null, sink: () => undefined };
-    }
-    const leaf = { info, chunks: [] as Buffer[], size: 0 };
-    leaves.push(leaf);
-    return {
-      content: null,
-      sink: (chunk) => {
-        leaf.size += chunk.length;
-        // The decoder may reuse this chunk's buffer.
-        if (leaf.size <= maxBytes) leaf.chunks.push(Buffer.from(chunk));
-        return undefined;
-      },
-    };
+    if (!isListed(info) || (only !== null && count !== only)) return keepLeaf(0);
+    const taken = keepLeaf(maxBytes);
+    leaves.push({ info, content: taken.content });
+    return taken;
   };
-  const isDone = () => only !== null && (count > only || (leaves[0]?.size ?? 0) > maxBytes);
+  const isDone = () => only !== null && (count > only || leaves[0]?.content.cut === true);
   const pieces = async function* () {
     for await (const piece of source) {
       yield piece;
@@ -78,7 +76,7 @@ export async function attachmentsIn(
   };
   await parseTree(pieces(), take, DEFAULT_LIMITS);
   if (only !== null && count < only) throw new Unreadable('malformed');
-  const whole = leaves.filter(({ size }) => size <= maxBytes);
+  const whole = leaves.filter(({ content }) => !content.cut);
   if (only !== null && whole.length === 0) throw new Unreadable('too-large');
-  return whole.map(({ info, chunks }) => ({ info, bytes: Buffer.concat(chunks) }));
+  return whole.map(({ info, content }) => ({ info, bytes: leafBytes(content) }));
 }

@@ -1,4 +1,3 @@
-import { createHash, type Hash } from 'node:crypto';
 import { bodyText } from './body-text.ts';
 import { truncateText, withoutNul } from './charsets.ts';
 import { isEncrypted } from './containers.ts';
@@ -13,11 +12,11 @@ import { type HeaderFacts, readHeaderBlock, readHeaderFacts } from './headers.ts
 import {
   collectText,
   EMBEDDED,
+  HEAD_BYTES,
   isBodyText,
   isListed,
   type Leaf,
   type LeafContent,
-  type LeafHandler,
   type LeafInfo,
   type LimitViolation,
   leafBytes,
@@ -91,9 +90,6 @@ const BY_ENDING: Readonly<Record<string, string>> = {
   ...assign('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
 };
 
-/** Bytes needed to recognise a file's format. */
-const MAGIC_BYTES = 1024;
-
 /**
  * Returns a leaf's form, or null if it is not searchable. A specific type overrides the file name, which overrides the
  * first bytes, because programs label documents as `application/octet-stream`, `application/zip` or an old format.
@@ -134,7 +130,7 @@ const PACKAGE =
 
 function formByMagic(head: Buffer): string | null {
   if (isEncrypted(head)) return 'encrypted';
-  const text = head.subarray(0, MAGIC_BYTES).toString('latin1');
+  const text = head.subarray(0, HEAD_BYTES).toString('latin1');
   if (text.includes('%PDF-')) return 'pdf';
   return text.startsWith('PK\x03\x04') && PACKAGE.test(text.slice(30)) ? 'office' : null;
 }
@@ -145,52 +141,28 @@ function assign(form: string, endings: string): Record<string, string> {
 
 const MAX_DOCUMENTS = 200;
 
-class AttachmentHashes {
-  readonly #hashes = new Map<LeafContent, Hash>();
-  readonly #heads = new Map<LeafContent, Buffer>();
-
-  passing(take: LeafHandler<LeafContent>): LeafHandler<LeafContent> {
-    return (info) => {
-      const { content, sink } = take(info);
-      if (!isListed(info)) return { content, sink };
-      const hash = createHash('sha256');
-      this.#hashes.set(content, hash);
+/**
+ * Must be called only once.
+ *
+ * @param leaves all leaves of the message, in order
+ * @param cut true if the source continues after the last leaf
+ */
+function listAttachments(leaves: readonly Leaf<LeafContent>[], cut: boolean): HashedAttachment[] {
+  const last = leaves.at(-1);
+  let documents = 0;
+  return leaves
+    .filter(({ info }) => isListed(info))
+    .map((leaf, i) => {
+      const { info, content } = leaf;
+      const form = isBodyText(info) ? null : attachmentForm(info, content.head);
+      if (form !== null) documents += 1;
+      const complete = !cut || leaf !== last;
       return {
-        content,
-        sink: (chunk) => {
-          hash.update(chunk);
-          const head = this.#heads.get(content) ?? Buffer.alloc(0);
-          if (head.length < MAGIC_BYTES)
-            this.#heads.set(content, Buffer.concat([head, chunk.subarray(0, MAGIC_BYTES)]));
-          return sink(chunk);
-        },
+        ...attachmentOf(leaf, i + 1),
+        form: documents > MAX_DOCUMENTS ? null : form,
+        hash: complete ? (content.hash?.digest('hex') ?? null) : null,
       };
-    };
-  }
-
-  /**
-   * Must be called only once.
-   *
-   * @param leaves all leaves of the message, in order
-   * @param cut true if the source continues after the last leaf
-   */
-  attachments(leaves: readonly Leaf<LeafContent>[], cut: boolean): HashedAttachment[] {
-    const last = leaves.at(-1);
-    let documents = 0;
-    return leaves
-      .filter(({ info }) => isListed(info))
-      .map((leaf, i) => {
-        const head = this.#heads.get(leaf.content) ?? Buffer.alloc(0);
-        const form = isBodyText(leaf.info) ? null : attachmentForm(leaf.info, head);
-        if (form !== null) documents += 1;
-        const complete = !cut || leaf !== last;
-        return {
-          ...attachmentOf(leaf, i + 1),
-          form: documents > MAX_DOCUMENTS ? null : form,
-          hash: complete ? (this.#hashes.get(leaf.content)?.digest('hex') ?? null) : null,
-        };
-      });
-  }
+    });
 }
 
 /**
@@ -268,10 +240,8 @@ async function readTree(
   found: Findings,
   limits: MimeLimits,
 ): Promise<void> {
-  const collect = collectText(limits);
   // Attachments of attached messages are searchable by name, but never listed.
-  const hashes = level === 0 ? new AttachmentHashes() : null;
-  const take = hashes?.passing(collect) ?? collect;
+  const take = collectText(limits, level === 0);
   const budget = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };
   const tree = await parseTree(source, take, budget);
   found.partsLeft -= tree.parts;
@@ -286,8 +256,7 @@ async function readTree(
   found.charsLeft -= body.text.length;
   found.tagsLeft -= body.tags;
   if (body.cut) found.truncated = true;
-  if (hashes !== null)
-    found.attachments.push(...hashes.attachments(leavesIn(tree.root), found.cut));
+  if (level === 0) found.attachments.push(...listAttachments(leavesIn(tree.root), found.cut));
   for (const { leaf, depth: below } of walkLeaves(tree.root, depth + 1)) {
     if (level > 0 && leaf.info.filename !== null) found.bodies.push(cutFilename(leaf.info) ?? '');
     if (EMBEDDED.test(leaf.info.contentType))

@@ -217,10 +217,7 @@ function detectEncryption(
 ): MessageReading['encrypted'] {
   const isPgp = leaves.some(({ info }) => info.contentType === 'application/pgp-encrypted');
   if (isPgp || /^-----BEGIN PGP MESSAGE-----/m.test(text)) return 'OpenPGP';
-  const isCms = leaves.some(({ info, content }) => {
-    const { head } = content;
-    return isContainer(info) && head !== undefined && isEncrypted(head);
-  });
+  const isCms = leaves.some(({ info, content }) => isContainer(info) && isEncrypted(content.head));
   return isCms ? 'S/MIME' : null;
 }
 

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { createHash, type Hash } from 'node:crypto';
 import path from 'node:path';
 import libmime from 'libmime';
 import { decodeMarkup, decodeText, truncateText } from './charsets.ts';
@@ -751,16 +752,19 @@ function orEnd(at: number, bytes: Buffer): number {
   return at < 0 ? bytes.length : at;
 }
 
-/** Size of a leaf, and its bytes if they could be text. */
 export interface LeafContent {
   size: number;
-  kept: Buffer[] | null;
-  keptBytes: number;
+  /** The first bytes of a leaf that may be text. */
+  readonly kept: Buffer[];
+  /** True if `kept` lacks bytes. */
   cut: boolean;
-  head?: Buffer;
+  /** About `HEAD_BYTES` of a leaf of which nothing is kept. */
+  head: Buffer;
+  readonly hash: Hash | null;
 }
 
-const HEAD_BYTES = 200;
+/** Bytes needed to recognise a file's format. */
+export const HEAD_BYTES = 1024;
 
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
 const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
@@ -794,39 +798,40 @@ export function isListed(info: LeafInfo): boolean {
   return info.filename !== null || !isBodyText(info);
 }
 
-/** Keeps the bytes of bodies and attached messages up to their limits. Only counts other bytes. */
-export function collectText(limits: {
-  readonly textPartBytes: number;
-  readonly embeddedBytes: number;
-}): LeafHandler<LeafContent> {
+/**
+ * Keeps the bytes of bodies and attached messages up to their limits. Only counts other bytes.
+ *
+ * @param hashes hashes the bytes of listed attachments
+ */
+export function collectText(
+  limits: { readonly textPartBytes: number; readonly embeddedBytes: number },
+  hashes = false,
+): LeafHandler<LeafContent> {
   return (info) => {
-    const embedded = EMBEDDED.test(info.contentType);
-    const keep = embedded || isBodyText(info);
-    const max = embedded ? limits.embeddedBytes : limits.textPartBytes;
-    const content: LeafContent = { size: 0, kept: keep ? [] : null, keptBytes: 0, cut: false };
-    const sink = (chunk: Buffer) => {
-      content.size += chunk.length;
-      if (content.kept === null) {
-        const head = content.head ?? Buffer.alloc(0);
-        if (head.length < HEAD_BYTES)
-          content.head = Buffer.concat([head, chunk.subarray(0, HEAD_BYTES)]);
-        return undefined;
-      }
-      const room = max - content.keptBytes;
-      if (room > 0) {
-        content.kept.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
-        content.keptBytes += Math.min(room, chunk.length);
-      }
-      if (chunk.length > room) content.cut = true;
-      return undefined;
-    };
-    return { content, sink };
+    const text = isBodyText(info) ? limits.textPartBytes : 0;
+    const most = EMBEDDED.test(info.contentType) ? limits.embeddedBytes : text;
+    return keepLeaf(most, hashes && isListed(info) ? createHash('sha256') : null);
   };
 }
 
-export function leafBytes(content: LeafContent): Buffer {
-  const chunks = content.kept ?? [];
-  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
+/** Keeps up to `max` bytes of a leaf, and hashes all of them if there is a `hash`. */
+export function keepLeaf(max: number, hash: Hash | null = null): Taken<LeafContent> {
+  const content: LeafContent = { size: 0, kept: [], cut: false, head: NOTHING, hash };
+  const sink = (chunk: Buffer) => {
+    const room = Math.max(0, max - content.size);
+    content.size += chunk.length;
+    hash?.update(chunk);
+    if (room > 0) content.kept.push(chunk.subarray(0, room));
+    if (chunk.length > room) content.cut = true;
+    if (max === 0 && content.head.length < HEAD_BYTES)
+      content.head = Buffer.concat([content.head, chunk.subarray(0, HEAD_BYTES)]);
+    return undefined;
+  };
+  return { content, sink };
+}
+
+export function leafBytes({ kept }: LeafContent): Buffer {
+  return kept.length === 1 && kept[0] !== undefined ? kept[0] : Buffer.concat(kept);
 }
 
 /** Returns up to `maxChars` of a leaf's text, decoded, with LF line endings and without soft line breaks. */

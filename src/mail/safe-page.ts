@@ -7,6 +7,7 @@ import { htmlText } from './html-text.ts';
 import { MAX_IMAGE_BYTES, MAX_POINTS, readImageHeader } from './image-header.ts';
 import {
   collectText,
+  keepLeaf,
   type LeafContent,
   type LeafHandler,
   type LimitViolation,
@@ -256,7 +257,7 @@ export async function safePage(
   const pictures = new Map<string, string>();
   for (const { info, content } of leaves) {
     if (info.contentId === null || !PICTURE.test(info.contentType)) continue;
-    if (content.cut || content.kept === null || pictures.has(info.contentId)) continue;
+    if (content.cut || pictures.has(info.contentId)) continue;
     const type = info.contentType.toLowerCase();
     pictures.set(info.contentId, `data:${type};base64,${leafBytes(content).toString('base64')}`);
   }
@@ -286,18 +287,14 @@ function keepPictures(take: LeafHandler<LeafContent>): LeafHandler<LeafContent> 
   let room = PICTURES_BYTES;
   return (info) => {
     if (info.contentId === null || !PICTURE.test(info.contentType)) return take(info);
-    const content: LeafContent = { size: 0, kept: [], keptBytes: 0, cut: false };
+    const { content, sink } = keepLeaf(MAX_IMAGE_BYTES);
     return {
       content,
       sink: (chunk) => {
-        content.size += chunk.length;
-        if (content.size > MAX_IMAGE_BYTES || chunk.length > room) content.cut = true;
+        if (chunk.length > room) content.cut = true;
         if (content.cut) return undefined;
         room -= chunk.length;
-        // The decoder may reuse the chunk's buffer.
-        content.kept?.push(Buffer.from(chunk));
-        content.keptBytes += chunk.length;
-        return undefined;
+        return sink(chunk);
       },
     };
   };
