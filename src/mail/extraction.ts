@@ -78,8 +78,7 @@ export function indexEntry(extraction: Extraction) {
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
     deliveredTo: indexText(extraction.deliveredTo),
-    /** Workers send this text as UTF-8, because it is the longest. */
-    body: indexText(body) as string | Buffer,
+    body: indexText(body),
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
     tokens: metaTokens(extraction),
     packedText: packText(body),
@@ -101,77 +100,6 @@ function metaTokens({ attachments, listId, senders, recipients }: Extraction): s
   ];
   // Searches for a List-Id use phrases, so its words must stay adjacent and in order.
   return [...new Set(tokens), ...(listId === null ? [] : listTokens(listId))];
-}
-
-/** Fields sent as bytes, in this order. */
-const AS_BYTES = ['body', 'packedText'] as const;
-type AsBytes = (typeof AS_BYTES)[number];
-
-/** An entry in transit between threads. Numbers are the byte lengths of fields in the group's buffer. */
-export type TransferredEntry = Omit<IndexEntry, AsBytes> & {
-  readonly [field in AsBytes]: number | null;
-};
-
-interface Numbered<Entry> {
-  readonly seq: number;
-  readonly entry: Entry;
-}
-
-/**
- * Packs the long fields of a group's entries into one buffer, which is transferred. Strings and many small buffers
- * would be copied on both sides, and stay in the receiver's heap until written.
- */
-export function packEntries(entries: readonly Numbered<IndexEntry>[]): {
-  readonly results: readonly Numbered<TransferredEntry>[];
-  readonly bytes: ArrayBuffer;
-} {
-  const results = entries.map(({ seq, entry }) => ({
-    seq,
-    entry: {
-      ...entry,
-      body: Buffer.byteLength(entry.body),
-      packedText: entry.packedText?.length ?? null,
-    },
-  }));
-  const total = results.reduce(
-    (sum, { entry }) => AS_BYTES.reduce((within, field) => within + (entry[field] ?? 0), sum),
-    0,
-  );
-  const bytes = new ArrayBuffer(total);
-  const view = Buffer.from(bytes);
-  let at = 0;
-  for (const { entry } of entries) {
-    for (const field of AS_BYTES) {
-      const value = entry[field];
-      if (typeof value === 'string') at += view.write(value, at);
-      else if (value !== null) at += value.copy(view, at);
-    }
-  }
-  return { results, bytes };
-}
-
-export function unpackEntries(
-  results: readonly Numbered<TransferredEntry>[],
-  bytes: ArrayBuffer,
-): Numbered<IndexEntry>[] {
-  let at = 0;
-  const next = (length: number): Buffer => {
-    const field = Buffer.from(bytes, at, length);
-    at += length;
-    return field;
-  };
-  return results.map(({ seq, entry }) => {
-    const { body, packedText } = entry;
-    return {
-      seq,
-      entry: {
-        ...entry,
-        // In the order of `AS_BYTES`.
-        body: next(body ?? 0),
-        packedText: packedText === null ? null : next(packedText),
-      },
-    };
-  });
 }
 
 export interface ExtractionJob {
@@ -227,6 +155,22 @@ export const DEFAULT_LIMITS = {
   wornBytes: 64 * MiB,
 };
 export type MimeLimits = Readonly<typeof DEFAULT_LIMITS>;
+
+/** Passes a source on, and adds up to `max` of its first bytes to `head`. */
+export async function* keepHead(
+  source: AsyncIterable<Uint8Array>,
+  head: Uint8Array[],
+  max: number,
+): AsyncGenerator<Uint8Array> {
+  let room = max;
+  for await (const piece of source) {
+    if (room > 0) {
+      head.push(piece.slice(0, room));
+      room -= piece.byteLength;
+    }
+    yield piece;
+  }
+}
 
 /** A message to display. Its text is untrusted: print it through core/terminal-safe.ts. */
 export interface MessageReading

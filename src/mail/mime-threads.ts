@@ -14,7 +14,6 @@ import {
   type MimeLimits,
   threadEndReason,
   type UnparsedReason,
-  unpackEntries,
 } from './extraction.ts';
 import type {
   ExtractWorkerData,
@@ -141,15 +140,17 @@ class ExtractorThread {
     this.#thread.post(group, buffer instanceof ArrayBuffer ? [buffer] : []);
   }
 
-  #receive({ results, bytes, worn }: GroupResults): void {
+  #receive({ results, worn }: GroupResults): void {
     this.#groups--;
     this.#isWorn ||= worn;
-    for (const { seq, entry } of unpackEntries(results, bytes)) {
+    for (const { seq, entry } of results) {
       const job = this.#outstanding.get(seq);
       if (job === undefined) continue;
       this.#outstanding.delete(seq);
       this.#bytes -= job.source.byteLength;
-      this.events.done(job, entry);
+      // A posted Buffer arrives as a plain Uint8Array.
+      const packedText = entry.packedText === null ? null : Buffer.from(entry.packedText);
+      this.events.done(job, { ...entry, packedText });
     }
     // Lets the process exit while the thread is idle.
     if (this.#groups === 0) {
@@ -351,10 +352,10 @@ export async function* readInWorker(
 ): AsyncGenerator<ReaderAnswer, void, undefined> {
   const { spare, signal } = options;
   signal?.throwIfAborted();
-  const thread = spare?.take(task) ?? new ReadingThread(options, task);
-  const leave = (): void => thread.leave(signal?.reason);
+  const thread = spare?.take(task) ?? new ReadingThread(options);
+  const leave = (): void => thread.fail(signal?.reason);
   signal?.addEventListener('abort', leave, { once: true });
-  thread.begin(source);
+  thread.begin(task, source);
   try {
     for (;;) {
       const answer = await thread.answer();
@@ -389,15 +390,11 @@ class ReadingThread {
   /** `source` is true once the thread has the whole source; `answers`, once it has sent its last answer. */
   #isThrough = { source: false, answers: false };
 
-  /** @param want null for a reusable thread, which receives its tasks later */
-  constructor(
-    options: ReadingOptions,
-    private readonly want: ReadTask | null,
-  ) {
+  constructor(options: ReadingOptions) {
     const limits = readingLimits(options);
     this.#messageMs = limits.messageMs;
     const file = options.workerFile ?? builtWorker('mime-worker');
-    const data: ReadWorkerData = { mode: 'read', limits, want };
+    const data: ReadWorkerData = { mode: 'read', limits };
     this.#thread = new WorkerThread(
       {
         ...{ name: 'mailkeep-read', file, data },
@@ -405,10 +402,10 @@ class ReadingThread {
       },
       {
         message: (message) => this.#receive(message),
-        ended: (end) => this.#fail(mailError('mail-unreadable', { reason: threadEndReason(end) })),
+        ended: (end) => this.fail(mailError('mail-unreadable', { reason: threadEndReason(end) })),
       },
     );
-    if (want === null) this.#thread.unref();
+    this.#thread.unref();
   }
 
   get isGone(): boolean {
@@ -417,19 +414,16 @@ class ReadingThread {
 
   get canReadAnother(): boolean {
     const { source, answers } = this.#isThrough;
-    const isUsable = this.want === null && !this.isGone && this.#answers.length === 0;
+    const isUsable = !this.isGone && this.#answers.length === 0;
     return isUsable && source && answers && this.#read < MAX_READ && this.#bytes <= MAX_BYTES;
   }
 
-  use(task: ReadTask): void {
+  begin(task: ReadTask, source: AsyncIterable<Uint8Array>): void {
     this.#read += 1;
     this.#bytes = 0;
     this.#isThrough = { source: false, answers: false };
     this.#thread.ref();
     this.#thread.post({ kind: 'want', want: task });
-  }
-
-  begin(source: AsyncIterable<Uint8Array>): void {
     this.#feed = new PieceFeed(source);
     this.#thread.limitWork(this.#messageMs);
   }
@@ -441,10 +435,6 @@ class ReadingThread {
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
     });
-  }
-
-  leave(reason: unknown): void {
-    this.#fail(reason);
   }
 
   more(): void {
@@ -466,7 +456,7 @@ class ReadingThread {
     this.#thread.disarm();
     if (message.kind !== 'next' && isLast(message)) this.#isThrough.answers = true;
     if (message.kind === 'next') {
-      this.#feedNext().catch((error: unknown) => this.#fail(error));
+      this.#feedNext().catch((error: unknown) => this.fail(error));
     } else if (this.#waiting !== null) {
       const { resolve } = this.#waiting;
       this.#waiting = null;
@@ -486,7 +476,7 @@ class ReadingThread {
     postPiece(this.#thread, piece);
   }
 
-  #fail(error: unknown): void {
+  fail(error: unknown): void {
     this.#thread.disarm();
     this.#failure ??= { error };
     this.#waiting?.reject(this.#failure.error);
@@ -522,13 +512,11 @@ export class SpareReader {
   /** Starts a thread unless one is ready. The thread does not keep the process alive. */
   prepare(): void {
     if (this.#closed || this.#fresh?.isGone === false) return;
-    this.#fresh = new ReadingThread(this.options, null);
+    this.#fresh = new ReadingThread(this.options);
   }
 
   take(task: ReadTask): ReadingThread | undefined {
-    const thread = (isForPeople(task) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
-    thread?.use(task);
-    return thread;
+    return (isForPeople(task) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
   }
 
   keeps(thread: ReadingThread, task: ReadTask): boolean {

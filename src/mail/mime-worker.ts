@@ -1,5 +1,10 @@
 import { workerData } from 'node:worker_threads';
-import { needsReplacement, openThreadPort, PieceIntake } from '../core/in-thread.ts';
+import {
+  catchStrayErrors,
+  needsReplacement,
+  openThreadPort,
+  PieceIntake,
+} from '../core/in-thread.ts';
 import { bodyText, hasPlainBody, htmlBodies } from './body-text.ts';
 import { isContainer, isEncrypted } from './containers.ts';
 import { attachmentOf, extractHeaders, extractMessage, leavesIn } from './extract-message.ts';
@@ -8,9 +13,9 @@ import {
   emptyExtraction,
   type IndexEntry,
   indexEntry,
+  keepHead,
   type MessageReading,
   type MimeLimits,
-  packEntries,
   type UnparsedReason,
 } from './extraction.ts';
 import {
@@ -43,19 +48,19 @@ import type {
 /** Extracts groups of jobs one message at a time, recording the current message in `current`. */
 function serveExtraction(data: ExtractWorkerData): void {
   const current = new Int32Array(data.current);
+  const withStrayErrors = catchStrayErrors();
   let previous: Promise<void> = Promise.resolve();
   const port = openThreadPort<JobGroup, GroupResults>((group) => {
     previous = previous.then(async () => {
       const results: { seq: number; entry: IndexEntry }[] = [];
       for (const job of group.jobs) {
         Atomics.store(current, 0, job.seq);
-        const extraction = await extractJob(group, job, data.limits);
+        const extraction = await extractJob(group, job, data.limits, withStrayErrors);
         results.push({ seq: job.seq, entry: indexEntry(extraction) });
       }
       Atomics.store(current, 0, 0);
       const worn = needsReplacement(data.limits.wornBytes);
-      const answer = packEntries(results);
-      port.send({ ...answer, worn }, [answer.bytes]);
+      port.send({ results, worn });
     });
   });
 }
@@ -64,6 +69,7 @@ async function extractJob(
   group: JobGroup,
   job: GroupedJob,
   limits: MimeLimits,
+  withStrayErrors: ReturnType<typeof catchStrayErrors>,
 ): Promise<Extraction> {
   const source = Buffer.from(group.buffer, job.offset, job.length);
   let reason = job.unparsed;
@@ -82,39 +88,19 @@ async function extractJob(
   }
 }
 
-/** Also rejects if stream code throws in a callback. */
-function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    process.once('uncaughtException', reject);
-    run()
-      .then(resolve, reject)
-      .finally(() => process.off('uncaughtException', reject));
-  });
-}
-
+/** Reads messages in sequence. The host sends the next task after the last answer to the one before. */
 class ReaderWire {
   readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
   readonly #port = openThreadPort<ToReader, FromReader>((message) => {
     if (message.kind === 'more') this.#awaitedMore?.();
-    else if (message.kind === 'want') this.#acceptTask(message.want);
+    // An error ends the thread.
+    else if (message.kind === 'want') void serve(this, message.want, this.limits);
     else this.#intake.take(message);
   });
-  #acceptTask: (want: ReadTask) => void = () => undefined;
-  #nextTask = this.#awaitTask();
   #awaitedMore: (() => void) | null = null;
   #sending: Promise<void> = Promise.resolve();
 
-  async nextTask(): Promise<ReadTask> {
-    const task = await this.#nextTask;
-    this.#nextTask = this.#awaitTask();
-    return task;
-  }
-
-  #awaitTask(): Promise<ReadTask> {
-    return new Promise((resolve) => {
-      this.#acceptTask = resolve;
-    });
-  }
+  constructor(private readonly limits: MimeLimits) {}
 
   send(message: FromReader): void {
     this.#port.send(message);
@@ -138,21 +124,6 @@ class ReaderWire {
   pieces(): AsyncIterable<Uint8Array> {
     return this.#intake.pieces();
   }
-
-  close(): void {
-    this.#port.close();
-  }
-}
-
-/** Reads one message if the thread was started for it; otherwise reads messages in sequence. */
-async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
-  const wire = new ReaderWire();
-  if (want !== null) {
-    await serve(wire, want, limits);
-    wire.close();
-    return;
-  }
-  for (;;) await serve(wire, await wire.nextTask(), limits);
 }
 
 async function serve(wire: ReaderWire, task: ReadTask, limits: MimeLimits): Promise<void> {
@@ -162,19 +133,21 @@ async function serve(wire: ReaderWire, task: ReadTask, limits: MimeLimits): Prom
     const { safePage } = await import('./safe-page.ts');
     wire.send({ kind: 'page', ...(await safePage(wire.pieces(), limits, task.links)) });
   } else {
-    const head = new Head(limits.headerBytes);
-    const source = head.passing(wire.pieces());
+    const head: Uint8Array[] = [];
+    // One byte more shows that the header continues.
+    const source = keepHead(wire.pieces(), head, limits.headerBytes + 1);
+    const block = () => readHeaderBlock(Buffer.concat(head), limits.headerBytes);
     let message: MessageReading;
     if (task.kind === 'message') {
       const tree = await parseTree(source, collectText(limits), limits);
-      message = toReading(head.block(), tree, tree.breach, limits);
+      message = toReading(block(), tree, tree.breach, limits);
       if (task.countsRemote && message.html !== null) {
         const { countRemoteImages: remotePictures } = await import('./safe-page.ts');
         message = { ...message, remote: remotePictures(message.html) };
       }
     } else {
-      for await (const _ of source) if (head.full) break;
-      message = toReading(head.block(), null, task.reason, limits);
+      for await (const _ of source);
+      message = toReading(block(), null, task.reason, limits);
     }
     wire.send({ kind: 'message', message });
   }
@@ -256,32 +229,7 @@ async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<vo
   wire.send({ kind: 'finished', breach });
 }
 
-class Head {
-  readonly #pieces: Buffer[] = [];
-  #bytes = 0;
-
-  constructor(private readonly max: number) {}
-
-  get full(): boolean {
-    return this.#bytes > this.max;
-  }
-
-  async *passing(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-    for await (const piece of source) {
-      if (!this.full) {
-        this.#pieces.push(Buffer.from(piece));
-        this.#bytes += piece.byteLength;
-      }
-      yield piece;
-    }
-  }
-
-  block(): HeaderBlock {
-    return readHeaderBlock(Buffer.concat(this.#pieces), this.max);
-  }
-}
-
 /** The mime worker thread, started by mime-threads.ts. */
 const data: ExtractWorkerData | ReadWorkerData = workerData;
 if (data.mode === 'extract') serveExtraction(data);
-else await serveReading(data);
+else new ReaderWire(data.limits);

@@ -3,9 +3,10 @@ import type { PieceMessage } from '../core/in-thread.ts';
 import { mailError } from './errors.ts';
 import {
   type ExtractedAttachment,
+  type IndexEntry,
+  keepHead,
   type MessageReading,
   type MimeLimits,
-  type TransferredEntry,
   UNPARSED_REASONS,
   type UnparsedReason,
 } from './extraction.ts';
@@ -19,6 +20,7 @@ export async function readMessage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): Promise<MessageReading> {
+  /** For the headers, in case the message crashes its worker. */
   const head: Uint8Array[] = [];
   try {
     return await readAnswer(keepHead(source, head, readingLimits(options).headerBytes), {
@@ -105,22 +107,6 @@ export async function readFramedPage(
   throw mailError('mail-unreadable', { reason: 'malformed' });
 }
 
-/** Keeps the first bytes of a source in case the message crashes its worker. */
-async function* keepHead(
-  source: AsyncIterable<Uint8Array>,
-  head: Uint8Array[],
-  max: number,
-): AsyncGenerator<Uint8Array> {
-  let room = max;
-  for await (const piece of source) {
-    if (room > 0) {
-      head.push(piece.slice(0, room));
-      room -= piece.byteLength;
-    }
-    yield piece;
-  }
-}
-
 async function* toStream(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* pieces;
 }
@@ -157,9 +143,7 @@ export interface JobGroup {
 }
 
 export interface GroupResults {
-  readonly results: readonly { readonly seq: number; readonly entry: TransferredEntry }[];
-  /** See `packEntries`. */
-  readonly bytes: ArrayBuffer;
+  readonly results: readonly { readonly seq: number; readonly entry: IndexEntry }[];
   /** True if the worker uses so much memory that it should be replaced. */
   readonly worn: boolean;
 }
@@ -168,8 +152,6 @@ export interface GroupResults {
 export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
-  /** Null for a thread that receives its tasks later. */
-  readonly want: ReadTask | null;
 }
 
 /** Target of a page's links: the sender's address (null), or this prefix and that address, percent-encoded. */

@@ -25,12 +25,8 @@ function pool(options: ExtractorPoolOptions = {}): Extractor {
   return opened;
 }
 
-type Entry = IndexEntry & { readonly body: string };
-
-/** What the index keeps of a message, with the body as a string wherever it was made. */
-async function extract(extractor: Extractor, source: Buffer, cut = false): Promise<Entry> {
-  const entry = await extractor.extract({ id: '', source, cut });
-  return { ...entry, body: entry.body.toString() };
+function extract(extractor: Extractor, source: Buffer, cut = false): Promise<IndexEntry> {
+  return extractor.extract({ id: '', source, cut });
 }
 
 const letter = (n: number) =>
