@@ -12,26 +12,18 @@ const DECODERS: Readonly<Record<string, Decode>> = {
   macintosh: (bytes) => new TextDecoder('macintosh').decode(bytes),
   macukraine: (bytes) => new TextDecoder('x-mac-cyrillic').decode(bytes),
 };
-const cache = new Map<string, Decode>();
 
 function rareDecoder(key: string): Decode | null {
   if (Object.hasOwn(DECODERS, key)) return DECODERS[key] ?? null;
-  if (!Object.hasOwn(TABLES, key)) return null;
-  const entry = cache.get(key);
-  if (entry !== undefined) return entry;
-  const decode = decodeTable(expandTable(TABLES[key] ?? ''));
-  cache.set(key, decode);
-  return decode;
+  const table = Object.hasOwn(TABLES, key) ? TABLES[key] : undefined;
+  return table === undefined ? null : (bytes) => decodeTable(bytes, expandTable(table));
 }
 
-function decodeTable(characters: string): Decode {
+function decodeTable(bytes: Buffer, characters: string): string {
   const units = Buffer.from(characters, 'utf16le');
-  return (bytes) => {
-    const text = Buffer.allocUnsafe(2 * bytes.length);
-    for (let i = 0; i < bytes.length; i++)
-      units.copy(text, 2 * i, 2 * (bytes[i] ?? 0), 2 * (bytes[i] ?? 0) + 2);
-    return text.toString('utf16le');
-  };
+  const text = Buffer.allocUnsafe(2 * bytes.length);
+  for (const [i, byte] of bytes.entries()) units.copy(text, 2 * i, 2 * byte, 2 * byte + 2);
+  return text.toString('utf16le');
 }
 
 /** Escape sequences, shifts and line feeds, where ISO 2022 can switch character sets. */

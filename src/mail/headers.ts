@@ -304,6 +304,8 @@ export function fieldText(value: string, maxChars: number, hint: string | null):
   return decodeWords(rawText(truncateText(value, maxChars), hint));
 }
 
+type ReadAddresses = (field: RawField) => readonly AddressEntry[];
+
 /**
  * Returns all people in the named fields as one searchable line, `Name <address>, …`, in the order of `names`.
  * Internationalised domains appear in both spellings.
@@ -311,46 +313,28 @@ export function fieldText(value: string, maxChars: number, hint: string | null):
 function addressText(
   fields: readonly RawField[],
   names: readonly string[],
-  hint: string | null,
-  limits: { readonly fieldChars: number; readonly addressChars: number },
+  read: ReadAddresses,
+  maxChars: number,
 ): string {
   const seen = new Set<string>();
   let length = 0;
   for (const name of names) {
     for (const field of fields) {
       if (field.name !== name) continue;
-      if (length >= limits.addressChars) break;
-      for (const { text } of readAddresses(truncateText(field.value, limits.fieldChars), hint)) {
+      if (length >= maxChars) break;
+      for (const { text } of read(field)) {
         length += text.length + 2;
         seen.add(text);
       }
     }
   }
-  return truncateText([...seen].join(', '), limits.addressChars);
+  return truncateText([...seen].join(', '), maxChars);
 }
 
 interface AddressEntry {
   readonly text: string;
   /** Address in lower case; null if unusable. */
   readonly address: string | null;
-}
-
-/** Recently parsed fields: the same people write most of the mail in a mailbox. */
-const recentFields = new Map<string, readonly AddressEntry[]>();
-const RECENT_FIELDS = 1000;
-const RECENT_CHARS = 256;
-
-function readAddresses(value: string, hint: string | null): readonly AddressEntry[] {
-  const text = rawText(value, hint);
-  if (text.length > RECENT_CHARS) return parseAddresses(text);
-  const known = recentFields.get(text);
-  if (known !== undefined) return known;
-  if (recentFields.size >= RECENT_FIELDS) recentFields.clear();
-  // A substring would keep the whole header block in memory.
-  const copy = Buffer.from(text, 'utf16le').toString('utf16le');
-  const addresses = parseAddresses(copy);
-  recentFields.set(copy, addresses);
-  return addresses;
 }
 
 function parseAddresses(text: string): AddressEntry[] {
@@ -379,14 +363,12 @@ const MAX_PEOPLE = 200;
 function collectAddresses(
   fields: readonly RawField[],
   names: readonly string[],
-  hint: string | null,
-  fieldChars: number,
+  read: ReadAddresses,
 ): string[] {
   const found = new Set<string>();
   for (const field of fields) {
     if (!names.includes(field.name) || found.size >= MAX_PEOPLE) continue;
-    for (const { address } of readAddresses(truncateText(field.value, fieldChars), hint))
-      if (address !== null) found.add(address);
+    for (const { address } of read(field)) if (address !== null) found.add(address);
   }
   return [...found].slice(0, MAX_PEOPLE);
 }
@@ -409,8 +391,15 @@ export function readHeaderFacts(fields: readonly RawField[], limits: MimeLimits)
     const field = fields.find((f) => f.name === name && f.value !== '');
     return field === undefined ? '' : fieldText(field.value, limits.fieldChars, hint);
   };
-  const addresses = (...names: string[]) => addressText(fields, names, hint, limits);
-  const people = (...names: string[]) => collectAddresses(fields, names, hint, limits.fieldChars);
+  const parsed = new Map<RawField, readonly AddressEntry[]>();
+  const read = (field: RawField): readonly AddressEntry[] => {
+    const text = () => rawText(truncateText(field.value, limits.fieldChars), hint);
+    const entries = parsed.get(field) ?? parseAddresses(text());
+    parsed.set(field, entries);
+    return entries;
+  };
+  const addresses = (...names: string[]) => addressText(fields, names, read, limits.addressChars);
+  const people = (...names: string[]) => collectAddresses(fields, names, read);
   const correspondents = lazy(() => new Set(people('from', 'to', 'cc', 'reply-to')));
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
