@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
+import { crc32, deflateSync } from 'node:zlib';
 import iconv from 'iconv-lite';
 import { LANGUAGES, type Language } from './languages.ts';
 
@@ -257,7 +257,7 @@ function picture(filename: string, random: Random, side: number): Document {
     bytes: Buffer.concat([
       Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]),
       chunk('IHDR', header),
-      chunk('IDAT', storedZlib(Buffer.concat(rows))),
+      chunk('IDAT', deflateSync(Buffer.concat(rows), { level: 0 })),
       chunk('IEND', Buffer.alloc(0)),
     ]),
   };
@@ -270,24 +270,6 @@ function chunk(type: string, data: Buffer): Buffer {
   data.copy(out, 8);
   out.writeUInt32BE(crc32(out.subarray(4, 8 + data.length)), 8 + data.length);
   return out;
-}
-
-/** Returns a zlib stream (RFC 1950) of one stored block. At most 65,535 bytes. */
-function storedZlib(data: Buffer): Buffer {
-  const head = Buffer.alloc(7);
-  head.writeUInt16BE(0x7801, 0);
-  head.writeUInt8(1, 2);
-  head.writeUInt16LE(data.length, 3);
-  head.writeUInt16LE(~data.length & 0xffff, 5);
-  let a = 1;
-  let b = 0;
-  for (const byte of data) {
-    a = (a + byte) % 65_521;
-    b = (b + a) % 65_521;
-  }
-  const tail = Buffer.alloc(4);
-  tail.writeUInt32BE(((b << 16) | a) >>> 0, 0);
-  return Buffer.concat([head, data, tail]);
 }
 
 /** Encodes text in a charset. Unsupported characters become `?`. */

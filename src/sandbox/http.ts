@@ -121,13 +121,12 @@ async function sendFaultyReply(
         sendReady(response, MAINTENANCE);
         return 200;
       case 'wrong-total':
+      case 'wrong-size': {
+        const field = fault.kind === 'wrong-total' ? 'total' : 'size';
         if (bent.kind === 'text')
-          bent = { ...bent, text: shiftNumbers(bent.text, 'total', fault.by) };
+          bent = { ...bent, text: shiftNumbers(bent.text, field, fault.by) };
         break;
-      case 'wrong-size':
-        if (bent.kind === 'text')
-          bent = { ...bent, text: shiftNumbers(bent.text, 'size', fault.by) };
-        break;
+      }
       case 'accepted':
         // Like the API for orders: the client polls the resource instead of sending the request again.
         if (bent.kind === 'text' && status < 300) bent = { ...bent, status: 202 };

@@ -103,41 +103,69 @@ function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
 
 const HEAD_BYTES = 65_536;
 
-/** Files that each contain one message. Keeps only paths and sizes. A path that is not UTF-8 is a Buffer. */
-class FileBlock implements SourceBlock {
-  readonly #files: { readonly range: FileRange; received: number }[];
+interface StoredMessage extends Pick<MboxRange, 'quotedLines' | 'lineEnds'> {
+  readonly range: FileRange;
+  /** Milliseconds since the epoch; null until the header has been read. */
+  received: number | null;
+}
 
-  /** @param received dates known from Maildir names, otherwise NaN */
-  constructor(paths: readonly (string | Buffer)[], received: readonly number[] = []) {
-    this.#files = paths.map((path, number) => ({
-      range: { path, start: 0, length: statSync(path).size },
-      received: received[number] ?? Number.NaN,
-    }));
-  }
+/** Messages in files. Keeps only paths and positions. A path that is not UTF-8 is a Buffer. */
+class FileBlock implements SourceBlock {
+  /** @param areWhole true if each file is one message, and must not have grown */
+  constructor(
+    private readonly messages: readonly StoredMessage[],
+    private readonly areWhole: boolean,
+  ) {}
 
   get count(): number {
-    return this.#files.length;
+    return this.messages.length;
   }
 
   size(number: number): number {
-    return this.file(number).length;
+    const { range, quotedLines } = itemAt(this.messages, number);
+    return range.length - quotedLines;
   }
 
-  read(number: number): Buffer {
-    return readRange(this.file(number), Number.POSITIVE_INFINITY, true);
+  read(number: number, most = Number.POSITIVE_INFINITY): Buffer {
+    const { range, quotedLines, lineEnds } = itemAt(this.messages, number);
+    const bytes = readRange(range, most, this.areWhole);
+    return quotedLines > 0 ? unquoteFromLines(bytes, lineEnds) : bytes;
   }
 
   received(number: number): number {
-    const file = itemAt(this.#files, number);
-    if (Number.isNaN(file.received)) {
-      file.received = receivedFromSource(readRange(file.range, HEAD_BYTES, true));
-    }
-    return file.received;
+    const message = itemAt(this.messages, number);
+    message.received ??= receivedFromSource(this.read(number, HEAD_BYTES));
+    return message.received;
   }
 
-  file(number: number): FileRange {
-    return itemAt(this.#files, number).range;
+  file(number: number): FileRange | null {
+    const { range, quotedLines } = itemAt(this.messages, number);
+    return quotedLines > 0 ? null : range;
   }
+}
+
+/** @param received dates known from Maildir names, otherwise NaN */
+function filesBlock(
+  paths: readonly (string | Buffer)[],
+  received: readonly number[] = [],
+): FileBlock {
+  const messages = paths.map((path, number): StoredMessage => {
+    const range = { path, start: 0, length: statSync(path).size };
+    return { range, quotedLines: 0, lineEnds: 'lf', received: received[number] || null };
+  });
+  return new FileBlock(messages, true);
+}
+
+/** @throws system errors */
+function mboxBlock(path: string): FileBlock {
+  const messages = [...mboxRanges(path)].map(
+    ({ start, end, date, ...rest }): StoredMessage => ({
+      ...rest,
+      range: { path, start, length: end - start },
+      received: parseHeaderDate(date),
+    }),
+  );
+  return new FileBlock(messages, false);
 }
 
 function itemAt<T>(items: readonly T[], number: number): T {
@@ -217,54 +245,12 @@ function readFolder(root: string, path: string) {
     .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.place < b.place ? -1 : 1));
   return {
     path,
-    block: new FileBlock(
+    block: filesBlock(
       files.map((file) => join(root, file.place, file.name)),
       files.map((file) => receivedFromName(file.name)),
     ),
     flags: files.map((file) => (file.place === 'new' ? [] : flagsFromName(file.name))),
   };
-}
-
-class MboxBlock implements SourceBlock {
-  readonly #messages: (Omit<MboxRange, 'date'> & { received: number | null })[];
-
-  /** @throws system errors */
-  constructor(private readonly path: string) {
-    this.#messages = [...mboxRanges(path)].map(({ date, ...range }) => ({
-      ...range,
-      received: parseHeaderDate(date),
-    }));
-  }
-
-  get count(): number {
-    return this.#messages.length;
-  }
-
-  size(number: number): number {
-    const { start, end, quotedLines } = itemAt(this.#messages, number);
-    return end - start - quotedLines;
-  }
-
-  read(number: number): Buffer {
-    const { quotedLines, lineEnds } = itemAt(this.#messages, number);
-    const bytes = readRange(this.#range(number), Number.POSITIVE_INFINITY, false);
-    return quotedLines > 0 ? unquoteFromLines(bytes, lineEnds) : bytes;
-  }
-
-  received(number: number): number {
-    const message = itemAt(this.#messages, number);
-    message.received ??= receivedFromSource(this.read(number));
-    return message.received;
-  }
-
-  file(number: number): FileRange | null {
-    return itemAt(this.#messages, number).quotedLines > 0 ? null : this.#range(number);
-  }
-
-  #range(number: number): FileRange {
-    const { start, end } = itemAt(this.#messages, number);
-    return { path: this.path, start, length: end - start };
-  }
 }
 
 /**
@@ -298,16 +284,16 @@ function startsWithHeader(path: string, size: number): boolean {
 
 function loadReadable(store: Store, mailbox: Mailbox, path: string, stats: Stats): void {
   if (!stats.isDirectory()) {
-    if (path.endsWith('.mbox')) intoInbox(store, mailbox, new MboxBlock(path));
+    if (path.endsWith('.mbox')) intoInbox(store, mailbox, mboxBlock(path));
     else {
       if (!path.endsWith('.eml') && !startsWithHeader(path, stats.size))
         throw serviceError('sandbox-seed-unreadable', { path, reason: 'it is not a message' });
-      intoInbox(store, mailbox, new FileBlock([path]));
+      intoInbox(store, mailbox, filesBlock([path]));
     }
     return;
   }
   if (!isMaildir(path)) {
-    intoInbox(store, mailbox, new FileBlock(listFiles(path)));
+    intoInbox(store, mailbox, filesBlock(listFiles(path)));
     return;
   }
   for (const { path: folderPath, block, flags } of readMaildir(path)) {

@@ -334,7 +334,7 @@ export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
 /** Maximum number of JSON characters to cache: about 100,000 records. */
 const MAX_CACHED = 64 * 1024 * 1024;
 
-/** Caches listing records as JSON text, which is smaller than objects and ready to send. Drops the oldest first. */
+/** Caches listing records as JSON text, which is smaller than objects and ready to send. */
 class RecordCache {
   readonly #fragments = new Map<number, string>();
   #characters = 0;
@@ -357,16 +357,11 @@ class RecordCache {
     const fragment = JSON.stringify(record).slice(1, -1);
     this.#fragments.set(source, fragment);
     this.#characters += fragment.length;
-    if (this.#characters > MAX_CACHED) this.#shrink();
-    return fragment;
-  }
-
-  #shrink(): void {
-    for (const [source, { length }] of this.#fragments) {
-      if (this.#characters <= MAX_CACHED * 0.9) return;
-      this.#fragments.delete(source);
-      this.#characters -= length;
+    if (this.#characters > MAX_CACHED) {
+      this.#fragments.clear();
+      this.#characters = 0;
     }
+    return fragment;
   }
 }
 
