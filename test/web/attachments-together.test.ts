@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { Hono } from 'hono';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { FILE_GROUPS } from '../../src/core/types.ts';
 import { ZipReader } from '../../src/transfer/read-zip.ts';
 import { mailRoutes } from '../../src/web/mail-routes.tsx';
@@ -12,7 +11,7 @@ import { attachedFiles, exceedsDownloadLimit } from '../../src/web/pages/message
 import type { ArchiveParts, WebApp } from '../../src/web/request-context.ts';
 import type { Session } from '../../src/web/sessions.ts';
 import { mailkeep } from '../cli/child.ts';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, idOf, letter, serveForAll } from './served.ts';
 
 interface Attached {
   readonly name: string | null;
@@ -65,24 +64,14 @@ const second = mail('Re: Plans/and lists', reply, [
   { name: 'logo.png', text: 'a logo', inline: true },
 ]);
 const bare = letter('Alone', 'Without anything.');
-const idOf = (source: string) => createHash('sha256').update(source).digest('hex');
 
-const served = new Served();
-let cookie: string;
-
-beforeAll(async () => {
+const served = serveForAll(async () => {
   const data = await archiveOf({ first, second, bare });
   expect((await mailkeep(['rebuild', '--data', data, '--quiet'])).code).toBe(0);
-  await served.start(data);
-  cookie = await served.signIn();
-}, 120_000);
-afterAll(() => served.close());
-beforeEach(() => {
-  expect(served.errors).toEqual([]);
+  return data;
 });
 
-const get = (address: string, method = 'GET') =>
-  served.ask(address, { method, headers: { cookie } });
+const get = (address: string, method = 'GET') => served.get(address, { method });
 
 async function unzipped(bytes: Buffer): Promise<Record<string, string>> {
   const file = path.join(mkdtempSync(path.join(tmpdir(), 'together-')), 'a.zip');

@@ -1,12 +1,12 @@
 import { Parser } from 'htmlparser2';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { openState } from '../../src/core/state.ts';
 import type { PageOf } from '../../src/web/pages/page.ts';
 import { mailkeep } from '../cli/child.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
-import { type Answer, archiveOf, letter, NOW, Served } from './served.ts';
+import { archiveOf, letter, NOW, serve, serveForAll } from './served.ts';
 
 const HOSTILE = '<img src=x onerror=alert(1)>"\'&\u202e';
 
@@ -43,32 +43,19 @@ function expectHarmless(html: string): void {
 }
 
 describe('the dashboard of some mail', () => {
-  const served = new Served();
-  let data: string;
-  let cookie: string;
-  beforeAll(async () => {
-    data = await archiveOf({
+  const served = serveForAll(() =>
+    archiveOf({
       ferry: letter('Ferry', 'When does it leave?'),
       old: letter('Old', 'Long ago').replace('02 Feb 2026 10:00', '31 Dec 2024 23:30'),
       odd: letter('Odd', 'From somebody odd').replace(
         'anna@example.org',
         'o"><script>alert(1)</script>@example.org',
       ),
-    });
-    await served.start(data);
-    cookie = await served.signIn();
-  });
-  afterAll(() => served.close());
-  beforeEach(() => {
-    expect(served.errors).toEqual([]);
-  });
-  const get = (query: string) => served.ask(`/dashboard${query}`, { headers: { cookie } });
-  const page = async (query: string): Promise<PageOf<'dashboard'>> => {
-    const { text } = await served.ask(`/api/page/dashboard${query}`, {
-      headers: served.own(cookie),
-    });
-    return JSON.parse(text).data;
-  };
+    }),
+  );
+  const get = (query: string) => served.get(`/dashboard${query}`);
+  const page = (query: string): Promise<PageOf<'dashboard'>> =>
+    served.data(`/api/page/dashboard${query}`);
 
   test.each(['', '?range=30d', '?range=90d', '?range=1y', '?range=all'])(
     'is a document, and each number in it what its link finds: %s',
@@ -80,13 +67,8 @@ describe('the dashboard of some mail', () => {
         const counted = countsOf(text);
         expect(counted.length).toBeGreaterThan(5);
         for (const [asked, count] of counted.filter(([, n]) => n > 0)) {
-          const answer = await served.ask(`/api/counts?q=${encodeURIComponent(asked)}`, {
-            headers: served.own(cookie),
-          });
-          expect([asked, JSON.parse(answer.text).data.all], zone).toEqual([
-            asked,
-            { count, complete: true },
-          ]);
+          const { all } = await served.data(`/api/counts?q=${encodeURIComponent(asked)}`);
+          expect([asked, all], zone).toEqual([asked, { count, complete: true }]);
         }
       }
     },
@@ -154,7 +136,7 @@ describe('the dashboard of some mail', () => {
   });
 
   test('shows what the state remembers, and since when', async () => {
-    const state = openState(data);
+    const state = openState(served.dataDir);
     state.set('requests', '2026-11-19 mail.example main', {
       perMinute: 60,
       hours: [
@@ -197,37 +179,27 @@ describe('the dashboard of some mail', () => {
   });
 });
 
-/** Serves an archive for one test. */
-async function serving(
-  archive: StoredArchive,
-  act: (get: (query: string) => Promise<Answer>, served: Served, cookie: string) => Promise<void>,
-): Promise<void> {
-  const served = await new Served().start(archive.dir);
-  try {
-    const cookie = await served.signIn();
-    const get = (query: string) => served.ask(`/dashboard${query}`, { headers: { cookie } });
-    await act(get, served, cookie);
-    expect(served.errors).toEqual([]);
-  } finally {
-    await served.close();
-    archive.remove();
-  }
+/** Serves a dashboard for one test. */
+async function dashboardOf(archive: StoredArchive) {
+  onTestFinished(() => archive.remove());
+  const served = await serve(archive.dir);
+  onTestFinished(() => expect(served.errors).toEqual([]));
+  return (query: string) => served.get(`/dashboard${query}`);
 }
 
 test('an archive without a message is said to be empty, in every range', async () => {
   const archive = await StoredArchive.create();
   await archive.store([]);
-  await serving(archive, async (get) => {
-    for (const range of ['', '30d', '1y', 'all']) {
-      const { status, text } = await get(`?range=${range}`);
-      expect(status).toBe(200);
-      expectHarmless(text);
-      expect(['Nothing is archived yet', text.includes('Nothing is archived yet')]).toEqual([
-        'Nothing is archived yet',
-        true,
-      ]);
-    }
-  });
+  const get = await dashboardOf(archive);
+  for (const range of ['', '30d', '1y', 'all']) {
+    const { status, text } = await get(`?range=${range}`);
+    expect(status).toBe(200);
+    expectHarmless(text);
+    expect(['Nothing is archived yet', text.includes('Nothing is archived yet')]).toEqual([
+      'Nothing is archived yet',
+      true,
+    ]);
+  }
 });
 
 test('names of folders and mailboxes are text, whatever they hold, and their numbers can be followed', async () => {
@@ -248,20 +220,18 @@ test('names of folders and mailboxes are text, whatever they hold, and their num
   // What is not indexed is found by no mailbox.
   const { code, stderr } = await mailkeep(['rebuild', '--data', archive.dir, '--quiet']);
   expect([code, stderr]).toEqual([0, '']);
-  await serving(archive, async (get, served, cookie) => {
-    const { status, text } = await get('?tz=Pacific/Kiritimati');
-    expect(status).toBe(200);
-    expectHarmless(text);
-    const counted = countsOf(text).filter(([, count]) => count > 0);
-    expect(counted.length).toBeGreaterThan(7);
-    const { catalog } = openReaderAt(archive.dir);
-    for (const [query, count] of counted) {
-      const { node, asOf } = parseQuery(query === '' ? '*' : query, { now: served.now });
-      const found = catalog.prepare({ node, ...(asOf === null ? {} : { asOf }) }).count();
-      expect([query, found]).toEqual([query, count]);
-    }
-    catalog.close();
-    expect(cookie).not.toBe('');
-    expect(['uid 7', text.includes('uid 7')]).toEqual(['uid 7', true]);
-  });
+  const get = await dashboardOf(archive);
+  const { status, text } = await get('?tz=Pacific/Kiritimati');
+  expect(status).toBe(200);
+  expectHarmless(text);
+  const counted = countsOf(text).filter(([, count]) => count > 0);
+  expect(counted.length).toBeGreaterThan(7);
+  const { catalog } = openReaderAt(archive.dir);
+  for (const [query, count] of counted) {
+    const { node, asOf } = parseQuery(query === '' ? '*' : query, { now: NOW });
+    const found = catalog.prepare({ node, ...(asOf === null ? {} : { asOf }) }).count();
+    expect([query, found]).toEqual([query, count]);
+  }
+  catalog.close();
+  expect(['uid 7', text.includes('uid 7')]).toEqual(['uid 7', true]);
 });

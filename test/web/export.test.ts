@@ -4,7 +4,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { mailboxKey } from '../../src/core/state.ts';
@@ -12,13 +12,21 @@ import { exportOffer } from '../../src/web/exporting.ts';
 import { commandLine } from '../../src/web/pages/export-page.tsx';
 import { mailkeep } from '../cli/child.ts';
 import { expectHarmless } from './harmless.ts';
-import { type Answer, archiveOf, letter, Served } from './served.ts';
+import {
+  type Answer,
+  archiveOf,
+  flipBit,
+  idOf,
+  letter,
+  type Served,
+  serve,
+  serveForAll,
+} from './served.ts';
 
 const EVIL = `"><script>pwned()</script>'&lt;`;
 const ferry = letter('Ferry', 'When does it leave?');
 const answer = letter('Re: Ferry', 'At noon.');
 const other = letter('Other', 'Of the other mailbox.');
-const idOf = (source: string | Buffer) => createHash('sha256').update(source).digest('hex');
 
 /** Text that hardly compresses, the same each time. */
 function noise(seed: number, lines: number): string {
@@ -26,24 +34,17 @@ function noise(seed: number, lines: number): string {
   return Array.from({ length: lines }, (_, i) => hash(i)).join('\r\n');
 }
 
-const served = new Served();
-let data: string;
-let folder: string;
-let cookie: string;
-
-beforeAll(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-web-export-'));
-  data = await archiveOf({ ferry, answer });
-  writeFileSync(path.join(folder, 'other.eml'), other);
+const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-web-export-'));
+const served = serveForAll(async () => {
+  const data = await archiveOf({ ferry, answer });
   const file = path.join(folder, 'other.eml');
+  writeFileSync(file, other);
   await mailkeep(['import', '--data', data, '--mailbox', 'Other', '--quiet', file]);
-  await served.start(data);
-  cookie = await served.signIn();
+  return data;
 });
-afterAll(() => served.close());
 
 const get = (address: string, more: Readonly<Record<string, string>> = {}) =>
-  served.ask(address, { headers: { ...served.own(cookie), ...more } });
+  served.ask(address, { headers: { ...served.own(), ...more } });
 const exported = (query: string, format = 'zip') =>
   get(`/api/export?q=${encodeURIComponent(query)}&format=${format}`);
 
@@ -59,7 +60,7 @@ async function check(answer: Answer): Promise<{ code: number | null; entries: st
 test('a query is saved as a zip that the program verifies, named by the query, the day and the commit', async () => {
   const answer = await exported('ferry');
   expect(answer.status).toBe(200);
-  const { number } = openReaderAt(data).catalog.reached();
+  const { number } = openReaderAt(served.dataDir).catalog.reached();
   const day = new Intl.DateTimeFormat('sv-SE').format(served.now);
   expect(answer.headers).toMatchObject({
     'content-type': 'application/octet-stream',
@@ -77,7 +78,7 @@ test('a query is saved as a zip that the program verifies, named by the query, t
 
 test('the moment of the query is obeyed', async () => {
   expect((await exported('asof:2020-01-01')).status).toBe(404);
-  const { catalog } = openReaderAt(data);
+  const { catalog } = openReaderAt(served.dataDir);
   const first = catalog.commitAt(Date.now())?.number ?? 0;
   expect(first).toBeGreaterThan(0);
   const now = await exported(`asof:@${Math.ceil(Date.now() / 1000) + 1}`);
@@ -113,9 +114,9 @@ test('what cannot be exported is refused with a code, and in words to whoever fo
 
 test('no other site and nobody without a session gets anything', async () => {
   for (const headers of [
-    { cookie },
-    { cookie, 'sec-fetch-site': 'cross-site' },
-    { cookie, 'sec-fetch-site': 'same-site' },
+    { cookie: served.cookie },
+    { cookie: served.cookie, 'sec-fetch-site': 'cross-site' },
+    { cookie: served.cookie, 'sec-fetch-site': 'same-site' },
     { 'sec-fetch-site': 'same-origin' },
   ]) {
     const { status, text } = await served.ask('/api/export?q=ferry', { headers });
@@ -125,7 +126,7 @@ test('no other site and nobody without a session gets anything', async () => {
 });
 
 test('a session that is limited to mailboxes saves theirs only', async () => {
-  const box = openReaderAt(data)
+  const box = openReaderAt(served.dataDir)
     .catalog.folders.mailboxes()
     .find(({ address }) => address === 'Other');
   if (box === undefined) throw new Error('it was imported');
@@ -156,14 +157,14 @@ test('the line for the command line exports the same messages', async () => {
   expect(line).toContain(`'subject:ferry OR subject:it'\\''s'`);
   const to = path.join(folder, 'by-command');
   const args = ['export', '--query', 'subject:ferry', '--with-deleted', '--format', 'eml'];
-  const { code, stderr } = await mailkeep([...args, '--to', to, '--data', data]);
+  const { code, stderr } = await mailkeep([...args, '--to', to, '--data', served.dataDir]);
   expect([code, stderr]).toEqual([0, '']);
   const files = globSync('**/*.eml', { cwd: to }).map((name) => readFileSync(path.join(to, name)));
   expect(files.map(idOf).sort()).toEqual([idOf(ferry), idOf(answer)].sort());
 });
 
 test('more than a browser should save is offered as a command line only', () => {
-  const reader = openReaderAt(data);
+  const reader = openReaderAt(served.dataDir);
   const { node } = parseQuery('ferry', { now: served.now });
   const limits = { messages: 1, bytes: 1_000_000 };
   expect(exportOffer(reader, { node }, limits)).toMatchObject({ isTooLarge: true, bytes: null });
@@ -195,52 +196,43 @@ test('at most two downloads are made at a time, and one that a client leaves end
   const letters = Object.fromEntries(
     Array.from({ length: 36 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 6_000))]),
   );
-  const large = await new Served().start(await archiveOf(letters));
-  try {
-    const headers = large.own(await large.signIn());
-    for (let round = 0; round < 2; round += 1) {
-      const both = [await begin(large, headers), await begin(large, headers)];
-      const third = await large.ask('/api/export?q=', { headers });
-      expect([third.status, third.text]).toEqual([503, '{"error":{"code":"busy"}}']);
-      for (const one of both) one.destroy();
-      // The server notices the end of a connection in its own time.
-      let status = 503;
-      while (status === 503)
-        status = (await large.ask('/api/export?q=subject:"Number+7"', { headers })).status;
-      expect(status).toBe(200);
-    }
-    expect(large.errors).toEqual([]);
-  } finally {
-    await large.close();
+  const large = await serve(await archiveOf(letters));
+  const headers = large.own();
+  for (let round = 0; round < 2; round += 1) {
+    const both = [await begin(large, headers), await begin(large, headers)];
+    const third = await large.ask('/api/export?q=', { headers });
+    expect([third.status, third.text]).toEqual([503, '{"error":{"code":"busy"}}']);
+    for (const one of both) one.destroy();
+    // The server notices the end of a connection in its own time.
+    let status = 503;
+    while (status === 503)
+      status = (await large.ask('/api/export?q=subject:"Number+7"', { headers })).status;
+    expect(status).toBe(200);
   }
+  expect(large.errors).toEqual([]);
 });
 
 test('a download breaks off when its session is ended', async () => {
   const letters = Object.fromEntries(
     Array.from({ length: 36 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 6_000))]),
   );
-  const large = await new Served().start(await archiveOf(letters));
-  try {
-    const headers = large.own(await large.signIn());
-    const begun = await begin(large, headers);
-    for (const { key } of large.store.list()) large.store.set(key, undefined);
-    await expect(buffer(begun)).rejects.toThrow();
-    // Nothing of it continues.
-    let status = 503;
-    const again = large.own(await large.signIn());
-    while (status === 503)
-      status = (await large.ask('/api/export?q=subject:"Number+7"', { headers: again })).status;
-    expect(status).toBe(200);
-    expect(large.errors).toEqual([]);
-  } finally {
-    await large.close();
-  }
+  const large = await serve(await archiveOf(letters));
+  const begun = await begin(large, large.own());
+  for (const { key } of large.store.list()) large.store.set(key, undefined);
+  await expect(buffer(begun)).rejects.toThrow();
+  // Nothing of it continues.
+  let status = 503;
+  const again = large.own(await large.signIn());
+  while (status === 503)
+    status = (await large.ask('/api/export?q=subject:"Number+7"', { headers: again })).status;
+  expect(status).toBe(200);
+  expect(large.errors).toEqual([]);
 });
 
 test('why an export was refused is said in words that are ours, whatever the address has', async () => {
   for (const code of ['constructor', '__proto__', 'toString', 'anything']) {
     const { status, text } = await served.ask(`/export?q=ferry&refused=${code}`, {
-      headers: { cookie },
+      headers: { cookie: served.cookie },
     });
     expect([code, status, text.includes('The export was refused.')]).toEqual([code, 200, true]);
   }
@@ -250,20 +242,11 @@ test('an mbox of which a message is damaged breaks off; a zip names the message'
   const sources = Object.fromEntries(
     Array.from({ length: 8 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 8_000))]),
   );
-  const broken = await new Served().start(await archiveOf(sources));
-  try {
-    const headers = broken.own(await broken.signIn());
-    const [segment = ''] = globSync('log/*.seg', { cwd: broken.dataDir });
-    const file = path.join(broken.dataDir, segment);
-    const bytes = readFileSync(file);
-    const at = Math.floor(bytes.length / 2);
-    bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
-    writeFileSync(file, bytes);
-    await expect(broken.ask('/api/export?q=&format=mbox', { headers })).rejects.toThrow();
-    expect(broken.errors).toHaveLength(1);
-    const zip = await broken.ask('/api/export?q=', { headers });
-    expect((await check(zip)).entries).toHaveLength(7);
-  } finally {
-    await broken.close();
-  }
+  const broken = await serve(await archiveOf(sources));
+  const headers = broken.own();
+  flipBit(broken.dataDir, 0.5);
+  await expect(broken.ask('/api/export?q=&format=mbox', { headers })).rejects.toThrow();
+  expect(broken.errors).toHaveLength(1);
+  const zip = await broken.ask('/api/export?q=', { headers });
+  expect((await check(zip)).entries).toHaveLength(7);
 });

@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto';
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { docx, pdf, zip } from '../attachments/documents.ts';
 import { mailkeep } from '../cli/child.ts';
 import { EVIL, mail } from './attached-mail.ts';
 import { expectHarmless } from './harmless.ts';
 import { bmp, gif, jpeg, png, webp } from './pictures.ts';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, flipBit, letter, serve, serveForAll } from './served.ts';
 
 const hashOf = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest('hex');
 
@@ -26,11 +24,7 @@ const logo = png(4, 4);
 const shared = Buffer.from('Name,Amount\r\nlease,100\r\n');
 
 describe('the page of attachments', () => {
-  const served = new Served();
-  let cookie: string;
-  let data: string;
-
-  beforeAll(async () => {
+  const served = serveForAll(async () => {
     const letters: Record<string, string> = {
       pictures: mail(
         0,
@@ -64,25 +58,15 @@ describe('the page of attachments', () => {
         { name: `${n}.txt`, type: 'text/plain', bytes: `Paper number ${n}` },
         { name: 'logo.png', type: 'image/png', bytes: logo, inline: true },
       ]);
-    data = await archiveOf(letters);
+    const data = await archiveOf(letters);
     // Reads the text of attachments, as the first sync would.
     expect((await mailkeep(['rebuild', '--data', data, '--quiet'])).code).toBe(0);
-    await served.start(data);
-    cookie = await served.signIn();
-  }, 120_000);
-  afterAll(() => served.close());
-  beforeEach(() => {
-    expect(served.errors).toEqual([]);
+    return data;
   });
 
-  const get = (address: string) => served.ask(address, { headers: { cookie } });
+  const get = (address: string) => served.get(address);
   /** The page's data, as a script asks for it. */
-  const pageData = async (address: string) => {
-    const headers = { cookie, 'sec-fetch-site': 'same-origin' };
-    const answer = await served.ask(`/api/page${address}`, { headers });
-    expect(answer.status).toBe(200);
-    return JSON.parse(answer.text).data;
-  };
+  const pageData = (address: string) => served.data(`/api/page${address}`);
   /** All tiles of an address, over all pages. */
   const tilesOf = async (address: string): Promise<{ hash: string; month: string }[]> => {
     const tiles: { hash: string; month: string }[] = [];
@@ -120,11 +104,8 @@ describe('the page of attachments', () => {
   });
 
   test('messages and exports are those that have what is listed, as many as the link says', async () => {
-    const counted = async (q: string): Promise<number> => {
-      const headers = { cookie, 'sec-fetch-site': 'same-origin' };
-      const { text } = await served.ask(`/api/counts?${new URLSearchParams({ q })}`, { headers });
-      return JSON.parse(text).data.all.count;
-    };
+    const counted = async (q: string): Promise<number> =>
+      (await served.data(`/api/counts?${new URLSearchParams({ q })}`)).all.count;
     const messages = { pdf: 1, documents: 141 + 1, tables: 2, archives: 1 };
     /** The queries of both links of a page, and the number that stands in the one to the messages. */
     const linked = async (address: string) => {
@@ -328,25 +309,27 @@ test('damaged bytes are reported, and are shown as no picture', async () => {
   const data = await archiveOf({
     one: mail(1, 'One', [{ name: 'one.png', type: 'image/png', bytes: picture }]),
   });
-  const broken = await new Served().start(data);
-  try {
-    const headers = { cookie: await broken.signIn() };
-    const address = `/files?a=${hashOf(picture)}`;
-    expect((await broken.ask(address, { headers })).text).toContain('Checked when it was opened');
-    expect((await broken.ask(`/files/${hashOf(picture)}/preview`, { headers })).status).toBe(200);
-    const [segment = ''] = globSync('log/*.seg', { cwd: data });
-    const file = path.join(data, segment);
-    const bytes = readFileSync(file);
-    const at = Math.floor(bytes.length / 2);
-    bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
-    writeFileSync(file, bytes);
-    const { status, text } = await broken.ask(address, { headers });
-    expect(status).toBe(200);
-    expect(text).toContain('These bytes are not what was stored');
-    expect(text).not.toContain('Checked when it was opened');
-    expect((await broken.ask(`/files/${hashOf(picture)}/preview`, { headers })).status).toBe(404);
-    expect(broken.errors).toEqual([]);
-  } finally {
-    await broken.close();
-  }
+  const broken = await serve(data);
+  const address = `/files?a=${hashOf(picture)}`;
+  const preview = `/files/${hashOf(picture)}/preview`;
+  expect((await broken.get(address)).text).toContain('Checked when it was opened');
+  expect((await broken.get(preview)).status).toBe(200);
+  flipBit(data, 0.5);
+  const { status, text } = await broken.get(address);
+  expect(status).toBe(200);
+  expect(text).toContain('These bytes are not what was stored');
+  expect(text).not.toContain('Checked when it was opened');
+  expect((await broken.get(preview)).status).toBe(404);
+  expect(broken.errors).toEqual([]);
+});
+
+test('a message whose PDF stands in the text with a logo is one of those with attachments', async () => {
+  const inText = [
+    { name: 'logo.png', type: 'image/png', bytes: png(4, 4), inline: true },
+    { name: 'scan.pdf', type: 'application/pdf', bytes: pdf(['The lease ends.']), inline: true },
+  ];
+  const letters = { both: mail(1, 'Both', inText), logo: mail(2, 'Logo', inText.slice(0, 1)) };
+  const { text } = await (await serve(await archiveOf(letters))).get('/files');
+  expect(text).toContain('scan.pdf');
+  expect(/Messages <b>(\d+)<\/b>/.exec(text)?.[1]).toBe('1');
 });

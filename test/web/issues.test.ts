@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { addSums } from '../../src/core/types.ts';
 import type { ArchiveStatus, FolderStatus } from '../../src/verify/archive-status.ts';
+import type { CopyStatus } from '../../src/verify/copy-facts.ts';
 import { listIssues } from '../../src/verify/issues.ts';
 import { showIssue } from '../../src/web/issues.ts';
 
@@ -87,4 +88,46 @@ test('a run that failed for an unknown reason shows no internal code', () => {
   };
   const [issue] = shown(status([folder({})]), { ...around, runs: [run as never] });
   expect(issue).toMatchObject({ text: 'The reason is in the log of the daemon.' });
+});
+
+function copy(more: Partial<CopyStatus> = {}): CopyStatus {
+  return {
+    ...{ to: 's3://bucket/mail', encrypted: true, copiedAt: '2026-11-20T10:00:00.000Z' },
+    ...{ commit: 7, behind: 3, everySeconds: 3_600, stale: false },
+    ...{ failure: null, verified: null, damage: null },
+    ...more,
+  };
+}
+
+function shownOfCopies(copies: readonly CopyStatus[]) {
+  const now = Date.UTC(2026, 10, 20, 12);
+  const empty = { verification: null, mailboxes: [], messages: 0, pending: 0 };
+  return listIssues(empty, { copies, now }).map((issue) => showIssue(issue, '/data', now));
+}
+
+const failure = {
+  ...{ since: '2026-11-20T11:00:00.000Z', at: '2026-11-20T11:30:00.000Z', tries: 4 },
+  ...{ code: 'offsite-in-use', message: 'Another process is copying.' },
+};
+
+test('a copy needs a person when it fails, is old, or is damaged', () => {
+  expect(shownOfCopies([copy()])).toEqual([]);
+  expect(shownOfCopies([copy({ failure })])).toMatchObject([
+    {
+      level: 'warn',
+      title: 'The copy at s3://bucket/mail fails',
+      text: 'It was last made 2 h ago, and lacks 3 commits. Another process is copying.',
+    },
+  ]);
+  const damage = { since: failure.at, findings: 2, message: 'Segment 1 is damaged.' };
+  const never = { copiedAt: null, behind: null, stale: true };
+  expect(shownOfCopies([copy({ damage }), copy({ ...never, to: '/disk' })])).toMatchObject([
+    {
+      level: 'bad',
+      title: 'The copy at s3://bucket/mail is damaged: 2 findings',
+      text: 'Segment 1 is damaged.',
+      command: 'verify --copy s3://bucket/mail',
+    },
+    { level: 'bad', title: 'The copy at /disk is old', text: 'It was never made.' },
+  ]);
 });

@@ -1,25 +1,18 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { archiveOf, letter, Served, withoutHaste } from './served.ts';
+import { archiveOf, letter, serveForAll, withoutHaste } from './served.ts';
 
-const served = new Served();
-let cookie: string;
-
-beforeAll(async () => {
-  const letters = Object.fromEntries(
-    Array.from({ length: 12 }, (_, i) => [
-      `n${i}`,
-      letter(`Lease ${i}`, i < 3 ? 'The deposit of the lease.' : 'The lease alone.'),
-    ]),
-  );
-  await served.start(await archiveOf(letters));
-  cookie = await served.signIn();
-});
-afterAll(() => served.close());
-beforeEach(() => {
-  withoutHaste();
-  expect(served.errors).toEqual([]);
-});
+const served = serveForAll(() =>
+  archiveOf(
+    Object.fromEntries(
+      Array.from({ length: 12 }, (_, i) => [
+        `n${i}`,
+        letter(`Lease ${i}`, i < 3 ? 'The deposit of the lease.' : 'The lease alone.'),
+      ]),
+    ),
+  ),
+);
+beforeEach(withoutHaste);
 
 const other = z
   .object({
@@ -29,24 +22,12 @@ const other = z
   })
   .nullable();
 const COUNTS = z.object({
-  data: z.object({
-    all: z.object({ count: z.number() }),
-    nothing: z
-      .object({
-        notes: z.array(z.string()),
-        without: other,
-        beginning: other,
-      })
-      .optional(),
-  }),
+  all: z.object({ count: z.number() }),
+  nothing: z.object({ notes: z.array(z.string()), without: other, beginning: other }).optional(),
 });
 
-async function nothing(query: string) {
-  const { text } = await served.ask(`/api/counts?q=${encodeURIComponent(query)}`, {
-    headers: served.own(cookie),
-  });
-  return COUNTS.parse(JSON.parse(text)).data;
-}
+const nothing = async (query: string) =>
+  COUNTS.parse(await served.data(`/api/counts?q=${encodeURIComponent(query)}`));
 
 test('the term that is in the way is named, with what there is without it', async () => {
   const { all, nothing: found } = await nothing('deposit lease has:attachment');
@@ -107,9 +88,7 @@ test.each(['"leases"', '-lease', 'from:leases', 'leas1', 'alo', 'leases OR depos
 );
 
 test('the page says so without a script', async () => {
-  const { status, text } = await served.ask('/mail?q=deposit+has%3Aattachment', {
-    headers: { cookie },
-  });
+  const { status, text } = await served.get('/mail?q=deposit+has%3Aattachment');
   expect(status).toBe(200);
   expect(text).toContain('Nothing found');
   expect(text).toContain('<bdi class="mono">has:attachment</bdi>');
@@ -117,7 +96,7 @@ test('the page says so without a script', async () => {
 });
 
 test('the page names the beginning of a word without a script', async () => {
-  const { text } = await served.ask('/mail?q=deposits', { headers: { cookie } });
+  const { text } = await served.get('/mail?q=deposits');
   expect(text).toContain('<bdi class="mono">deposit*</bdi>');
   expect(text).toContain('href="/mail?q=deposit*">3 messages</a>');
 });

@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { expectHarmless } from './harmless.ts';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, idOf, letter, serve, serveForAll } from './served.ts';
 
 /** What a sender may write wherever a sender writes. */
 const EVIL = `"><script>window.pwned=1</script><img src=x onerror=pwned()>'&lt;`;
@@ -48,26 +47,14 @@ const ferry = letter(
   `When does it leave?\r\n${EVIL}\r\n> one\r\n> two\r\n> three\r\n> four\r\n-- \r\nAnna`,
 );
 const answer = letter('Re: Ferry', 'At noon.', ['In-Reply-To: <ferry@example.org>']);
-const idOf = (source: string) => createHash('sha256').update(source).digest('hex');
 
-const served = new Served();
-let cookie: string;
-
-beforeAll(async () => {
-  await served.start(await archiveOf({ ferry, answer, mixed: mixed() }));
-  cookie = await served.signIn();
-});
-afterAll(() => served.close());
-beforeEach(() => {
-  expect(served.errors).toEqual([]);
-});
-
-const get = (address: string) => served.ask(address, { headers: { cookie } });
+const served = serveForAll(() => archiveOf({ ferry, answer, mixed: mixed() }));
+const get = (address: string) => served.get(address);
 const VIEWS = ['', '?view=plain', '?view=html', '?view=headers', '?view=source', '?view=history'];
 
 test('the parser waits for a sheet once it has read the bar, and before what follows', async () => {
   for (const address of ['/mail', '/health', '/files', `/m/${idOf(ferry)}`]) {
-    const { text } = await served.ask(address, { headers: { cookie } });
+    const { text } = await get(address);
     const order = [
       /<link rel="stylesheet" href="[^"]*\/style-/,
       /<body/,
@@ -124,48 +111,43 @@ test('pages of a list follow each other without a gap', async () => {
   const letters = Object.fromEntries(
     Array.from({ length: 230 }, (_, i) => [`n${i}`, letter(`Number ${i}`, `text ${i}`)]),
   );
-  const many = await new Served().start(await archiveOf(letters));
-  try {
-    const signedIn = await many.signIn();
-    const pageAt = async (address: string) => {
-      const { text: html } = await many.ask(address, { headers: { cookie: signedIn } });
-      const linked = (rel: string): string | undefined =>
-        new RegExp(`rel="${rel}" href="([^"]+)"|href="([^"]+)" rel="${rel}"`)
-          .exec(html)
-          ?.slice(1)
-          .find((found) => found !== undefined)
-          ?.replaceAll('&amp;', '&');
-      const ids = [...html.matchAll(/[?;&]m=([0-9a-f]{16})"/g)].map(([, id = '']) => id);
-      return { ids, next: linked('next'), prev: linked('prev') };
-    };
-    for (const first of ['/mail?q=text', '/mail?q=text&sort=oldest']) {
-      const there: string[][] = [];
-      let last: string = first;
-      for (let address: string | undefined = first; address !== undefined; ) {
-        const { ids, next }: Awaited<ReturnType<typeof pageAt>> = await pageAt(address);
-        there.push(ids);
-        last = address;
-        address = next;
-      }
-      expect(there.map(({ length }) => length)).toEqual([...Array(7).fill(30), 20]);
-      expect(new Set(there.flat()).size).toBe(230);
-      const back: string[][] = [];
-      for (let address: string | undefined = last; address !== undefined; ) {
-        const { ids, prev }: Awaited<ReturnType<typeof pageAt>> = await pageAt(address);
-        back.unshift(ids);
-        address = prev;
-      }
-      expect(back).toEqual(there);
+  const many = await serve(await archiveOf(letters));
+  const pageAt = async (address: string) => {
+    const { text: html } = await many.get(address);
+    const linked = (rel: string): string | undefined =>
+      new RegExp(`rel="${rel}" href="([^"]+)"|href="([^"]+)" rel="${rel}"`)
+        .exec(html)
+        ?.slice(1)
+        .find((found) => found !== undefined)
+        ?.replaceAll('&amp;', '&');
+    const ids = [...html.matchAll(/[?;&]m=([0-9a-f]{16})"/g)].map(([, id = '']) => id);
+    return { ids, next: linked('next'), prev: linked('prev') };
+  };
+  for (const first of ['/mail?q=text', '/mail?q=text&sort=oldest']) {
+    const there: string[][] = [];
+    let last: string = first;
+    for (let address: string | undefined = first; address !== undefined; ) {
+      const { ids, next }: Awaited<ReturnType<typeof pageAt>> = await pageAt(address);
+      there.push(ids);
+      last = address;
+      address = next;
     }
-    // A page that begins closer to the top than a page has rows leads to the first one.
-    const { ids, prev } = await pageAt('/mail?q=text');
-    expect(prev).toBeUndefined();
-    const near = await pageAt(`/mail?q=text&after=${ids[20]}`);
-    expect(near.ids[0]).toBe(ids[21]);
-    expect(near.prev).toBe('/mail?q=text');
-  } finally {
-    await many.close();
+    expect(there.map(({ length }) => length)).toEqual([...Array(7).fill(30), 20]);
+    expect(new Set(there.flat()).size).toBe(230);
+    const back: string[][] = [];
+    for (let address: string | undefined = last; address !== undefined; ) {
+      const { ids, prev }: Awaited<ReturnType<typeof pageAt>> = await pageAt(address);
+      back.unshift(ids);
+      address = prev;
+    }
+    expect(back).toEqual(there);
   }
+  // A page that begins closer to the top than a page has rows leads to the first one.
+  const { ids, prev } = await pageAt('/mail?q=text');
+  expect(prev).toBeUndefined();
+  const near = await pageAt(`/mail?q=text&after=${ids[20]}`);
+  expect(near.ids[0]).toBe(ids[21]);
+  expect(near.prev).toBe('/mail?q=text');
 });
 
 test('whatever a sender wrote, no page takes it for markup', async () => {
@@ -258,22 +240,6 @@ test('before the archive knew a message, its page shows none of it', async () =>
   expect((await get('/mail?q=asof%3A2020-01-01')).text).toContain('<b>0</b> messages');
 });
 
-test('each number of the side bar is what its link finds', async () => {
-  const { text: html } = await get('/mail');
-  const side = html.slice(html.indexOf('<nav class="side"'), html.indexOf('</nav>'));
-  const links = [...side.matchAll(/href="(\/mail[^"]*)"[\s\S]*?<\/a>/g)].flatMap(
-    ([link, href = '']) => {
-      const number = /<span class="n">([\d,]+)<\/span>/.exec(link)?.[1];
-      return number === undefined ? [] : [{ href: href.replaceAll('&amp;', '&'), number }];
-    },
-  );
-  expect(links.length).toBeGreaterThanOrEqual(4);
-  for (const { href, number } of links) {
-    const found = await get(href);
-    expect(found.text, href).toMatch(new RegExp(`<b>${number}</b> message`));
-  }
-});
-
 test('health names what needs a person, and counts it on each page', async () => {
   const { text: html } = await get('/health');
   expect(html).toContain('The archive was never verified');
@@ -283,7 +249,7 @@ test('health names what needs a person, and counts it on each page', async () =>
 
 test('what is only asked about is not sent, and ends what would send it', async () => {
   for (const address of [`/m/${idOf(mixed())}/attachments/1`, `/m/${idOf(ferry)}/source`]) {
-    const answer = await served.ask(address, { method: 'HEAD', headers: { cookie } });
+    const answer = await served.get(address, { method: 'HEAD' });
     expect([answer.status, answer.bytes.length]).toEqual([200, 0]);
     expect(answer.headers['content-disposition']).toMatch(/^attachment; /);
   }

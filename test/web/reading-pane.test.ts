@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { archiveOf, letter, Served } from './served.ts';
+import { expect, test } from 'vitest';
+import { archiveOf, idOf, letter, serveForAll } from './served.ts';
 
 const lease = letter('Lease', 'Here is the draft.\r\nClause 7 & clause 12 need a look.', [
   'Received: from a.example by mx.example with ESMTPS; Mon, 02 Feb 2026 10:00:05 +0000',
@@ -11,22 +10,9 @@ const answer = letter('Re: Lease', 'The deposit is three months.', [
 ]);
 const html = letter('Offer', '<p>A <b>deposit</b></p>').replace('text/plain', 'text/html');
 const long = letter('Long', `${'line of the source\r\n'.repeat(20_000)}the needle\r\n`);
-const idOf = (source: string) => createHash('sha256').update(source).digest('hex');
 
-const served = new Served();
-let cookie: string;
-beforeAll(async () => {
-  await served.start(await archiveOf({ lease, answer, html, long }));
-  cookie = await served.signIn();
-});
-afterAll(() => served.close());
-beforeEach(() => {
-  expect(served.errors).toEqual([]);
-});
-
-const get = async (address: string) => (await served.ask(address, { headers: { cookie } })).text;
-const api = async (address: string) =>
-  JSON.parse((await served.ask(address, { headers: served.own(cookie) })).text).data;
+const served = serveForAll(() => archiveOf({ lease, answer, html, long }));
+const get = async (address: string) => (await served.get(address)).text;
 
 test('of a conversation, what the query finds is unfolded with its matches, and the rest is folded', async () => {
   const found = await get(`/m/${idOf(lease)}?q=deposit`);
@@ -40,10 +26,10 @@ test('of a conversation, what the query finds is unfolded with its matches, and 
 });
 
 test('a script gets the opened message first, and the ids of those that the query finds', async () => {
-  const message = await api(`/api/message?m=${idOf(lease)}&q=deposit`);
+  const message = await served.data(`/api/message?m=${idOf(lease)}&q=deposit`);
   expect(message.content).toEqual({ view: 'thread', others: [] });
   expect(message.conversation.found).toEqual([idOf(answer)]);
-  const { message: whole } = await api(`/api/page/m/${idOf(lease)}?q=deposit`);
+  const { message: whole } = await served.data(`/api/page/m/${idOf(lease)}?q=deposit`);
   expect(whole.content.others).toEqual([]);
 });
 
@@ -97,7 +83,9 @@ test('each number near a message is what its link finds', async () => {
 
 test('an answer sets the cookie of the theme again, which some browsers end after a week', async () => {
   const setBy = async (cookies: string) => {
-    const { headers } = await served.ask('/mail', { headers: { cookie: `${cookie}${cookies}` } });
+    const { headers } = await served.ask('/mail', {
+      headers: { cookie: `${served.cookie}${cookies}` },
+    });
     return [headers['set-cookie'] ?? []].flat().filter((one) => one.startsWith('mailkeep-theme'));
   };
   expect(await setBy('; mailkeep-theme=dark')).toEqual([
@@ -115,7 +103,7 @@ test('the theme is on the document as it comes, and no script delays its first p
   };
   for (const address of ['/mail', '/you', '/nowhere']) {
     for (const theme of ['light', 'dark'])
-      expect(await rootOf(address, `${cookie}; mailkeep-theme=${theme}`)).toBe(
+      expect(await rootOf(address, `${served.cookie}; mailkeep-theme=${theme}`)).toBe(
         `<html lang="en" data-theme="${theme}">`,
       );
     for (const odd of [
@@ -124,6 +112,6 @@ test('the theme is on the document as it comes, and no script delays its first p
       '; mailkeep-theme="><script>',
       '; mailkeep-theme=x',
     ])
-      expect(await rootOf(address, `${cookie}${odd}`)).toBe('<html lang="en">');
+      expect(await rootOf(address, `${served.cookie}${odd}`)).toBe('<html lang="en">');
   }
 });

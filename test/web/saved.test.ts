@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { readSavedSearches } from '../../src/catalog/saved-searches.ts';
 import { mailkeep } from '../cli/child.ts';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, letter, serve, serveForAll } from './served.ts';
 
 const SAVING = z.object({
   data: z.object({
@@ -19,23 +19,13 @@ const SAVING = z.object({
   }),
 });
 
-const served = new Served();
-let data: string;
-let cookie: string;
-
-beforeAll(async () => {
-  data = await archiveOf({ lease: letter('Lease', 'The deposit of the lease.') });
-  await served.start(data);
-  cookie = await served.signIn();
-});
-afterAll(() => served.close());
-beforeEach(() => {
-  expect(served.errors).toEqual([]);
-});
+const served = serveForAll(() =>
+  archiveOf({ lease: letter('Lease', 'The deposit of the lease.') }),
+);
 
 const OWN = { 'sec-fetch-site': 'same-origin', 'x-mailkeep': '1' };
 
-async function send(target: string, fields: Readonly<Record<string, string>>, as = cookie) {
+async function send(target: string, fields: Readonly<Record<string, string>>, as = served.cookie) {
   const { status, text } = await served.post(target, fields, { cookie: as, ...OWN });
   expect(status).toBe(200);
   return SAVING.parse(JSON.parse(text)).data;
@@ -45,19 +35,17 @@ test('a search that a browser saves is one of the command line, and of the side'
   const { saved, problem } = await send('/api/saved', { name: '@lease', query: 'deposit lease' });
   expect(problem).toBeNull();
   expect(saved).toEqual([{ name: 'lease', query: 'deposit lease' }]);
-  const { stdout } = await mailkeep(['search', '--data', data, '--count', '@lease']);
+  const { stdout } = await mailkeep(['search', '--data', served.dataDir, '--count', '@lease']);
   expect(stdout.trim()).toBe('1');
-  const listed = await served.ask('/api/saved', { headers: served.own(cookie) });
-  expect(JSON.parse(listed.text)).toEqual({ data: saved });
-  const page = await served.ask('/mail?q=%40lease', { headers: { cookie } });
+  expect(await served.data('/api/saved')).toEqual(saved);
+  const page = await served.get('/mail?q=%40lease');
   expect(page.text).toContain('href="/mail?q=%40lease"');
   expect(page.text).toContain('<b>1</b> message');
 });
 
 test('a saved search that names a moment shows the archive as of then', async () => {
   await send('/api/saved', { name: 'then', query: 'lease asof:2020-01-01' });
-  const page = await served.ask('/api/page/mail?q=%40then', { headers: served.own(cookie) });
-  const { frame } = JSON.parse(page.text).data;
+  const { frame } = await served.data('/api/page/mail?q=%40then');
   expect(frame.past.messages).toBe(0);
   const { all, mailboxes } = frame.tree;
   // Then there was no mailbox.
@@ -91,10 +79,10 @@ test.each([
   [{ name: 'empty', query: '  ' }, 'There is nothing to search for'],
   [{ name: 'wrong', query: 'froom:anna' }, 'froom:'],
 ])('%j is refused with the sentence of the command line', async (fields, sentence) => {
-  const before = readSavedSearches(data);
+  const before = readSavedSearches(served.dataDir);
   const { problem } = await send('/api/saved', fields);
   expect(problem?.message).toContain(sentence);
-  expect(readSavedSearches(data)).toEqual(before);
+  expect(readSavedSearches(served.dataDir)).toEqual(before);
 });
 
 test('a saved search is removed by its name, and one that is not there is an error', async () => {
@@ -111,18 +99,18 @@ test('a query of any length that can be searched for can be saved', async () => 
   expect(encodeURIComponent(query).length).toBeGreaterThan(32_000);
   const { problem } = await send('/api/saved', { name: 'long', query });
   expect(problem).toBeNull();
-  expect(readSavedSearches(data)).toContainEqual({ name: 'long', query });
+  expect(readSavedSearches(served.dataDir)).toContainEqual({ name: 'long', query });
 });
 
 test('only a page of this server may save, and only a form that is one', async () => {
   const fields = { name: 'foreign', query: 'lease' };
   const without = await served.post('/api/saved', fields, {
-    cookie,
+    cookie: served.cookie,
     'sec-fetch-site': 'same-origin',
   });
   expect(without.status).toBe(403);
   const foreign = await served.post('/api/saved', fields, {
-    cookie,
+    cookie: served.cookie,
     ...OWN,
     'sec-fetch-site': 'cross-site',
   });
@@ -131,10 +119,10 @@ test('only a page of this server may save, and only a form that is one', async (
   expect(nobody.status).toBe(401);
   const json = await served.ask('/api/saved', {
     ...{ method: 'POST', body: JSON.stringify(fields) },
-    headers: { cookie, ...OWN, 'content-type': 'application/json' },
+    headers: { cookie: served.cookie, ...OWN, 'content-type': 'application/json' },
   });
   expect(json.status).toBe(400);
-  expect(readSavedSearches(data).map(({ name }) => name)).not.toContain('foreign');
+  expect(readSavedSearches(served.dataDir).map(({ name }) => name)).not.toContain('foreign');
 });
 
 test('a browser that is limited to mailboxes neither sees nor changes saved searches', async () => {
@@ -154,20 +142,15 @@ test('a state that cannot be read is reported, and not put aside', async () => {
   const other = await archiveOf({ lease: letter('Lease', 'text') });
   const file = path.join(other, 'state.sqlite');
   writeFileSync(file, 'no database');
-  const web = await new Served().start(other);
-  try {
-    const signedIn = await web.signIn();
-    const { status, text } = await web.post(
-      '/api/saved',
-      { name: 'lease', query: 'lease' },
-      { cookie: signedIn, ...OWN },
-    );
-    expect(status).toBe(200);
-    const { problem } = SAVING.parse(JSON.parse(text)).data;
-    expect(problem?.message).toMatch(/cannot be (?:read or )?written/);
-    expect(web.errors).toEqual([]);
-    expect(readFileSync(file, 'utf8')).toBe('no database');
-  } finally {
-    await web.close();
-  }
+  const web = await serve(other);
+  const { status, text } = await web.post(
+    '/api/saved',
+    { name: 'lease', query: 'lease' },
+    { cookie: web.cookie, ...OWN },
+  );
+  expect(status).toBe(200);
+  const { problem } = SAVING.parse(JSON.parse(text)).data;
+  expect(problem?.message).toMatch(/cannot be (?:read or )?written/);
+  expect(web.errors).toEqual([]);
+  expect(readFileSync(file, 'utf8')).toBe('no database');
 });

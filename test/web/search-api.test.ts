@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { saveSearch } from '../../src/catalog/saved-searches.ts';
 import type { CompletionRow } from '../../src/web/typed-word.ts';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, letter, serveForAll } from './served.ts';
 
 /** A message of a minute of 2026, or of another year. */
 const dated = (i: number, year = 2026) =>
@@ -15,28 +15,16 @@ const people = letter('From others', 'Hello').replace(
   `=?utf-8?B?${Buffer.from(EVIL).toString('base64')}?= <evil.name@example.net>`,
 );
 
-const served = new Served();
-served.now = Date.UTC(2030, 0, 15);
-let cookie: string;
-
-beforeAll(async () => {
+const served = serveForAll(async () => {
   const letters: Record<string, string> = { people };
   for (let i = 0; i < 130; i += 1) letters[`n${i}`] = dated(i, i % 5 === 0 ? 2024 : 2025);
   const dataDir = await archiveOf(letters);
   saveSearch(dataDir, 'evens', 'even', () => {});
-  await served.start(dataDir);
-  cookie = await served.signIn();
+  return dataDir;
 });
-afterAll(() => served.close());
-beforeEach(() => {
-  expect(served.errors).toEqual([]);
-});
+served.now = Date.UTC(2030, 0, 15);
 
-async function data<T>(address: string): Promise<T> {
-  const { status, text } = await served.ask(address, { headers: served.own(cookie) });
-  expect(status, address).toBe(200);
-  return (JSON.parse(text) as { data: T }).data;
-}
+const data = <T>(address: string): Promise<T> => served.data(address);
 
 const query = (path: string, parameters: Record<string, string>) =>
   `/api/${path}?${new URLSearchParams(parameters)}`;
@@ -146,7 +134,7 @@ test('a hostile name is only text, and cannot break out of a query', async () =>
 });
 
 test('folders, mailboxes, values, types and saved searches are offered', async () => {
-  await served.ask('/mail', { headers: { cookie } });
+  await served.get('/mail');
   const [folder] = await complete('in:inb|');
   expect(folder).toMatchObject({ kind: 'folder', detail: 'imported' });
   const found = await data(query('counts', { q: `in:${folder?.insert}` }));

@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { expect, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, vi } from 'vitest';
 import { SessionStore } from '../../src/web/sessions.ts';
 import { startWebServer, type WebServer, type WebServerOptions } from '../../src/web/web-server.ts';
 import { mailkeep } from '../cli/child.ts';
@@ -47,6 +48,18 @@ export function letter(subject: string, text: string, headers: readonly string[]
   ].join('\r\n');
 }
 
+export const idOf = (source: string | Buffer) => createHash('sha256').update(source).digest('hex');
+
+/** Flips one bit of an archive's log, at a share of its length. */
+export function flipBit(data: string, share: number): void {
+  const [segment = ''] = globSync('log/*.seg', { cwd: data });
+  const file = path.join(data, segment);
+  const bytes = readFileSync(file);
+  const at = Math.floor(bytes.length * share);
+  bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
+  writeFileSync(file, bytes);
+}
+
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -66,6 +79,8 @@ export class Served {
   readonly errors: unknown[] = [];
   store = new SessionStore(null);
   dataDir = '';
+  /** Of the browser that `get` and `data` are; empty before `startSignedIn`. */
+  cookie = '';
   #web: WebServer | undefined;
 
   get web(): WebServer {
@@ -88,6 +103,12 @@ export class Served {
       onError: (error) => this.errors.push(error),
       ...more,
     });
+    return this;
+  }
+
+  async startSignedIn(dataDir: string, more: Partial<WebServerOptions> = {}): Promise<this> {
+    await this.start(dataDir, more);
+    this.cookie = await this.signIn();
     return this;
   }
 
@@ -118,6 +139,18 @@ export class Served {
       });
       asked.end(body);
     });
+  }
+
+  /** Opens a page as the browser that is signed in. */
+  get(target: string, asked: Omit<Asked, 'headers'> = {}): Promise<Answer> {
+    return this.ask(target, { ...asked, headers: { cookie: this.cookie } });
+  }
+
+  /** Returns what a script of a page gets. */
+  async data(target: string) {
+    const { status, text } = await this.ask(target, { headers: this.own() });
+    expect([target, status]).toEqual([target, 200]);
+    return JSON.parse(text).data;
   }
 
   /** Sends a form as a browser does. */
@@ -160,7 +193,7 @@ export class Served {
   }
 
   /** The headers of a request that a page of this server makes. */
-  own(cookie: string): Record<string, string> {
+  own(cookie = this.cookie): Record<string, string> {
     return { cookie, 'sec-fetch-site': 'same-origin' };
   }
 }
@@ -173,4 +206,27 @@ export function cookiesOf({ headers }: Pick<Answer, 'headers'>): string[] {
 /** The token of the first form of a page. */
 export function tokenIn(html: string): string {
   return /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
+}
+
+/** Serves an archive to a browser that is signed in, for all tests of a file or a group; none may cause an error. */
+export function serveForAll(
+  make: () => Promise<string>,
+  more: Partial<WebServerOptions> = {},
+): Served {
+  const served = new Served();
+  beforeAll(async () => {
+    await served.startSignedIn(await make(), more);
+  });
+  afterAll(() => served.close());
+  beforeEach(() => {
+    expect(served.errors).toEqual([]);
+  });
+  return served;
+}
+
+/** The same for one test, which checks the errors itself. */
+export async function serve(data: string, more: Partial<WebServerOptions> = {}): Promise<Served> {
+  const served = await new Served().startSignedIn(data, more);
+  onTestFinished(() => served.close());
+  return served;
 }

@@ -5,8 +5,18 @@ import {
   ListModel,
   type ListPage,
   MAX_KEPT,
+  MAX_PIXELS,
+  MAX_ROWS,
   type Place,
+  positionToShow,
   REACH,
+  RowCache,
+  type RowPage,
+  renderedRows,
+  rowHeightFor,
+  runwayAround,
+  shouldCentre,
+  visibleRows,
 } from '../../../src/web/client/list-model.ts';
 
 const PAGE = 100;
@@ -268,4 +278,210 @@ test('what is not in view is asked for when the list rests, and what is lacking 
   vi.advanceTimersByTime(1_000);
   await server.settle();
   expect(left.at(seen)).toBeUndefined();
+});
+
+interface Row {
+  readonly line: { readonly id: string };
+}
+
+function rowOf(index: number): Row {
+  return { line: { id: `m${index}` } };
+}
+
+/** The rows of a list from one index up to another, as a server answers them. */
+function pageOf(size: number, from: number, to: number): RowPage<Row> {
+  const [low, high] = [Math.max(0, from), Math.min(size, to)];
+  return {
+    rows: Array.from({ length: Math.max(0, high - low) }, (_, index) => rowOf(low + index)),
+    previous: low > 0 ? `m${low}` : null,
+    next: high < size ? `m${high - 1}` : null,
+  };
+}
+
+const indexOf = (id: string | null | undefined): number => Number(id?.slice(1));
+
+test('whatever is asked for and forgotten, a number stands for one row, and the stretch has no gaps', () => {
+  const moves = fc.array(
+    fc.record({
+      side: fc.constantFrom('append', 'prepend'),
+      rows: fc.integer({ min: 1, max: 400 }),
+      shown: fc.integer({ min: 0, max: 60 }),
+    }),
+    { maxLength: 40 },
+  );
+  const sizes = fc.integer({ min: 1, max: 6_000 });
+  fc.assert(
+    fc.property(sizes, fc.double({ min: 0, max: 0.99, noNaN: true }), moves, (size, part, all) => {
+      const origin = Math.floor(part * size);
+      const cache = new RowCache(pageOf(size, origin, origin + 100));
+      for (const { side, rows, shown } of all) {
+        if (side === 'append' && cache.next !== null) {
+          const from = indexOf(cache.next) + 1;
+          cache.append(pageOf(size, from, from + rows));
+        } else if (side === 'prepend' && cache.previous !== null) {
+          const to = indexOf(cache.previous);
+          cache.prepend(pageOf(size, to - rows, to));
+        }
+        const edge = side === 'append' ? cache.high - shown : cache.low;
+        cache.trim({ low: Math.max(cache.low, edge), high: Math.min(cache.high, edge + shown) });
+        expect(cache.high - cache.low).toBeLessThanOrEqual(Math.max(MAX_KEPT, 100));
+        const wrong = [];
+        for (let row = cache.low; row < cache.high; row += 1)
+          if (indexOf(cache.at(row)?.line.id) !== origin + row) wrong.push(row);
+        expect(wrong).toEqual([]);
+        const { start, end } = cache.edges;
+        if (start !== null) expect(origin + start).toBe(0);
+        if (end !== null) expect(origin + end).toBe(size);
+        expect(cache.previous === null).toBe(origin + cache.low === 0);
+        expect(cache.next === null).toBe(origin + cache.high === size);
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test('what is in view is never forgotten', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 4_900 }),
+      fc.integer({ min: 0, max: 60 }),
+      (low, length) => {
+        const cache = new RowCache(pageOf(5_000, 0, 5_000));
+        cache.trim({ low, high: low + length });
+        expect(cache.high - cache.low).toBe(MAX_KEPT);
+        expect(cache.low).toBeLessThanOrEqual(low);
+        expect(cache.high).toBeGreaterThanOrEqual(low + length);
+      },
+    ),
+  );
+});
+
+test('counts say where the ends are until they are met, and give way to what is met', () => {
+  const cache = new RowCache(pageOf(5_000, 1_000, 1_100));
+  expect(cache.edges).toEqual({ start: null, end: null });
+  cache.expectBefore(0, 1_000);
+  expect(cache.edges).toEqual({ start: -1_000, end: null });
+  cache.expectAll(5_000);
+  expect(cache.edges).toEqual({ start: -1_000, end: 4_000 });
+  // Fewer were counted than there are.
+  cache.expectAll(1_050);
+  expect(cache.edges.end).toBeNull();
+  cache.append(pageOf(1_150, 1_100, 1_200));
+  expect(cache.edges.end).toBe(150);
+  cache.expectAll(9_999);
+  expect(cache.edges.end).toBe(150);
+  cache.prepend(pageOf(1_150, 0, 1_000));
+  expect(cache.edges.start).toBe(-1_000);
+  cache.expectBefore(0, 1);
+  expect(cache.edges.start).toBe(-1_000);
+});
+
+/** A list with some number of rows, of which one or both ends may be unknown, and a row of it. */
+const lists = fc
+  .record({
+    start: fc.integer({ min: -2_000_000, max: 0 }),
+    length: fc.integer({ min: 1, max: 2_000_000 }),
+    at: fc.double({ min: 0, max: 0.999999, noNaN: true }),
+    knowsStart: fc.boolean(),
+    knowsEnd: fc.boolean(),
+  })
+  .map(({ start, length, at, knowsStart, knowsEnd }) => ({
+    edges: { start: knowsStart ? start : null, end: knowsEnd ? start + length : null },
+    row: start + Math.floor(at * length),
+  }));
+const heights = fc.double({ min: 1, max: 200, noNaN: true });
+const viewports = fc.double({ min: 0, max: 5_000, noNaN: true });
+
+test('the scroller holds the row, no more than its reach around it, and never what lies beyond an end', () => {
+  fc.assert(
+    fc.property(lists, heights, ({ edges, row }, height) => {
+      const { low, high } = runwayAround(row, edges, height);
+      expect(low).toBeLessThanOrEqual(row);
+      expect(high).toBeGreaterThan(row);
+      expect(row - low).toBeLessThanOrEqual(REACH);
+      expect(high - row).toBeLessThanOrEqual(REACH);
+      expect((high - low) * height).toBeLessThanOrEqual(MAX_PIXELS);
+      expect(low).toBeGreaterThanOrEqual(edges.start ?? low);
+      expect(high).toBeLessThanOrEqual(edges.end ?? high);
+    }),
+  );
+});
+
+test('rows that are very high do not make the scroller too high', () => {
+  const { low, high } = runwayAround(0, { start: null, end: null }, 100_000);
+  expect((high - low) * 100_000).toBeLessThanOrEqual(MAX_PIXELS);
+  expect(high - low).toBe(80);
+});
+
+test('an empty list has no stretch', () => {
+  expect(runwayAround(0, { start: 0, end: 0 }, 54)).toEqual({ low: 0, high: 0 });
+  expect(runwayAround(500, { start: 0, end: 0 }, 54)).toEqual({ low: 0, high: 0 });
+});
+
+test('no more rows are in the document than the most, all that are in view are, whatever the window', () => {
+  fc.assert(
+    fc.property(
+      lists,
+      heights,
+      viewports,
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      ({ edges, row }, wanted, viewport, part) => {
+        const height = rowHeightFor(wanted, viewport);
+        const runway = runwayAround(row, edges, height);
+        const length = (runway.high - runway.low) * height;
+        const top = part * Math.max(0, length - viewport);
+        const visible = visibleRows(top, viewport, height, runway);
+        const rendered = renderedRows(visible, runway);
+        expect(rendered.high - rendered.low).toBeLessThanOrEqual(MAX_ROWS);
+        expect(rendered.low).toBeLessThanOrEqual(visible.low);
+        expect(rendered.high).toBeGreaterThanOrEqual(visible.high);
+        expect(rendered.low).toBeGreaterThanOrEqual(runway.low);
+        expect(rendered.high).toBeLessThanOrEqual(runway.high);
+        // The first pixel and the last one belong to a row.
+        expect((visible.low - runway.low) * height).toBeLessThanOrEqual(top);
+        const shownEnd = Math.min(length, top + viewport);
+        expect((visible.high - runway.low) * height).toBeGreaterThanOrEqual(shownEnd - 1e-6);
+      },
+    ),
+  );
+});
+
+test('centring is not asked for again once it was done', () => {
+  fc.assert(
+    fc.property(lists, fc.integer({ min: 1, max: 60 }), ({ edges, row }, rows) => {
+      const runway = runwayAround(row, edges, 54);
+      const shown = { low: row, high: Math.min(runway.high, row + rows) };
+      expect(shouldCentre(shown, runway, edges)).toBe(false);
+    }),
+  );
+});
+
+test('centring is asked for near an end of the scroller that is no end of the list', () => {
+  const unknown = { start: null, end: null };
+  const runway = runwayAround(0, unknown, 54);
+  expect(shouldCentre({ low: 1_500, high: 1_520 }, runway, unknown)).toBe(true);
+  expect(shouldCentre({ low: -1_500, high: -1_480 }, runway, unknown)).toBe(true);
+  expect(shouldCentre({ low: 1_500, high: 1_520 }, runway, { start: null, end: 2_000 })).toBe(
+    false,
+  );
+  // An end that lies within.
+  expect(shouldCentre({ low: 0, high: 20 }, runway, { start: -10, end: null })).toBe(true);
+});
+
+test('a row is brought into view, and one that is in view moves nothing', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 3_999 }),
+      fc.integer({ min: 0, max: 3_000 }),
+      fc.integer({ min: 60, max: 2_000 }),
+      (row, from, viewport) => {
+        const runway = { low: 0, high: 4_000 };
+        const top = positionToShow(row, from * 54, viewport, 54, runway);
+        expect(top).toBeLessThanOrEqual(row * 54);
+        expect(top + viewport).toBeGreaterThanOrEqual((row + 1) * 54);
+        const wasInView = from * 54 <= row * 54 && (row + 1) * 54 <= from * 54 + viewport;
+        if (wasInView) expect(top).toBe(from * 54);
+      },
+    ),
+  );
 });
