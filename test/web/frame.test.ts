@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { h } from 'preact';
 import { renderToString } from 'preact-render-to-string';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { openWriter } from '../../src/catalog/open-writer.ts';
 import { accountKey, folderKey, mailboxKey, openState } from '../../src/core/state.ts';
@@ -14,10 +14,10 @@ import { archiveStatus } from '../../src/verify/archive-status.ts';
 import { summariseState } from '../../src/web/issues.ts';
 import { FirstSyncNote } from '../../src/web/pages/mail-page.tsx';
 import { stateText } from '../../src/web/pages/shell.tsx';
-import type { WebServerOptions } from '../../src/web/web-server.ts';
+import { folderLabels } from '../../src/web/side-tree.ts';
 import { type PastArchive, pastArchive } from './browser/archives.ts';
 import { expectHarmless } from './harmless.ts';
-import { archiveOf, letter, Served, tokenIn } from './served.ts';
+import { archiveOf, letter, serve, serveForAll, tokenIn } from './served.ts';
 
 const MINUTE = 60_000;
 const DAY = 1_440 * MINUTE;
@@ -55,39 +55,28 @@ function* numbersIn(side: string) {
   }
 }
 
-const served = new Served();
 let archive: PastArchive;
-let cookie: string;
 let looks: (() => Promise<boolean>) | undefined;
 
-async function serve(data: string, more: Partial<WebServerOptions> = {}) {
-  const own = await new Served().start(data, more);
-  onTestFinished(() => own.close());
-  return { own, get: await getter(own) };
-}
-
-async function getter(own: Served, signedIn?: string) {
-  const headers = { cookie: signedIn ?? (await own.signIn()) };
-  return async (address: string): Promise<string> => {
-    const { status, text } = await own.ask(address, { headers });
+async function serveAlone(data: string) {
+  const own = await serve(data);
+  const get = async (address: string): Promise<string> => {
+    const { status, text } = await own.get(address);
     expect([address, status]).toEqual([address, 200]);
     return text;
   };
+  return { own, get };
 }
 
-beforeAll(async () => {
-  archive = await pastArchive(60);
-  served.now = archive.now;
-  await served.start(archive.data, { look: () => looks?.() ?? Promise.resolve(false) });
-  cookie = await served.signIn();
-});
-afterAll(() => served.close());
-beforeEach(() => {
-  expect(served.errors).toEqual([]);
-});
-
-const get = (address: string) =>
-  served.ask(address, { headers: { cookie } }).then(({ text }) => text);
+const served = serveForAll(
+  async () => {
+    archive = await pastArchive(60);
+    served.now = archive.now;
+    return archive.data;
+  },
+  { look: () => looks?.() ?? Promise.resolve(false) },
+);
+const get = async (address: string) => (await served.get(address)).text;
 
 describe('the side', () => {
   test('each number is what its link finds, and so is each number of unread ones, now and then', async () => {
@@ -137,7 +126,7 @@ describe('the side', () => {
   });
 
   test('what is imported, unwatched or incomplete says so in a word', async () => {
-    const imported = await serve(await archiveOf({ ferry: letter('Ferry', 'text') }));
+    const imported = await serveAlone(await archiveOf({ ferry: letter('Ferry', 'text') }));
     expect(sideOf(await imported.get('/mail'))).toContain('<span class="tag">imported</span>');
     const before = sideOf(await get('/mail'));
     expect(before).not.toContain('class="tag"');
@@ -193,7 +182,7 @@ describe('the state in the bar', () => {
   });
 
   test('is a link to health with its shape and its moment on every page', async () => {
-    const { own, get: page } = await serve(archive.data);
+    const { own, get: page } = await serveAlone(archive.data);
     const compared = Math.max(...archive.moments) + DAY;
     own.now = compared + MINUTE;
     for (const address of [
@@ -224,7 +213,7 @@ describe('the state in the bar', () => {
 
 describe('a look', () => {
   const form = async () => tokenIn(shown(await get('/health')));
-  const send = async (token: string) => served.post('/look', { token }, { cookie });
+  const send = (token: string) => served.post('/look', { token }, { cookie: served.cookie });
 
   test('is asked for by a form, and the page says what became of it', async () => {
     const html = shown(await get('/health/folders'));
@@ -263,7 +252,7 @@ describe('a look', () => {
     for (const token of ['', 'x', tokenIn(foreign.text)])
       expect((await send(token)).status).toBe(403);
     expect(asked).toBe(0);
-    expect((await served.ask('/look', { headers: { cookie } })).status).toBe(404);
+    expect((await served.get('/look')).status).toBe(404);
   });
 
   test('is neither shown nor granted to who may read some mailboxes', async () => {
@@ -291,10 +280,10 @@ describe('a look', () => {
 });
 
 test('a daemon that is silent is a strip above the list with since when, and the list stays', async () => {
-  const imported = await serve(await archiveOf({ ferry: letter('Ferry', 'text') }));
+  const imported = await serveAlone(await archiveOf({ ferry: letter('Ferry', 'text') }));
   expect(await imported.get('/mail')).not.toContain('no pass since');
   const data = await archiveOf({ ferry: letter('Ferry', 'text') });
-  const { own, get: ask } = await serve(data);
+  const { own, get: ask } = await serveAlone(data);
   const state = openState(data);
   for (const minutes of [20, 15, 10, 5])
     state.runs.keep({
@@ -329,7 +318,7 @@ describe('an archive without mail', () => {
   }
 
   test('names the command that sets up a mailbox', async () => {
-    const { get: ask } = await serve(await emptyArchive());
+    const { get: ask } = await serveAlone(await emptyArchive());
     const text = words(shown(await ask('/mail')));
     expect(text).toContain('No mailbox yet');
     expect(text).toContain('mailkeep init');
@@ -343,7 +332,7 @@ describe('an archive without mail', () => {
       { resourceId: 'AC1', address: 'ada@example.org', unreachableSince: null },
     ]);
     state.close();
-    const { get: ask } = await serve(data);
+    const { get: ask } = await serveAlone(data);
     const html = shown(await ask('/mail'));
     expect(words(html)).toContain('The newest mail comes first');
     expect(words(html)).toContain('1 mailbox found, 0 messages here so far.');
@@ -382,4 +371,82 @@ describe('an archive without mail', () => {
     );
     expect(html).toContain(`<progress value="2" max="${folders}"`);
   });
+});
+
+test('the band says what came and was deleted on the day, and each number is what its link finds', async () => {
+  const found: string[] = [];
+  for (const day of ['2026-10-20', '2026-11-05', '2026-11-06']) {
+    const page = await get(`/mail?q=asof%3A${day}T01%3A00`);
+    const [line = ''] = /<b>On .*?<\/b>/s.exec(page) ?? [];
+    expect(words(line)).toMatch(/On \d+ (?:Oct|Nov) 2026: [\d,]+ new\s*, [\d,]+ deleted/);
+    const links = line.matchAll(/href="([^"]+)">([\d,]+) (\w+)</g);
+    for (const [, href = '', number, what = ''] of links) {
+      const all = /<b>([\d,]+)<\/b> message/.exec(await get(href.replaceAll('&amp;', '&')))?.[1];
+      expect([href, all]).toEqual([href, number]);
+      found.push(what);
+    }
+  }
+  expect(found.sort().join(' ')).toBe('deleted deleted deleted new new new');
+});
+
+const singular = (words: string): string => words.replace(/^(message|pending deletion)s/, '$1');
+
+/** The terms of a closing sentence by their words, such as `stored`. */
+function termsOf(sentence: string): Map<string, number> {
+  const terms = new Map<string, number>();
+  const found = sentence.matchAll(
+    /([\d,]+)\s+(messages? at the service|stored|not yet verified|incomplete|pending deletions?|forgotten)/g,
+  );
+  for (const [, number = '', words = ''] of found)
+    terms.set(
+      singular(words),
+      (terms.get(singular(words)) ?? 0) + Number(number.replaceAll(',', '')),
+    );
+  return terms;
+}
+
+test('the closing sentence of every page is the sum of those of the folders, and so is that of the dashboard', async () => {
+  const textOf = async (address: string, part: RegExp): Promise<string> =>
+    (part.exec(await get(address))?.[0] ?? '').replaceAll(/<[^>]+>/g, ' ');
+  const folders = termsOf(await textOf('/health/folders', /<main[\s\S]*<\/main>/));
+  // Moved messages whose bytes the service has not been asked for again.
+  expect(folders.get('not yet verified')).toBeGreaterThan(0);
+  expect(folders.get('stored')).toBeGreaterThan(0);
+  for (const address of ['/mail', '/health', '/files'])
+    expect([address, termsOf(await textOf(address, /<footer[\s\S]*<\/footer>/))]).toEqual([
+      address,
+      folders,
+    ]);
+  expect(termsOf(await textOf('/dashboard', /<div class="eq">[\s\S]*?<\/div>/))).toEqual(folders);
+});
+
+function labels(delimiter: string, ...paths: readonly string[]): string[] {
+  const found = folderLabels(paths.map((path) => ({ path, delimiter })));
+  return paths.map((path) => found.get(path) ?? '');
+}
+
+test('folders are called by what is below INBOX, part by part', () => {
+  expect(labels('.', 'INBOX', 'INBOX.Sent', 'INBOX.Lists.gardening', 'inbox.x', 'Other.y')).toEqual(
+    ['INBOX', 'Sent', 'Lists / gardening', 'x', 'Other / y'],
+  );
+  expect(labels('/', 'INBOX.Sent', 'a/b', 'Inboxes/c')).toEqual([
+    'INBOX.Sent',
+    'a / b',
+    'Inboxes / c',
+  ]);
+});
+
+test('folders that would be called the same keep their paths', () => {
+  expect(labels('.', 'Sent', 'INBOX.Sent', 'INBOX.INBOX', 'INBOX')).toEqual([
+    'Sent',
+    'INBOX.Sent',
+    'INBOX.INBOX',
+    'INBOX',
+  ]);
+  expect(labels('/', 'a/b', 'INBOX/a/b')).toEqual(['a/b', 'INBOX/a/b']);
+});
+
+test('odd paths are shown as they are', () => {
+  expect(labels('.', 'INBOX.', '.x', 'a..b')).toEqual(['INBOX.', '.x', 'a..b']);
+  expect(labels('', 'INBOX.Sent')).toEqual(['INBOX.Sent']);
 });

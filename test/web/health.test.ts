@@ -9,7 +9,7 @@ import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { archivePolicy } from '../../src/verify/archive-status.ts';
 import { mailkeep, type Workplace, workplace } from '../cli/child.ts';
 import { expectHarmless } from './harmless.ts';
-import { letter, Served } from './served.ts';
+import { letter, Served, serve } from './served.ts';
 
 const EVIL = '"><script>pwned()</script>';
 const DAY = 86_400_000;
@@ -186,13 +186,9 @@ test('a session that is limited to mailboxes sees their tabs only', async () => 
 });
 
 test('without a configuration, retention says so', async () => {
-  const plain = new Served();
-  plain.now = Date.now();
-  await plain.start(place.data);
-  const headers = { cookie: await plain.signIn() };
-  const { text } = await plain.ask('/health/retention', { headers });
+  const plain = await serve(place.data, { now: Date.now });
+  const { text } = await plain.get('/health/retention');
   expect(text).toContain('No configuration of this archive was found');
-  await plain.close();
 });
 
 test('runs are drawn, and open to the sentence of each folder', async () => {

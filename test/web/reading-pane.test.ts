@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { archiveOf, idOf, letter, serveForAll } from './served.ts';
+import { archiveOf, idOf, letter, serve, serveForAll } from './served.ts';
 
 const lease = letter('Lease', 'Here is the draft.\r\nClause 7 & clause 12 need a look.', [
   'Received: from a.example by mx.example with ESMTPS; Mon, 02 Feb 2026 10:00:05 +0000',
@@ -79,6 +79,23 @@ test('each number near a message is what its link finds', async () => {
       href,
       expect.stringContaining(`<b>${number}</b> message`),
     ]);
+});
+
+test('an address that no query can name takes nothing from the page of its message', async () => {
+  const senders = ['a{b@evil.example', 'a“b@evil.example', `${'*'.repeat(12)}@evil.example`];
+  const letters = Object.fromEntries(
+    senders.map((sender, i) => [
+      `letter${i}`,
+      letter(`Letter ${i}`, 'Hello.').replace('Anna Berg <anna@example.org>', `<${sender}>`),
+    ]),
+  );
+  const own = await serve(await archiveOf(letters));
+  for (const source of Object.values(letters)) {
+    const page = await own.get(`/m/${idOf(source)}`);
+    expect(page.status).toBe(200);
+    expect(page.text).toContain('That day');
+  }
+  expect(own.errors).toEqual([]);
 });
 
 test('an answer sets the cookie of the theme again, which some browsers end after a week', async () => {

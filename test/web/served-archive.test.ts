@@ -1,9 +1,9 @@
 import { copyFileSync, globSync, readdirSync, readlinkSync, renameSync } from 'node:fs';
 import path from 'node:path';
-import { expect, test } from 'vitest';
-import { ServedArchive } from '../../src/web/served-archive.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { canonicalZone, ServedArchive } from '../../src/web/served-archive.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
-import { archiveOf, letter, Served } from './served.ts';
+import { archiveOf, letter, serve } from './served.ts';
 
 /** Files below a folder that this process holds open although they are removed. */
 function removedFiles(folder: string): string[] {
@@ -51,8 +51,8 @@ test('a folder whose path no query can hold is shown without a link', async () =
     { folder: long, source: Buffer.from(letter('Ferry', 'When does it leave?')) },
     { folder: 'INBOX', source: Buffer.from(letter('Other', 'Text')) },
   ]);
-  const served = await new Served().start(archive.dir);
-  const cookie = await served.signIn();
+  onTestFinished(() => archive.remove());
+  const served = await serve(archive.dir);
   for (const address of [
     '/mail',
     '/mail?q=asof:2030-01-01',
@@ -60,12 +60,11 @@ test('a folder whose path no query can hold is shown without a link', async () =
     '/health/folders',
     '/dashboard',
   ]) {
-    const { status, text } = await served.ask(address, { headers: { cookie } });
+    const { status, text } = await served.get(address);
     expect([address, status]).toEqual([address, 200]);
     if (address.startsWith('/mail')) expect(text).toContain('x'.repeat(4_100));
   }
-  const { text } = await served.ask('/api/frame?q=', { headers: served.own(cookie) });
-  const [mailbox] = JSON.parse(text).data.tree.mailboxes;
+  const [mailbox] = (await served.data('/api/frame?q=')).tree.mailboxes;
   const named = mailbox.folders.map(({ name, query }: { name: string; query: string | null }) => [
     name === long,
     query === null,
@@ -75,6 +74,13 @@ test('a folder whose path no query can hold is shown without a link', async () =
     [true, true],
   ]);
   expect(served.errors).toEqual([]);
-  await served.close();
-  archive.remove();
+});
+
+test('each spelling of a zone is the same zone', () => {
+  expect(['eUrOpE/bErLiN', 'Europe/Berlin'].map(canonicalZone)).toEqual([
+    'Europe/Berlin',
+    'Europe/Berlin',
+  ]);
+  for (const unknown of [undefined, '', 'Nowhere/Land', 'x'.repeat(10_000)])
+    expect(canonicalZone(unknown)).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
@@ -6,6 +6,7 @@ import type { Folder } from '../../../src/sandbox/store.ts';
 import { mailkeep, type Workplace, workplace } from '../../cli/child.ts';
 import { letter } from '../served.ts';
 import type { HostileMail } from './hostile/mails.ts';
+import { keepForRun } from './packed-program.ts';
 
 const DAY = 86_400_000;
 
@@ -70,13 +71,26 @@ export interface PastArchive {
   readonly now: number;
 }
 
-/** Two mailboxes over three weeks: mail comes, is read, starred, moved and deleted, and a folder disappears. */
+const MOMENTS = [
+  Date.UTC(2026, 9, 1, 8),
+  Date.UTC(2026, 9, 20, 8),
+  Date.UTC(2026, 10, 5, 8),
+] as const;
+
+/**
+ * Two mailboxes over three weeks: mail comes, is read, starred, moved and deleted, and a folder disappears. Made once
+ * per run; each caller gets a copy.
+ */
 export async function pastArchive(messages = 160): Promise<PastArchive> {
-  const [first, second, third] = [
-    Date.UTC(2026, 9, 1, 8),
-    Date.UTC(2026, 9, 20, 8),
-    Date.UTC(2026, 10, 5, 8),
-  ] as const;
+  const kept = path.join(tmpdir(), `past-${messages}`);
+  if (!existsSync(kept)) keepForRun(await makePastArchive(messages), kept);
+  const data = path.join(mkdtempSync(`${kept}-`), 'archive');
+  cpSync(kept, data, { recursive: true });
+  return { data, moments: MOMENTS, now: MOMENTS[2] + 15 * DAY };
+}
+
+async function makePastArchive(messages: number): Promise<string> {
+  const [first, second, third] = MOMENTS;
   const sandbox = await startSandbox({
     seed: 11,
     mail: { messages },
@@ -92,7 +106,7 @@ export async function pastArchive(messages = 160): Promise<PastArchive> {
     await sync(place, third);
     // A folder that two passes do not find is gone.
     await sync(place, third + DAY, '--accept-endings');
-    return { data: place.data, moments: [first, second, third], now: third + 15 * DAY };
+    return place.data;
   } finally {
     await sandbox.close();
   }
