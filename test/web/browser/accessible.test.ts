@@ -11,47 +11,55 @@ import { type SignedIn, startSignedIn } from './signed-in.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-type Media = NonNullable<Parameters<Page['emulateMedia']>[0]>;
-
-/** A window with the media in which each screen is checked, one after the other. */
-interface ShownIn extends BrowserContextOptions {
-  /** By axe-core: what a window shows that another one does not. Media after the first change colours alone. */
-  readonly axe?: true;
-  /** That the focus is seen. */
+/** How a screen that is open is shown; media that are left out are as usual. */
+interface Way extends NonNullable<Parameters<Page['emulateMedia']>[0]> {
+  /** That of the window, if it is left out. */
+  readonly viewport?: { readonly width: number; readonly height: number };
+  /** Whether it is checked that the focus is seen. */
   readonly focus?: true;
-  readonly media: readonly Media[];
 }
 
-const PLAIN: Media = {
+/** A window in which each screen is opened once, and shown in several ways. */
+interface Window extends BrowserContextOptions {
+  /** By axe-core: what a window shows that another one does not. */
+  readonly axe?: true;
+  readonly ways: readonly Way[];
+}
+
+const USUAL: Way = {
   colorScheme: 'light',
   contrast: 'no-preference',
   forcedColors: 'none',
   reducedMotion: 'no-preference',
 };
 const wide = { width: 1440, height: 900 };
-const schemes: readonly Media[] = [
-  { colorScheme: 'light' },
-  // Without transitions, so that no colour is still on its way.
-  { colorScheme: 'dark', reducedMotion: 'reduce' },
-];
+const medium = { width: 1280, height: 800 };
+// Without transitions, so that no colour is still on its way.
+const dark: Way = { colorScheme: 'dark', reducedMotion: 'reduce' };
 
-/** The windows in which each screen is opened once. */
-const WINDOWS: Readonly<Record<string, ShownIn>> = {
-  'light and dark': { viewport: wide, axe: true, focus: true, media: schemes },
-  'a phone, light and dark': {
+const WINDOWS: Readonly<Record<string, Window>> = {
+  'light, dark, with more contrast, and with forced colours': {
+    viewport: wide,
+    axe: true,
+    ways: [
+      { focus: true },
+      dark,
+      { viewport: medium, contrast: 'more', reducedMotion: 'reduce' },
+      { viewport: medium, forcedColors: 'active', focus: true },
+    ],
+  },
+  'on a phone, light and dark': {
     viewport: { width: 390, height: 844 },
     hasTouch: true,
     isMobile: true,
     axe: true,
-    media: schemes,
+    ways: [{}, dark],
   },
-  '320 pixels': { viewport: { width: 320, height: 640 }, media: [{}] },
-  // What a window of 1,440 × 900 shows at 200 %.
-  '200 %': { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2, media: [{}] },
-  'forced colours; more contrast and less motion': {
-    viewport: { width: 1280, height: 800 },
-    focus: true,
-    media: [{ contrast: 'more', reducedMotion: 'reduce' }, { forcedColors: 'active' }],
+  'in 320 pixels, and at 200 %': {
+    viewport: { width: 320, height: 640 },
+    deviceScaleFactor: 2,
+    // What a window of 1,440 × 900 shows at 200 %.
+    ways: [{}, { viewport: { width: 720, height: 450 } }],
   },
 };
 
@@ -62,6 +70,15 @@ async function open(page: Page, { address, act, until }: Screen): Promise<void> 
   await settled(page);
   await act?.(page);
   if (until !== undefined) await page.waitForSelector(until);
+}
+
+async function show(page: Page, window: BrowserContextOptions, way: Way): Promise<void> {
+  const { viewport = window.viewport, focus: _, ...media } = way;
+  await page.emulateMedia({ ...USUAL, ...media });
+  if (viewport == null || page.viewportSize()?.width === viewport.width) return;
+  await page.setViewportSize(viewport);
+  // Until all of it is laid out.
+  await settled(page);
 }
 
 /** Opens each screen in one page of a context, and does something with each. */
@@ -80,6 +97,7 @@ async function eachScreen<T>(
     for (const screen of SCREENS) {
       if (screen.only === other) continue;
       const shown = screen.open === true ? outside : page;
+      await show(shown, options, {});
       await open(shown, screen);
       for (const what of await act(shown, screen)) wrong.push(`${screen.name}: ${String(what)}`);
     }
@@ -97,19 +115,21 @@ describe.skipIf(withoutChromium)('every screen', () => {
   afterAll(() => signedIn?.close());
 
   test.each(Object.entries(WINDOWS))('fits and can be read: %s', async (_name, window) => {
-    const { axe: checked, focus, media, ...options } = window;
+    const { axe: checked, ways, ...options } = window;
     const wrong = await eachScreen(options, async (page) => {
       const found: string[] = [];
       // The driver adds the script, because a strict policy forbids pages to.
       if (checked === true) await page.evaluate(axe);
-      for (const [at, one] of media.entries()) {
-        await page.emulateMedia({ ...PLAIN, ...one });
+      for (const [at, way] of ways.entries()) {
+        await show(page, window, way);
         found.push(...problemsOf(await page.evaluate(cutOff)));
-        if (one.reducedMotion === 'reduce') found.push(...(await page.evaluate(moving)));
-        if (checked === true) found.push(...(await violations(page, at === 0 ? ALL : COLOURS)));
+        if (way.reducedMotion === 'reduce') found.push(...(await page.evaluate(moving)));
+        if (checked !== true || way.viewport !== undefined) continue;
+        found.push(...(await violations(page, at === 0 ? ALL : COLOURS)));
       }
       // Last: it moves the focus, and scrolls to it.
-      if (focus === true) found.push(...(await unmarkedFocus(page)));
+      const focused = ways.filter(({ focus }) => focus);
+      if (focused.length > 0) found.push(...(await unmarkedFocus(page, window, focused)));
       return found;
     });
     expect(wrong).toEqual([]);
@@ -134,7 +154,7 @@ describe.skipIf(withoutChromium)('every screen', () => {
     expect(fit.beyond).toBeGreaterThan(0);
     expect([fit.cut.length, fit.squeezed.length, fit.outside.length]).toEqual([1, 1, 1]);
     expect(await page.evaluate(moving)).toHaveLength(1);
-    expect((await unmarkedFocus(page)).join()).toContain('<input>');
+    expect((await unmarkedFocus(page, {}, [{}])).join()).toContain('<input>');
     await page.close();
   });
 
@@ -196,32 +216,41 @@ function moving(): string[] {
   });
 }
 
-/** Goes through a screen with Tab, and returns what has the focus without a ring. */
-async function unmarkedFocus(page: Page): Promise<string[]> {
+/** Goes through a screen with Tab, and returns what has the focus without a ring in one of the ways. */
+async function unmarkedFocus(
+  page: Page,
+  window: BrowserContextOptions,
+  ways: readonly Way[],
+): Promise<string[]> {
   const found: string[] = [];
   await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
   for (let i = 0; i < 12; i += 1) {
     await page.keyboard.press('Tab');
-    const unmarked = await page.evaluate(() => {
-      const element = document.activeElement;
-      if (element === null || element === document.body || element.localName === 'iframe')
-        return null;
-      // The browser marks the button within a field of dates.
-      if (element.matches('[type^=date]:not(:focus-visible)')) return null;
-      // The ring may be around the field instead of the element itself.
-      for (
-        let at: Element | null = element;
-        at !== null && at !== document.body;
-        at = at.parentElement
-      ) {
-        const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(at);
-        if (outlineStyle !== 'none' && Number.parseFloat(outlineWidth) >= 1) return null;
-        if (at === element && boxShadow !== 'none') return null;
-        if (at !== element && !at.matches(':focus-within')) break;
-      }
-      return element.outerHTML.slice(0, 160);
-    });
-    if (unmarked !== null) found.push(`focus not shown: ${unmarked}`);
+    for (const way of ways) {
+      await show(page, window, way);
+      const unmarked = await page.evaluate(withoutRing);
+      if (unmarked !== null) found.push(`focus not shown: ${unmarked}`);
+    }
   }
   return [...new Set(found)];
+}
+
+/** Returns the element that has the focus, if nothing around it shows so; runs in the browser. */
+function withoutRing(): string | null {
+  const element = document.activeElement;
+  if (element === null || element === document.body || element.localName === 'iframe') return null;
+  // The browser marks the button within a field of dates.
+  if (element.matches('[type^=date]:not(:focus-visible)')) return null;
+  // The ring may be around the field instead of the element itself.
+  for (
+    let at: Element | null = element;
+    at !== null && at !== document.body;
+    at = at.parentElement
+  ) {
+    const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(at);
+    if (outlineStyle !== 'none' && Number.parseFloat(outlineWidth) >= 1) return null;
+    if (at === element && boxShadow !== 'none') return null;
+    if (at !== element && !at.matches(':focus-within')) break;
+  }
+  return element.outerHTML.slice(0, 160);
 }

@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
@@ -6,7 +6,7 @@ import type { Folder } from '../../../src/sandbox/store.ts';
 import { mailkeep, type Workplace, workplace } from '../../cli/child.ts';
 import { letter } from '../served.ts';
 import type { HostileMail } from './hostile/mails.ts';
-import { keepForRun } from './packed-program.ts';
+import { oncePerRun } from './packed-program.ts';
 
 const DAY = 86_400_000;
 
@@ -82,10 +82,9 @@ const MOMENTS = [
  * per run; each caller gets a copy.
  */
 export async function pastArchive(messages = 160): Promise<PastArchive> {
-  const kept = path.join(tmpdir(), `past-${messages}`);
-  if (!existsSync(kept)) keepForRun(await makePastArchive(messages), kept);
-  const data = path.join(mkdtempSync(`${kept}-`), 'archive');
-  cpSync(kept, data, { recursive: true });
+  const made = await oncePerRun(`past-${messages}`, () => makePastArchive(messages));
+  const data = path.join(mkdtempSync(path.join(tmpdir(), 'past-')), 'archive');
+  cpSync(made, data, { recursive: true });
   return { data, moments: MOMENTS, now: MOMENTS[2] + 15 * DAY };
 }
 

@@ -30,7 +30,7 @@ async function startDemo(): Promise<void> {
   }
   const env = { XDG_RUNTIME_DIR: mkdtempSync(path.join(tmpdir(), 'mk-run-')) };
   const args = ['web', '--data', data, '--listen', '127.0.0.1:0'];
-  running = start(args, { env, program: packedProgram() });
+  running = start(args, { env, program: await packedProgram() });
   printed = '';
   while (!/Sign in at \S+\n/.test(printed)) {
     const [piece] = await Promise.race([

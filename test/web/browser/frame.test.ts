@@ -1,21 +1,15 @@
-import type { BrowserContextOptions, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { withoutChromium } from './chromium.ts';
 import { settled } from './settled.ts';
-import { type SignedIn, startSignedIn } from './signed-in.ts';
+import { type SignedIn, startSignedIn, WIDE } from './signed-in.ts';
 
-const WIDE = { width: 1440, height: 900 };
 const PHONE = { width: 390, height: 844 };
 
 let signedIn: SignedIn;
 
-async function open(address: string, options: BrowserContextOptions = {}): Promise<Page> {
-  const page = await signedIn.page({ viewport: WIDE, ...options });
-  await page.goto(signedIn.web.url + address);
-  if (options.javaScriptEnabled !== false) await settled(page);
-  return page;
-}
+const open: SignedIn['open'] = (...at) => signedIn.open(...at);
 
 /** A parameter of the address. */
 const parameter = (page: Page, name: string) => new URL(page.url()).searchParams.get(name);
@@ -215,10 +209,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
     await page.locator('.side .l2', { hasText: 'Kept' }).first().click();
     await expect.poll(() => page.locator('#query').inputValue()).toMatch(/Kept/);
     await settled(page);
-    let answer = (): void => {};
-    const held = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
+    const { promise: held, resolve: answer } = Promise.withResolvers<void>();
     await page.route('**/api/**', async (route) => {
       await held;
       await route.continue();
@@ -267,10 +258,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
 
   test('another order begins at its beginning, however soon after a scroll', async () => {
     const page = await open('/mail');
-    let answer = (): void => {};
-    const held = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
+    const { promise: held, resolve: answer } = Promise.withResolvers<void>();
     await page.route(/\/api\/rows\?.*sort=oldest/, async (route) => {
       await held;
       await route.continue();

@@ -1,4 +1,4 @@
-import type { BrowserContext, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { withoutChromium } from './chromium.ts';
@@ -6,10 +6,6 @@ import { moment, type SignedIn, startSignedIn } from './signed-in.ts';
 import { WebProgram } from './web-program.ts';
 
 let signedIn: SignedIn;
-
-function context(): Promise<BrowserContext> {
-  return signedIn.browser.newContext({ storageState: signedIn.storageState });
-}
 
 /** What a person sees of where they are. */
 interface Place {
@@ -55,9 +51,7 @@ describe.skipIf(withoutChromium)('in a browser', () => {
   afterAll(() => signedIn?.close());
 
   test('back and forward lead through query, folder, message and view', async () => {
-    const own = await context();
-    const page = await own.newPage();
-    await page.goto(`${signedIn.web.url}/mail`);
+    const page = await signedIn.open('/mail');
     const places = [await arrived(page, ({ address }) => address === '/mail')];
     const step = async (act: Promise<unknown>, leads: (place: Place) => boolean) => {
       await act;
@@ -93,14 +87,11 @@ describe.skipIf(withoutChromium)('in a browser', () => {
       await page.goto(signedIn.web.url + place.address);
       await expectPlace(page, place);
     }
-    await own.close();
   });
 
   test('each press leads to the change before, then to the next one, and ends at the first', async () => {
-    const own = await context();
-    const page = await own.newPage();
+    const page = await signedIn.open('/mail');
     const known = z.object({ data: z.object({ time: z.number() }).nullable() });
-    await page.goto(`${signedIn.web.url}/mail`);
     const moments: string[] = [];
     for (let than = 0; ; ) {
       const address = `/api/changes/next?than=${than}`;
@@ -135,26 +126,20 @@ describe.skipIf(withoutChromium)('in a browser', () => {
     await previous.waitFor();
     await previous.dblclick();
     await expect.poll(query, { timeout: 15_000 }).toBe(`asof:${moments.at(-3)}`);
-    await own.close();
   });
 
   test('the way back to now keeps the message that is open', async () => {
-    const own = await context();
-    const page = await own.newPage();
     const { message, past } = signedIn.shown;
-    await page.goto(`${signedIn.web.url}/mail?m=${message}&view=headers&q=asof:${past}`);
+    const page = await signedIn.open(`/mail?m=${message}&view=headers&q=asof:${past}`);
     const then = await arrived(page, ({ message: open }) => open !== null);
     await page.getByRole('link', { name: 'Back to now' }).click();
     const now = await arrived(page, ({ query, message: open }) => query === '' && open !== null);
     expect(now).toMatchObject({ message: then.message, view: 'Headers' });
     expect(now.address).toContain(`/mail?m=${message}&view=headers`);
-    await own.close();
   });
 
   test('two tabs go their own ways', async () => {
-    const own = await context();
-    const [one, two] = [await own.newPage(), await own.newPage()];
-    await Promise.all([one, two].map((page) => page.goto(`${signedIn.web.url}/mail`)));
+    const [one, two] = [await signedIn.open('/mail'), await signedIn.open('/mail')];
     await folder(one, 'Kept').click();
     await two.locator('input[name=q]').fill('step');
     const inKept = await arrived(one, ({ query }) => query.includes('Kept'));
@@ -164,7 +149,6 @@ describe.skipIf(withoutChromium)('in a browser', () => {
     const back = await arrived(one, (at) => at.address === '/mail' && at.query === '');
     expect(back.query).toBe('');
     expect(await placeOf(two)).toEqual(found);
-    await own.close();
   });
 
   test('a session that another browser ends leads to the sign-in, with nothing of the mail', async () => {
@@ -172,9 +156,7 @@ describe.skipIf(withoutChromium)('in a browser', () => {
     const ended = await browser.newContext();
     const page = await web.signIn(ended, await web.link());
     await page.waitForFunction(() => document.body.ariaBusy === 'false');
-    const other = await context();
-    const you = await other.newPage();
-    await you.goto(`${web.url}/you`);
+    const you = await signedIn.open('/you');
     const end = you.getByRole('button', { name: 'End', exact: true });
     expect(await end.count()).toBe(1);
     await end.click();
@@ -185,7 +167,6 @@ describe.skipIf(withoutChromium)('in a browser', () => {
     await page.goBack();
     await page.waitForURL((url) => url.pathname === '/enter');
     await ended.close();
-    await other.close();
   });
 
   test('a signed-out tab shows no more in the other one', async () => {

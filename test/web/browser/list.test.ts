@@ -5,25 +5,10 @@ import { mailkeep, workplace } from '../../cli/child.ts';
 import { letter } from '../served.ts';
 import { withoutChromium } from './chromium.ts';
 import { settled, unchanging } from './settled.ts';
-import { moment, type SignedIn, startSignedIn } from './signed-in.ts';
+import { moment, type SignedIn, startSignedIn, WIDE } from './signed-in.ts';
 import { WebProgram } from './web-program.ts';
 
 let signedIn: SignedIn;
-
-/** Opens an address in a window of its own. */
-async function opened(address: string): Promise<Page> {
-  const { browser, storageState, web } = signedIn;
-  const own = await browser.newContext({
-    storageState,
-    viewport: { width: 1440, height: 900 },
-    permissions: ['clipboard-read', 'clipboard-write'],
-  });
-  onTestFinished(() => own.close());
-  const page = await own.newPage();
-  await page.goto(web.url + address);
-  await settled(page);
-  return page;
-}
 
 const subjects = (page: Page) => page.locator('[role=option] .subj').allInnerTexts();
 
@@ -36,7 +21,7 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
   test('in the past, rows say what became of their messages, and the timeline what came since', async () => {
     const [, second = 0] = signedIn.moments;
     const asOf = `asof:${moment(second + 86_400_000)}`;
-    const page = await opened(`/mail?q=${encodeURIComponent(asOf)}`);
+    const page = await signedIn.open(`/mail?q=${encodeURIComponent(asOf)}`);
     await page.locator('.timeline .later').first().waitFor({ state: 'attached' });
     const since = page.locator('.history-bar a', { hasText: 'stored since' });
     expect(await since.getAttribute('href')).toContain('added%3A');
@@ -60,11 +45,8 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
     await page.mouse.up();
     await page.locator('.timeline-label').waitFor({ state: 'detached' });
     // Without a script, the rows of a page are there at once.
-    const { browser, storageState, web } = signedIn;
-    const plain = await browser.newContext({ storageState, javaScriptEnabled: false });
-    onTestFinished(() => plain.close());
-    const rows = await plain.newPage();
-    await rows.goto(`${web.url}/mail?q=${encodeURIComponent(`in:INBOX -is:deleted ${asOf}`)}`);
+    const plain = `/mail?q=${encodeURIComponent(`in:INBOX -is:deleted ${asOf}`)}`;
+    const rows = await signedIn.open(plain, { javaScriptEnabled: false });
     const tags = await rows.locator('.row .tag').allInnerTexts();
     expect(tags).toContain('now in INBOX.Kept');
     expect(tags.some((tag) => /^deleted\s/.test(tag))).toBe(true);
@@ -83,7 +65,7 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
     };
     await sync();
     const web = await WebProgram.start(place.data);
-    const own = await signedIn.browser.newContext({ viewport: { width: 1440, height: 900 } });
+    const own = await signedIn.browser.newContext({ viewport: WIDE });
     onTestFinished(async () => {
       await own.close();
       await web.stop();
@@ -116,7 +98,8 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
   });
 
   test('attachments have the keys of messages', async () => {
-    const page = await opened('/files');
+    const permissions = ['clipboard-read', 'clipboard-write'];
+    const page = await signedIn.open('/files', { permissions });
     const tiles = page.locator('.tile');
     const number = await tiles.count();
     expect(number).toBeGreaterThan(2);

@@ -16,23 +16,32 @@ import { z } from 'zod';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const manifest = z.object({ dependencies: z.record(z.string(), z.string()) });
 
-/** Moves a folder to where the other test files of a run find it, unless one of them was first. */
-export function keepForRun(made: string, kept: string): void {
+/** Returns a folder that the first test file of a run makes. @param make returns the folder, which is moved */
+export async function oncePerRun(
+  name: string,
+  make: () => string | Promise<string>,
+): Promise<string> {
+  // A script has no folder of its own for what is temporary, where something of an earlier build may lie.
+  if (process.env.VITEST === undefined) return make();
+  const kept = path.join(tmpdir(), name);
+  if (existsSync(kept)) return kept;
+  const made = await make();
   try {
     renameSync(made, kept);
   } catch (error) {
+    // Another file was first.
     if (!existsSync(kept)) throw error;
   }
+  return kept;
 }
 
 /**
  * Packs what was built as the registry would get it, unpacks it next to its dependencies, and returns its program: a
  * file that the package lacks is missing here, too.
  */
-export function packedProgram(): string {
-  const kept = path.join(tmpdir(), 'packed');
-  if (!existsSync(kept)) keepForRun(unpack(), kept);
-  return path.join(kept, 'node_modules/package/dist/mailkeep.cjs');
+export async function packedProgram(): Promise<string> {
+  const folder = await oncePerRun('packed', unpack);
+  return path.join(folder, 'node_modules/package/dist/mailkeep.cjs');
 }
 
 function unpack(): string {

@@ -5,7 +5,10 @@ import { jsonLines, mailkeep } from '../../cli/child.ts';
 import { type PastArchive, pastArchive } from './archives.ts';
 import { launchChromium } from './chromium.ts';
 import type { Shown } from './screens.ts';
+import { settled } from './settled.ts';
 import { WebProgram, type WebProgramOptions } from './web-program.ts';
+
+export const WIDE = { width: 1440, height: 900 };
 
 type Cookies = Exclude<BrowserContextOptions['storageState'], string | undefined>;
 
@@ -21,6 +24,8 @@ export interface SignedIn extends PastArchive {
    * its cache; traces of a test are cleared.
    */
   page(options?: BrowserContextOptions): Promise<Page>;
+  /** The same, at an address that is drawn; in a wide window, unless the options have another one. */
+  open(address: string, options?: BrowserContextOptions): Promise<Page>;
   close(): Promise<void>;
 }
 
@@ -41,24 +46,31 @@ export async function startSignedIn({
   const storageState = await context.storageState();
   await context.close();
   const contexts = new Map<string, Promise<BrowserContext>>();
+  const pageWith = async (options: BrowserContextOptions = {}): Promise<Page> => {
+    const key = JSON.stringify(options);
+    const made = contexts.get(key) ?? browser.newContext({ storageState, ...options });
+    contexts.set(key, made);
+    const shared = await made;
+    const page = await shared.newPage();
+    onTestFinished(async () => {
+      await clearLocalStorage(shared, page);
+      await page.close();
+      await shared.clearCookies();
+      await shared.addCookies(storageState.cookies);
+    });
+    return page;
+  };
   return {
     ...archive,
     web,
     browser,
     storageState,
     shown: await shownOf(archive),
-    page: async (options = {}) => {
-      const key = JSON.stringify(options);
-      const made = contexts.get(key) ?? browser.newContext({ storageState, ...options });
-      contexts.set(key, made);
-      const shared = await made;
-      const page = await shared.newPage();
-      onTestFinished(async () => {
-        await clearLocalStorage(shared, page);
-        await page.close();
-        await shared.clearCookies();
-        await shared.addCookies(storageState.cookies);
-      });
+    page: pageWith,
+    open: async (address, options = {}) => {
+      const page = await pageWith({ viewport: WIDE, ...options });
+      await page.goto(web.url + address);
+      if (options.javaScriptEnabled !== false) await settled(page);
       return page;
     },
     close: async () => {

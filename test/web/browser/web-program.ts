@@ -45,7 +45,7 @@ export class WebProgram {
       ...atMoment(now),
     };
     const args = ['web', '--json', '--data', data, '--listen', `127.0.0.1:${port}`];
-    const running = start(args, { env, program: packedProgram() });
+    const running = start(args, { env, program: await packedProgram() });
     const lines = createInterface({ input: running.child.stdout });
     const line = await Promise.race([
       new Promise<string>((resolve) => lines.once('line', resolve)),
@@ -67,7 +67,10 @@ export class WebProgram {
   async link(mailbox?: string): Promise<string> {
     const limit = mailbox === undefined ? [] : ['--mailbox', mailbox];
     const args = ['web', '--link', '--json', '--data', this.data, ...limit];
-    const { stdout, stderr } = await mailkeep(args, { env: this.env, program: packedProgram() });
+    const { stdout, stderr } = await mailkeep(args, {
+      env: this.env,
+      program: await packedProgram(),
+    });
     if (stdout === '') throw new Error(stderr);
     return linked.parse(JSON.parse(stdout)).signInUrl;
   }
