@@ -34,6 +34,14 @@ function noise(seed: number, lines: number): string {
   return Array.from({ length: lines }, (_, i) => hash(i)).join('\r\n');
 }
 
+const numbered = (count: number, lines: number) =>
+  Object.fromEntries(
+    Array.from({ length: count }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, lines))]),
+  );
+let large: Promise<string> | undefined;
+/** More than a connection takes at once. */
+const largeArchive = () => (large ??= archiveOf(numbered(36, 6_000)));
+
 const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-web-export-'));
 const served = serveForAll(async () => {
   const data = await archiveOf({ ferry, answer });
@@ -193,10 +201,7 @@ function begin(from: Served, headers: Record<string, string>): Promise<IncomingM
 }
 
 test('at most two downloads are made at a time, and one that a client leaves ends', async () => {
-  const letters = Object.fromEntries(
-    Array.from({ length: 36 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 6_000))]),
-  );
-  const large = await serve(await archiveOf(letters));
+  const large = await serve(await largeArchive());
   const headers = large.own();
   for (let round = 0; round < 2; round += 1) {
     const both = [await begin(large, headers), await begin(large, headers)];
@@ -213,10 +218,7 @@ test('at most two downloads are made at a time, and one that a client leaves end
 });
 
 test('a download breaks off when its session is ended', async () => {
-  const letters = Object.fromEntries(
-    Array.from({ length: 36 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 6_000))]),
-  );
-  const large = await serve(await archiveOf(letters));
+  const large = await serve(await largeArchive());
   const begun = await begin(large, large.own());
   for (const { key } of large.store.list()) large.store.set(key, undefined);
   await expect(buffer(begun)).rejects.toThrow();
@@ -239,10 +241,7 @@ test('why an export was refused is said in words that are ours, whatever the add
 });
 
 test('an mbox of which a message is damaged breaks off; a zip names the message', async () => {
-  const sources = Object.fromEntries(
-    Array.from({ length: 8 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 8_000))]),
-  );
-  const broken = await serve(await archiveOf(sources));
+  const broken = await serve(await archiveOf(numbered(8, 8_000)));
   const headers = broken.own();
   flipBit(broken.dataDir, 0.5);
   await expect(broken.ask('/api/export?q=&format=mbox', { headers })).rejects.toThrow();

@@ -12,7 +12,7 @@ import {
   RowText,
   rowClasses,
 } from '../pages/mail-page.tsx';
-import { pageAddress } from '../query-text.ts';
+import { messageAddress } from '../pages/message-props.ts';
 import { ONE_COLUMN } from './focus.ts';
 import {
   ListModel,
@@ -462,13 +462,9 @@ export function MessageList(props: ListProps) {
   );
   const automatic = hasWords ? 'roomy' : 'standard';
   const shownDensity = density === 'auto' ? automatic : density;
+  const sort = of.sort === 'newest' ? undefined : of.sort;
   const hrefOf = (id: string): string =>
-    pageAddress('/mail', {
-      q: of.query,
-      sort: of.sort === 'newest' ? undefined : of.sort,
-      after,
-      m: id.slice(0, ID_DIGITS),
-    });
+    messageAddress({ page: 'mail', query: of.query, sort, after }, id, 'thread');
   // The address of an opened message keeps the list's position.
   const addressOf = (id: string): string => {
     const at = viewer.address.searchParams.get('at');

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { MailRows } from '../mail-list.ts';
-import { VIEWS } from '../pages/message-props.ts';
+import { messageAddress, VIEWS } from '../pages/message-props.ts';
 import type { Page } from '../pages/page.ts';
 import { pageAddress } from '../query-text.ts';
 import { goToRegion } from './focus.ts';
@@ -209,12 +209,9 @@ function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
     const next = rows.hits?.[0]?.line.id;
     // The user may have opened something else since.
     if (next === undefined || openId(viewer) !== id) return;
-    const place = { q, sort: isNewestFirst ? undefined : 'oldest' };
-    const to =
-      address.pathname === '/mail'
-        ? pageAddress('/mail', { ...place, m: next.slice(0, 16) })
-        : pageAddress(`/m/${next}`, { q });
-    viewer.go(to, { replace: true });
+    const page = address.pathname === '/mail' ? 'mail' : 'message';
+    const place = { page, query: q, sort: isNewestFirst ? undefined : 'oldest' } as const;
+    viewer.go(messageAddress(place, next, 'thread'), { replace: true });
   };
   // The next request reports a lost connection.
   stepping = stepping.then(follow).catch(() => undefined);

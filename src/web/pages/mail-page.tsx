@@ -18,6 +18,7 @@ import {
   Strip,
   senderText,
 } from './elements.tsx';
+import { listAddress, messageAddress } from './message-props.ts';
 import { listTitle, type Page, type PageOf, useParts } from './page.ts';
 import { Shell } from './shell.tsx';
 
@@ -133,9 +134,8 @@ export interface ListProps extends Pick<PageOf<'mail'>, 'sort' | 'after' | 'pend
 
 export function ListPages({ list, query, sort, after, chosen, pending }: ListProps) {
   const [earlier, later] = sort === 'newest' ? ['Newer', 'Older'] : ['Older', 'Newer'];
-  const sortParameter = sort === 'newest' ? undefined : sort;
-  const pageOf = (from: string): string =>
-    pageAddress('/mail', { q: query, sort: sortParameter, after: from });
+  const place = { page: 'mail', query, sort: sort === 'newest' ? undefined : sort, after } as const;
+  const pageOf = (from: string): string => listAddress({ ...place, after: from });
   return (
     <>
       <ListHead {...{ list, query, sort }} />
@@ -147,12 +147,7 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
           {list.hits.map((hit) => (
             <li key={hit.line.id} class={rowClasses(hit)}>
               <a
-                href={pageAddress('/mail', {
-                  q: query,
-                  sort: sortParameter,
-                  after,
-                  m: hit.line.id.slice(0, 16),
-                })}
+                href={messageAddress(place, hit.line.id, 'thread')}
                 aria-current={chosen === hit.line.id ? 'true' : undefined}
               >
                 <RowText hit={hit} />
