@@ -1,17 +1,16 @@
-import type { BrowserContext, Locator, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { withoutChromium } from './chromium.ts';
-import { settled } from './settled.ts';
 import { type SignedIn, startSignedIn } from './signed-in.ts';
 
 /** The least size of what a finger aims at, in pixels: as the design has it. */
 const TARGET = 44;
+const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
 /** Looks again until it is so; a busy machine takes its time. */
 const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
 
 let signedIn: SignedIn;
-let context: BrowserContext;
 let page: Page;
 
 /** Taps what a finger reaches: it is in the window, large enough, and nothing lies over it. */
@@ -32,17 +31,8 @@ describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
   });
   afterAll(() => signedIn?.close());
   beforeEach(async () => {
-    context = await signedIn.browser.newContext({
-      storageState: signedIn.storageState,
-      viewport: { width: 390, height: 844 },
-      hasTouch: true,
-      isMobile: true,
-    });
-    page = await context.newPage();
-    await page.goto(`${signedIn.web.url}/mail`);
-    await settled(page);
+    page = await signedIn.open('/mail', PHONE);
   });
-  afterEach(() => context.close());
 
   test('filters that are on come first, for the eye and for Tab, and keep the focus', async () => {
     /** What can be focused among the filters, in the order of Tab, and its place from the left. */
@@ -147,11 +137,7 @@ describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
 
   test('a code signs in', async () => {
     const { browser, web } = signedIn;
-    const stranger = await browser.newContext({
-      viewport: { width: 390, height: 844 },
-      hasTouch: true,
-      isMobile: true,
-    });
+    const stranger = await browser.newContext(PHONE);
     const outside = await stranger.newPage();
     const [address = '', code = ''] = (await web.link()).split('#');
     await outside.goto(address);
