@@ -32,12 +32,7 @@ class Pieces implements ExportSink {
   async flush(): Promise<void> {
     if (this.#bytes === 0) return;
     await this.#turn();
-    const bytes = new Uint8Array(this.#bytes);
-    let at = 0;
-    for (const piece of this.#collected) {
-      bytes.set(piece, at);
-      at += piece.length;
-    }
+    const bytes = new Uint8Array(Buffer.concat(this.#collected, this.#bytes));
     this.#collected = [];
     this.#bytes = 0;
     port.send({ kind: 'piece', bytes }, [bytes.buffer]);

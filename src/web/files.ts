@@ -8,7 +8,6 @@ import {
 } from '../catalog/files.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
-import type { CountRequest } from '../catalog/search.ts';
 import {
   type Excerpt,
   type Excerpts,
@@ -152,25 +151,7 @@ type Sheet =
   | { readonly kind: 'text'; readonly excerpt: Excerpt }
   | { readonly kind: 'none'; readonly why: NoTextReason };
 
-function filesList(
-  catalog: Reader['catalog'],
-  request: FilesRequest,
-  after: FilePosition | undefined,
-  { months, ...sums }: FilesCount,
-) {
-  const words = soughtPhrases(request.node, ['any']);
-  const wanted = { ...request, limit: TILES, after };
-  const { files, next } = catalog.files.page(wanted, deadline(WALKING_MS));
-  const hasTime = deadline(TEXTS_MS);
-  return {
-    tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
-    next: next === null ? null : encodePosition(catalog, next),
-    sums,
-    months: months.map(({ key, from, count }) => ({ key, after: positionText(from), count })),
-  };
-}
-
-export type FilesList = ReturnType<typeof filesList>;
+export type FilesList = ReturnType<FilesPages['list']>;
 
 async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
@@ -255,20 +236,6 @@ const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
 const ANY = `(has:attachment OR (has:inline (-mime:image/* OR ${OTHER_THAN_PICTURES})))`;
 const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 
-/** Returns a query for the messages with the listed attachments, and their number; null if the query is invalid. */
-function filesMessages(
-  { catalog }: Pick<Reader, 'catalog'>,
-  query: string,
-  filter: { readonly group: FileGroup | null; readonly inlinePictures: boolean },
-  understand: (text: string) => CountRequest | null,
-) {
-  const { text, isOfGroup } = queryFor(query, filter);
-  const request = understand(text);
-  if (request === null) return null;
-  const found = catalog.prepare(request).countWhile(deadline(COUNTING_MS));
-  return { query: text, found, isOfGroup };
-}
-
 function queryFor(
   query: string,
   { group, inlinePictures }: { group: FileGroup | null; inlinePictures: boolean },
@@ -325,19 +292,12 @@ export class FilesPages {
       kind: 'files' as const,
       frame: this.pages.frame(reader, asked),
       /** Null for an invalid query. */
-      list: request && this.#list(reader, request, position),
+      list: request && this.list(reader, request, position),
       /** Null for all. */
       group,
       inlinePictures,
       /** Query for the messages with these attachments; null without a list. */
-      messages:
-        request &&
-        filesMessages(
-          reader,
-          asked.query,
-          { group, inlinePictures },
-          (text) => this.pages.asked(reader, () => text).request,
-        ),
+      messages: request && this.messages(reader, asked.query, { group, inlinePictures }),
       after: position === undefined ? undefined : parameter('after'),
       /** SHA-256 of the chosen attachment, in hexadecimal. */
       chosen,
@@ -349,6 +309,15 @@ export class FilesPages {
       pending: reader.catalog.index.pendingCount(),
     };
     return { page, status: statusOf(asked.problem) };
+  }
+
+  /** Returns a query for the messages with the listed attachments, and their number; null if the query is invalid. */
+  messages(reader: ServedReader, query: string, filter: Parameters<typeof queryFor>[1]) {
+    const { text, isOfGroup } = queryFor(query, filter);
+    const { request } = this.pages.asked(reader, () => text);
+    if (request === null) return null;
+    const found = reader.catalog.prepare(request).countWhile(deadline(COUNTING_MS));
+    return { query: text, found, isOfGroup };
   }
 
   together(reader: ServedReader, parameter: Parameter, options: ReadingFor): Download | undefined {
@@ -391,17 +360,28 @@ export class FilesPages {
     return { asked, request, group, inlinePictures };
   }
 
-  #list({ catalog }: ServedReader, request: FilesRequest, after: FilePosition | undefined) {
+  /** Lists a page of attachments, with the numbers of all. */
+  list({ catalog }: ServedReader, request: FilesRequest, after: FilePosition | undefined) {
     return catalog.snapshot(() => {
       const { group = '', inlinePictures = false, asOf = null, node } = request;
       // Keyed by the parsed query, because words such as `yesterday` mean a different day tomorrow.
       const name = JSON.stringify([group, inlinePictures, asOf, node]);
-      let sums = this.#sums.find(catalog.version(), name);
-      if (sums === undefined) {
-        sums = catalog.files.sums(request, deadline(COUNTING_MS));
-        if (sums.complete) this.#sums.keep(name, sums);
+      let counted = this.#sums.find(catalog.version(), name);
+      if (counted === undefined) {
+        counted = catalog.files.sums(request, deadline(COUNTING_MS));
+        if (counted.complete) this.#sums.keep(name, counted);
       }
-      return filesList(catalog, request, after, sums);
+      const { months, ...sums } = counted;
+      const words = soughtPhrases(node, ['any']);
+      const wanted = { ...request, limit: TILES, after };
+      const { files, next } = catalog.files.page(wanted, deadline(WALKING_MS));
+      const hasTime = deadline(TEXTS_MS);
+      return {
+        tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
+        next: next === null ? null : encodePosition(catalog, next),
+        sums,
+        months: months.map(({ key, from, count }) => ({ key, after: positionText(from), count })),
+      };
     });
   }
 }

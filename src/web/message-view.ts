@@ -305,13 +305,14 @@ export class SourceFinder {
   #rest: Buffer = Buffer.alloc(0);
   #passed = 0;
   #count = 0;
-  #first: number | null = null;
-  #second: number | null = null;
-  #last: number | null = null;
-  #at: number | null = null;
+  /** The first two matches. */
+  readonly #first: number[] = [];
+  /** The wanted match and the next one. */
+  readonly #wanted: number[] = [];
+  /** Position of the wanted match among all, from 1. */
   #number = 0;
-  #next: number | null = null;
   #previous: number | null = null;
+  #last: number | null = null;
   /** End of the last match, because matches do not overlap. */
   #free = 0;
 
@@ -345,30 +346,21 @@ export class SourceFinder {
   /** Positions are in bytes from the start of the source. */
   found() {
     // The search wraps around after the last match.
-    const wraps = this.#at === null;
-    const at = this.#at ?? this.#first;
+    const wraps = this.#wanted.length === 0;
+    const [first = null] = this.#first;
+    const [at = null, next = first] = wraps ? this.#first : this.#wanted;
     const number = wraps ? Math.min(1, this.#count) : this.#number;
-    const isOnly = this.#count < 2;
-    const next = wraps ? this.#second : (this.#next ?? this.#first);
     const previous = number <= 1 ? this.#last : this.#previous;
-    return {
-      count: this.#count,
-      at,
-      number,
-      next: isOnly ? null : next,
-      previous: isOnly ? null : previous,
-    };
+    const others = this.#count < 2 ? { next: null, previous: null } : { next, previous };
+    return { count: this.#count, at, number, ...others };
   }
 
   #note(at: number): void {
     this.#count += 1;
-    if (this.#count === 1) this.#first = at;
-    if (this.#count === 2) this.#second = at;
-    if (this.#at !== null && this.#next === null) this.#next = at;
-    if (this.#at === null && at >= this.from) {
-      this.#at = at;
-      this.#number = this.#count;
-      this.#previous = this.#last;
+    if (this.#first.length < 2) this.#first.push(at);
+    if (at >= this.from && this.#wanted.length < 2) {
+      if (this.#wanted.length === 0) [this.#number, this.#previous] = [this.#count, this.#last];
+      this.#wanted.push(at);
     }
     this.#last = at;
   }
@@ -376,21 +368,19 @@ export class SourceFinder {
 
 /** Converts ASCII letters to lower case. Other bytes are unchanged, because their charset is unknown. */
 function lower(bytes: Buffer): Buffer {
-  const out = Buffer.from(bytes);
-  for (let i = 0; i < out.length; i += 1) {
-    const byte = out[i] ?? 0;
-    if (byte >= 0x41 && byte <= 0x5a) out[i] = byte + 0x20;
-  }
-  return out;
+  return Buffer.from(lowerAscii(bytes.toString('latin1')), 'latin1');
+}
+
+function lowerAscii(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 const MAX_MARKED = 2_000;
 
 export function matchRanges(shown: string, text: string): readonly Range[] {
-  const fold = (value: string): string => value.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-  const needle = fold(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
+  const needle = lowerAscii(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
   if (needle === '') return [];
-  const input = fold(shown);
+  const input = lowerAscii(shown);
   const ranges: Range[] = [];
   for (let at = input.indexOf(needle); at >= 0; at = input.indexOf(needle, at + needle.length)) {
     ranges.push({ start: at, end: at + needle.length });
