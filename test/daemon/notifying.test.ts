@@ -40,30 +40,42 @@ function verification(at: number, found: number, covers: boolean): void {
   });
 }
 
-test('a clean run that did not cover the damage is never taken for its end', async () => {
-  /** Whether damage was noted as over, at each change of what is remembered. */
-  const over: boolean[] = [];
+type Options = ConstructorParameters<typeof Notifying>[1];
+
+/** Notifies through a command, of an archive without quotas and copies. */
+async function notifyingWith(more: Partial<Options>): Promise<Notifying> {
   const log = await openDaemonLog('silent', false);
-  const notifying = new Notifying(
+  return new Notifying(
     { command: 'true', url: null },
     {
-      memory: {
-        get: state.get,
-        set(scope, key, value) {
-          over.push(JSON.stringify(value).includes('"wellSince":1'));
-          state.set(scope, key, value);
-        },
-      },
-      env: { PATH: process.env.PATH },
+      ...{ memory: state, env: { PATH: process.env.PATH }, log },
       clock: { now: () => 1_000_000, after: () => () => {} },
       accounts: () => [],
-      log,
       metrics: { notification: () => {} },
       quotas: () => [],
       copies: () => [],
       warnPercent: () => null,
+      ...more,
     },
   );
+}
+
+/** Calls `changed` with each value that is remembered. */
+function memoryWith(changed: (value: unknown) => void): Options['memory'] {
+  return {
+    get: state.get,
+    set(scope, key, value) {
+      changed(value);
+      state.set(scope, key, value);
+    },
+  };
+}
+
+test('a clean run that did not cover the damage is never taken for its end', async () => {
+  /** Whether damage was noted as over, at each change of what is remembered. */
+  const over: boolean[] = [];
+  const memory = memoryWith((value) => over.push(JSON.stringify(value).includes('"wellSince":1')));
+  const notifying = await notifyingWith({ memory });
   verification(100, 1, false);
   for (const _ of [1, 2, 3]) {
     notifying.onRun({ ...VERIFIED, kind: 'sync' });
@@ -88,28 +100,12 @@ test('of two mailboxes with one address, what the one has left does not end the 
       resources: [{ name: 'STORAGE', usage, limit: 1_000 }],
     },
   });
-  const log = await openDaemonLog('silent', false);
   let changes = 0;
-  const notifying = new Notifying(
-    { command: 'true', url: null },
-    {
-      memory: {
-        get: state.get,
-        set(scope, key, value) {
-          changes += 1;
-          state.set(scope, key, value);
-        },
-      },
-      env: { PATH: process.env.PATH },
-      clock: { now: () => 1_000_000, after: () => () => {} },
-      accounts: () => [],
-      log,
-      metrics: { notification: () => {} },
-      quotas: () => [mailbox('one.example', 970), mailbox('two.example', 100)],
-      copies: () => [],
-      warnPercent: () => 95,
-    },
-  );
+  const memory = memoryWith(() => {
+    changes += 1;
+  });
+  const quotas = () => [mailbox('one.example', 970), mailbox('two.example', 100)];
+  const notifying = await notifyingWith({ memory, quotas, warnPercent: () => 95 });
   expect(changes).toBe(1);
   for (const _ of [1, 2, 3]) notifying.onRun({ ...VERIFIED, kind: 'sync' });
   await notifying.close();
@@ -121,28 +117,17 @@ test('of two mailboxes with one address, what the one has left does not end the 
 
 test('a copy is reported when it has become old, and when it fails; one that is dropped is well', async () => {
   const to = 's3://bucket/mail';
-  const log = await openDaemonLog('silent', false);
   let now = 1_000_000;
-  const open = () =>
-    new Notifying(
-      { command: 'true', url: null },
-      {
-        ...{ memory: state, env: { PATH: process.env.PATH }, log },
-        clock: { now: () => now, after: () => () => {} },
-        accounts: () => [],
-        metrics: { notification: () => {} },
-        quotas: () => [],
-        copies: () => copyStatuses(state, 9, now),
-        warnPercent: () => null,
-      },
-    );
   const troubles = () =>
     Object.entries(readReported(state.get('notify', 'command')).troubles)
       .filter(([, { wellSince }]) => wellSince === null)
       .map(([key, { failure }]) => [key, failure.code]);
   recordPlans(state, new Map([[to, 1_000]]), now);
   recordCopyMade(state, to, { at: now, commit: 8, encrypted: true });
-  const notifying = open();
+  const notifying = await notifyingWith({
+    clock: { now: () => now, after: () => () => {} },
+    copies: () => copyStatuses(state, 9, now),
+  });
   now += 3_000;
   const report = { ...VERIFIED, kind: 'copy', copy: to };
   notifying.onRun(report);

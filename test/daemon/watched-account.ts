@@ -7,25 +7,12 @@ import type { StateFile } from '../../src/core/state.ts';
 import { type DaemonLog, daemonLog } from '../../src/daemon/daemon-log.ts';
 import { UsageWatch, WebhookWatch } from '../../src/daemon/integrations.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { type AccountOrigin, AccountOrigins } from '../../src/sync/account-origins.ts';
-import type { Origin, OriginMailbox } from '../../src/sync/ports.ts';
+import { AccountOrigins } from '../../src/sync/account-origins.ts';
 import type { LastComparison } from '../../src/sync/sync-memory.ts';
 
-/** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */
-export interface WatchedAccount {
-  readonly account: AccountOrigin;
-  readonly usage: UsageWatch;
-  readonly webhooks: WebhookWatch;
-  /** What passes are made over. */
-  readonly origin: Origin;
-  /** What was asked to be checked sooner, oldest first. */
-  readonly sooner: string[][];
-  readonly lines: { readonly msg: string; readonly level: number }[];
-  /** Mailboxes are listed, as a survey does. */
-  survey(): Promise<readonly OriginMailbox[]>;
-  close(): Promise<void>;
-}
+export type WatchedAccount = ReturnType<typeof watchedAccount>;
 
+/** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */
 export function watchedAccount(options: {
   readonly sandbox: Pick<Sandbox, 'mailboxUrl' | 'platformUrl' | 'tokens'>;
   /** Without it, the configuration has no token for the platform surface. */
@@ -34,8 +21,7 @@ export function watchedAccount(options: {
   readonly now: () => number;
   readonly stored?: () => readonly StoredWebhook[];
   readonly lastCompared?: (resourceId: string) => LastComparison;
-  readonly settings?: object;
-}): WatchedAccount {
+}) {
   const { sandbox, memory, now } = options;
   const file = configSchema.parse({
     accounts: [
@@ -46,7 +32,6 @@ export function watchedAccount(options: {
         ...(options.platform
           ? { platform: { url: sandbox.platformUrl, token: sandbox.tokens.platform } }
           : {}),
-        ...options.settings,
       },
     ],
     rateLimit: { requestsPerMinute: 10_000_000, concurrency: 8 },
@@ -90,9 +75,12 @@ export function watchedAccount(options: {
     account,
     usage,
     webhooks,
+    /** What passes are made over. */
     origin,
+    /** What was asked to be checked sooner, oldest first. */
     sooner,
     lines,
+    /** Lists mailboxes, as a survey does. */
     survey: () => origin.mailboxes(new AbortController().signal),
     async close() {
       await Promise.all([usage.close(), webhooks.close()]);

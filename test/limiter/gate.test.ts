@@ -36,6 +36,14 @@ function refuse(gate: Gate, clock: FakeClock, retryAfterMs: number | null = null
   gate.leave({ ...FINE, status: 429, startedAt: clock.now(), retryAfterMs });
 }
 
+/** Has a request refused, after it has waited for its turn for at most `ms`. */
+async function refuseNext(gate: Gate, clock: FakeClock, ms: number): Promise<void> {
+  const at = gate.enter({ lane: 'backlog', key: 'k' });
+  await clock.advance(ms);
+  await at;
+  refuse(gate, clock);
+}
+
 class Memory implements LimiterStore {
   readonly kept = new Map<string, string>();
   load(key: string): unknown {
@@ -125,10 +133,7 @@ describe('pauses', () => {
     const { gate, clock } = setUp(600, 1);
     const pauses: number[] = [];
     for (let i = 0; i < 11; i += 1) {
-      const at = gate.enter({ lane: 'backlog', key: 'k' });
-      await clock.advance(3_600_000);
-      await at;
-      refuse(gate, clock);
+      await refuseNext(gate, clock, 3_600_000);
       pauses.push(Math.round(gate.heldForMs / 1000));
     }
     expect(pauses).toEqual([5, 10, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
@@ -141,12 +146,7 @@ describe('pauses', () => {
 
   test('another host is not concerned', async () => {
     const { gate, clock, limiter } = setUp(600, 1);
-    for (let i = 0; i < 3; i += 1) {
-      const at = gate.enter({ lane: 'backlog', key: 'k' });
-      await clock.advance(60_000);
-      await at;
-      refuse(gate, clock);
-    }
+    for (let i = 0; i < 3; i += 1) await refuseNext(gate, clock, 60_000);
     expect(limiter.gate('other.example:443', 'main').tryEnter()).not.toBeNull();
   });
 
@@ -212,12 +212,7 @@ describe('memory', () => {
   test('a pause and a learned rate survive a restart', async () => {
     const memory = new Memory();
     const { gate, clock } = setUp(60, 1, memory);
-    for (let i = 0; i < 3; i += 1) {
-      const at = gate.enter({ lane: 'backlog', key: 'k' });
-      await clock.advance(60_000);
-      await at;
-      refuse(gate, clock);
-    }
+    for (let i = 0; i < 3; i += 1) await refuseNext(gate, clock, 60_000);
     const again = new Limiter({
       policy: { requestsPerMinute: 60, concurrency: 1 },
       clock,

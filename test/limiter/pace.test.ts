@@ -22,6 +22,17 @@ function answer(status: number, startedAt: number, more: Partial<Answer> = {}): 
   return { status, startedAt, retryAfterMs: null, limit: null, remaining: null, ...more };
 }
 
+/** What a response at that moment teaches. */
+function learn(
+  state: PaceState,
+  rate: number,
+  status: number,
+  at: number,
+  more?: Partial<Answer>,
+): PaceState {
+  return learnFromResponse(state, policy(rate), answer(status, at, more), at);
+}
+
 /** Asks again and again, as an eager client does; returns the times of passing until `end`. */
 function run(state: PaceState, of: PacePolicy, from: number, end: number, clockMs = 0) {
   const times: number[] = [];
@@ -115,36 +126,21 @@ describe('the ceiling', () => {
 
 describe('a 429', () => {
   test('holds everything for as long as Retry-After asks', () => {
-    const state = learnFromResponse(
-      FRESH_PACE,
-      policy(60),
-      answer(429, START, { retryAfterMs: 30_000 }),
-      START,
-    );
+    const state = learn(FRESH_PACE, 60, 429, START, { retryAfterMs: 30_000 });
     expect(requestTurn(state, policy(60), START + 29_999)).toMatchObject({ go: false, waitMs: 1 });
     expect(requestTurn(state, policy(60), START + 30_000).go).toBe(true);
   });
 
   test('without Retry-After waits by itself, longer each time', () => {
-    const first = learnFromResponse(FRESH_PACE, policy(60), answer(429, START), START);
-    const second = learnFromResponse(
-      first,
-      policy(60),
-      answer(429, START + 10_000),
-      START + 10_000,
-    );
+    const first = learn(FRESH_PACE, 60, 429, START);
+    const second = learn(first, 60, 429, START + 10_000);
     expect(first.holdUntil - START).toBe(5000);
     expect(second.holdUntil - START - 10_000).toBe(10_000);
   });
 
   test('a Retry-After of a year is an hour', () => {
     const year = 365 * 86_400_000;
-    const state = learnFromResponse(
-      FRESH_PACE,
-      policy(60),
-      answer(429, START, { retryAfterMs: year }),
-      START,
-    );
+    const state = learn(FRESH_PACE, 60, 429, START, { retryAfterMs: year });
     expect(state.holdUntil).toBe(START + MAX_HOLD_MS);
   });
 
@@ -156,12 +152,7 @@ describe('a 429', () => {
       if (decision.go) sent = decision.state;
     }
     const now = START + 50_000;
-    const taught = learnFromResponse(
-      sent,
-      policy(1_000_000),
-      answer(429, now, { retryAfterMs: 20_000 }),
-      now,
-    );
+    const taught = learn(sent, 1_000_000, 429, now, { retryAfterMs: 20_000 });
     expect(currentRate(taught, policy(1_000_000))).toBeCloseTo(50, 0);
     expect(state.learned).toBeNull();
   });
@@ -179,7 +170,7 @@ describe('a 429', () => {
   });
 
   test('afterwards requests go one at a time until an answer is none', () => {
-    const refused = learnFromResponse(FRESH_PACE, policy(60), answer(429, START), START);
+    const refused = learn(FRESH_PACE, 60, 429, START);
     expect(maxInFlight(refused, policy(60))).toBe(1);
     const well = learnFromResponse(refused, policy(60), answer(200, START + 6000), START + 6100);
     expect(maxInFlight(well, policy(60))).toBe(4);
@@ -209,7 +200,7 @@ describe('a 429', () => {
       let state = FRESH_PACE;
       for (let i = 0; i < 20; i += 1) {
         const now = START + i * 7_200_000;
-        state = learnFromResponse(state, policy(ceiling), answer(429, now), now);
+        state = learn(state, ceiling, 429, now);
       }
       expect(currentRate(state, policy(ceiling))).toBe(Math.min(1, ceiling));
     }
@@ -218,43 +209,21 @@ describe('a 429', () => {
 
 describe('what the service announces', () => {
   test('a limit below the ceiling is kept to, one above changes nothing', () => {
-    const low = learnFromResponse(
-      FRESH_PACE,
-      policy(600),
-      answer(200, START, { limit: 90 }),
-      START,
-    );
+    const low = learn(FRESH_PACE, 600, 200, START, { limit: 90 });
     expect(currentRate(low, policy(600))).toBe(90);
-    const high = learnFromResponse(
-      FRESH_PACE,
-      policy(60),
-      answer(200, START, { limit: 90 }),
-      START,
-    );
+    const high = learn(FRESH_PACE, 60, 200, START, { limit: 90 });
     expect(currentRate(high, policy(60))).toBe(60);
   });
 
   test('a limit of nothing is one a minute', () => {
-    const state = learnFromResponse(
-      FRESH_PACE,
-      policy(600),
-      answer(200, START, { limit: 0 }),
-      START,
-    );
+    const state = learn(FRESH_PACE, 600, 200, START, { limit: 0 });
     expect(currentRate(state, policy(600))).toBe(1);
   });
 
   test('Retry-After on a success counts only when nothing remains', () => {
     const left = { retryAfterMs: 20_000, limit: 90, remaining: 1 };
-    expect(
-      learnFromResponse(FRESH_PACE, policy(90), answer(200, START, left), START).holdUntil,
-    ).toBe(0);
-    const none = learnFromResponse(
-      FRESH_PACE,
-      policy(90),
-      answer(200, START, { ...left, remaining: 0 }),
-      START,
-    );
+    expect(learn(FRESH_PACE, 90, 200, START, left).holdUntil).toBe(0);
+    const none = learn(FRESH_PACE, 90, 200, START, { ...left, remaining: 0 });
     expect(none.holdUntil).toBe(START + 20_000);
   });
 });

@@ -36,14 +36,17 @@ const refused = z.object({
 });
 
 let past: PastArchive;
+/** Serves all of that archive. */
+let client: Client;
 beforeAll(async () => {
   past = await pastArchive();
+  client = await open(past.data);
 });
+afterAll(() => client.close());
 
 /** Starts `mailkeep mcp`, as an assistant does. */
-async function connect(data: string, ...args: readonly string[]): Promise<Client> {
+async function open(data: string, ...args: readonly string[]): Promise<Client> {
   const client = new Client({ name: 'test', version: '1.0.0' });
-  onTestFinished(() => client.close());
   await client.connect(
     new StdioClientTransport({
       command: process.execPath,
@@ -51,6 +54,12 @@ async function connect(data: string, ...args: readonly string[]): Promise<Client
       stderr: 'pipe',
     }),
   );
+  return client;
+}
+
+async function connect(data: string, ...args: readonly string[]): Promise<Client> {
+  const client = await open(data, ...args);
+  onTestFinished(() => client.close());
   return client;
 }
 
@@ -76,7 +85,6 @@ async function refusal(client: Client, name: string, args: object): Promise<stri
 
 describe('over standard input and output', () => {
   test('every tool is listed as one that only reads, and answers what its schema says', async () => {
-    const client = await connect(past.data);
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual(TOOLS);
     for (const { name, title, annotations, outputSchema, description } of tools) {
@@ -106,21 +114,14 @@ describe('over standard input and output', () => {
   });
 
   test('facets are how many messages a search finds with each of their values', async () => {
-    const client = await connect(past.data);
     const search = async (query: string, facets = false) =>
       withFacets.parse(await data(client, 'search', { query, facets, limit: 1 }));
     expect((await search('has:attachment')).facets).toBe(null);
     const { total, facets } = await search('has:attachment', true);
     expect(facets).toMatchObject({ counted: total, complete: true });
     const terms = {
-      ...{
-        mailbox: 'mailbox',
-        folder: 'in',
-        year: 'date',
-        month: 'date',
-        from: 'from',
-        type: 'mime',
-      },
+      ...{ mailbox: 'mailbox', folder: 'in', year: 'date', month: 'date' },
+      ...{ from: 'from', type: 'mime' },
     };
     for (const [by, operator] of Object.entries(terms)) {
       const [first] = z.array(facet).parse(facets?.[by]);
@@ -133,7 +134,6 @@ describe('over standard input and output', () => {
   });
 
   test('Junk and Trash are left out unless they are asked for', async () => {
-    const client = await connect(past.data);
     const total = async (query: string, everywhere = false) =>
       found.parse(await data(client, 'search', { query, everywhere, limit: 1 })).total;
     const { stdout } = await mailkeep(['search', '--count', '*', '--data', past.data]);
@@ -145,9 +145,10 @@ describe('over standard input and output', () => {
   });
 
   test('limited to a mailbox, it knows no other', async () => {
-    const all = await connect(past.data);
     const one = await connect(past.data, '--mailbox', 'ada@example.org');
-    const other = found.parse(await data(all, 'search', { query: 'mailbox:office@example.org' }));
+    const other = found.parse(
+      await data(client, 'search', { query: 'mailbox:office@example.org' }),
+    );
     const id = other.messages[0]?.id ?? '';
     expect(other.total).toBeGreaterThan(0);
     const unknown = 'f'.repeat(64);
@@ -177,7 +178,6 @@ describe('over standard input and output', () => {
   });
 
   test('a query that cannot be understood is refused as on the command line', async () => {
-    const client = await connect(past.data);
     expect(await refusal(client, 'search', { query: 'is:nothing' })).toMatch(/is:/);
     expect(await refusal(client, 'get_message', { id: 'ffffffff' })).toBe(
       'The archive has no message ffffffff.',
@@ -264,7 +264,6 @@ describe('what senders wrote', () => {
     archive = await archiveOf(INJECTIONS);
     await withAttachmentTexts(archive);
   });
-  afterAll(() => past);
 
   test('stands between the marks of its answer, visible and without links, whatever it is', async () => {
     const client = await connect(archive);

@@ -22,30 +22,17 @@ export type Ask = (
   headers?: Readonly<Record<string, string>>,
 ) => Promise<Told>;
 
-/** A service, its archive after a sync, and the mirror that is served from it. */
-export interface Mirrored {
-  readonly sandbox: Sandbox;
-  readonly place: Workplace;
-  readonly served: Served;
-  readonly tokens: ApiTokens;
-  /** `/api/v1/mailboxes/{first mailbox}` */
-  readonly m: string;
-  readonly origin: Ask;
-  readonly mirror: Ask;
-  /** Connections to the mirror, to ask with other tokens. */
-  readonly pool: Pool;
-  /** Brings the archive up to date; fails unless the program ends with one of these codes. */
-  sync(codes?: readonly number[]): Promise<void>;
-  close(): Promise<void>;
-}
+export type Mirrored = Awaited<ReturnType<typeof mirrored>>;
 
-/** @param change alters the configuration that would be written */
-export async function mirrored(
-  options: SandboxOptions,
-  change?: Parameters<typeof workplace>[1],
-): Promise<Mirrored> {
+/**
+ * Starts a service, syncs an archive and serves the mirror from it.
+ *
+ * @param change alters the configuration that would be written
+ */
+export async function mirrored(options: SandboxOptions, change?: Parameters<typeof workplace>[1]) {
   const sandbox = await startSandbox(options);
   const place = workplace(sandbox, change);
+  /** Brings the archive up to date; fails unless the program ends with one of these codes. */
   const sync = async (codes: readonly number[] = [0]) => {
     const { code, stderr } = await mailkeep(['sync', '--quiet', '--config', place.config]);
     if (!codes.includes(code ?? -1)) throw new Error(`sync ended with ${code}: ${stderr}`);
@@ -58,9 +45,11 @@ export async function mirrored(
   const pools = [new Pool(sandbox.mailboxUrl), new Pool(served.web.apiUrl)] as const;
   return {
     ...{ sandbox, place, served, tokens, sync },
+    /** Path of the first mailbox. */
     m: `/api/v1/mailboxes/${sandbox.mailboxes[0]?.resourceId ?? ''}`,
     origin: asking(pools[0], sandbox.tokens.mailbox),
     mirror: asking(pools[1], secret),
+    /** Connections to the mirror, to ask with other tokens. */
     pool: pools[1],
     async close() {
       await Promise.all(pools.map((pool) => pool.close()));

@@ -16,27 +16,6 @@ const daemon = {
   verifyPerHour: 20,
 };
 
-/** What passes over one mailbox cost, counted by the service. */
-export interface RequestFigures {
-  readonly folders: number;
-  readonly messages: number;
-  readonly first: number;
-  readonly quiet: number;
-  /** The mean of a daemon's passes every five minutes, over two hours. */
-  readonly quietWithDaemon: number;
-  readonly deletion: number;
-  readonly moved: {
-    readonly messages: number;
-    readonly sources: number;
-    readonly requests: number;
-  };
-  readonly renumbered: {
-    readonly messages: number;
-    readonly sources: number;
-    readonly requests: number;
-  };
-}
-
 /**
  * Fills the local service with a mailbox of `folders` folders, runs passes over it and counts what each asks for.
  * `messages` lie in equal parts in the folders; `large` of them more in one.
@@ -45,7 +24,7 @@ export async function countRequests(size: {
   readonly folders: number;
   readonly messages: number;
   readonly moved: number;
-}): Promise<RequestFigures> {
+}) {
   const sandbox = await startSandbox({ addresses: ['ada@example.org'], mail: { messages: 0 } });
   const archive = new Archive();
   const client = new MailboxClient({
@@ -65,13 +44,7 @@ export async function countRequests(size: {
   const total = (): number =>
     Object.values(sandbox.requests().byOperation).reduce((a, b) => a + b, 0);
   const sources = (): number => sandbox.requests().byOperation.getMessageSource ?? 0;
-  const costOf = async (
-    act: () => Promise<SyncResult>,
-  ): Promise<{
-    readonly requests: number;
-    readonly sources: number;
-    readonly result: SyncResult;
-  }> => {
+  const costOf = async (act: () => Promise<SyncResult>) => {
     const before = { requests: total(), sources: sources() };
     const result = await act();
     if (result.failures.length > 0) throw new Error(JSON.stringify(result.failures[0]));
@@ -117,6 +90,7 @@ export async function countRequests(size: {
       messages: size.messages,
       first: first.requests,
       quiet: quiet.requests,
+      /** The mean of a daemon's passes every five minutes, over two hours. */
       quietWithDaemon: withDaemon / 24,
       deletion: deletion.requests,
       moved: { messages: moving.length, sources: moved.sources, requests: moved.requests },

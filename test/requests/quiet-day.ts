@@ -9,29 +9,19 @@ const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 const QUARTER = 15 * MINUTE;
 
-/** Requests of a day in which nothing happens, by operation. */
-export interface DayOfRequests {
-  readonly perHour: number;
-  readonly byOperation: Readonly<Record<string, number>>;
-}
-
-export interface QuietDay {
+interface Size {
   readonly mailboxes: number;
   /** Minutes between two passes. */
   readonly everyMinutes: number;
   /** Whether each mailbox has a webhook, which is watched where there is a token for the platform surface. */
   readonly webhooks: boolean;
-  readonly withoutPlatform: DayOfRequests;
-  readonly withPlatform: DayOfRequests;
 }
-
-type Size = Pick<QuietDay, 'mailboxes' | 'everyMinutes' | 'webhooks'>;
 
 /**
  * Counts what a daemon asks of the service in a day in which nothing happens: passes by the clock, and the watches over
  * an order of so many mailboxes. Once without a token for the platform surface, once with one.
  */
-export async function quietDay(size: Size): Promise<QuietDay> {
+export async function quietDay(size: Size) {
   return {
     ...size,
     withoutPlatform: await countDay(size, false),
@@ -39,10 +29,8 @@ export async function quietDay(size: Size): Promise<QuietDay> {
   };
 }
 
-async function countDay(
-  { mailboxes, everyMinutes, webhooks: hooked }: Size,
-  platform: boolean,
-): Promise<DayOfRequests> {
+/** Returns the requests of a day in which nothing happens, by operation. */
+async function countDay({ mailboxes, everyMinutes, webhooks: hooked }: Size, platform: boolean) {
   const archive = new Archive();
   const addresses = Array.from({ length: mailboxes }, (_, n) => `box${n}@example.org`);
   const { now } = archive.clock;
@@ -108,7 +96,7 @@ function createHooks({ service, mailboxUrl }: Sandbox): StoredWebhook[] {
 function difference(
   before: Readonly<Record<string, number>>,
   after: Readonly<Record<string, number>>,
-): DayOfRequests {
+) {
   const byOperation: Record<string, number> = {};
   for (const [operation, count] of Object.entries(after).sort(([a], [b]) => (a < b ? -1 : 1))) {
     const requests = count - (before[operation] ?? 0);
