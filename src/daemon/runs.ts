@@ -27,6 +27,7 @@ import {
   type ProgressListener,
   type SyncFailure,
   type SyncPlan,
+  type SyncProgress,
   type SyncResult,
   totalsOf,
 } from '../sync/result.ts';
@@ -482,14 +483,7 @@ export function partialResult(
   };
 }
 
-/** Event log whose lines contain counts, codes and durations, but no addresses, subjects or secrets. */
-export interface EventLog {
-  readonly request: (report: RequestReport) => void;
-  readonly progress: ProgressListener;
-  readonly result: (result: SyncResult) => void;
-}
-
-const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
+const SILENT = { request: () => {}, progress: () => {}, result: () => {} };
 
 /** Fields that are redacted in case a secret is logged by mistake. */
 const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
@@ -508,17 +502,17 @@ export function lineOptions(timestamp: () => string) {
   };
 }
 
-export async function openLog(
-  stream: Writable,
-  level: Settings['log']['level'],
-): Promise<EventLog> {
+/** Event log whose lines contain counts, codes and durations, but no addresses, subjects or secrets. */
+export type EventLog = Awaited<ReturnType<typeof openLog>>;
+
+export async function openLog(stream: Writable, level: Settings['log']['level']) {
   if (level === 'silent') return SILENT;
   const { pino } = await import('pino');
   const log = pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream);
   return {
-    request: ({ operation, surface, host, status, ms, bytes }) =>
+    request: ({ operation, surface, host, status, ms, bytes }: RequestReport) =>
       log.debug({ operation, surface, host, status, ms, bytes }, 'request'),
-    progress(event) {
+    progress(event: SyncProgress) {
       switch (event.event) {
         case 'forecast':
           log.info({ account: event.account, ...event.forecast }, 'forecast');
@@ -544,7 +538,7 @@ export async function openLog(
           return;
       }
     },
-    result(result) {
+    result(result: SyncResult) {
       for (const { account, code, family, uid } of result.failures) {
         log.warn({ account, code, family, uid }, 'failure');
       }

@@ -8,7 +8,6 @@ import type { CountRequest, SearchHit } from '../catalog/search.ts';
 import type { Range } from '../catalog/snippets.ts';
 import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
-import type { MessageReading } from '../mail/extraction.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import { readMessage } from '../mail/reading.ts';
 import { attachmentDownload, piecesOf } from './downloads.ts';
@@ -81,14 +80,6 @@ function singleMessage(
   return hits.find(({ line }) => line.id === id);
 }
 
-/** A fully read message that matches its hash, or the reason why it does not. */
-export type VerifiedRead =
-  | { readonly reading: MessageReading; readonly damage: null }
-  | {
-      readonly reading: null;
-      readonly damage: { readonly message: string; readonly hint: string | null };
-    };
-
 /**
  * Reads a message to the end, even if `read` needs less, because its hash can be checked only at that point.
  *
@@ -111,11 +102,12 @@ export async function readWhole<T>(
   return result;
 }
 
+/** Returns a fully read message that matches its hash, or the reason why it does not. */
 export async function readVerified(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   options: ReadingFor & { readonly countsRemote: boolean },
-): Promise<VerifiedRead> {
+) {
   try {
     const read = (source: AsyncIterable<Buffer>) => readMessage(source, options);
     return { reading: await readWhole(reader, id, options.signal, read), damage: null };
@@ -124,6 +116,8 @@ export async function readVerified(
     return { reading: null, damage: describeError(error) };
   }
 }
+
+export type VerifiedRead = Awaited<ReturnType<typeof readVerified>>;
 
 /** Maximum hops per message; real mail has about ten. */
 const MAX_HOPS = 100;
@@ -368,19 +362,21 @@ export class SourceFinder {
 
 /** Converts ASCII letters to lower case. Other bytes are unchanged, because their charset is unknown. */
 function lower(bytes: Buffer): Buffer {
-  return Buffer.from(lowerAscii(bytes.toString('latin1')), 'latin1');
-}
-
-function lowerAscii(text: string): string {
-  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+  const out = Buffer.from(bytes);
+  for (let i = 0; i < out.length; i += 1) {
+    const byte = out[i] ?? 0;
+    if (byte >= 0x41 && byte <= 0x5a) out[i] = byte + 0x20;
+  }
+  return out;
 }
 
 const MAX_MARKED = 2_000;
 
 export function matchRanges(shown: string, text: string): readonly Range[] {
-  const needle = lowerAscii(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
+  const fold = (value: string): string => value.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+  const needle = fold(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
   if (needle === '') return [];
-  const input = lowerAscii(shown);
+  const input = fold(shown);
   const ranges: Range[] = [];
   for (let at = input.indexOf(needle); at >= 0; at = input.indexOf(needle, at + needle.length)) {
     ranges.push({ start: at, end: at + needle.length });
