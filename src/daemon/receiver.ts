@@ -37,10 +37,6 @@ class KnownSecrets implements Secrets<KnownWebhook> {
     this.#morePaths = urls.flatMap(pathOf);
   }
 
-  get size(): number {
-    return this.#entries.length;
-  }
-
   isPath(path: string): boolean {
     return this.#paths.has(path);
   }
