@@ -7,7 +7,6 @@ import {
   ferry,
   gone,
   HOUR,
-  idOf,
   menu,
   OTHERS,
   OURS,
@@ -19,7 +18,7 @@ import {
   theirs,
   timetable,
 } from '../web/equal-archives.ts';
-import { Served, withoutHaste } from '../web/served.ts';
+import { idOf, Served, withoutHaste } from '../web/served.ts';
 
 /* As test/web/limited-equal.test.ts, for tokens: of the API over the archive, and of assistants. */
 

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { mailkeep } from '../cli/child.ts';
 import { type Letter, START, StoredArchive } from '../export/stored-archive.ts';
@@ -124,5 +123,3 @@ export async function archiveWith(other: Other | null): Promise<StoredArchive> {
   expect([code, stderr]).toEqual([0, '']);
   return archive;
 }
-
-export const idOf = (source: Buffer) => createHash('sha256').update(source).digest('hex');

@@ -9,7 +9,6 @@ import {
   ferry,
   gone,
   HOUR,
-  idOf,
   menu,
   OTHERS,
   OURS,
@@ -21,7 +20,7 @@ import {
   theirs,
   timetable,
 } from './equal-archives.ts';
-import { Served, withoutHaste } from './served.ts';
+import { idOf, Served, withoutHaste } from './served.ts';
 
 /* See equal-archives.ts. */
 

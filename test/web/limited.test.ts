@@ -7,7 +7,7 @@ import { saveSearch } from '../../src/catalog/saved-searches.ts';
 import { mailboxKey } from '../../src/core/state.ts';
 import { importedMailbox } from '../../src/mail/identity.ts';
 import { mailkeep } from '../cli/child.ts';
-import { archiveOf, letter, Served, withoutHaste } from './served.ts';
+import { archiveOf, idOf, letter, Served, withoutHaste } from './served.ts';
 
 /*
  * A browser that may read some mailboxes is answered as if the archive held no others. Whatever is theirs has a word in
@@ -45,7 +45,6 @@ const withFile = [
 ].join('\r\n');
 /** Of the attachment that is theirs. */
 const fileHash = createHash('sha256').update('zebra').digest('hex');
-const idOf = (source: string) => createHash('sha256').update(source).digest('hex');
 
 const served = new Served();
 const alone = new Served();

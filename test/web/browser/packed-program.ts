@@ -21,7 +21,7 @@ export async function oncePerRun(
   name: string,
   make: () => string | Promise<string>,
 ): Promise<string> {
-  // A script has no folder of its own for what is temporary, where something of an earlier build may lie.
+  // Outside of tests, the temporary folder outlives a run, and may hold an earlier build.
   if (process.env.VITEST === undefined) return make();
   const kept = path.join(tmpdir(), name);
   if (existsSync(kept)) return kept;
