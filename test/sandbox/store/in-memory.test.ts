@@ -1,4 +1,0 @@
-import { Store } from '../../../src/sandbox/store.ts';
-import { storeContract } from './store-contract.ts';
-
-storeContract(() => new Store());
