@@ -198,10 +198,6 @@ interface InGeneration {
   readonly folder: number;
   readonly generation: number;
 }
-/** Rows per chunk. Chunks avoid holding a million row objects in memory. */
-const CHUNK = 5_000;
-type Stretch = InGeneration & { readonly after: number; readonly limit: number };
-
 const PLACED = sqlQuery<InGeneration & { uid: number }, PlacedRow>(
   `SELECT p.uid, p.docid, m.id, m.size, p.fingerprint, m.message_id AS messageId,
      coalesce(p.date, m.date) AS date
@@ -215,38 +211,20 @@ const OPEN_ALIKE = sqlQuery<MailboxKey & { fingerprint: Buffer; before: number }
    WHERE p.fingerprint = :fingerprint AND p.to_commit IS NULL
      AND b.host = :host AND b.mailbox = :mailbox AND p.first_commit <= :before LIMIT 1`,
 );
-const OPEN_UIDS = sqlQuery<Stretch, { uid: number }>(
-  `SELECT uid FROM places WHERE folder_id = :folder AND generation = :generation
-     AND uid > :after AND to_commit IS NULL ORDER BY uid LIMIT :limit`,
-);
 const UNREAD = countBy('places', FOLDER_KEY, `AND to_commit IS NULL AND ${IS_UNREAD}`);
-const MARKED_UIDS = sqlQuery<Stretch & { mark: number }, { uid: number }>(
-  `SELECT uid FROM places WHERE folder_id = :folder AND generation = :generation
-     AND uid > :after AND to_commit IS NULL AND marks & :mark <> 0 ORDER BY uid LIMIT :limit`,
-);
-const HELD_UIDS = selectBy('places', 'uid', FOLDER_KEY, 'AND held = 1');
-const QUARANTINED_UIDS = selectBy(
-  'quarantine',
-  'uid',
-  FOLDER_KEY,
-  'AND to_commit IS NULL ORDER BY uid',
-);
-const FORGOTTEN_UIDS = selectBy('forgotten', 'uid', FOLDER_KEY);
 
 /** Queries for a sync run about messages that may have moved. */
 export function relinkQueries(connection: Connection) {
-  const uids = (query: typeof HELD_UIDS, folder: number, generation: number): number[] =>
-    connection.all(query, { folder_id: folder, generation }).map(({ uid }) => uid);
-  const inChunks = (load: (stretch: Omit<Stretch, keyof InGeneration>) => { uid: number }[]) => {
-    const found: number[] = [];
-    for (;;) {
-      const rows = load({ after: found[found.length - 1] ?? 0, limit: CHUNK });
-      for (const { uid } of rows) found.push(uid);
-      if (rows.length < CHUNK) return found;
-    }
-  };
-  const openUids = (folder: number, generation: number): number[] =>
-    inChunks((stretch) => connection.all(OPEN_UIDS, { folder, generation, ...stretch }));
+  /** Reads no row objects, because there can be a million UIDs. */
+  const uidsIn = (table: string, rest: string) => (folder: number, generation: number) =>
+    connection.column<number>(
+      `SELECT uid FROM ${table} WHERE folder_id = ? AND generation = ? ${rest}`,
+      [folder, generation],
+    );
+  const openUids = uidsIn('places', 'AND to_commit IS NULL ORDER BY uid');
+  const heldUids = uidsIn('places', 'AND held = 1');
+  const quarantinedUids = uidsIn('quarantine', 'AND to_commit IS NULL ORDER BY uid');
+  const forgottenUids = uidsIn('forgotten', '');
   return {
     /** Returns a UID's open place, with its message. */
     placed(folder: number, generation: number, uid: number) {
@@ -266,27 +244,26 @@ export function relinkQueries(connection: Connection) {
     /** Returns the number of open places without `\Seen`. */
     unread: (folder: number, generation: number) =>
       connection.get(UNREAD, { folder_id: folder, generation })?.n ?? 0,
-    uidsFlagged: (folder: number, generation: number, flag: CountedFlag) =>
-      inChunks((stretch) =>
-        connection.all(MARKED_UIDS, { folder, generation, mark: flagMarks([flag]), ...stretch }),
-      ),
+    uidsFlagged(folder: number, generation: number, flag: CountedFlag) {
+      const isFlagged = `marks & ${flagMarks([flag])} <> 0`;
+      return uidsIn('places', `AND to_commit IS NULL AND ${isFlagged} ORDER BY uid`)(
+        folder,
+        generation,
+      );
+    },
     /** Returns the UIDs of open places, ascending. */
     openUids,
     /** Returns the UIDs of incomplete messages, ascending. */
-    quarantinedUids: (folder: number, generation: number) =>
-      uids(QUARANTINED_UIDS, folder, generation),
+    quarantinedUids,
     /** Returns the UIDs of purged messages that the service still has. Unordered. */
-    forgottenUids: (folder: number, generation: number) => uids(FORGOTTEN_UIDS, folder, generation),
+    forgottenUids,
     /** Returns the UIDs kept by the deletion guard. Unordered. */
-    heldUids: (folder: number, generation: number) => uids(HELD_UIDS, folder, generation),
+    heldUids,
     /** Returns the UIDs expected at the service, ascending: open and not held, incomplete, or purged. */
     expectedUids(folder: number, generation: number) {
       const open = openUids(folder, generation);
-      const held = new Set(uids(HELD_UIDS, folder, generation));
-      const others = [
-        ...uids(QUARANTINED_UIDS, folder, generation),
-        ...uids(FORGOTTEN_UIDS, folder, generation),
-      ];
+      const held = new Set(heldUids(folder, generation));
+      const others = [...quarantinedUids(folder, generation), ...forgottenUids(folder, generation)];
       const current = held.size === 0 ? open : open.filter((uid) => !held.has(uid));
       return others.length === 0 ? current : current.concat(others).sort((a, b) => a - b);
     },

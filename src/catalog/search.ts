@@ -49,7 +49,7 @@ const SPANS_OF = `SELECT p.id, s.folder_id, p.uid, s.flag_set, s.date, s.from_co
     seen.time AS first_seen, closing.time AS ended_at
   FROM spans s JOIN places p ON p.id = s.place_id JOIN commits seen ON seen.number = p.first_commit
     JOIN commits closing ON closing.number = s.to_commit
-  WHERE s.docid = ?`;
+  WHERE s.docid = +?`;
 const PLACES = sqlQuery<{ docid: number }, PlaceRow>(PLACES_OF);
 
 function placesOf(connection: Connection, docid: number): Iterable<PlaceRow> {
@@ -57,7 +57,9 @@ function placesOf(connection: Connection, docid: number): Iterable<PlaceRow> {
   // Nearly all readers see everything, for which a prepared query is faster.
   if (scope === null) return connection.all(PLACES, { docid });
   const condition = isOwnFolder('p.folder_id', scope);
-  return connection.text<PlaceRow>(`${PLACES_OF.replace(':docid', '?')} AND ${condition}`, [docid]);
+  return connection.text<PlaceRow>(`${PLACES_OF.replace(':docid', '+?')} AND ${condition}`, [
+    docid,
+  ]);
 }
 
 interface PlaceRow
