@@ -1,4 +1,5 @@
 import type { Locator, Position, RemovedRange } from '../archive/format.ts';
+import { folderKey } from '../core/state.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
 import { decodeListedText } from '../mail/listed-text.ts';
@@ -9,7 +10,7 @@ import {
   RECORD_BLOB,
   RECORD_MESSAGE,
 } from './database.ts';
-import { folderNames } from './folders.ts';
+import { folderNames, folderQueries } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
 import {
@@ -421,39 +422,38 @@ const ENDED_PLACES = sqlQuery<{ docid: number }, EndedPlaceRow>(
    FROM places p LEFT JOIN commits c ON c.number = p.to_commit
    WHERE p.docid = :docid ORDER BY p.id`,
 );
-type FolderRow = Pick<
-  Row<'folders'>,
-  'id' | 'path' | 'special_use' | 'gone_commit' | 'mailbox_id'
-> &
-  Pick<Row<'mailboxes'>, 'host' | 'mailbox' | 'address'>;
-const FOLDERS = sqlQuery<object, FolderRow>(
-  `SELECT f.id, f.path, f.special_use, f.gone_commit, m.host, m.mailbox, m.address, f.mailbox_id
-   FROM folders f JOIN mailboxes m ON m.id = f.mailbox_id`,
-);
 const CONFIRMED = sqlQuery<object, { folder_id: number; since: string }>(
   'SELECT folder_id, max(since) AS since FROM certificates WHERE complete = 1 GROUP BY folder_id',
 );
 
 export function deletedQueries(connection: Connection) {
-  const placesOf = (docid: number, folders: FolderRows): PastPlace[] =>
+  const { all } = folderQueries(connection);
+  const foldersById = () => {
+    const folders = all({ gone: true });
+    const namesakes = Map.groupBy(folders, folderKey);
+    return new Map(
+      folders.map((one) => [
+        one.id,
+        { ...one, isNameable: namesakes.get(folderKey(one))?.length === 1 },
+      ]),
+    );
+  };
+  const placesOf = (docid: number, folders: ReturnType<typeof foldersById>): PastPlace[] =>
     connection.all(ENDED_PLACES, { docid }).map((row) => {
-      const folder = folders.byId.get(row.folder_id);
-      if (folder === undefined) throw new Error(`folder ${row.folder_id} has no row`);
-      const { host, mailbox, path, address, special_use: specialUse } = folder;
+      const found = folders.get(row.folder_id);
+      if (found === undefined) throw new Error(`folder ${row.folder_id} has no row`);
+      const { host, mailbox, folder, address, specialUse, gone, isNameable } = found;
       return {
-        ...{ host, mailbox, folder: path, generation: row.generation, uid: row.uid },
+        ...{ host, mailbox, folder, generation: row.generation, uid: row.uid },
         folderId: row.folder_id,
-        address,
-        specialUse,
-        folderGone: folder.gone_commit !== null,
-        isNameable: folders.perPath.get(pathText(folder)) === 1,
+        ...{ address, specialUse, folderGone: gone, isNameable },
         endedAt: row.to_commit === null ? null : row.ended_at,
       };
     });
   return {
     /** Yields messages without an open place, newest first. The caller must not write while iterating. */
     *messages() {
-      const folders = folderRows(connection);
+      const folders = foldersById();
       for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {
         const places = placesOf(docid, folders);
         // A message that was only ever matched by mistake, without being downloaded, has no place.
@@ -461,7 +461,7 @@ export function deletedQueries(connection: Connection) {
       }
     },
     removable: (chosen: readonly ChosenPlaces[]) => removable(connection, chosen),
-    placesOf: (docid: number) => placesOf(docid, folderRows(connection)),
+    placesOf: (docid: number) => placesOf(docid, foldersById()),
     /** Returns the start of each folder's last complete reconciliation, which accounts for every UID. */
     confirmed() {
       const rows = connection.all(CONFIRMED, {});
@@ -469,33 +469,13 @@ export function deletedQueries(connection: Connection) {
     },
     /** Returns a folder's host and mailbox, separated by NUL. */
     mailboxOf(folder: number) {
-      const row = foldersOf(connection).find(({ id }) => id === folder);
-      return `${row?.host ?? ''}\0${row?.mailbox ?? ''}`;
+      const found = all({ gone: true }).find(({ id }) => id === folder);
+      return `${found?.host ?? ''}\0${found?.mailbox ?? ''}`;
     },
   };
 }
 
 export type DeletedQueries = ReturnType<typeof deletedQueries>;
-
-interface FolderRows {
-  readonly byId: ReadonlyMap<number, FolderRow>;
-  readonly perPath: ReadonlyMap<string, number>;
-}
-
-function foldersOf(connection: Connection) {
-  return connection.all(FOLDERS, {});
-}
-
-function folderRows(connection: Connection): FolderRows {
-  const rows = foldersOf(connection);
-  const perPath = new Map<string, number>();
-  for (const row of rows) perPath.set(pathText(row), (perPath.get(pathText(row)) ?? 0) + 1);
-  return { byId: new Map(rows.map((row) => [row.id, row])), perPath };
-}
-
-function pathText({ mailbox_id: mailbox, path }: { mailbox_id: number; path: string }): string {
-  return `${mailbox}\0${path}`;
-}
 
 /** An incomplete message. Dates and times are milliseconds since the epoch. */
 export interface QuarantineEntry extends Place {

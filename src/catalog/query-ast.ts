@@ -232,39 +232,30 @@ const sizes = sized((value, _, name) => {
   return { min, max };
 });
 
-/** All operators by lower-case name, except `asof`, which applies to the whole query. */
-export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
+/** The names of each operator in lower case, aliases last. `asof` and `spelling` apply to the whole query. */
+const NAMED: readonly (readonly [names: string, operator: Operator])[] = [
   ['from', people('from')],
   ['to', people('to')],
   ['cc', people('cc')],
   ['bcc', people('bcc')],
-  ['deliveredto', people('deliveredto')],
   ['recip', people('recip')],
   ['contact', people('contact')],
   ['subject', text('subject')],
   ['body', text('body')],
-  ['filename', text('filename')],
-  ['file', text('filename')],
-  ['attachment', text('filename')],
-  ['mime', exact('mime')],
-  ['mimetype', exact('mime')],
+  ['filename file attachment', text('filename')],
+  ['mime mimetype', exact('mime')],
   ['has', has],
+  ['deliveredto', people('deliveredto')],
   ['list', exact('list')],
-  ['id', exact('id')],
+  ['id msgid rfc822msgid', exact('id')],
   ['thread', exact('thread')],
-  ['msgid', exact('id')],
-  ['rfc822msgid', exact('id')],
-  ['in', named('folder')],
-  ['folder', named('folder')],
+  ['in folder', named('folder')],
   ['mailbox', named('mailbox')],
   ['account', named('account')],
   ['is', is],
-  ['flag', exact('flag')],
-  ['keyword', exact('flag')],
-  ['before', before],
-  ['older', before],
-  ['after', after],
-  ['newer', after],
+  ['flag keyword', exact('flag')],
+  ['before older', before],
+  ['after newer', after],
   ['on', on],
   ['date', date],
   ['older_than', olderThan],
@@ -274,7 +265,11 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator
   ['larger', larger],
   ['smaller', smaller],
   ['size', sizes],
-]);
+];
+
+export const OPERATORS: ReadonlyMap<string, Operator> = new Map(
+  NAMED.flatMap(([names, operator]) => names.split(' ').map((name) => [name, operator] as const)),
+);
 
 export const AS_OF = 'asof';
 
@@ -283,24 +278,8 @@ export const SPELLING = 'spelling';
 
 /** Operator names for help and suggestions, without aliases. */
 export const OPERATOR_NAMES: readonly string[] = [
-  ...['from', 'to', 'cc', 'bcc', 'recip', 'contact', 'subject', 'body', 'filename', 'mime', 'has'],
-  ...[
-    'deliveredto',
-    'list',
-    'id',
-    'thread',
-    'in',
-    'mailbox',
-    'account',
-    'is',
-    'flag',
-    'before',
-    'after',
-    'on',
-    'date',
-    'older_than',
-  ],
-  ...['newer_than', 'added', 'deleted', 'larger', 'smaller', 'size', AS_OF, SPELLING],
+  ...NAMED.map(([names]) => names.split(' ')[0] ?? ''),
+  ...[AS_OF, SPELLING],
 ];
 
 /** Operators from other programs, with the closest equivalent here. */
