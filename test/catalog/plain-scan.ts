@@ -65,7 +65,13 @@ const LETTER = '[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{scx=Hang}\\p{scx=Thai
 /** A word ends where letters of such a script begin, and where they end. */
 const RUNS = new RegExp(`(?:${LETTER}\\p{M}*)+|(?:(?!${LETTER}).)+`, 'gu');
 
-const linesOf = new Map<string, string>();
+/** All words of a text, also on one line with a blank before and after each. */
+interface Line {
+  readonly words: ReadonlySet<string>;
+  readonly text: string;
+}
+
+const linesOf = new Map<string, Line>();
 
 /** The words of a text as the tokenizer of the index is documented to have them: letters, digits and marks, folded. */
 export function plainWords(text: string): string[] {
@@ -81,11 +87,11 @@ export function plainWords(text: string): string[] {
   return (bare.match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu) ?? []).flatMap((word) => word.match(RUNS) ?? []);
 }
 
-/** All words of a text on one line, with a blank before and after each. */
-function line(text: string): string {
+function line(text: string): Line {
   let known = linesOf.get(text);
   if (known === undefined) {
-    known = ` ${plainWords(text).join(' ')} `;
+    const words = plainWords(text);
+    known = { words: new Set(words), text: ` ${words.join(' ')} ` };
     linesOf.set(text, known);
   }
   return known;
@@ -93,31 +99,43 @@ function line(text: string): string {
 
 /** Words one after the other; in scripts without spaces, characters one after the other. */
 export function contains(text: string, phrase: string, prefix: boolean): boolean {
-  const sought = line(phrase).trim();
-  if (sought === '') return false;
-  if (UNSPACED.test(phrase)) return line(text).includes(sought.split(' ', 1)[0] ?? '');
-  return line(text).includes(` ${sought}${prefix ? '' : ' '}`);
+  return finder(phrase, prefix)(line(text));
 }
+
+function finder(phrase: string, prefix: boolean): (line: Line) => boolean {
+  const words = plainWords(phrase);
+  const [first] = words;
+  if (first === undefined) return () => false;
+  if (UNSPACED.test(phrase)) return ({ text }) => text.includes(first);
+  const sought = ` ${words.join(' ')}${prefix ? '' : ' '}`;
+  // Looking for the words spares most texts the search.
+  const whole = prefix ? words.slice(0, -1) : words;
+  return (all) => whole.every((word) => all.words.has(word)) && all.text.includes(sought);
+}
+
+type Test = (doc: ScannedDocument) => boolean;
 
 /**
  * The plain scan: a query is a list of alternatives, each a list of conditions. Those on places that are asked
  * for, not excluded, mean one place; two folders mean a place in each.
  */
-export function matches(node: SearchNode, doc: ScannedDocument): boolean {
-  return waysOf(node, true).some((way) => {
+export function matcher(node: SearchNode): Test {
+  const ways = waysOf(node, true).map((way): Test => {
     const places = way.filter(({ test, holds }) => holds && isPlaceTest(test));
     const folders = places.filter(({ test }) => test.kind === 'folder');
     const states = places.filter(({ test }) => test.kind !== 'folder');
-    const together = folders.length === 0 ? [states] : folders.map((one) => [one, ...states]);
-    return (
-      together.every((tests) =>
-        oneOf(
-          doc,
-          tests.map(({ test }) => placeTest(test)),
-        ),
-      ) && way.every((one) => places.includes(one) || satisfies(one.test, doc) === one.holds)
+    const together = (folders.length === 0 ? [states] : folders.map((one) => [one, ...states])).map(
+      (tests) => tests.map(({ test }) => placeTest(test)),
     );
+    const others = way.flatMap((one) => {
+      if (places.includes(one)) return [];
+      const fits = testOf(one.test);
+      return [(doc: ScannedDocument) => fits(doc) === one.holds];
+    });
+    return (doc) =>
+      together.every((tests) => oneOf(doc, tests)) && others.every((holds) => holds(doc));
   });
+  return (doc) => ways.some((way) => way(doc));
 }
 
 interface Condition {
@@ -140,35 +158,58 @@ function isPlaceTest(node: SearchNode): boolean {
   return node.kind === 'folder' || (node.kind === 'state' && node.state !== 'deleted');
 }
 
-function satisfies(node: SearchNode, doc: ScannedDocument): boolean {
+const linesOfDocs = new WeakMap<ScannedDocument, Readonly<Record<ScannedField, Line>>>();
+
+function linesIn(doc: ScannedDocument): Readonly<Record<ScannedField, Line>> {
+  const known =
+    linesOfDocs.get(doc) ??
+    (Object.fromEntries(
+      ALL_FIELDS.map((field) => [field, line(doc.fields[field] ?? '')]),
+    ) as Record<ScannedField, Line>);
+  linesOfDocs.set(doc, known);
+  return known;
+}
+
+function testOf(node: SearchNode): Test {
   switch (node.kind) {
     case 'all':
-      return true;
+      return () => true;
     case 'text': {
       const parts = PARTS[node.field] ?? [];
-      return parts.some((part) => contains(doc.fields[part] ?? '', node.text, node.prefix));
+      const isIn = finder(node.text, node.prefix);
+      return (doc) => {
+        const lines = linesIn(doc);
+        return parts.some((part) => isIn(lines[part]));
+      };
     }
     case 'has':
-      return doc.attachment;
+      return ({ attachment }) => attachment;
     case 'folder':
-    case 'state':
-      return isPlaceTest(node) ? oneOf(doc, [placeTest(node)]) : doc.ended;
+    case 'state': {
+      const test = placeTest(node);
+      return isPlaceTest(node) ? (doc) => oneOf(doc, [test]) : ({ ended }) => ended;
+    }
     case 'mailbox':
-      return doc.mailboxes.includes(node.value);
-    case 'received': {
-      const second = Math.floor(doc.docid / 64) * 1000;
-      return (node.from === null || second >= node.from) && (node.to === null || second < node.to);
-    }
-    case 'observed': {
-      const at = node.what === 'added' ? doc.addedAt : doc.ended ? doc.endedAt : undefined;
-      if (at === undefined) return false;
-      return (node.from === null || at >= node.from) && (node.to === null || at < node.to);
-    }
+      return ({ mailboxes }) => mailboxes.includes(node.value);
+    case 'received':
+      return ({ docid }) => isBetween(Math.floor(docid / 64) * 1000, node);
+    case 'observed':
+      return ({ addedAt, ended, endedAt }) => {
+        const at = node.what === 'added' ? addedAt : ended ? endedAt : undefined;
+        return at !== undefined && isBetween(at, node);
+      };
     case 'size':
-      return (node.min ?? 0) <= doc.size && doc.size <= (node.max ?? Infinity);
+      return ({ size }) => (node.min ?? 0) <= size && size <= (node.max ?? Infinity);
     default:
       throw new Error(`the scan knows no ${node.kind}`);
   }
+}
+
+function isBetween(
+  time: number,
+  { from, to }: { from: number | null; to: number | null },
+): boolean {
+  return (from === null || time >= from) && (to === null || time < to);
 }
 
 type PlaceTest = (place: ScannedDocument['places'][number]) => boolean;

@@ -6,7 +6,7 @@ import { absent } from '../peers/programs.ts';
 import { START, temporaryDir } from './history.ts';
 import { type Asked, plainAsciiWords, reasonFor } from './notmuch-differences.ts';
 import { NotmuchPeer } from './notmuch-peer.ts';
-import { matches } from './plain-scan.ts';
+import { matcher } from './plain-scan.ts';
 import { QueryMaker } from './query-maker.ts';
 import { indexMail, type SearchedMail, type SearchedMessage } from './searched-mail.ts';
 
@@ -43,7 +43,7 @@ describe('search over mail against a plain scan of what was extracted', () => {
     for (let i = 0; i < QUERIES; i += 1) {
       const text = maker.query();
       const node = nodeOf(text);
-      const expected = newestFirst.filter((doc) => matches(node, doc)).map(({ docid }) => docid);
+      const expected = newestFirst.filter(matcher(node)).map(({ docid }) => docid);
       let found: number[];
       try {
         found = [...catalog.prepare({ node }).docids()];

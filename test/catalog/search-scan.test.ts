@@ -16,7 +16,7 @@ import {
   START,
   temporaryDir,
 } from './history.ts';
-import { matches, type ScannedDocument, UNSPACED } from './plain-scan.ts';
+import { matcher, type ScannedDocument, UNSPACED } from './plain-scan.ts';
 import { unlessRefused } from './unless-refused.ts';
 
 const SECOND = { ...INBOX, mailbox: 'AC2' };
@@ -167,7 +167,7 @@ describe('search against a plain scan', () => {
         if (parsed === undefined) return;
         const { node } = parsed;
         const expected = documents
-          .filter((document) => matches(node, document))
+          .filter(matcher(node))
           .map(({ docid }) => docid)
           .sort((a, b) => b - a);
         const found = unlessRefused(() => docids(node, 'newest'));
