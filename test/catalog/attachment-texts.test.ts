@@ -1,37 +1,30 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { HashedAttachment } from '../../src/mail/extraction.ts';
 import {
   appeared,
   attachment,
-  entry,
-  folder,
-  History,
+  type History,
   INBOX,
-  mailbox,
+  openRoom,
   place,
+  type Room,
   sha256,
-  temporaryDir,
 } from './history.ts';
 
 describe('texts of attachments in the catalog', () => {
-  let room: ReturnType<typeof temporaryDir>;
+  let room: Room;
   let catalog: WritableCatalog;
   let history: History;
 
   beforeEach(async () => {
-    room = temporaryDir();
-    catalog = await openCatalog(room.dir);
-    history = new History();
-    catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
+    room = await openRoom();
+    ({ catalog, history } = room);
   });
-  afterEach(() => {
-    catalog.close();
-    room.remove();
-  });
+  afterEach(() => room.close());
 
   const document = (number: number, hash: string | null): HashedAttachment =>
     attachment(number, { hash: hash === null ? null : sha256(hash) });
@@ -42,12 +35,10 @@ describe('texts of attachments in the catalog', () => {
     index(documents);
   };
   const index = (documents: readonly (readonly HashedAttachment[])[]) =>
-    catalog.index.index(
-      catalog.index.pending({ limit: 99 }).map(({ docid, id }) => {
-        const at = documents.findIndex((_, i) => sha256(`m${i + 1}`) === id);
-        return { docid, entry: entry({ attachments: documents[at] ?? [] }) };
-      }),
-    );
+    room.index(({ id }) => {
+      const at = documents.findIndex((_, i) => sha256(`m${i + 1}`) === id);
+      return { attachments: documents[at] ?? [] };
+    });
   const settle = (text: string) => {
     for (const { textId } of catalog.attachments.pending({ limit: 99 })) {
       catalog.attachments.settle(textId, { status: 'done', text, truncated: false });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import type {
   FilePosition,
   FilesCount,
@@ -15,14 +15,13 @@ import {
   appeared,
   attachment,
   entry,
-  folder,
-  History,
+  type History,
   INBOX,
-  mailbox,
+  openRoom,
   place,
+  type Room,
   START,
   sha256,
-  temporaryDir,
 } from './history.ts';
 
 const ALWAYS = () => true;
@@ -54,20 +53,15 @@ function attachmentsOf({ attached }: Written): HashedAttachment[] {
 }
 
 describe('attachments of what a query finds', () => {
-  let room: ReturnType<typeof temporaryDir>;
+  let room: Room;
   let catalog: WritableCatalog;
   let history: History;
 
   beforeEach(async () => {
-    room = temporaryDir();
-    catalog = await openCatalog(room.dir);
-    history = new History();
-    catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
+    room = await openRoom();
+    ({ catalog, history } = room);
   });
-  afterEach(() => {
-    catalog.close();
-    room.remove();
-  });
+  afterEach(() => room.close());
 
   /** Stores messages, the oldest first; each has one word of text. */
   const store = (from: number, messages: readonly Written[]): void => {
@@ -151,12 +145,9 @@ describe('attachments of what a query finds', () => {
         fc.array(message, { maxLength: 6 }),
         fc.integer({ min: 1, max: 4 }),
         async (earlier, later, limit) => {
-          catalog.close();
-          room.remove();
-          room = temporaryDir();
-          catalog = await openCatalog(room.dir);
-          history = new History();
-          catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
+          room.close();
+          room = await openRoom();
+          ({ catalog, history } = room);
           // Some of what came later was received before.
           store(100, earlier);
           store(90, later.slice(0, 2));

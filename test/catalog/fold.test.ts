@@ -5,34 +5,30 @@ import { hasCode } from '../../src/core/errors.ts';
 import {
   appeared,
   folder,
-  History,
+  type History,
   INBOX,
   listing,
-  mailbox,
+  openRoom,
   place,
+  type Room,
   sha256,
-  temporaryDir,
 } from './history.ts';
 
 const ARCHIVE = { ...INBOX, folder: 'Archive' };
 
 describe('folding batches', () => {
   const place1 = place(INBOX, 1);
-  let room: ReturnType<typeof temporaryDir>;
+  let room: Room;
   let catalog: WritableCatalog;
   let history: History;
 
   beforeEach(async () => {
-    room = temporaryDir();
-    catalog = await openCatalog(room.dir);
-    history = new History();
-    catalog.foldBatch(
-      history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX), folder(ARCHIVE)]),
-    );
+    room = await openRoom(folder(ARCHIVE));
+    ({ catalog, history } = room);
   });
   afterEach(() => {
     catalog.close();
-    room.remove();
+    room.close();
   });
 
   const inbox = () => catalog.folders.find(INBOX)?.id ?? -1;

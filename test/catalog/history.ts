@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { CommittedBatch, Fact, FoldedRecord } from '../../src/archive/format.ts';
+import { openCatalog } from '../../src/catalog/catalog.ts';
 import type { FolderKey, Listing, Place } from '../../src/core/types.ts';
 import type { Extraction, HashedAttachment } from '../../src/mail/extraction.ts';
 import { type IndexEntry, indexEntry } from '../../src/mail/extraction.ts';
@@ -61,6 +62,32 @@ export class History {
     return { segment: 1, ordinal: this.#ordinal, offset: this.#ordinal * 100 };
   }
 }
+
+/** A catalog of its own, with an INBOX of me@example.net and whatever else the facts say. */
+export async function openRoom(...facts: readonly Fact[]) {
+  const { dir, remove } = temporaryDir();
+  const catalog = await openCatalog(dir);
+  const history = new History();
+  const fold = (...more: readonly Fact[]) => catalog.foldBatch(history.commit(more));
+  fold(mailbox(INBOX, 'me@example.net'), folder(INBOX), ...facts);
+  return {
+    ...{ dir, catalog, history, fold },
+    /** Indexes all messages that are due, each as `of` says; `at` counts from the newest. */
+    index: (of: (message: { docid: number; id: string }, at: number) => Partial<Extraction>) =>
+      catalog.index.index(
+        catalog.index
+          .pending({ limit: 10_000 })
+          .map((message, at) => ({ docid: message.docid, entry: entry(of(message, at)) }))
+          .reverse(),
+      ),
+    close() {
+      catalog.close();
+      remove();
+    },
+  };
+}
+
+export type Room = Awaited<ReturnType<typeof openRoom>>;
 
 export function mailbox(key: FolderKey, address: string): Fact {
   return { fact: 'mailbox', host: key.host, mailbox: key.mailbox, address };

@@ -1,32 +1,22 @@
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import { findMiscountedSums } from '../../src/catalog/comparison.ts';
 import { Connection, catalogFile } from '../../src/catalog/database.ts';
-import {
-  appeared,
-  entry,
-  folder,
-  History,
-  INBOX,
-  mailbox,
-  place,
-  temporaryDir,
-} from './history.ts';
+import { appeared, entry, INBOX, openRoom, place, type Room } from './history.ts';
 
 /** Messages of one year. */
 const MESSAGES = 600;
 
-let room: ReturnType<typeof temporaryDir>;
+let room: Room;
 let catalog: WritableCatalog;
 beforeEach(async () => {
-  room = temporaryDir();
-  catalog = await openCatalog(room.dir);
+  room = await openRoom();
+  ({ catalog } = room);
 });
 afterEach(() => {
   vi.restoreAllMocks();
-  catalog.close();
-  room.remove();
+  room.close();
 });
 
 /** Indexes messages in groups, the newest first, as an indexer does with those that are due again. */
@@ -42,13 +32,7 @@ function index(docids: readonly number[], senderOf: (docid: number) => string): 
 }
 
 test('where most messages of a year have another sender, few rows are read for each', () => {
-  const history = new History();
-  catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
-  catalog.foldBatch(
-    history.commit(
-      Array.from({ length: MESSAGES }, (_, i) => appeared(place(INBOX, i + 1), `m${i}`)),
-    ),
-  );
+  room.fold(...Array.from({ length: MESSAGES }, (_, i) => appeared(place(INBOX, i + 1), `m${i}`)));
   const docids = catalog.index.pending({ limit: MESSAGES }).map(({ docid }) => docid);
   const at = new Map(docids.map((docid, i) => [docid, i]));
   // Each sender wrote twice: once in the first half of the year, once in the second.

@@ -1,70 +1,48 @@
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import { findContradictions } from '../../src/catalog/comparison.ts';
 import { Connection, catalogFile } from '../../src/catalog/database.ts';
 import { LIST_ROWS } from '../../src/catalog/list.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import {
-  appeared,
-  entry,
-  folder,
-  History,
-  INBOX,
-  mailbox,
-  place,
-  temporaryDir,
-} from './history.ts';
+import { appeared, folder, INBOX, openRoom, place, type Room } from './history.ts';
 
 const OTHER = { ...INBOX, folder: 'Other' };
 const COUNT = 3_000;
 
 /** How SQLite runs the queries that must answer at once, whatever the archive's size. */
 describe('query plans', () => {
-  const room = temporaryDir();
+  let room: Room;
   let catalog: WritableCatalog;
   let db: Database.Database;
 
   beforeAll(async () => {
-    catalog = await openCatalog(room.dir);
-    const history = new History();
-    catalog.foldBatch(
-      history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX), folder(OTHER)]),
-    );
-    catalog.foldBatch(
-      history.commit(
-        Array.from({ length: COUNT }, (_, i) =>
-          appeared(place(i % 100 === 0 ? OTHER : INBOX, i + 1), `m${i}`, {
-            listing: {
-              flags: i % 200 === 0 ? ['\\Flagged'] : i % 500 === 1 ? ['$Rare'] : ['\\Seen'],
-            },
-          }),
-        ),
-      ),
-    );
-    catalog.foldBatch(
-      history.commit(
-        Array.from({ length: 20 }, (_, i) => ({
-          fact: 'ended' as const,
-          ...place(INBOX, i * 7 + 2),
-          reason: 'deleted',
-        })),
-      ),
-    );
-    catalog.index.index(
-      catalog.index.pending({ limit: COUNT }).map(({ docid }, i) => ({
-        docid,
-        entry: entry({
-          body: i === 70 ? 'once' : i % 2 === 0 ? 'common word' : 'other word',
+    room = await openRoom(folder(OTHER));
+    ({ catalog } = room);
+    room.fold(
+      ...Array.from({ length: COUNT }, (_, i) =>
+        appeared(place(i % 100 === 0 ? OTHER : INBOX, i + 1), `m${i}`, {
+          listing: {
+            flags: i % 200 === 0 ? ['\\Flagged'] : i % 500 === 1 ? ['$Rare'] : ['\\Seen'],
+          },
         }),
+      ),
+    );
+    room.fold(
+      ...Array.from({ length: 20 }, (_, i) => ({
+        fact: 'ended' as const,
+        ...place(INBOX, i * 7 + 2),
+        reason: 'deleted',
       })),
     );
+    room.index((_, i) => ({
+      body: i === 70 ? 'once' : i % 2 === 0 ? 'common word' : 'other word',
+    }));
     db = new Database(catalogFile(room.dir), { readonly: true });
   });
   afterAll(() => {
     db.close();
-    catalog.close();
-    room.remove();
+    room.close();
   });
 
   const planOf = (sql: string, params: readonly unknown[] = []) =>

@@ -1,19 +1,9 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { MailkeepError } from '../../src/core/errors.ts';
-import {
-  appeared,
-  entry,
-  folder,
-  History,
-  INBOX,
-  mailbox,
-  place,
-  START,
-  temporaryDir,
-} from './history.ts';
+import { appeared, INBOX, openRoom, place, type Room, START } from './history.ts';
 
 /** What queries are made of, and what breaks query languages. */
 const PIECES = [
@@ -56,27 +46,16 @@ const PIECES = [
 ];
 
 describe('hostile queries', () => {
-  const room = temporaryDir();
+  let room: Room;
   let catalog: WritableCatalog;
 
   beforeAll(async () => {
-    catalog = await openCatalog(room.dir);
-    const history = new History();
-    catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
-    catalog.foldBatch(
-      history.commit(Array.from({ length: 50 }, (_, i) => appeared(place(INBOX, i + 1), `m${i}`))),
-    );
-    catalog.index.index(
-      catalog.index.pending({ limit: 50 }).map(({ docid }) => ({
-        docid,
-        entry: entry({ body: 'word 東京 a@b.com foo-bar é NEAR OR' }),
-      })),
-    );
+    room = await openRoom();
+    ({ catalog } = room);
+    room.fold(...Array.from({ length: 50 }, (_, i) => appeared(place(INBOX, i + 1), `m${i}`)));
+    room.index(() => ({ body: 'word 東京 a@b.com foo-bar é NEAR OR' }));
   });
-  afterAll(() => {
-    catalog.close();
-    room.remove();
-  });
+  afterAll(() => room.close());
 
   /** Answers or refuses; whatever else is thrown fails the test. */
   const answer = (text: string): 'answered' | 'refused' => {

@@ -1,20 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import {
-  appeared,
-  entry,
-  folder,
-  History,
-  INBOX,
-  mailbox,
-  place,
-  START,
-  temporaryDir,
-} from './history.ts';
+import { appeared, INBOX, openRoom, place, type Room, START } from './history.ts';
 
-const room = temporaryDir();
-let catalog: WritableCatalog;
+let room: Room;
 
 /** Oldest first: the best of them for a word is the oldest, and the newest has it least. */
 const LETTERS = [
@@ -24,24 +12,15 @@ const LETTERS = [
 ];
 
 beforeAll(async () => {
-  catalog = await openCatalog(room.dir);
-  const history = new History();
-  catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
+  room = await openRoom();
   const docid = (i: number) => (1_700_000_000 + i) * 64;
-  catalog.foldBatch(
-    history.commit(
-      LETTERS.map((_, i) => appeared(place(INBOX, i + 1), `m${i}`, { docid: docid(i) })),
-    ),
-  );
-  catalog.index.index(LETTERS.map((letter, i) => ({ docid: docid(i), entry: entry(letter) })));
+  room.fold(...LETTERS.map((_, i) => appeared(place(INBOX, i + 1), `m${i}`, { docid: docid(i) })));
+  room.index(({ docid: one }) => LETTERS.find((_, i) => docid(i) === one) ?? {});
 });
-afterAll(() => {
-  catalog.close();
-  room.remove();
-});
+afterAll(() => room.close());
 
 const uids = (query: string, limit: number) =>
-  catalog
+  room.catalog
     .prepare({ node: parseQuery(query, { now: START }).node })
     .page({ limit, sort: 'relevance' })
     .hits.map(({ line }) => line.uid);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { Extraction } from '../../src/mail/extraction.ts';
@@ -7,13 +7,14 @@ import {
   appeared,
   entry,
   folder,
-  History,
+  type History,
   INBOX,
   listing,
   mailbox,
+  openRoom,
   place,
+  type Room,
   sha256,
-  temporaryDir,
 } from './history.ts';
 import { mergeIndex } from './merge-index.ts';
 
@@ -21,35 +22,20 @@ const SENT = { ...INBOX, folder: 'INBOX.Sent' };
 const OTHER = { ...INBOX, mailbox: 'AC2' };
 
 describe('searching', () => {
-  let room: ReturnType<typeof temporaryDir>;
+  let room: Room;
   let catalog: WritableCatalog;
   let history: History;
 
   beforeEach(async () => {
-    room = temporaryDir();
-    catalog = await openCatalog(room.dir);
-    history = new History();
-    catalog.foldBatch(
-      history.commit([
-        mailbox(INBOX, 'me@example.net'),
-        mailbox(OTHER, 'you@example.net'),
-        folder(INBOX),
-        folder(SENT, 1, '\\Sent'),
-        folder(OTHER),
-      ]),
+    room = await openRoom(
+      folder(SENT, 1, '\\Sent'),
+      mailbox(OTHER, 'you@example.net'),
+      folder(OTHER),
     );
+    ({ catalog, history } = room);
   });
-  afterEach(() => {
-    catalog.close();
-    room.remove();
-  });
+  afterEach(() => room.close());
 
-  const indexAll = (of: (docid: number, id: string) => Partial<Extraction>) =>
-    catalog.index.index(
-      catalog.index
-        .pending({ limit: 500 })
-        .map(({ docid, id }) => ({ docid, entry: entry(of(docid, id)) })),
-    );
   /** One message for each text, uids from 1. */
   const store = (texts: readonly Partial<Extraction>[]) => {
     catalog.foldBatch(
@@ -57,7 +43,7 @@ describe('searching', () => {
     );
     const byId = new Map(texts.map((text, i) => [sha256(`m${i + 1}`), text]));
     // Subject and sender of the listing would stand in for empty ones.
-    indexAll((_docid, id) => ({ subject: 'none', from: 'nobody', ...byId.get(id) }));
+    room.index(({ id }) => ({ subject: 'none', from: 'nobody', ...byId.get(id) }));
   };
   const run = (
     text: string,
@@ -290,7 +276,7 @@ describe('searching', () => {
     expect(uids('in:Sent')).toEqual([5]);
     expect(uids('in:inbox mailbox:you')).toEqual([]);
     // Another mailbox holds it now: its row in the index is due again, and then shows that.
-    indexAll(() => ({ body: 'common' }));
+    room.index(() => ({ body: 'common' }));
     expect(uids('in:inbox mailbox:you')).toEqual([5]);
     expect(uids('in:INBOX is:read')).toEqual([5]);
     expect(uids('in:INBOX is:unread')).toEqual([]);
@@ -336,7 +322,7 @@ describe('searching', () => {
     expect([query.count(), [...query.docids()].length]).toEqual([1, 1]);
     catalog.foldBatch(history.commit([appeared(place(INBOX, 9), 'm9')]));
     expect(query.count()).toBe(1);
-    indexAll(() => ({ subject: 'none', from: 'nobody', body: 'common' }));
+    room.index(() => ({ subject: 'none', from: 'nobody', body: 'common' }));
     expect([query.count(), [...query.docids()].length]).toEqual([2, 2]);
     expect(query.page({ limit: 9, sort: 'newest' }).hits).toHaveLength(2);
   });
@@ -379,7 +365,7 @@ describe('searching', () => {
         .map(({ id }) => id)
         .toSorted(),
     ).toEqual([sha256('m1'), sha256('m2')].toSorted());
-    indexAll((at) => ({ body: at === docid ? 'third version' : 'stays' }));
+    room.index((one) => ({ body: one.docid === docid ? 'third version' : 'stays' }));
     expect(uids('first')).toEqual([]);
     expect(run('third').hits[0]?.line.snippet).toBe('third version');
     expect(run('stays').hits[0]?.line.snippet).toBe('stays');
@@ -390,7 +376,7 @@ describe('searching', () => {
     const long = `${'begin '.repeat(20_000)} needle`;
     for (let i = 1; i <= 5; i += 1) {
       catalog.foldBatch(history.commit([appeared(place(INBOX, i), `m${i}`)]));
-      indexAll(() => ({ body: i === 3 ? long : `text number ${i}` }));
+      room.index(() => ({ body: i === 3 ? long : `text number ${i}` }));
     }
     for (const i of [1, 2, 4, 5])
       expect(run(`"number ${i}"`).hits[0]?.line.snippet).toBe(`text number ${i}`);

@@ -3,21 +3,9 @@ import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Fact } from '../../src/archive/format.ts';
-import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import type { IndexEntry } from '../../src/mail/extraction.ts';
-import {
-  appeared,
-  entry,
-  folder,
-  History,
-  INBOX,
-  mailbox,
-  place,
-  START,
-  sha256,
-  temporaryDir,
-} from './history.ts';
+import { appeared, entry, INBOX, openRoom, place, START, sha256 } from './history.ts';
 
 const DAY = 86_400_000;
 
@@ -106,18 +94,14 @@ async function rowsAfter(
   purge: 'one by one' | 'at once',
   meanwhile: ReadonlyMap<number, Letter> = new Map(),
 ) {
-  const room = temporaryDir();
-  const catalog = await openCatalog(room.dir);
-  const history = new History();
-  catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
-  catalog.foldBatch(
-    history.commit(
-      all.map((letter, i) =>
-        appeared(place(INBOX, i + 1), `letter ${i}`, {
-          docid: docidOf(letter, i),
-          listing: { messageId: null, subject: null },
-        }),
-      ),
+  const room = await openRoom();
+  const { catalog, history } = room;
+  room.fold(
+    ...all.map((letter, i) =>
+      appeared(place(INBOX, i + 1), `letter ${i}`, {
+        docid: docidOf(letter, i),
+        listing: { messageId: null, subject: null },
+      }),
     ),
   );
   const index = (i: number, letter: Letter | undefined) => {
@@ -139,7 +123,7 @@ async function rowsAfter(
     .all();
   const nodes = db.prepare('SELECT * FROM thread_nodes ORDER BY node').all();
   db.close();
-  room.remove();
+  room.close();
   return { members, nodes };
 }
 
