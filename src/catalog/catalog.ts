@@ -263,7 +263,7 @@ function catalogQueries(connection: Connection) {
     changes: changeQueries(connection),
     timeline: (request: TimelineRequest, mayContinue: () => boolean) =>
       countTimeline(connection, search, request, mayContinue),
-    charts: chartQueries(connection),
+    charts: chartQueries(connection, search),
     /** Returns the IDs of the messages in a message's thread, oldest first; only its own until it is indexed. */
     threadOf(id: MessageId): MessageId[] {
       const docid = messages.docidOf(id);

@@ -1,9 +1,10 @@
 import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
 import { topCorrespondents, type Years } from './breakdowns.ts';
 import type { Connection, Scope } from './database.ts';
-import { accountMailboxes, archiveNames, findMailboxes } from './folders.ts';
+import { archiveNames } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
 import type { SearchNode } from './query-ast.ts';
+import type { SearchQueries } from './search.ts';
 import { includesScope, isOwnFolder, numberList } from './sql.ts';
 import {
   addSums,
@@ -265,7 +266,7 @@ export interface TypeBytes {
   readonly bytes: number;
 }
 
-export function chartQueries(connection: Connection) {
+export function chartQueries(connection: Connection, search: SearchQueries) {
   return {
     /**
      * Returns a filter if the query concerns only mailboxes and accounts, otherwise undefined.
@@ -273,7 +274,7 @@ export function chartQueries(connection: Connection) {
      * @param accounts see `CountRequest.accounts`
      */
     filterOf(node: SearchNode, accounts: ReadonlyMap<string, string>): ChartFilter | undefined {
-      const fits = fitsOf(connection, node, accounts);
+      const fits = search.prepare({ node, accounts }).mailboxTest();
       return fits && { fits: node.kind === 'all' ? null : fits };
     },
     received: (filter: ChartFilter, bounds: readonly number[]) =>
@@ -328,43 +329,4 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
       [],
     ),
   ];
-}
-
-type Fits = (mailboxes: readonly number[]) => boolean;
-
-function fitsOf(
-  connection: Connection,
-  node: SearchNode,
-  accounts: ReadonlyMap<string, string>,
-): Fits | undefined {
-  const folders = [...archiveNames(connection, null).folders.values()];
-  const among =
-    (ids: ReadonlySet<number>): Fits =>
-    (mailboxes) =>
-      mailboxes.some((id) => ids.has(id));
-  const walk = (at: SearchNode): Fits | undefined => {
-    switch (at.kind) {
-      case 'all':
-        return () => true;
-      case 'mailbox':
-        return among(findMailboxes(at.value, folders));
-      case 'account':
-        return among(accountMailboxes(at.value, folders, accounts));
-      case 'not': {
-        const part = walk(at.node);
-        return part === undefined ? undefined : (mailboxes) => !part(mailboxes);
-      }
-      case 'and':
-      case 'or': {
-        const parts = at.nodes.flatMap((one) => walk(one) ?? []);
-        if (parts.length < at.nodes.length) return undefined;
-        return at.kind === 'and'
-          ? (mailboxes) => parts.every((part) => part(mailboxes))
-          : (mailboxes) => parts.some((part) => part(mailboxes));
-      }
-      default:
-        return undefined;
-    }
-  };
-  return walk(node);
 }

@@ -221,9 +221,8 @@ function account(
     const suggestion = nearest(value, candidates);
     const named = { kind: 'account', found: value, suggestion, candidates } as const;
     report({ ...named, never: !accounts.has(name) && !hosts.has(host) });
-    return never;
   }
-  return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
+  return { op: 'mailboxes', ids: [...ids] };
 }
 
 function folder(
@@ -280,9 +279,8 @@ function mailbox(
     const suggestion = nearestAddress(value, candidates);
     const named = { kind: 'mailbox', found: value, suggestion, candidates } as const;
     report({ ...named, never: !mailboxes.some((one) => matchesMailboxTerm(value, one)) });
-    return never;
   }
-  return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
+  return { op: 'mailboxes', ids: [...ids] };
 }
 
 function flagged(
@@ -464,6 +462,8 @@ export type Predicate =
   | { readonly op: 'and' | 'or'; readonly parts: readonly Predicate[] }
   | { readonly op: 'not'; readonly part: Predicate }
   | { readonly op: 'fts'; readonly expression: string }
+  /** In any of these mailboxes, now or in the past. */
+  | { readonly op: 'mailboxes'; readonly ids: readonly number[] }
   /** Half-open, like `Range`. */
   | { readonly op: 'docids'; readonly low: number; readonly high: number }
   | { readonly op: 'size'; readonly low: number; readonly high: number }
@@ -596,6 +596,7 @@ function expand(predicate: Predicate, holds: boolean): Conjunct[] {
       return [{ ...WHOLE, deleted: holds }];
     case 'always':
     case 'never':
+    case 'mailboxes':
       return (predicate.op === 'always') === holds ? [WHOLE] : [];
     case 'fts':
       return [];
@@ -668,6 +669,10 @@ function ftsExpression(predicate: Predicate): string | undefined {
   switch (predicate.op) {
     case 'fts':
       return predicate.expression;
+    case 'mailboxes': {
+      const tokens = predicate.ids.map((id) => `meta : "${mailboxToken(id)}"`);
+      return tokens.length === 0 ? undefined : `(${tokens.join(' OR ')})`;
+    }
     case 'not': {
       const part = ftsExpression(predicate.part);
       return part === undefined ? undefined : ftsMatch([], [part]);
@@ -690,6 +695,43 @@ function ftsExpression(predicate: Predicate): string | undefined {
     default:
       return undefined;
   }
+}
+
+type Test<T> = (value: T) => boolean;
+
+/**
+ * Returns a test that evaluates a predicate outside the index; undefined if it has a part that `leaf` cannot test.
+ *
+ * @param leaf tests everything but `and`, `or`, `not` and `always`
+ */
+export function testOf<T>(
+  predicate: Predicate,
+  leaf: (predicate: Predicate) => Test<T> | undefined,
+): Test<T> | undefined {
+  switch (predicate.op) {
+    case 'always':
+      return () => true;
+    case 'not': {
+      const part = testOf(predicate.part, leaf);
+      return part && ((value) => !part(value));
+    }
+    case 'and':
+    case 'or': {
+      const parts = predicate.parts.flatMap((part) => testOf(part, leaf) ?? []);
+      if (parts.length < predicate.parts.length) return undefined;
+      return predicate.op === 'and'
+        ? (value) => parts.every((part) => part(value))
+        : (value) => parts.some((part) => part(value));
+    }
+    default:
+      return leaf(predicate);
+  }
+}
+
+/** Returns the parts that must all hold. */
+export function conjunctsOf(predicate: Predicate): readonly Predicate[] {
+  if (predicate.op === 'always') return [];
+  return predicate.op === 'and' ? predicate.parts.flatMap(conjunctsOf) : [predicate];
 }
 
 /** Returns one FTS5 expression. FTS5's NOT is binary, so it needs a left operand. */

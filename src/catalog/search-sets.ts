@@ -2,6 +2,7 @@ import type { Connection } from './database.ts';
 import { indexQueries } from './indexing.ts';
 import {
   type Conjunct,
+  conjunctsOf,
   EVERYTHING,
   hasPrefixStar,
   isCurrent,
@@ -11,8 +12,10 @@ import {
   type ObservedChange,
   observedCondition,
   type PlaceCondition,
+  type Predicate,
   placeCondition,
   seen,
+  testOf,
   type View,
 } from './resolve-query.ts';
 import { type Direction, type Range, type Sql, TimeLimit, unionOf, within } from './search-sql.ts';
@@ -286,80 +289,61 @@ export interface SumsFilter {
   readonly fits: (set: ChartedSet) => boolean;
 }
 
-const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
-
-/**
- * Returns the conjunct of a query with no conditions other than folders, mailboxes, times, flags and deletion;
- * undefined for other queries, and for past times, which the totals do not cover.
- */
-function plainConjunct(
-  connection: Connection,
-  [only, ...rest]: readonly Conjunct[],
-  { asOf }: View,
-) {
-  if (only === undefined || rest.length > 0 || asOf !== null) return undefined;
-  const { has, lacks, members, noMembers, observed, noObserved, sizeLow, sizeHigh } = only;
-  const conditions = [lacks, members, noMembers, observed, noObserved];
-  if (conditions.some(({ length }) => length > 0)) return undefined;
-  if (sizeLow > 0 || sizeHigh < Number.MAX_SAFE_INTEGER) return undefined;
-  const mailboxes = has.flatMap((expression) => parseMailboxes(expression) ?? []);
-  if (mailboxes.length < has.length) return undefined;
-  // The full-text index resolves mailboxes.
-  if (has.length > 0 && indexQueries(connection).pendingCount() > 0) return undefined;
-  return { ...only, mailboxes };
-}
-
 /**
  * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages; undefined
- * for other queries.
+ * for other queries, and for past times, which the totals do not cover.
  */
 export function sumsFilter(
   connection: Connection,
-  conjuncts: readonly Conjunct[],
-  view: View,
+  predicate: Predicate,
+  { asOf, scope }: View,
 ): SumsFilter | undefined {
-  if (conjuncts.length === 0) return NOTHING;
-  const plain = plainConjunct(connection, conjuncts, view);
-  if (plain === undefined) return undefined;
-  const { low, high, places, noPlaces, deleted, mailboxes } = plain;
-  const all = [...places, ...noPlaces];
-  // If a message has left the scope, its set does not record its last place there.
-  if (all.length > 0 && view.scope !== null) return undefined;
-  if (all.some(({ flagSets }) => flagSets !== null)) return undefined;
-  const isIn = (set: ChartedSet, folders: readonly number[] | null) =>
-    [...set.current, ...set.last].some((folder) => folders?.includes(folder) ?? true);
-  return {
-    low,
-    high,
-    fits: (set) =>
-      (deleted === null || deleted === set.deleted) &&
-      places.every(({ folders }) => isIn(set, folders)) &&
-      noPlaces.every(({ folders }) => !isIn(set, folders)) &&
-      mailboxes.every((ids) => set.mailboxes.some((id) => ids.has(id))),
-  };
+  if (asOf !== null) return undefined;
+  let [low, high] = [0, Number.MAX_SAFE_INTEGER];
+  const parts: Predicate[] = [];
+  for (const part of conjunctsOf(predicate)) {
+    if (part.op === 'docids') {
+      low = Math.max(low, part.low);
+      high = Math.min(high, part.high);
+    } else parts.push(part);
+  }
+  const fits = testOf<ChartedSet>({ op: 'and', parts }, (part) => {
+    switch (part.op) {
+      case 'never':
+        return () => false;
+      case 'deleted':
+        return ({ deleted }) => deleted;
+      case 'mailboxes':
+        // The full-text index resolves mailboxes.
+        if (indexQueries(connection).pendingCount() > 0) return undefined;
+        return ({ mailboxes }) => mailboxes.some((id) => part.ids.includes(id));
+      case 'place': {
+        const { folders, flagSets } = part.place;
+        // If a message has left the scope, its set does not record its last place there.
+        if (flagSets !== null || scope !== null) return undefined;
+        return ({ current, last }) =>
+          [...current, ...last].some((folder) => folders?.includes(folder) ?? true);
+      }
+      default:
+        return undefined;
+    }
+  });
+  if (fits === undefined) return undefined;
+  return low < high ? { low, high, fits } : { low: 0, high: 0, fits: () => false };
 }
 
 /** Counts matches from stored totals, or from those of `sumUnread`. Returns undefined if they are not enough. */
 export function countBySums(
   connection: Connection,
-  conjuncts: readonly Conjunct[],
+  predicate: Predicate,
   view: View,
 ): number | undefined {
-  const unread = unreadCount(connection, conjuncts, view);
+  const unread = unreadCount(connection, predicate, view);
   if (unread !== undefined) return unread;
-  const filter = sumsFilter(connection, conjuncts, view);
+  const filter = sumsFilter(connection, predicate, view);
   if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
     return undefined;
   return totalReceived(connection).all(filter.fits).messages;
-}
-
-const MAILBOXES = /^\(meta : "zbox\d+"(?: OR meta : "zbox\d+")*\)$/;
-const IDS = /(?<="zbox)\d+/g;
-
-function parseMailboxes(expression: string): ReadonlySet<number> | undefined {
-  return MAILBOXES.test(expression)
-    ? new Set((expression.match(IDS) ?? []).map(Number))
-    : undefined;
 }
 
 /** Unread messages that share folders and mailboxes. */
@@ -449,28 +433,28 @@ function mailboxesOf(connection: Connection, set: number): number[] {
 /** Counts unread messages in folders and mailboxes, if `sumUnread` has finished. */
 function unreadCount(
   connection: Connection,
-  conjuncts: readonly Conjunct[],
-  view: View,
+  predicate: Predicate,
+  { asOf }: View,
 ): number | undefined {
-  const plain = plainConjunct(connection, conjuncts, view);
-  if (plain === undefined) return undefined;
-  const { low, high, places, noPlaces, deleted, mailboxes } = plain;
+  const parts = conjunctsOf(predicate);
+  const places = parts.flatMap((part) => (part.op === 'place' ? part.place : []));
+  const mailboxes = parts.flatMap((part) => (part.op === 'mailboxes' ? [part.ids] : []));
   const others = places.filter(({ indexed }) => indexed !== 'unread');
   const isCounted =
+    asOf === null &&
+    parts.length === places.length + mailboxes.length &&
     places.length - others.length === 1 &&
     others.length <= 1 &&
-    others.every(({ folders, flagSets }) => folders !== null && flagSets === null) &&
-    noPlaces.length + low === 0 &&
-    deleted === null &&
-    high === Number.MAX_SAFE_INTEGER;
+    others.every(({ folders, flagSets }) => folders !== null && flagSets === null);
   if (!isCounted) return undefined;
+  if (mailboxes.length > 0 && indexQueries(connection).pendingCount() > 0) return undefined;
   const cache = KEPT.get(connection);
   if (cache?.isComplete !== true || cache.commit !== reachedCommit(connection)) return undefined;
   const folders = others[0]?.folders ?? null;
   let count = 0;
   for (const group of cache.groups.values()) {
     const isThere = folders === null || group.folders.some((id) => folders.includes(id));
-    const isTheirs = mailboxes.every((ids) => group.mailboxes.some((id) => ids.has(id)));
+    const isTheirs = mailboxes.every((ids) => group.mailboxes.some((id) => ids.includes(id)));
     if (isThere && isTheirs) count += group.messages;
   }
   return count;

@@ -19,6 +19,7 @@ import {
   ObservedCommits,
   type Predicate,
   resolve,
+  testOf,
   type UnknownName,
   type View,
 } from './resolve-query.ts';
@@ -408,10 +409,11 @@ export class PreparedQuery {
   countWhile(mayContinue: () => boolean, part: Part = {}): HitCount {
     const { connection } = this;
     return connection.snapshot(() => {
-      const { drives, view, bounded } = this.#plan(part);
+      const { drives, view } = this.#plan(part);
       const [only] = drives;
       if (only === undefined) return { count: 0, complete: true };
-      const bySums = countBySums(connection, bounded, view);
+      const isWhole = part.after === undefined && part.among === undefined;
+      const bySums = isWhole ? countBySums(connection, this.#resolve().predicate, view) : undefined;
       if (bySums !== undefined) return { count: bySums, complete: true };
       const byIndex = drives.length === 1 ? countStatement(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
@@ -486,9 +488,17 @@ export class PreparedQuery {
 
   /** Returns the place sets that match the query; undefined if each message must be checked. */
   sumsFilter(): SumsFilter | undefined {
-    const { drives, view } = this.#plan({});
-    const conjuncts = drives.map(({ conjunct }) => conjunct);
-    return sumsFilter(this.connection, conjuncts, view);
+    const { predicate, view } = this.#resolve();
+    return sumsFilter(this.connection, predicate, view);
+  }
+
+  /** Returns a test of a message's mailboxes if the query concerns only mailboxes and accounts, otherwise undefined. */
+  mailboxTest(): ((mailboxes: readonly number[]) => boolean) | undefined {
+    return testOf(this.#resolve().predicate, (part) =>
+      part.op === 'mailboxes'
+        ? (mailboxes) => mailboxes.some((id) => part.ids.includes(id))
+        : undefined,
+    );
   }
 
   #pageDocids(request: PageRequest, watch: TimeLimit): Iterable<number> {
@@ -603,7 +613,7 @@ function planWalks(
     .filter(({ low, high }) => low < high)
     .map((conjunct) => chooseAccessPath(connection, conjunct, view, direction))
     .filter(({ conjunct }) => conjunct.low < conjunct.high);
-  return { view, unknown, bounded, drives };
+  return { view, unknown, drives };
 }
 
 type Planned = ReturnType<typeof planWalks>;
