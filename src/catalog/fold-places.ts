@@ -239,7 +239,8 @@ export class FoldPlaces {
   }
 
   #reopen(place: PlaceRow, endedIn: number, commit: number): void {
-    if (isInvisible(place, endedIn, commit)) this.changes?.stayed(commit, place.folder_id);
+    // It came back in the same commit, and so was never visibly gone.
+    if (isInvisible(place, endedIn, commit)) this.changes?.ended(commit, place.folder_id, -1);
     else this.changes?.came(commit, place.folder_id);
   }
 

@@ -39,22 +39,13 @@ export class FoldChanges {
 
   constructor(private readonly connection: Connection) {}
 
-  came(commit: number, folder: number): void {
-    this.#count(commit, folder, 1, 0);
+  /** @param times -1 undoes a count */
+  came(commit: number, folder: number, times: 1 | -1 = 1): void {
+    this.#count(commit, folder, times, 0);
   }
 
-  ended(commit: number, folder: number): void {
-    this.#count(commit, folder, 0, 1);
-  }
-
-  /** Undoes a count for a place that appeared and was removed in this commit. */
-  removed(commit: number, folder: number): void {
-    this.#count(commit, folder, -1, 0);
-  }
-
-  /** Undoes the end of a place that came back in the same commit and so was never visibly gone. */
-  stayed(commit: number, folder: number): void {
-    this.#count(commit, folder, 0, -1);
+  ended(commit: number, folder: number, times: 1 | -1 = 1): void {
+    this.#count(commit, folder, 0, times);
   }
 
   /** Undoes all counts of a message that is about to be dropped. */
@@ -62,12 +53,9 @@ export class FoldChanges {
     const places = this.connection.all(PLACES, { docid });
     const spans = this.connection.all(SPANS, { docid });
     const returns = spans.map(({ resumed, ...span }) => ({ ...span, first_commit: resumed }));
-    for (const { folder_id: folder, first_commit: came, to_commit: ended } of [
-      ...places,
-      ...returns,
-    ]) {
-      if (came !== null) this.#count(came, folder, -1, 0);
-      if (ended !== null) this.#count(ended, folder, 0, -1);
+    for (const { folder_id: folder, ...place } of [...places, ...returns]) {
+      if (place.first_commit !== null) this.came(place.first_commit, folder, -1);
+      if (place.to_commit !== null) this.ended(place.to_commit, folder, -1);
     }
   }
 
@@ -527,7 +515,7 @@ class FoldedRemovals {
       for (const place of connection.all(REMOVED_PLACES, { folder, first, last })) {
         connection.run(DROP_SPANS_OF_PLACE, { place_id: place.id });
         connection.run(DROP_PLACE, place);
-        if (!isWhole) this.changes?.removed(place.first_commit, folder);
+        if (!isWhole) this.changes?.came(place.first_commit, folder, -1);
         if (place.to_commit === null) this.messages.opened(place.docid, -1);
         else this.messages.moved(place.docid);
         connection.run(SET_FIRST, place);

@@ -154,14 +154,15 @@ class Parser {
     if (node === undefined && this.#asOf === undefined)
       throw searchError('search-empty', { query: this.text });
     return {
-      node: node === undefined ? { kind: 'all', span: whole } : this.#spelled(node),
+      node:
+        node === undefined
+          ? { kind: 'all', span: whole }
+          : this.#anySpelling
+            ? respell(node)
+            : node,
       asOf: this.#asOf?.moment ?? null,
       ignored: this.#ignored,
     };
-  }
-
-  #spelled(node: SearchNode): SearchNode {
-    return this.#anySpelling ? respell(node) : node;
   }
 
   /** Returns undefined if every part was ignored; the caller then omits the node. */
@@ -311,22 +312,16 @@ class Parser {
     if (name !== AS_OF && name !== SPELLING && !OPERATORS.has(name))
       throw unknownOperator(token.name, token.start);
     const value = this.#peek();
-    if (!token.valued || value === undefined)
+    const isTerm = value?.type === 'word' || value?.type === 'phrase';
+    if (!token.valued || value === undefined || (name === SPELLING && !isTerm))
       throw searchError('search-missing-value', {
         position: token.start,
         found: `${token.name}:`,
         expected: name,
       });
-    const within = { operator: name, start: token.start };
-    if (name === SPELLING && value.type !== 'word' && value.type !== 'phrase')
-      throw searchError('search-missing-value', {
-        position: token.start,
-        found: `${token.name}:`,
-        expected: name,
-      });
-    if (name === AS_OF && (this.#depth > 0 || (value.type !== 'word' && value.type !== 'phrase')))
+    if (name === AS_OF && (this.#depth > 0 || !isTerm))
       throw this.#wrong('search-misplaced-asof', token);
-    const node = this.#primary(within);
+    const node = this.#primary({ operator: name, start: token.start });
     return node === undefined ? undefined : { ...node, span: { ...node.span, start: token.start } };
   }
 

@@ -185,13 +185,6 @@ function hitReader(
   const texts = unpackedTexts(connection);
   const words = soughtPhrases(node);
   const inAttachments = attachmentMatcher(connection, node);
-  // Hits often share a commit, and formatting a time takes longer than a lookup.
-  const times = new Map<number, string | null>();
-  const timeOf = (time: number): string | null => {
-    const known = times.get(time) ?? isoTime(time);
-    times.set(time, known);
-    return known;
-  };
   return (docid) => {
     const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
@@ -203,7 +196,7 @@ function hitReader(
         uid: place.uid,
         flags: places.flags(place.flag_set),
         date: isoTime(place.date ?? row.date),
-        firstSeen: timeOf(place.first_seen),
+        firstSeen: isoTime(place.first_seen),
         endedAt: isoTime(place.ended_at),
       };
     });
