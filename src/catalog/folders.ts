@@ -2,7 +2,7 @@ import { findFolders } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import type { Connection } from './database.ts';
 import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
-import { type FlagSetRow, flagSetRows, MARK, reachedCommit } from './sql.ts';
+import { type FlagSetRow, flagSetRows, MARK, untilCommit } from './sql.ts';
 
 /** A folder's name at a commit, and its mailbox. */
 export interface FolderName {
@@ -246,6 +246,9 @@ const GONE = sqlQuery<{ folder: number }, { time: number }>(
   `SELECT c.time FROM folders f JOIN commits c ON c.number = f.gone_commit WHERE f.id = :folder`,
 );
 
+/** Kept because counting a large folder takes time. */
+const unreadCounts = untilCommit(() => new Map<number, number>());
+
 export function folderQueries(connection: Connection) {
   const isOurs = mailboxFilter(connection);
   const ownMailbox = ({ host, mailbox }: MailboxKey): KnownMailbox | undefined => {
@@ -271,13 +274,10 @@ export function folderQueries(connection: Connection) {
     ownFolders ??= new Set(all({ gone: true }).map(({ id }) => id));
     return ownFolders.has(folder);
   };
-  // Flags change only with a commit, and counting a large folder takes time.
-  let cache = { commit: -1, unread: new Map<number, number>() };
   const unread = (folder: number): number => {
-    const commit = reachedCommit(connection);
-    if (cache.commit !== commit) cache = { commit, unread: new Map() };
-    const count = cache.unread.get(folder) ?? connection.get(UNREAD, { folder_id: folder })?.n ?? 0;
-    cache.unread.set(folder, count);
+    const counts = unreadCounts(connection);
+    const count = counts.get(folder) ?? connection.get(UNREAD, { folder_id: folder })?.n ?? 0;
+    counts.set(folder, count);
     return count;
   };
   return {
@@ -336,18 +336,11 @@ interface ArchiveNames {
   flagSets(): readonly FlagSetRow[];
 }
 
-/** Names change only with a commit. */
-const KNOWN = new WeakMap<Connection, { readonly commit: number; readonly names: ArchiveNames }>();
+const currentNames = untilCommit((connection) => readNames(connection, null));
 
 /** Returns folders and flag sets: for a past commit, with the names used at the time; otherwise, cached. */
 export function archiveNames(connection: Connection, asOf: number | null): ArchiveNames {
-  if (asOf !== null) return readNames(connection, asOf);
-  const commit = reachedCommit(connection);
-  const cached = KNOWN.get(connection);
-  if (cached?.commit === commit) return cached.names;
-  const names = readNames(connection, null);
-  KNOWN.set(connection, { commit, names });
-  return names;
+  return asOf === null ? currentNames(connection) : readNames(connection, asOf);
 }
 
 function readNames(connection: Connection, asOf: number | null): ArchiveNames {

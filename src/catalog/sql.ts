@@ -191,6 +191,19 @@ export function reachedCommit(connection: Connection): number {
   return connection.get(LAST_NUMBER, {})?.commit_number ?? 0;
 }
 
+/** Returns a function that keeps the result of `read` for each connection until the next commit. */
+export function untilCommit<T>(read: (connection: Connection) => T): (connection: Connection) => T {
+  const kept = new WeakMap<Connection, { readonly commit: number; readonly value: T }>();
+  return (connection) => {
+    const commit = reachedCommit(connection);
+    const known = kept.get(connection);
+    if (known?.commit === commit) return known.value;
+    const value = read(connection);
+    kept.set(connection, { commit, value });
+    return value;
+  };
+}
+
 /** Returns when a message was received, as ISO 8601 in UTC. */
 export function docidToIso(docid: number): string | null {
   return isoTime(Math.floor(docid / DOCIDS_PER_SECOND) * 1000);

@@ -3,7 +3,7 @@ import type { Connection } from './database.ts';
 import { DOCIDS_PER_DAY, type PlaceSet } from './list.ts';
 import type { SearchNode } from './query-ast.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
-import { includesScope, isOwnFolder, numberList, reachedCommit } from './sql.ts';
+import { includesScope, isOwnFolder, numberList, reachedCommit, untilCommit } from './sql.ts';
 
 export const DIMENSIONS = [
   'year',
@@ -372,21 +372,12 @@ const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
 /** Counts all mailboxes that the reader may see. */
 export const EVERYWHERE: ChartFilter = { fits: null };
 
-const WHOLE = new WeakMap<
-  Connection,
-  { readonly commit: number; readonly received: ReceivedCounts }
->();
-
 /** Returns the totals for all mailboxes, cached until the next commit. */
-export function totalReceived(connection: Connection): ReceivedCounts {
-  const commit = reachedCommit(connection);
-  const cached = WHOLE.get(connection);
-  if (cached?.commit === commit) return cached.received;
+export const totalReceived = untilCommit((connection) => {
   const received = new ReceivedCounts(connection, EVERYWHERE, []);
   received.bySet();
-  WHOLE.set(connection, { commit, received });
   return received;
-}
+});
 
 /** Returns the UTC days on which messages in these sets were received, ascending. Skips undated messages. */
 export function listReceivedDays(
