@@ -219,28 +219,16 @@ export function rebuildSource(payload: MessagePayload, blob: BlobSource): Buffer
     return literal;
   }
   const source = Buffer.allocUnsafe(recipe.size);
-  const length = rebuildSourceInto(source, payload, blob);
-  if (length > source.length) throw new RecipeMismatch('the source is longer');
-  if (length < source.length) throw new RecipeMismatch('the source is shorter');
-  return source;
-}
-
-/** Writes as much of the raw source as fits into `target`, and returns the source's length. @throws RecipeMismatch */
-export function rebuildSourceInto(
-  target: Buffer,
-  payload: MessagePayload,
-  blob: BlobSource,
-): number {
   let at = 0;
   for (const { bytes, encoder } of stretches(payload, blob)) {
     const length = encoder === undefined ? bytes.length : encoder.lengthOf(bytes.length);
-    if (at + length <= target.length) {
-      if (encoder === undefined) bytes.copy(target, at);
-      else encoder.write(bytes, target, at);
-    }
+    if (at + length > source.length) throw new RecipeMismatch('the source is longer');
+    if (encoder === undefined) bytes.copy(source, at);
+    else encoder.write(bytes, source, at);
     at += length;
   }
-  return at;
+  if (at < source.length) throw new RecipeMismatch('the source is shorter');
+  return source;
 }
 
 function* stretches(

@@ -20,7 +20,6 @@ import {
   RecipeMismatch,
   readMessagePayload,
   rebuildPieces,
-  rebuildSourceInto,
 } from '../archive/payload.ts';
 import { readBatchesToEnd } from '../archive/recovery.ts';
 import { checkFooter } from '../archive/sealed-footer.ts';
@@ -127,11 +126,6 @@ function blobBytesOf(part: Part): number {
   return part[0] === 'blob' ? part[1] : part[3];
 }
 
-/** Maximum size of sources to assemble and hash in one go, which is faster than piece by piece. */
-const PUT_TOGETHER_BYTES = 4 * 1024 * 1024;
-/** Reused, because allocation takes as long as encoding. */
-let together: Buffer | undefined;
-
 /** Hashes a source. Returns undefined if the size differs. @throws RecipeMismatch */
 function sourceHash(
   message: MessagePayload,
@@ -147,11 +141,6 @@ function sourceHash(
     if (bytes === undefined) throw new RecipeMismatch('a blob is not the one that was asked for');
     return bytes;
   };
-  if (size <= PUT_TOGETHER_BYTES) {
-    together ??= Buffer.allocUnsafeSlow(PUT_TOGETHER_BYTES);
-    const length = rebuildSourceInto(together, message, blob);
-    return length === size ? digest('sha256', together.subarray(0, length), 'hex') : undefined;
-  }
   const hasher = createHash('sha256');
   let length = 0;
   for (const piece of rebuildPieces(message, blob)) {
