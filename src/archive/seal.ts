@@ -100,19 +100,18 @@ export interface CompactableSegment {
   readonly bytes: number;
 }
 
-/** A segment that cannot be read and was left unchanged. */
-interface Unreadable {
-  readonly segment: number;
-  readonly damage: MailkeepError;
-}
-
-/** Yields the sealed segments from `from` onwards that use another codec. Reads only headers and footers. */
+/**
+ * Yields the sealed segments from `from` onwards that use another codec. Reads only headers and footers.
+ *
+ * @param damaged receives the errors of segments that cannot be read
+ */
 export function* listCompactable(
   files: FileLayer,
   dir: string,
   codec: ArchiveCodec,
+  damaged: MailkeepError[],
   from = 1,
-): Generator<CompactableSegment | Unreadable, void, undefined> {
+): Generator<CompactableSegment, void, undefined> {
   for (const segment of listSegments(files, dir).keys()) {
     if (segment < from) continue;
     try {
@@ -122,7 +121,7 @@ export function* listCompactable(
       if (bytes !== undefined) yield { segment, bytes };
     } catch (error) {
       if (!isDamage(error)) throw error;
-      yield { segment, damage: error };
+      damaged.push(error);
     }
   }
 }

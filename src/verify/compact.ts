@@ -60,13 +60,9 @@ export class Compaction {
 
   #find(): CompactableSegment | undefined {
     const { dataDir, codec, log } = this.writer;
-    for (const found of listCompactable(realFiles, dataDir, codec, this.#next)) {
-      if ('bytes' in found) return found;
-      this.#damaged.push(found.damage);
-      this.#next = found.segment + 1;
-    }
-    this.#next = log.segment;
-    return undefined;
+    const [found] = listCompactable(realFiles, dataDir, codec, this.#damaged, this.#next);
+    this.#next = found?.segment ?? log.segment;
+    return found;
   }
 }
 
@@ -75,7 +71,8 @@ export type CompactResult =
   | Awaited<ReturnType<typeof compactArchive>>;
 
 export function planCompaction(dir: string, codec: ArchiveCodec) {
-  const { segments, damaged } = findCompactable(dir, codec);
+  const damaged: MailkeepError[] = [];
+  const segments = [...listCompactable(realFiles, dir, codec, damaged)];
   const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
   return {
     ...{ codec, dryRun: true, segments: segments.length, bytesBefore, bytesAfter: null },
@@ -103,7 +100,8 @@ export async function compactArchive(
   return withLock(dir, async () => {
     await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
     await clearRemains(dir, store);
-    const { segments, damaged } = findCompactable(dir, codec);
+    const damaged: MailkeepError[] = [];
+    const segments = [...listCompactable(realFiles, dir, codec, damaged)];
     const sealer = sealerOnThread();
     let [rewritten, bytesBefore, bytesAfter] = [0, 0, 0];
     let examined = 0;
@@ -143,14 +141,4 @@ async function clearRemains(dir: string, segments: SegmentStore): Promise<void> 
   await convertWriteErrors(folder, 0, () =>
     dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0, segments }),
   );
-}
-
-function findCompactable(dir: string, codec: ArchiveCodec) {
-  const segments: CompactableSegment[] = [];
-  const damaged: MailkeepError[] = [];
-  for (const found of listCompactable(realFiles, dir, codec)) {
-    if ('bytes' in found) segments.push(found);
-    else damaged.push(found.damage);
-  }
-  return { segments, damaged };
 }
