@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { checkExport } from '../../../src/transfer/check-export.ts';
 import { mailkeep } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';
-import type { Left } from './cuts.ts';
 import { readTree } from './folder-tree.ts';
 import { SomeArchive } from './some-archive.ts';
+import type { Left } from './trial.ts';
 import { powerCuts, type Trial, WATCHDOG } from './trial.ts';
 
 const FORMATS = ['zip', 'eml', 'maildir', 'mbox'] as const;

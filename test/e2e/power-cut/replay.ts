@@ -1,9 +1,72 @@
 import path from 'node:path';
+import type { LogFile } from '../../../src/archive/file-system.ts';
 import { SimulatedDisk } from '../../archive/simulated-disk.ts';
 import type { FolderTree } from './folder-tree.ts';
-import { type DiskChange, type OpenFile, positionIn, vectors, write } from './open-file.ts';
-import { refuseUnseen } from './refuse-unseen.ts';
 import { bytesOf, type SystemCall, textOf } from './system-calls.ts';
+
+/** What a call did to the disk, with the path that it is about; undefined for a call that did nothing to it. */
+export type DiskChange = { readonly what: string; readonly path: string } | undefined;
+
+/** What a descriptor stands for. */
+interface OpenFile {
+  readonly path: string;
+  readonly file: LogFile;
+  readonly appends: boolean;
+  /** Where the next write without a position goes. */
+  offset: number;
+}
+
+async function write(
+  { path: file, file: target }: OpenFile,
+  bytes: Buffer,
+  taken: number,
+  at: number,
+): Promise<DiskChange> {
+  await target.write(bytes.subarray(0, taken), at);
+  return { what: 'write', path: file };
+}
+
+/** The bytes of several strings in one argument. */
+function vectors(arg: string): Buffer {
+  const pieces = [...arg.matchAll(/iov_base=("[^"]*"(?:\.\.\.)?)/g)];
+  return Buffer.concat(pieces.map(([, piece = '']) => bytesOf(piece)));
+}
+
+/** `[0] => [4096]`, or NULL where the file's own offset counts. */
+function positionIn(arg: string): number | undefined {
+  return arg === 'NULL' ? undefined : Number(/\d+/.exec(arg)?.[0]);
+}
+
+/** Calls that may be about our files and do no harm. */
+const HARMLESS: Readonly<Record<string, (text: string) => boolean>> = {
+  mmap: (text) => !(text.includes('PROT_WRITE') && text.includes('MAP_SHARED')),
+  clone: (text) => text.includes('CLONE_THREAD'),
+  clone3: (text) => text.includes('CLONE_THREAD'),
+  fcntl: (text) => !text.includes('F_DUPFD'),
+  ioctl: (text) => !text.includes('FICLONE'),
+  // libuv always has a queue for epoll_ctl; the one that files would go through is polled by the kernel.
+  io_uring_setup: (text) => /\{flags=(?:0x10000|IORING_SETUP_NO_SQARRAY)[ ,]/.test(text),
+};
+/** Calls whatever they are about. */
+const BEHIND_OUR_BACK = new Set(['clone', 'clone3', 'fork', 'vfork', 'io_uring_setup']);
+
+/**
+ * Refuses what would change files below `root` unseen: other processes, memory shared with a file, queues of calls,
+ * further names of a file or a descriptor, and calls that no replay knows.
+ *
+ * @param isOpen whether a descriptor is one of a file or folder below `root`
+ */
+function refuseUnseen(
+  { name, args }: SystemCall,
+  root: string,
+  isOpen: (fd: number) => boolean,
+): void {
+  const text = args.map((arg) => (arg.startsWith('"') ? textOf(arg) : arg)).join(', ');
+  const ours = text.includes(root) || isOpen(Number(args[name === 'mmap' ? 4 : 0]));
+  if ((ours || BEHIND_OUR_BACK.has(name)) && HARMLESS[name]?.(text) !== true) {
+    throw new Error(`not followed: ${name}(${text.slice(0, 300)})`);
+  }
+}
 
 type Open = OpenFile | { readonly folder: string };
 

@@ -5,7 +5,7 @@ import { realFiles } from '../../../src/archive/file-system.ts';
 import { scanLog } from '../../../src/archive/log-reader.ts';
 import { type Verification, verifyArchive } from '../../../src/verify/verify-archive.ts';
 import { checkerInProcess } from '../../verify/checker-in-process.ts';
-import type { Left } from './cuts.ts';
+import type { Left } from './trial.ts';
 
 const signal = new AbortController().signal;
 

@@ -5,9 +5,9 @@ import { openLogWriter } from '../../../src/archive/log-writer.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { mailkeep } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';
-import type { Left } from './cuts.ts';
 import { deliverMore } from './some-archive.ts';
 import { keepsCommits, sound, soundWithCommits } from './sound-archive.ts';
+import type { Left } from './trial.ts';
 import { powerCuts, WATCHDOG } from './trial.ts';
 
 const MESSAGES = 24;
