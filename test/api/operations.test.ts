@@ -4,7 +4,7 @@ import type { MailboxClient, PlatformClient } from '../../src/service/client.ts'
 import { findOperation, OPERATIONS } from '../../src/service/platform-wire.ts';
 import { type Sample, samples } from '../wire/sample.ts';
 import { type Answer, json, raw, startOrigin } from './local-origin.ts';
-import { mailboxClient, platformClient } from './test-clients.ts';
+import { mailboxClient, platformClient, serving, servingPlatform } from './test-clients.ts';
 
 const BOX = 'AC4b1d7e90';
 const ORDER = 'OR_7f2c9d';
@@ -139,8 +139,7 @@ function listing(message: unknown): unknown {
 
 describe('the mailbox surface', () => {
   test.each([...samples('mailbox')])('%s', async (name, sample) => {
-    const origin = await startOrigin(answerOf(sample));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(answerOf(sample));
     expect(await MAILBOX_CALLS[name]?.(client)).toEqual(resultOf(name, sample));
     expectSent(origin.seen, sample, 'secret-token');
   });
@@ -148,8 +147,7 @@ describe('the mailbox surface', () => {
 
 describe('the platform surface', () => {
   test.each([...samples('platform')])('%s', async (name, sample) => {
-    const origin = await startOrigin(answerOf(sample));
-    const { client } = platformClient(origin.url);
+    const { origin, client } = await servingPlatform(answerOf(sample));
     const result = await PLATFORM_CALLS[name]?.(client);
     expect(result).toEqual(resultOf(`platform.${name}`, sample));
     expectSent(origin.seen, sample, 'platform-token');

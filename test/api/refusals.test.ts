@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { OriginRefusal } from '../../src/service/errors.ts';
 import { fixture } from '../wire/sample.ts';
 import { type Answer, envelope, json, QUOTA, raw, startOrigin } from './local-origin.ts';
-import { failureOf, mailboxClient, platformClient } from './test-clients.ts';
+import { failureOf, mailboxClient, serving, servingPlatform } from './test-clients.ts';
 
 const fine = json(200, QUOTA);
 
@@ -37,8 +37,7 @@ describe('a refused token', () => {
   });
 
   test('that is still the same ends at once, as a failure of the account', async () => {
-    const origin = await startOrigin(byToken('another'));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(byToken('another'));
     const error = await failureOf(client.getQuota('AC1'));
     expect(error).toMatchObject({ family: 'auth', code: 'auth.refused', retryable: false });
     expect(error.facts).toEqual({ operation: 'getQuota', host: new URL(origin.url).host });
@@ -74,8 +73,7 @@ describe('a refused token', () => {
   test.each(['', 'two words', 'line\nbreak', 'ümlaut'])(
     'a token no header can carry is not sent: %j',
     async (token) => {
-      const origin = await startOrigin(fine);
-      const { client } = mailboxClient(origin.url, { token });
+      const { origin, client } = await serving(fine, { token });
       const error = await failureOf(client.getQuota('AC1'));
       expect(error).toMatchObject({ family: 'config', code: 'token-malformed' });
       expect(origin.seen).toEqual([]);
@@ -91,12 +89,11 @@ describe('a refused token', () => {
 });
 
 test('403 and a missing mailbox have errors of their own', async () => {
-  const origin = await startOrigin([
+  const { origin, client } = await serving([
     envelope(403, 'ERR_FORBIDDEN'),
     envelope(404, 'ERR_MAILBOX_NOT_FOUND'),
     envelope(404, 'ERR_FOLDER_NOT_FOUND'),
   ]);
-  const { client } = mailboxClient(origin.url);
   const errors = [];
   for (let i = 0; i < 3; i += 1) errors.push(await failureOf(client.getQuota('AC1')));
   expect(errors.map(({ family, code }) => [family, code])).toEqual([
@@ -112,8 +109,7 @@ describe('a web page in place of an error', () => {
   test.each([401, 403, 404])(
     '%i is no word of the service about token or mailbox',
     async (status) => {
-      const origin = await startOrigin(raw(status, page, { 'content-type': 'text/html' }));
-      const { client } = mailboxClient(origin.url);
+      const { client } = await serving(raw(status, page, { 'content-type': 'text/html' }));
       const error = await failureOf(client.getQuota('AC1'));
       expect(error).toMatchObject({ family: 'origin', code: 'origin.not-json' });
       expect(error.facts).toMatchObject({ what: 'web-page', status });
@@ -134,8 +130,7 @@ describe('error envelopes', () => {
     .parse(fixture('errors'));
 
   test.each(envelopes.mailbox)('mailbox surface, $status', async ({ status, body }) => {
-    const origin = await startOrigin(json(status, body));
-    const { client } = mailboxClient(origin.url, { retries: { attempts: 1, budgetMs: 0 } });
+    const { client } = await serving(json(status, body), { retries: { attempts: 1, budgetMs: 0 } });
     const error = await failureOf(client.getQuota('AC1'));
     expect(error).toBeInstanceOf(OriginRefusal);
     if (!(error instanceof OriginRefusal)) return;
@@ -153,8 +148,7 @@ describe('error envelopes', () => {
   });
 
   test.each(envelopes.platform)('platform surface, $status', async ({ status, body }) => {
-    const origin = await startOrigin(json(status, body));
-    const { client } = platformClient(origin.url);
+    const { client } = await servingPlatform(json(status, body));
     const error = await failureOf(client.getWebhook('w'));
     if (!(error instanceof OriginRefusal)) throw error;
     expect(error.answer).toEqual({
@@ -173,8 +167,9 @@ describe('error envelopes', () => {
     ['a code that is a sentence', '{"error":"x","code":"Your password is hunter2"}'],
     ['fields of other types', '{"error":1,"code":{},"params":[]}'],
   ])('%s is still an error of its status', async (_name, body) => {
-    const origin = await startOrigin(raw(422, body, { 'content-type': 'application/json' }));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(
+      raw(422, body, { 'content-type': 'application/json' }),
+    );
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.facts).toEqual({
       operation: 'getQuota',
@@ -186,7 +181,7 @@ describe('error envelopes', () => {
 
   test('a body without end is read no further than it matters', async () => {
     let written = 0;
-    const origin = await startOrigin((_request, response) => {
+    const { client } = await serving((_request, response) => {
       response.writeHead(404, { 'content-type': 'application/json' });
       const pour = () => {
         if (response.destroyed) return;
@@ -195,7 +190,6 @@ describe('error envelopes', () => {
       };
       pour();
     });
-    const { client } = mailboxClient(origin.url);
     expect((await failureOf(client.getQuota('AC1'))).facts).toMatchObject({ status: 404 });
     expect(written).toBeLessThan(64 * 1024 * 1024);
   });
@@ -205,8 +199,7 @@ test('a redirect is not followed, and the token goes nowhere', async () => {
   const elsewhere = await startOrigin(fine);
   const to = `${elsewhere.url}/take?all=1`;
   for (const status of [301, 302, 303, 307, 308]) {
-    const origin = await startOrigin(raw(status, '', { location: to }));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(raw(status, '', { location: to }));
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.redirected');
     expect(error.facts).toMatchObject({ status, to: elsewhere.url });
@@ -217,8 +210,7 @@ test('a redirect is not followed, and the token goes nowhere', async () => {
 
 describe('202', () => {
   test('is returned as accepted on the platform surface, and never sent again', async () => {
-    const origin = await startOrigin(json(202, { message: 'in progress' }));
-    const { client } = platformClient(origin.url);
+    const { origin, client } = await servingPlatform(json(202, { message: 'in progress' }));
     const answer = await client.deleteWebhook('w');
     expect(answer).toMatchObject({ body: { message: 'in progress' } });
     expect(answer.constructor.name).toBe('Accepted');
@@ -226,8 +218,7 @@ describe('202', () => {
   });
 
   test('needs no body', async () => {
-    const origin = await startOrigin(raw(202, ''));
-    const { client } = platformClient(origin.url);
+    const { client } = await servingPlatform(raw(202, ''));
     expect(await client.updateWebhook('w', { status: 'paused' })).toEqual({ body: undefined });
   });
 });

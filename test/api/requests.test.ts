@@ -3,7 +3,7 @@ import { eachPage } from '../../src/service/client.ts';
 import { MAILBOX_OPERATIONS } from '../../src/service/mailbox-wire.ts';
 import { parseBaseUrl, retryAfterOf } from '../../src/service/requests.ts';
 import { type Answer, json, QUOTA, raw, startOrigin } from './local-origin.ts';
-import { failureOf, mailboxClient, platformClient } from './test-clients.ts';
+import { failureOf, mailboxClient, serving, servingPlatform } from './test-clients.ts';
 
 describe('a base address', () => {
   test.each([
@@ -63,8 +63,7 @@ describe('a folder is one segment, whatever its name', () => {
   });
 
   test.each(['', '.', '..', '\ud800'])('%j cannot be asked for', async (folder) => {
-    const origin = await startOrigin(raw(204, ''));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(raw(204, ''));
     const error = await failureOf(client.deleteAllMessages({ mailbox: 'AC1', folder }));
     expect(error).toMatchObject({ family: 'usage', code: 'request-invalid' });
     expect(error.facts).toMatchObject({ operation: 'deleteAllMessages', field: 'folder' });
@@ -73,8 +72,7 @@ describe('a folder is one segment, whatever its name', () => {
 });
 
 test('what is out of bounds is not sent', async () => {
-  const origin = await startOrigin(raw(204, ''));
-  const { client } = mailboxClient(origin.url);
+  const { origin, client } = await serving(raw(204, ''));
   const at = { mailbox: 'AC1', folder: 'INBOX' };
   const fields = [];
   for (const call of [
@@ -116,8 +114,7 @@ describe('pages', () => {
     [101, 100, 2],
     [55, 25, 3],
   ])('%i messages at %i a page are %i requests', async (total, most, requests) => {
-    const origin = await startOrigin(folderOf(total, most));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(folderOf(total, most));
     const uids = [];
     for await (const { uid } of client.eachMessage(at, { sort: 'uid' })) uids.push(uid);
     expect(uids).toEqual(Array.from({ length: total }, (_, i) => i + 1));
@@ -125,20 +122,18 @@ describe('pages', () => {
   });
 
   test('are asked for as they are read, not before', async () => {
-    const origin = await startOrigin(folderOf(1000, 100));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(folderOf(1000, 100));
     for await (const { uid } of client.eachFound(at, {})) if (uid === 150) break;
     expect(origin.seen).toHaveLength(2);
   });
 
   test('continue past one that is short or empty: only the total marks the end', async () => {
     const pagination = { perPage: 2, total: 5, totalPages: 3 };
-    const origin = await startOrigin([
+    const { client } = await serving([
       json(200, { data: [{ uid: 1 }], pagination: { page: 1, ...pagination } }),
       json(200, { data: [], pagination: { page: 2, ...pagination } }),
       json(200, { data: [{ uid: 5 }], pagination: { page: 3, perPage: 2, total: 2 } }),
     ]);
-    const { client } = mailboxClient(origin.url);
     const uids = [];
     for await (const { uid } of client.eachMessage(at)) uids.push(uid);
     expect(uids).toEqual([1, 5]);
@@ -163,7 +158,7 @@ describe('pages', () => {
   });
 
   test('of the platform surface end by its total as well', async () => {
-    const origin = await startOrigin((request, response) => {
+    const { origin, client } = await servingPlatform((request, response) => {
       const page = Number(new URL(request.path, 'http://x').searchParams.get('page'));
       const all = Array.from({ length: 201 }, (_, i) => ({ id: `${i + 1}` }));
       const data = all.slice((page - 1) * 100, page * 100);
@@ -172,7 +167,6 @@ describe('pages', () => {
         response,
       );
     });
-    const { client } = platformClient(origin.url);
     const ids = [];
     for await (const { id } of client.eachMailbox('OR1')) ids.push(id);
     expect(ids).toHaveLength(201);
@@ -192,8 +186,7 @@ test('a subject in bytes that are no UTF-8 does not make the page unreadable', a
     Buffer.from([0xe9]),
     Buffer.from('"}}'),
   ]);
-  const origin = await startOrigin(raw(200, body, { 'content-type': 'application/json' }));
-  const { client } = mailboxClient(origin.url);
+  const { client } = await serving(raw(200, body, { 'content-type': 'application/json' }));
   const message = await client.getMessage({ mailbox: 'AC1', folder: 'INBOX', uid: 1 });
   expect(message.subject).toBe('caf\ufffd');
 });

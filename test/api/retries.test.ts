@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { OriginRefusal } from '../../src/service/errors.ts';
 import { type Answer, envelope, json, QUOTA, raw, startOrigin } from './local-origin.ts';
-import { failureOf, mailboxClient, platformClient } from './test-clients.ts';
+import { failureOf, mailboxClient, serving, servingPlatform } from './test-clients.ts';
 
 const fine = json(200, QUOTA);
 const broken: Answer = (_request, response) => {
@@ -41,24 +41,21 @@ const PASSING: readonly [string, Answer, string][] = [
 
 describe('a read', () => {
   test.each(PASSING)('goes again after %s', async (_name, failing) => {
-    const origin = await startOrigin([failing, failing, fine]);
-    const { client, clock } = mailboxClient(origin.url);
+    const { origin, client, clock } = await serving([failing, failing, fine]);
     await expect(client.getQuota('AC1')).resolves.toMatchObject({ totalUsage: 1 });
     expect(origin.seen).toHaveLength(3);
     expect(clock.waits).toEqual([500, 1000]);
   });
 
   test.each(PASSING)('gives up after five tries with %s', async (_name, failing, code) => {
-    const origin = await startOrigin(failing);
-    const { client, clock } = mailboxClient(origin.url);
+    const { origin, client, clock } = await serving(failing);
     expect((await failureOf(client.getQuota('AC1'))).code).toBe(code);
     expect(origin.seen).toHaveLength(5);
     expect(clock.waits).toEqual([500, 1000, 2000, 4000]);
   });
 
   test.each([400, 404, 409, 410, 422, 501])('does not go again after %i', async (status) => {
-    const origin = await startOrigin([envelope(status, 'ERR_SOME'), fine]);
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving([envelope(status, 'ERR_SOME'), fine]);
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.status');
     expect(error.facts).toMatchObject({ operation: 'getQuota', status, code: 'ERR_SOME' });
@@ -70,38 +67,35 @@ describe('a read', () => {
       data: [],
       pagination: { page: 1, perPage: 100, total: 0, totalPages: 0 },
     });
-    const origin = await startOrigin([envelope(502, 'ERR_UPSTREAM'), empty]);
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving([envelope(502, 'ERR_UPSTREAM'), empty]);
     const found = await client.searchMessages({ mailbox: 'AC1', folder: 'INBOX' }, { uid: '1:*' });
     expect(found.total).toBe(0);
     expect(origin.seen.map(({ body }) => body)).toEqual(['{"uid":"1:*"}', '{"uid":"1:*"}']);
   });
 
   test('waits at random below the bound', async () => {
-    const origin = await startOrigin([envelope(500, 'E'), envelope(500, 'E'), fine]);
-    const { client, clock } = mailboxClient(origin.url, { random: () => 0.5 });
+    const { client, clock } = await serving([envelope(500, 'E'), envelope(500, 'E'), fine], {
+      random: () => 0.5,
+    });
     await client.getQuota('AC1');
     expect(clock.waits).toEqual([250, 500]);
   });
 
   test('waits as long as a 503 asks', async () => {
-    const origin = await startOrigin([envelope(503, 'E', { 'retry-after': '42' }), fine]);
-    const { client, clock } = mailboxClient(origin.url);
+    const { client, clock } = await serving([envelope(503, 'E', { 'retry-after': '42' }), fine]);
     await client.getQuota('AC1');
     expect(clock.waits).toEqual([42_000]);
   });
 
   test('does not begin a wait that its budget does not cover', async () => {
-    const origin = await startOrigin([envelope(503, 'E', { 'retry-after': '86400' }), fine]);
-    const { client, clock } = mailboxClient(origin.url);
+    const { client, clock } = await serving([envelope(503, 'E', { 'retry-after': '86400' }), fine]);
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.facts).toMatchObject({ status: 503 });
     expect(clock.waits).toEqual([]);
   });
 
   test('an answer of another shape is not asked for again, and named by its path', async () => {
-    const origin = await startOrigin([json(200, { data: { quotas: 7 } }), fine]);
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving([json(200, { data: { quotas: 7 } }), fine]);
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.shape');
     expect(error.facts).toMatchObject({ path: 'data.quotas', found: 'number' });
@@ -151,8 +145,7 @@ describe('a write', () => {
   );
 
   test('an answer that says it was done and cannot be read leaves the outcome open', async () => {
-    const origin = await startOrigin(json(201, { data: { path: 7 } }));
-    const { client } = mailboxClient(origin.url);
+    const { client } = await serving(json(201, { data: { path: 7 } }));
     const error = await failureOf(client.createFolder('AC1', 'INBOX.x'));
     expect(error.code).toBe('origin.outcome-unknown');
     expect(error.facts).toMatchObject({ reason: 'origin.shape' });
@@ -161,24 +154,21 @@ describe('a write', () => {
 
 describe('429', () => {
   test('is waited out at the gate, for as long as it asks', async () => {
-    const origin = await startOrigin([envelope(429, 'E', { 'retry-after': '7' }), fine]);
-    const { client, clock } = mailboxClient(origin.url);
+    const { client, clock } = await serving([envelope(429, 'E', { 'retry-after': '7' }), fine]);
     await client.getQuota('AC1');
     expect(clock.waits).toEqual([7000]);
   });
 
   test('three in a row leave the host alone for a minute, and no request goes meanwhile', async () => {
     const refusal = envelope(429, 'E', { 'retry-after': '1' });
-    const origin = await startOrigin([refusal, refusal, refusal, fine]);
-    const { client, clock } = mailboxClient(origin.url);
+    const { origin, client, clock } = await serving([refusal, refusal, refusal, fine]);
     await client.getQuota('AC1');
     expect(clock.waits.at(-1)).toBe(60_000);
     expect(origin.seen).toHaveLength(4);
   });
 
   test('without end is given up once the budget is gone, and says how long the host wants rest', async () => {
-    const origin = await startOrigin(envelope(429, 'ERR_RATE'));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(envelope(429, 'ERR_RATE'));
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.rate-limited');
     expect(error.retryable).toBe(true);
@@ -188,12 +178,11 @@ describe('429', () => {
   });
 
   test('of feedback is a limit of its own: it is waited out, and the rate of requests stays', async () => {
-    const origin = await startOrigin([
+    const { client, clock } = await serving([
       envelope(429, 'ERR_FEEDBACK_RATE_LIMIT'),
       raw(204, ''),
       fine,
     ]);
-    const { client, clock } = mailboxClient(origin.url);
     await client.submitFeedback('AC1', { score: 5, message: 'x' });
     expect(clock.waits).toEqual([10_000]);
     await client.getQuota('AC1');
@@ -203,12 +192,11 @@ describe('429', () => {
   test('on the platform surface, nothing remaining is waited out before it is refused', async () => {
     const logs = { data: [], meta: { current_page: 1, per_page: 100, total: 0 } };
     const limit = { 'x-ratelimit-limit': '90', 'retry-after': '20' };
-    const origin = await startOrigin([
+    const { client, clock } = await servingPlatform([
       json(200, logs, { ...limit, 'x-ratelimit-remaining': '1' }),
       json(200, logs, { ...limit, 'x-ratelimit-remaining': '0' }),
       json(200, logs, { ...limit, 'x-ratelimit-remaining': '89' }),
     ]);
-    const { client, clock } = platformClient(origin.url);
     for (let i = 0; i < 3; i += 1) await client.listDeliveryLogs('OR1');
     expect(clock.waits).toEqual([20_000]);
   });
@@ -217,8 +205,7 @@ describe('429', () => {
 test('a wait between tries ends when the signal aborts', async () => {
   const stop = new AbortController();
   const reason = new Error('stopped');
-  const origin = await startOrigin(envelope(503, 'E'));
-  const { client } = mailboxClient(origin.url, {
+  const { origin, client } = await serving(envelope(503, 'E'), {
     clock: {
       now: () => 0,
       after: () => {

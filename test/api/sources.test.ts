@@ -10,7 +10,7 @@ import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { BodyCollector } from '../../src/service/requests.ts';
 import { type Answer, envelope, json, raw, startOrigin } from './local-origin.ts';
-import { failureOf, mailboxClient } from './test-clients.ts';
+import { failureOf, mailboxClient, serving } from './test-clients.ts';
 
 const at = { mailbox: 'AC1', folder: 'INBOX', uid: 7 };
 const MAIL = Buffer.from(
@@ -75,8 +75,7 @@ function unannounced(body: Buffer, how: 'chunked' | 'until close'): Answer {
 
 describe('a source', () => {
   test('comes byte for byte', async () => {
-    const origin = await startOrigin(raw(200, MAIL, MAIL_TYPE));
-    const { client } = mailboxClient(origin.url);
+    const { client } = await serving(raw(200, MAIL, MAIL_TYPE));
     expect(await client.getMessageSource(at)).toEqual({
       kind: 'buffer',
       bytes: MAIL,
@@ -86,23 +85,20 @@ describe('a source', () => {
   });
 
   test.each(['chunked', 'until close'] as const)('%s has no announced length', async (how) => {
-    const origin = await startOrigin(unannounced(MAIL, how));
-    const { client } = mailboxClient(origin.url);
+    const { client } = await serving(unannounced(MAIL, how));
     const source = await client.getMessageSource(at);
     expect(source).toMatchObject({ kind: 'buffer', contentLength: null });
     expect(source.kind === 'buffer' && source.bytes.equals(MAIL)).toBe(true);
   });
 
   test('of no bytes is a source of no bytes', async () => {
-    const origin = await startOrigin(raw(200, '', MAIL_TYPE));
-    const { client } = mailboxClient(origin.url);
+    const { client } = await serving(raw(200, '', MAIL_TYPE));
     expect(await client.getMessageSource(at)).toMatchObject({ bytes: Buffer.alloc(0) });
   });
 
   test('may say more about its type', async () => {
     const type = { 'content-type': 'Message/RFC822; charset="utf-8"' };
-    const origin = await startOrigin(raw(200, MAIL, type));
-    const { client } = mailboxClient(origin.url);
+    const { client } = await serving(raw(200, MAIL, type));
     expect(await client.getMessageSource(at)).toMatchObject({ contentType: 'message/rfc822' });
   });
 
@@ -122,8 +118,7 @@ describe('a source', () => {
     ['JSON', json(200, { data: {} }), 'other-type'],
     ['packed', raw(200, MAIL, { ...MAIL_TYPE, 'content-encoding': 'gzip' }), 'encoded'],
   ])('is never %s', async (_name, answer, what) => {
-    const origin = await startOrigin(answer);
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(answer);
     const error = await failureOf(client.getMessageSource(at));
     expect(error.code).toBe('origin.not-mail');
     expect(error.facts).toMatchObject({ what, status: 200 });
@@ -149,8 +144,7 @@ describe('a source', () => {
   });
 
   test('404 is a refusal, not a source', async () => {
-    const origin = await startOrigin(envelope(404, 'ERR_MESSAGE_NOT_FOUND'));
-    const { client } = mailboxClient(origin.url);
+    const { client } = await serving(envelope(404, 'ERR_MESSAGE_NOT_FOUND'));
     const error = await failureOf(client.getMessageSource(at));
     expect(error.facts).toMatchObject({ status: 404, code: 'ERR_MESSAGE_NOT_FOUND' });
   });
@@ -165,8 +159,7 @@ describe('a large source', () => {
     ['until close', unannounced(large, 'until close')],
   ])('goes to a file of mode 0600, %s', async (_name, answer) => {
     const dir = await spoolDir();
-    const origin = await startOrigin(answer);
-    const { client } = mailboxClient(origin.url);
+    const { client } = await serving(answer);
     const source = await client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 100_000 });
     if (source.kind !== 'file') throw new Error('not in a file');
     expect((await stat(source.path)).mode & 0o777).toBe(0o600);
@@ -187,7 +180,7 @@ describe('a large source', () => {
         Buffer.alloc(size, 'Received: from here\r\n'),
       );
       const body = Buffer.concat(pieces);
-      const origin = await startOrigin(async (_request, { socket }) => {
+      const { client } = await serving(async (_request, { socket }) => {
         if (socket === null) throw new Error('no connection');
         const [first, second, rest] = pieces;
         socket.write(`HTTP/1.1 200 OK\r\ncontent-type: message/rfc822\r\n${length(body.length)}`);
@@ -200,7 +193,6 @@ describe('a large source', () => {
         const release = await stuckDisk();
         socket.write(second ?? '', () => socket.end(rest ?? '', release));
       });
-      const { client } = mailboxClient(origin.url);
       const source = await client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000 });
       expect(source).toMatchObject({ kind: 'file', size: body.length });
       if (source.kind === 'file') expect((await readFile(source.path)).equals(body)).toBe(true);
@@ -220,7 +212,7 @@ describe('a large source', () => {
       );
       if (first === undefined || rest === undefined) throw new Error('no pieces');
       const body = Buffer.concat([first, rest]);
-      const origin = await startOrigin(async (_request, { socket }) => {
+      const { client } = await serving(async (_request, { socket }) => {
         if (socket === null) throw new Error('no connection');
         socket.write(`HTTP/1.1 200 OK\r\ncontent-type: message/rfc822\r\n${length(body.length)}`);
         socket.write('connection: close\r\n\r\n');
@@ -230,7 +222,6 @@ describe('a large source', () => {
         const release = await stuckDisk();
         socket.end(rest, release);
       });
-      const { client } = mailboxClient(origin.url);
       const source = await client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000 });
       expect(source).toMatchObject({ kind: 'file', size: body.length });
       if (source.kind === 'file') expect((await readFile(source.path)).equals(body)).toBe(true);
@@ -241,10 +232,9 @@ describe('a large source', () => {
     const dir = await spoolDir();
     let body = Buffer.alloc(0);
     let announce = true;
-    const origin = await startOrigin((request, response) =>
+    const { client } = await serving((request, response) =>
       (announce ? raw(200, body, MAIL_TYPE) : unannounced(body, 'chunked'))(request, response),
     );
-    const { client } = mailboxClient(origin.url);
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 0, max: 400_000 }),
@@ -278,8 +268,7 @@ describe('a large source', () => {
   ];
   test.each(endings)('that %s leaves no file behind', async (name, answer, code) => {
     const dir = await spoolDir();
-    const origin = await startOrigin(answer);
-    const { client } = mailboxClient(origin.url, ONCE);
+    const { client } = await serving(answer, ONCE);
     const ceiling = name.includes('ceiling') ? 2_500_000 : 10_000_000;
     const error = await failureOf(
       client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 50_000, ceiling }),
@@ -295,12 +284,11 @@ describe('a large source', () => {
     const dir = await spoolDir();
     const stop = new AbortController();
     const reason = new Error('stopped');
-    const origin = await startOrigin((_request, response) => {
+    const { client } = await serving((_request, response) => {
       response.writeHead(200, MAIL_TYPE);
       // The rest never comes: the client is stopped when the first part is on its way to the file.
       response.write(large, () => setImmediate(() => stop.abort(reason)));
     });
-    const { client } = mailboxClient(origin.url);
     await expect(
       client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000, signal: stop.signal }),
     ).rejects.toBe(reason);
@@ -308,8 +296,7 @@ describe('a large source', () => {
   });
 
   test('without a folder to put it is a failure of the disk, not of the origin', async () => {
-    const origin = await startOrigin(raw(200, large, MAIL_TYPE));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(raw(200, large, MAIL_TYPE));
     const dir = join(await spoolDir(), 'missing');
     const error = await failureOf(
       client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000 }),
@@ -325,7 +312,7 @@ describe('a large source', () => {
     const piece = Buffer.alloc(MIB, 'x');
     /** What is still referred to, every ten pieces, while the sender waits: garbage does not count. */
     const held: number[] = [];
-    const origin = await startOrigin((_request, response) => {
+    const { client } = await serving((_request, response) => {
       response.writeHead(200, { ...MAIL_TYPE, 'content-length': String(size) });
       let left = size / piece.length;
       const pour = () => {
@@ -336,7 +323,6 @@ describe('a large source', () => {
       };
       pour();
     });
-    const { client } = mailboxClient(origin.url);
     const before = heldBytes();
     const source = await client.getMessageSource(at, { spoolDir: dir });
     expect(source).toMatchObject({ kind: 'file', size });
@@ -372,11 +358,10 @@ describe('a large source', () => {
 describe('an attachment', () => {
   test('is octets, and nothing else', async () => {
     const octets = { 'content-type': 'application/octet-stream' };
-    const origin = await startOrigin([
-      raw(200, MAIL, octets),
-      raw(200, '<html>', { 'content-type': 'text/html' }),
-    ]);
-    const { client } = mailboxClient(origin.url, ONCE);
+    const { client } = await serving(
+      [raw(200, MAIL, octets), raw(200, '<html>', { 'content-type': 'text/html' })],
+      ONCE,
+    );
     expect(await client.getMessageAttachment(at, '2')).toMatchObject({ bytes: MAIL });
     const error = await failureOf(client.getMessageAttachment(at, '2'));
     expect(error.code).toBe('origin.not-bytes');

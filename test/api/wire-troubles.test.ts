@@ -3,26 +3,27 @@ import { createServer as createRawServer } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { InstantClock } from './instant-clock.ts';
 import { type Answer, json, listen, QUOTA, startOrigin } from './local-origin.ts';
-import { failureOf, mailboxClient } from './test-clients.ts';
+import { failureOf, mailboxClient, serving } from './test-clients.ts';
 
 const ONCE = { retries: { attempts: 1 } };
 const SHORT = { connect: 2000, headers: 60, idle: 60, total: 60_000 };
 
 describe('patience', () => {
   test('ends when no answer comes', async () => {
-    const origin = await startOrigin(() => {});
-    const { client } = mailboxClient(origin.url, { ...ONCE, timeouts: SHORT });
+    const { client } = await serving(() => {}, { ...ONCE, timeouts: SHORT });
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.timeout');
     expect(error.facts).toMatchObject({ phase: 'headers', afterMs: 60, sent: true });
   });
 
   test('ends when an answer falls silent', async () => {
-    const origin = await startOrigin((_request, response) => {
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.write('{"data":');
-    });
-    const { client } = mailboxClient(origin.url, { ...ONCE, timeouts: SHORT });
+    const { client } = await serving(
+      (_request, response) => {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.write('{"data":');
+      },
+      { ...ONCE, timeouts: SHORT },
+    );
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.timeout');
     expect(error.facts).toMatchObject({ phase: 'idle' });
@@ -47,8 +48,7 @@ describe('patience', () => {
   });
 
   test('of a slow answer to a write does not mean that nothing happened', async () => {
-    const origin = await startOrigin(() => {});
-    const { client } = mailboxClient(origin.url, { timeouts: SHORT });
+    const { origin, client } = await serving(() => {}, { timeouts: SHORT });
     const error = await failureOf(client.deleteWebhook({ mailbox: 'AC1', webhookId: 'w' }));
     expect(error.code).toBe('origin.outcome-unknown');
     expect(error.facts).toMatchObject({ reason: 'origin.timeout', status: 0 });
@@ -59,11 +59,10 @@ describe('patience', () => {
 describe('ceilings', () => {
   test('hold for how deep an answer is nested', async () => {
     const deep = (levels: number) => `{"data":{"zz":${'['.repeat(levels)}${']'.repeat(levels)}}}`;
-    const origin = await startOrigin((request, response) => {
+    const { client } = await serving((request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.end(request.path.includes('AC1') ? deep(1_000_000) : deep(50));
-    });
-    const { client } = mailboxClient(origin.url, ONCE);
+    }, ONCE);
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.not-json');
     expect(error.facts).toMatchObject({ what: 'broken' });
@@ -74,7 +73,7 @@ describe('ceilings', () => {
     'JSON of more than 32 MiB is refused, announced: %j',
     async (announced) => {
       let sent = 0;
-      const origin = await startOrigin((_request, response) => {
+      const { origin, client } = await serving((_request, response) => {
         const type = { 'content-type': 'application/json' };
         response.writeHead(200, announced ? { ...type, 'content-length': '40000000' } : type);
         const pour = () => {
@@ -84,7 +83,6 @@ describe('ceilings', () => {
         };
         pour();
       });
-      const { client } = mailboxClient(origin.url);
       const error = await failureOf(client.getQuota('AC1'));
       expect(error.code).toBe('origin.too-large');
       expect(error.facts).toMatchObject({ what: 'json', limit: 32 * 1024 * 1024 });
@@ -93,8 +91,7 @@ describe('ceilings', () => {
   );
 
   test('headers of more than 64 KiB are refused', async () => {
-    const origin = await startOrigin(json(200, QUOTA, { 'x-much': 'y'.repeat(70_000) }));
-    const { client } = mailboxClient(origin.url, ONCE);
+    const { client } = await serving(json(200, QUOTA, { 'x-much': 'y'.repeat(70_000) }), ONCE);
     const error = await failureOf(client.getQuota('AC1'));
     expect(error.code).toBe('origin.too-large');
     expect(error.facts).toMatchObject({ what: 'headers', limit: 64 * 1024 });
@@ -147,18 +144,16 @@ describe('stopping', () => {
     const gone = new Promise<void>((resolve) => {
       closed = resolve;
     });
-    const origin = await startOrigin((_request, response) => {
+    const { client } = await serving((_request, response) => {
       response.on('close', () => closed?.());
       stop.abort(reason);
     });
-    const { client } = mailboxClient(origin.url);
     await expect(client.getQuota('AC1', { signal: stop.signal })).rejects.toBe(reason);
     await gone;
   });
 
   test('before it began sends nothing', async () => {
-    const origin = await startOrigin(json(200, QUOTA));
-    const { client } = mailboxClient(origin.url);
+    const { origin, client } = await serving(json(200, QUOTA));
     const signal = AbortSignal.abort(new Error('over'));
     await expect(client.getQuota('AC1', { signal })).rejects.toThrow('over');
     expect(origin.seen).toEqual([]);
