@@ -8,6 +8,7 @@ import {
   DIR,
   fill,
   hotPath,
+  newLog,
   openOn,
   sampleMail,
   scanAll,
@@ -47,8 +48,7 @@ test('a write that takes less than it was given continues where it stopped', asy
 });
 
 test('a disk that takes no byte at all is a failure, not a loop', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { disk, writer } = await newLog();
   disk.fault = (act) => (act === 'write' ? 0 : undefined);
   await expect(writer.commit(sampleBatch(writer, 1))).rejects.toMatchObject({
     code: 'log-write-failed',
@@ -86,9 +86,7 @@ describe.each(['ENOSPC', 'EDQUOT', 'EIO'])('%s', (code) => {
 
   test('at any write leaves the log at its last commit, and the batch can be written again', async () => {
     for (let k = 0; k < 20; k += 1) {
-      const disk = new SimulatedDisk();
-      const writer = await openOn(disk.files);
-      const known = new Positions();
+      const { disk, writer, known } = await newLog();
       await writeBatches(writer, known, 1);
       const before = disk.read(hotPath());
       // Pieces of 500 bytes, so that some have been written when one fails.
@@ -117,9 +115,7 @@ describe.each(['ENOSPC', 'EDQUOT', 'EIO'])('%s', (code) => {
 
   test('where a new segment is begun leaves the old one in use', async () => {
     for (let k = 0; k < 2; k += 1) {
-      const disk = new SimulatedDisk();
-      const writer = await openOn(disk.files, { segmentBytes: 1000 });
-      const known = new Positions();
+      const { disk, writer, known } = await newLog({ segmentBytes: 1000 });
       await writeBatches(writer, known, 1);
       failOnce(disk, k === 0 ? 'create' : 'write', 0, code);
       const batch = sampleBatch(writer, 10);
@@ -133,9 +129,7 @@ describe.each(['ENOSPC', 'EDQUOT', 'EIO'])('%s', (code) => {
 });
 
 test('a new segment is begun over what an attempt has left that could not be tidied up', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files, { segmentBytes: 1000 });
-  const known = new Positions();
+  const { disk, writer, known } = await newLog({ segmentBytes: 1000 });
   await writeBatches(writer, known, 1);
   disk.fault = (act, path) => {
     if (act === 'write' || act === 'remove') throw systemError('EIO', path);
@@ -151,9 +145,7 @@ test('a new segment is begun over what an attempt has left that could not be tid
 });
 
 test('a full disk: the writer resumes once there is room', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 2);
   disk.capacity = disk.read(hotPath()).length + 700;
   const batch = sampleBatch(writer, 30);
@@ -166,8 +158,7 @@ test('a full disk: the writer resumes once there is room', async () => {
 });
 
 test('commits that waited behind a failed one fail with it; later ones do not', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { disk, writer } = await newLog();
   failOnce(disk, 'write', 0, 'ENOSPC');
   const waiting = [1, 4, 7].map((n) => writer.commit(sampleBatch(writer, n)));
   const outcomes = await Promise.allSettled(waiting);
@@ -177,9 +168,7 @@ test('commits that waited behind a failed one fail with it; later ones do not', 
 });
 
 test('what could not be cut off after a failed write is cut before the next', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 1);
   let broken = true;
   let writes = 0;
@@ -201,9 +190,7 @@ test('what could not be cut off after a failed write is cut before the next', as
 });
 
 test('after a failed sync the writer never writes again; a new opening decides what is there', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 2);
   failOnce(disk, 'datasync', 0, 'EIO');
   const waiting = [10, 20].map((n) => writer.commit(sampleBatch(writer, n)));
@@ -223,8 +210,7 @@ test('after a failed sync the writer never writes again; a new opening decides w
 });
 
 test('opening trusts no commit that it could not make durable', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { disk, writer } = await newLog();
   await writeBatches(writer, new Positions(), 1);
   const next = disk.afterKill();
   failOnce(next, 'datasync', 0, 'EIO');

@@ -4,16 +4,12 @@ import type { FileLayer } from '../../src/archive/file-system.ts';
 import { type LogReader, openLogReader, scanLog } from '../../src/archive/log-reader.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
-import { Positions } from './positions.ts';
-import { DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';
-import { SimulatedDisk } from './simulated-disk.ts';
+import { DIR, fill, hotPath, newLog, writeBatches } from './sample-log.ts';
 
 const ATTACHMENT = noise(4 * 1024 * 1024);
 
 async function sample() {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   const raws = await writeBatches(writer, known, 4);
   const large = mailWithAttachment(ATTACHMENT);
   known.fold(await writer.commit(fill(writer.newBatch(), [large], known, 100)));
@@ -196,9 +192,7 @@ function mailsWithText(count: number): Buffer[] {
 test.each(['read by itself', 'kept from a scan'])(
   'what was read stays as it is while the block it came from is forgotten, %s',
   async (way) => {
-    const disk = new SimulatedDisk();
-    const writer = await openOn(disk.files);
-    const known = new Positions();
+    const { disk, writer, known } = await newLog();
     // 14 MB of blocks, of which 8 MiB are kept.
     const mails = mailsWithText(350);
     known.fold(await writer.commit(fill(writer.newBatch(), mails, known, 0)));

@@ -8,6 +8,7 @@ import {
   DIR,
   fill,
   hotPath,
+  newLog,
   openOn,
   place,
   sampleMail,
@@ -18,9 +19,7 @@ import {
 import { SimulatedDisk } from './simulated-disk.ts';
 
 test('what a commit returns is what a scan reads, positions included', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 5);
   expect(known.batches).toHaveLength(5);
   expect(await soundBatches(disk.files)).toEqual(known.batches);
@@ -31,9 +30,7 @@ test('what a commit returns is what a scan reads, positions included', async () 
 });
 
 test('commits are chained from a hash that only this archive has', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { writer, known } = await newLog();
   await writeBatches(writer, known, 2);
   const [first, second] = known.batches;
   expect(first?.previousHash).toBe(genesisHash(writer.archiveId));
@@ -51,8 +48,7 @@ test('a new archive is laid out durably before its first batch', async () => {
 });
 
 test('blobs come before messages, messages before facts, large blobs first', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { writer } = await newLog();
   const batch = writer.newBatch();
   const small = mailWithAttachment(noise(3000, 1));
   const large = mailWithAttachment(noise(100_000, 2));
@@ -72,9 +68,7 @@ test('blobs come before messages, messages before facts, large blobs first', asy
 });
 
 test('bytes that are stored, or in the batch already, are not written again', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { writer, known } = await newLog();
   const attachment = noise(5000);
   const a = mailWithAttachment(attachment);
   const b = mailWithAttachment(attachment, { lineLength: 60, eol: '\n' });
@@ -110,9 +104,7 @@ test('time never goes back, over a new opening and a new segment too', async () 
 });
 
 test('a full segment is followed by another, and the chain continues', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files, { segmentBytes: 10_000 });
-  const known = new Positions();
+  const { disk, writer, known } = await newLog({ segmentBytes: 10_000 });
   await writeBatches(writer, known, 12);
   expect(writer.segment).toBeGreaterThan(2);
   expect(await soundBatches(disk.files)).toEqual(known.batches);
@@ -125,8 +117,7 @@ test('a full segment is followed by another, and the chain continues', async () 
 });
 
 test('rolling on request leaves a small or empty segment alone', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { writer } = await newLog();
   expect(await writer.rollIfLarger(0)).toBe(false);
   await writeBatches(writer, new Positions(), 1);
   expect(await writer.rollIfLarger(1_000_000)).toBe(false);
@@ -135,8 +126,7 @@ test('rolling on request leaves a small or empty segment alone', async () => {
 });
 
 test('commits asked for at once go one after the other', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { disk, writer } = await newLog();
   const batches = [1, 2, 3, 4].map((n) =>
     fill(writer.newBatch(), [sampleMail(n)], new Positions(), n),
   );
@@ -146,8 +136,7 @@ test('commits asked for at once go one after the other', async () => {
 });
 
 test('a batch is committed once, is not touched meanwhile, and is not empty', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { writer } = await newLog();
   await expect(writer.commit(writer.newBatch())).rejects.toThrow('empty');
   const batch = fill(writer.newBatch(), [sampleMail(1)], new Positions());
   const commit = writer.commit(batch);
@@ -157,8 +146,7 @@ test('a batch is committed once, is not touched meanwhile, and is not empty', as
 });
 
 test('a fact that no rebuild could read is refused before it is written', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
+  const { disk, writer } = await newLog();
   const before = disk.read(hotPath());
   const wrong = { ...appeared(1, sampleMail(1)), docid: Number.NaN };
   const add = async () => {
@@ -172,9 +160,7 @@ test('a fact that no rebuild could read is refused before it is written', async 
 });
 
 test('a scan behind a commit reads what follows it, and no older segment', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files, { segmentBytes: 10_000 });
-  const known = new Positions();
+  const { disk, writer, known } = await newLog({ segmentBytes: 10_000 });
   await writeBatches(writer, known, 12);
   for (const [index, batch] of known.batches.entries()) {
     const events = await scanAll(disk.files, batch.commit);
@@ -189,9 +175,7 @@ test('a scan behind a commit reads what follows it, and no older segment', async
 });
 
 test('a scan behind a commit that the log does not have says so', async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 3);
   const reasons = async (after: { number: number; hash: string }) =>
     (await scanAll(disk.files, after)).map((e) => (e.what === 'damage' ? e.damage.reason : e.what));

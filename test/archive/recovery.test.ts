@@ -7,6 +7,7 @@ import { Positions } from './positions.ts';
 import {
   DIR,
   hotPath,
+  newLog,
   openOn,
   sampleMail,
   scanAll,
@@ -17,9 +18,7 @@ import { SimulatedDisk } from './simulated-disk.ts';
 
 /** A log of four batches; where the last but one ends, and its bytes. */
 async function sample() {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 3);
   const committed = disk.read(hotPath());
   await writeBatches(writer, known, 1, 50);

@@ -6,7 +6,8 @@ import { type ScanEvent, scanLog } from '../../src/archive/log-reader.ts';
 import type { LogWriter } from '../../src/archive/log-writer.ts';
 import { type LogWriterOptions, openLogWriter } from '../../src/archive/log-writer.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
-import type { Positions } from './positions.ts';
+import { Positions } from './positions.ts';
+import { SimulatedDisk } from './simulated-disk.ts';
 import { threadOn } from './thread-link.ts';
 
 export const DIR = '/archive';
@@ -86,6 +87,12 @@ export function openOn(
 ): Promise<LogWriter> {
   const thread = byThread ? { startThread: () => threadOn(files), threadFrom: 0 } : {};
   return openLogWriter({ dir: DIR, now: () => 1_770_000_000_000, files, ...thread, ...options });
+}
+
+/** A new log on a simulated disk, and the positions of what a test writes to it. */
+export async function newLog(options: Partial<LogWriterOptions> = {}) {
+  const disk = new SimulatedDisk();
+  return { disk, writer: await openOn(disk.files, options), known: new Positions() };
 }
 
 export async function scanAll(

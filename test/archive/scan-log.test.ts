@@ -8,16 +8,14 @@ import {
   writeRecordHeader,
 } from '../../src/archive/format.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
-import { Positions } from './positions.ts';
-import { DIR, hotPath, openOn, scanAll, writeBatches } from './sample-log.ts';
-import { SimulatedDisk } from './simulated-disk.ts';
+import type { Positions } from './positions.ts';
+import { DIR, hotPath, newLog, scanAll, writeBatches } from './sample-log.ts';
+import type { SimulatedDisk } from './simulated-disk.ts';
 
 const SEALED = `${DIR}/log/0000000001.2.seg`;
 
 async function sample(segmentBytes = 1_000_000) {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files, { segmentBytes });
-  const known = new Positions();
+  const { disk, writer, known } = await newLog({ segmentBytes });
   await writeBatches(writer, known, 8);
   return { disk, writer, known };
 }

@@ -6,26 +6,25 @@ import { dropOldGenerations, sealClosedSegments, sealSegment } from '../../src/a
 import { listSegments } from '../../src/archive/segment-files.ts';
 import { endings, powerCuts } from './endings.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
-import { Positions } from './positions.ts';
+import type { Positions } from './positions.ts';
 import {
   DIR,
   fill,
   hotPath,
+  newLog,
   openOn,
   sampleMail,
   scanAll,
   soundBatches,
   writeBatches,
 } from './sample-log.ts';
-import { Killed, SimulatedDisk, systemError } from './simulated-disk.ts';
+import { Killed, type SimulatedDisk, systemError } from './simulated-disk.ts';
 
 const DAY = 24 * 60 * 60 * 1000;
 
 /** An archive of one closed segment with small and large records, and a second one that is written to. */
 async function closed() {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   const raws = await writeBatches(writer, known, 20);
   const large = [
     mailWithAttachment(noise(300_000)),

@@ -14,8 +14,8 @@ import { absent } from '../peers/programs.ts';
 import { type PythonWithZstd, pythonsWithZstd, pythonWithoutZstd } from '../peers/python-zstd.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
-import { appeared, DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';
-import { SimulatedDisk } from './simulated-disk.ts';
+import { appeared, DIR, fill, hotPath, newLog, writeBatches } from './sample-log.ts';
+import type { SimulatedDisk } from './simulated-disk.ts';
 
 const reader = fileURLToPath(new URL('../../docs/read_archive.py', import.meta.url));
 
@@ -55,9 +55,7 @@ async function readByStranger(disk: SimulatedDisk, name: string, { python, env }
 describe.skipIf(absent('python3')).each(ways)('a stranger with $name reads, of $codec,', (way) => {
   const { codec } = way;
   test('hot and sealed segments alike, down to purged records and a torn tail', async () => {
-    const disk = new SimulatedDisk();
-    const writer = await openOn(disk.files);
-    const known = new Positions();
+    const { disk, writer, known } = await newLog();
     const raws = await writeBatches(writer, known, 10);
     const large = [
       mailWithAttachment(noise(7_000_000)),
@@ -102,9 +100,7 @@ describe.skipIf(absent('python3')).each(ways)('a stranger with $name reads, of $
   });
 
   test('mended segments, and messages whose bytes came back in a later record', async () => {
-    const disk = new SimulatedDisk();
-    const writer = await openOn(disk.files);
-    const known = new Positions();
+    const { disk, writer, known } = await newLog();
     const raws = await writeBatches(writer, known, 3);
     const large = mailWithAttachment(noise(90_000));
     known.fold(await writer.commit(fill(writer.newBatch(), [large], known, 50)));
@@ -241,8 +237,7 @@ describe.skipIf(absent('python3'))('a stranger refuses', () => {
   });
 
   test('payloads larger than a record of their kind can have', async () => {
-    const disk = new SimulatedDisk();
-    const writer = await openOn(disk.files);
+    const { disk, writer } = await newLog();
     await writeBatches(writer, new Positions(), 1);
     await writer.rollIfLarger(0);
     await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec: 'zlib' });
@@ -264,8 +259,7 @@ describe.skipIf(absent('python3'))('a stranger refuses', () => {
   });
 
   test('a zstd archive where nothing decompresses it, with the names of what would', async () => {
-    const disk = new SimulatedDisk();
-    const writer = await openOn(disk.files);
+    const { disk, writer } = await newLog();
     await writeBatches(writer, new Positions(), 3);
     await writer.rollIfLarger(0);
     await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec: 'zstd' });

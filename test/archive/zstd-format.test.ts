@@ -11,17 +11,14 @@ import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
 import type { MailkeepError } from '../../src/core/errors.ts';
 import { endings, powerCuts } from './endings.ts';
 import { expectFormatAllows, filesWithZstd } from './formats.ts';
-import { Positions } from './positions.ts';
-import { DIR, hotPath, openOn, soundBatches, writeBatches } from './sample-log.ts';
-import { Killed, SimulatedDisk, systemError } from './simulated-disk.ts';
+import { DIR, hotPath, newLog, openOn, soundBatches, writeBatches } from './sample-log.ts';
+import { Killed, type SimulatedDisk, systemError } from './simulated-disk.ts';
 
 const format = (disk: SimulatedDisk) => disk.read(`${DIR}/FORMAT`).toString();
 
 /** Two closed segments and one that is written to. */
 async function closed() {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   for (let segment = 0; segment < 2; segment += 1) {
     await writeBatches(writer, known, 4, 1 + segment * 100);
     await writer.rollIfLarger(0);

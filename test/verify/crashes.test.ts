@@ -3,17 +3,15 @@ import type { ArchiveCodec } from '../../src/archive/payload.ts';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { repairLog } from '../../src/verify/repair-archive.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
-import { Positions } from '../archive/positions.ts';
-import { DIR, hotPath, openOn, soundBatches, writeBatches } from '../archive/sample-log.ts';
-import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
+import type { Positions } from '../archive/positions.ts';
+import { DIR, hotPath, newLog, openOn, soundBatches, writeBatches } from '../archive/sample-log.ts';
+import { Killed, type SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
 
 const CUTS = powerCuts(12);
 
 /** A sealed and a hot segment, each with a flipped bit. */
 async function damaged(codec: ArchiveCodec) {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 4);
   await writer.rollIfLarger(0);
   await sealClosedSegments({ dir: DIR, before: 2, files: disk.files, codec });

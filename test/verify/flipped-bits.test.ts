@@ -17,9 +17,9 @@ import { openSegment } from '../../src/archive/segment-files.ts';
 import type { SegmentDamage } from '../../src/catalog/findings.ts';
 import { readLog } from '../../src/verify/read-log.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
-import { Positions } from '../archive/positions.ts';
-import { DIR, fill, hotPath, openOn, sampleMail, writeBatches } from '../archive/sample-log.ts';
-import { SimulatedDisk } from '../archive/simulated-disk.ts';
+import type { Positions } from '../archive/positions.ts';
+import { DIR, fill, hotPath, newLog, sampleMail, writeBatches } from '../archive/sample-log.ts';
+import type { SimulatedDisk } from '../archive/simulated-disk.ts';
 import { checkerInProcess } from './checker-in-process.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
@@ -52,9 +52,7 @@ async function troubles(disk: SimulatedDisk, known: Positions) {
 
 /** A sealed segment, with a block and a large record, and a hot one. With zlib the large record stands alone. */
 async function small(codec: ArchiveCodec, largeBytes = 70_000) {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 1);
   const large = mailWithAttachment(Buffer.alloc(largeBytes, 'compressible '));
   known.fold(await writer.commit(fill(writer.newBatch(), [large], known, 90)));

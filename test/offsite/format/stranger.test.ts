@@ -37,9 +37,7 @@ import {
   tailMark,
 } from '../../../src/copies/format/manifest.ts';
 import { encodeCopyFile, newKeyPair } from '../../../src/copies/format/sealed-object.ts';
-import { Positions } from '../../archive/positions.ts';
-import { DIR, hotPath, openOn, writeBatches } from '../../archive/sample-log.ts';
-import { SimulatedDisk } from '../../archive/simulated-disk.ts';
+import { DIR, hotPath, newLog, writeBatches } from '../../archive/sample-log.ts';
 import { absent } from '../../peers/programs.ts';
 import { pythonWithCryptography } from '../../peers/python-cryptography.ts';
 import { newSigner, sealed } from './sample.ts';
@@ -66,9 +64,7 @@ function put(folder: string, name: string, bytes: Uint8Array | string): void {
 
 /** An archive of one sealed segment and an open one, and its copy after a rotation and on another machine. */
 beforeAll(async () => {
-  const disk = new SimulatedDisk();
-  const writer = await openOn(disk.files);
-  const known = new Positions();
+  const { disk, writer, known } = await newLog();
   await writeBatches(writer, known, 8);
   await writer.rollIfLarger(0);
   const between = known.reached?.hash ?? '';
