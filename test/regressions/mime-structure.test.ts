@@ -25,15 +25,16 @@ const PLAN = ['plan.pdf', 'application/pdf', 8];
 const mixed = (boundary: string, type = 'mixed') =>
   `Content-Type: multipart/${type}; boundary="${boundary}"`;
 
+/** Reads a message of two parts: these lines, and a PDF. */
+const readInMixed = (...first: string[]) =>
+  read([...HEAD, mixed('o'), '', '--o', ...first, '--o', ...PDF, '--o--']);
+
 describe('the delimiter of an outer multipart ends all within it', () => {
   test.each(['alternative', 'related', 'signed', 'digest', 'report', 'parallel'])(
     'multipart/%s',
     async (type) => {
       const inner = [mixed('i', type), '', '--i', 'Content-Type: text/html', '', '<p>ouzel</p>'];
-      const found = await read([
-        ...[...HEAD, mixed('o'), '', '--o', ...inner],
-        ...['--o', ...PDF, '--o--'],
-      ]);
+      const found = await readInMixed(...inner);
       expect(found).toMatchObject({ text: 'ouzel', files: [PLAN] });
     },
   );
@@ -45,10 +46,7 @@ describe('the delimiter of an outer multipart ends all within it', () => {
       `--${name}`,
     ]);
     const text = ['Content-Type: text/plain', '', 'ouzel'];
-    const found = await read([
-      ...[...HEAD, mixed('o'), '', '--o', ...levels, ...text],
-      ...['--o', ...PDF, '--o--'],
-    ]);
+    const found = await readInMixed(...levels, ...text);
     expect(found).toMatchObject({ text: 'ouzel', files: [PLAN] });
   });
 
@@ -63,20 +61,14 @@ describe('the delimiter of an outer multipart ends all within it', () => {
       '',
       'x',
     ];
-    const found = await read([
-      ...[...HEAD, mixed('o'), '', '--o', ...inner],
-      ...['--o', ...PDF, '--o--'],
-    ]);
+    const found = await readInMixed(...inner);
     expect(found.files).toEqual([[null, 'message/rfc822', 68], PLAN]);
     expect(found.text).toBe('in\n\nx');
   });
 
   test('an inner multipart whose boundary begins like the outer one', async () => {
     const inner = [mixed('oo'), '', '--oo', '', 'ouzel', '--oo--'];
-    const found = await read([
-      ...[...HEAD, mixed('o'), '', '--o', ...inner],
-      ...['--o', ...PDF, '--o--'],
-    ]);
+    const found = await readInMixed(...inner);
     expect(found).toMatchObject({ text: 'ouzel', files: [PLAN] });
   });
 
