@@ -1,10 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** Modules whose state no test can notice: a cache, a scratch buffer, the name of a process, and what `OWN_PROCESS` finds. */
+/** Modules whose state no test can notice: a cache, the name of a process, and what `OWN_PROCESS` finds. */
 const HARMLESS = new Set([
   'src/core/terminal-safe.ts',
-  'src/verify/check-segment.ts',
   'src/archive/lock.ts',
   'test/archive/sample-log.ts',
 ]);
