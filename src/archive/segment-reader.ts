@@ -642,14 +642,14 @@ function readReadable(file: LogFile, target: Uint8Array, position: number): numb
 }
 
 /** A least-recently-used cache with a limit on its total weight. Never evicts the newest value. */
-class Recent<K, V> {
+export class Recent<K, V> {
   readonly #values = new Map<K, V>();
   #weight = 0;
 
   constructor(
     private readonly maxWeight: number,
     private readonly weigh: (value: V) => number,
-    private readonly letGo: (value: V) => void,
+    private readonly letGo: (value: V) => void = () => {},
   ) {}
 
   get(key: K): V | undefined {

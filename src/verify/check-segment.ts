@@ -36,6 +36,7 @@ import {
   type LogicalRecord,
   type Problem,
   type ReadBatch,
+  Recent,
   segmentBatches,
   type VisitResult,
 } from '../archive/segment-reader.ts';
@@ -158,45 +159,25 @@ const FETCHED_BYTES = 8 * 1024 * 1024;
 export type FindBlob = (hash: BlobHash) => Buffer | undefined;
 
 export class RecentBlobs {
-  readonly #blobs = new Map<BlobHash, Buffer>();
-  #size = 0;
+  readonly #blobs = new Recent<BlobHash, Buffer>(KEPT_BYTES, ({ length }) => length);
 
   constructor(private readonly find: FindBlob = () => undefined) {}
 
   keep(hash: BlobHash, payload: Buffer): void {
-    if (payload.length > KEPT_BYTES || this.#blobs.has(hash)) return;
+    if (payload.length > KEPT_BYTES || this.#blobs.get(hash) !== undefined) return;
     this.#blobs.set(hash, Buffer.from(payload));
-    this.#size += payload.length;
-    for (const [oldest, bytes] of this.#blobs) {
-      if (this.#size <= KEPT_BYTES) break;
-      this.#blobs.delete(oldest);
-      this.#size -= bytes.length;
-    }
   }
 
   /** Returns the blobs if all are cached or found. @param length total bytes of the blobs */
   all(hashes: readonly BlobHash[], length: number): ReadonlyMap<BlobHash, Buffer> | undefined {
     const found = new Map<BlobHash, Buffer>();
     for (const hash of hashes) {
-      const bytes = this.#get(hash) ?? (length > FETCHED_BYTES ? undefined : this.#fetch(hash));
+      const bytes = this.#blobs.get(hash) ?? (length > FETCHED_BYTES ? undefined : this.find(hash));
       if (bytes === undefined) return undefined;
+      this.keep(hash, bytes);
       found.set(hash, bytes);
     }
     return found;
-  }
-
-  #get(hash: BlobHash): Buffer | undefined {
-    const bytes = this.#blobs.get(hash);
-    if (bytes === undefined) return undefined;
-    this.#blobs.delete(hash);
-    this.#blobs.set(hash, bytes);
-    return bytes;
-  }
-
-  #fetch(hash: BlobHash): Buffer | undefined {
-    const bytes = this.find(hash);
-    if (bytes !== undefined) this.keep(hash, bytes);
-    return bytes;
   }
 }
 
