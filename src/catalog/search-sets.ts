@@ -74,8 +74,10 @@ export class SetSearch {
   lists(): Sql[] {
     const found = new Map<string, Sql>();
     for (const conjunct of this.conjuncts)
-      for (const condition of conditionsOf(conjunct, this.view))
-        found.set(condition.key, condition.list(condition.isStarred ? WHOLE : this.#range));
+      for (const condition of conditionsOf(conjunct, this.view)) {
+        if (condition.of === 'list') found.set(condition.key, condition.list(this.#range));
+        if (condition.of === 'starred') found.set(condition.key, condition.list(WHOLE));
+      }
     return [...found.values()];
   }
 
@@ -110,6 +112,7 @@ type DocidSet = Uint8Array;
 
 class StretchSets {
   readonly #cache = new Map<string, DocidSet>();
+  #sizes: readonly number[] | undefined;
 
   constructor(
     private readonly connection: Connection,
@@ -139,11 +142,25 @@ class StretchSets {
     return found;
   }
 
-  #make({ key, isStarred, list }: Condition): DocidSet {
-    if (!isStarred) return this.#setOf(readDocids(this.connection, list(this.range)));
-    const docids = this.starred.get(key) ?? readDocids(this.connection, list(WHOLE));
-    this.starred.set(key, docids);
-    return this.#setOf(docids);
+  #make(condition: Condition): DocidSet {
+    switch (condition.of) {
+      case 'docids':
+        return between(this.docids, condition.low, condition.high - 1);
+      case 'sizes':
+        this.#sizes ??= readDocids(
+          this.connection,
+          sortBy(within('SELECT m.size FROM messages m', 'm.docid', this.range), 'ASC'),
+        );
+        return between(this.#sizes, condition.low, condition.high);
+      case 'list':
+        return this.#setOf(readDocids(this.connection, condition.list(this.range)));
+      case 'starred': {
+        const { key } = condition;
+        const docids = this.starred.get(key) ?? readDocids(this.connection, condition.list(WHOLE));
+        this.starred.set(key, docids);
+        return this.#setOf(docids);
+      }
+    }
   }
 
   #setOf(docids: readonly number[]): DocidSet {
@@ -163,16 +180,17 @@ class StretchSets {
   }
 }
 
+function between(values: readonly number[], low: number, high: number): DocidSet {
+  return Uint8Array.from(values, (value) => (value >= low && value <= high ? 1 : 0));
+}
+
 const WHOLE: Range = { low: 0, high: Number.MAX_SAFE_INTEGER };
 
-interface Condition {
-  readonly key: string;
-  /** False for a condition that must not match. */
-  readonly holds: boolean;
-  /** True for words with a star, which are listed for the whole archive. */
-  readonly isStarred: boolean;
-  readonly list: (range: Range) => Sql;
-}
+/** `holds` is false for a condition that must not match. */
+type Condition = { readonly key: string; readonly holds: boolean } & (
+  | { readonly of: 'docids' | 'sizes'; readonly low: number; readonly high: number }
+  | { readonly of: 'list' | 'starred'; readonly list: (range: Range) => Sql }
+);
 
 /**
  * Returns the conditions of a conjunct, cheapest first, since evaluation stops once the set is empty. Each condition
@@ -182,11 +200,14 @@ interface Condition {
 function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
   const { low, high, sizeLow, sizeHigh, deleted, has, lacks } = conjunct;
   const isPresent = view.asOf === null && view.scope === null;
-  const isBounded = (from: number, to: number) => from > 0 || to < Number.MAX_SAFE_INTEGER;
+  const bounded = (of: 'docids' | 'sizes', from: number, to: number): Condition[] =>
+    from > 0 || to < Number.MAX_SAFE_INTEGER
+      ? [{ key: `${of} ${from} ${to}`, holds: true, of, low: from, high: to }]
+      : [];
   const listing = (key: string, holds: boolean, list: (range: Range) => Sql): Condition => ({
     key,
     holds,
-    isStarred: false,
+    of: 'list',
     list,
   });
   const checking = (key: string, holds: boolean, condition: string): Condition =>
@@ -210,16 +231,14 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
   const text = (holds: boolean) => (expression: string) => ({
     key: `text ${expression}`,
     holds,
-    isStarred: hasPrefixStar(expression),
+    of: hasPrefixStar(expression) ? ('starred' as const) : ('list' as const),
     list: (range: Range) =>
       within('SELECT rowid FROM msg_fts', 'rowid', range, ['msg_fts MATCH ?'], [expression]),
   });
   const isDeleted = isPresent ? 'm.open_places = 0' : `NOT ${isCurrent(view)}`;
   const visible = seen(view);
   return [
-    ...(isBounded(low, high)
-      ? [listing(`docids ${low} ${high}`, true, (range) => listRange(range, { low, high }))]
-      : []),
+    ...bounded('docids', low, high),
     ...conjunct.members.map(membership(true)),
     ...mergePlaceConditions(conjunct.places).map(placement(true)),
     ...(deleted === null ? [] : [checking('deleted', deleted, isDeleted)]),
@@ -231,22 +250,9 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     ...conjunct.noPlaces.map(placement(false)),
     ...conjunct.noMembers.map(membership(false)),
     ...conjunct.noObserved.map(observation(false)),
-    ...(isBounded(sizeLow, sizeHigh)
-      ? [
-          checking(
-            `sizes ${sizeLow} ${sizeHigh}`,
-            true,
-            `m.size BETWEEN ${sizeLow} AND ${sizeHigh}`,
-          ),
-        ]
-      : []),
+    ...bounded('sizes', sizeLow, sizeHigh),
     ...(visible.length === 0 ? [] : [checking('seen', true, visible.join(' AND '))]),
   ];
-}
-
-function listRange(a: Range, b: Range): Sql {
-  const range = { low: Math.max(a.low, b.low), high: Math.min(a.high, b.high) };
-  return within('SELECT m.docid FROM messages m', 'm.docid', range);
 }
 
 function listPlace(place: PlaceCondition, range: Range): Sql {

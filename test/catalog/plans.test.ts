@@ -167,7 +167,7 @@ describe('query plans', () => {
 
   test('conditions that alternatives share are listed once', () => {
     const [sets] = drivenBy('(common OR in:Other) (comm* OR is:deleted)');
-    expect(sets?.sql.length).toBe(5);
+    expect(sets?.sql.length).toBe(4);
   });
 
   test('what words with a star find is listed once, for everything there is', () => {
