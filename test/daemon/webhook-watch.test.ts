@@ -20,7 +20,9 @@ const comparedAt = new Map<string, number>();
 beforeEach(async () => {
   time = Date.UTC(2026, 10, 20);
   const addresses = ['ada@example.org', 'ben@example.org', 'cem@example.org'];
-  sandbox = await startSandbox({ addresses, mail: { messages: 6 }, now: () => time });
+  // Without a limit that would make a test wait.
+  const settings = { platformRequestsPerMinute: null };
+  sandbox = await startSandbox({ addresses, mail: { messages: 6 }, now: () => time, settings });
   comparedAt.clear();
   const stored = sandbox.mailboxes.map((_, n) => hook(mailbox(n)));
   watched = watchedAccount({

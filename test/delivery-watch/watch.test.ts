@@ -24,13 +24,15 @@ let folder: string;
 let platform: PlatformClient;
 
 beforeEach(async () => {
-  here = await hooked();
+  // Without limits, because neither the service nor the client may make a test wait.
+  here = await hooked({ settings: { platformRequestsPerMinute: null } });
   folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-watch-'));
   state = openState(folder);
   const { platformUrl, tokens } = here.served.sandbox;
   platform = new PlatformClient({
     baseUrl: platformUrl,
     token: () => Promise.resolve(tokens.platform),
+    requestsPerMinute: 10_000_000,
   });
 });
 afterEach(async () => {
