@@ -8,6 +8,8 @@ import { mailkeep } from '../cli/child.ts';
 import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
 import { DaemonTests, EVERY_SECOND, type RunningDaemon } from './running-daemon.ts';
 
+const HOUR = 3_600_000;
+
 const work = new DaemonTests({ seed: 9, mail: { messages: 20 } });
 let receiver: Receiver;
 beforeEach(async () => {
@@ -155,11 +157,20 @@ describe('verification by the clock', () => {
   it('is remembered; damage is an error in the log and a notification, and passes go on', async () => {
     const at = started((config) => ({
       ...config,
+      schedule: { ...config.schedule, verify: '0 4 * * *' },
       health: { listen: '127.0.0.1:0' },
       notify: { url: receiver.url },
     }));
     await at.run('sync');
-    reread(at, { schedule: { verify: EVERY_SECOND } });
+    /** Lets a day pass, after which a reload makes it look what is due. */
+    const nextDay = async (): Promise<void> => {
+      const since = Date.parse((await at.status()).now);
+      at.sleep(25 * HOUR);
+      const passed = async () => Date.parse((await at.status()).now) - since;
+      await expect.poll(passed).toBeGreaterThan(24 * HOUR);
+      at.signal('SIGHUP');
+    };
+    await nextDay();
     const fine = await at.message('verification finished');
     expect(fine).toMatchObject({ level: 'info', found: 0, messages: 20 });
     const drilled = await at.message('drill finished');
@@ -176,6 +187,7 @@ describe('verification by the clock', () => {
     const middle = Math.floor(bytes.length / 2);
     bytes[middle] = (bytes[middle] ?? 0) ^ 1;
     writeFileSync(file, bytes);
+    await nextDay();
     const damaged = await at.line((line) => line.msg.startsWith('the archive is damaged'));
     expect(damaged).toMatchObject({ level: 'error', found: expect.any(Number) });
     await at.line((line) => line.msg === 'notified' && line.event === 'failing');
