@@ -26,7 +26,8 @@ class KnownSecrets implements Secrets<KnownWebhook> {
   readonly #key = randomBytes(32);
   #entries: readonly Entry[] = [];
   #paths: ReadonlySet<string> = new Set(PLAIN_PATHS);
-  #reading: Promise<void> | null = null;
+  #reading: Promise<void> = Promise.resolve();
+  /** The reading that waits for the current one to end. */
   #next: Promise<void> | null = null;
 
   /** @param urls other URLs of the receiver, such as `webhook.publicUrl` in the configuration */
@@ -52,17 +53,13 @@ class KnownSecrets implements Secrets<KnownWebhook> {
 
   /** Reloads the webhooks. Afterwards, all webhooks stored before the call are known. */
   learn(): Promise<void> {
-    if (this.#reading === null) {
-      this.#reading = this.#load().finally(() => {
-        this.#reading = null;
+    this.#next ??= this.#reading
+      .catch(() => {})
+      .then(() => {
+        this.#next = null;
+        return this.#load();
       });
-      return this.#reading;
-    }
-    const reload = (): Promise<void> => {
-      this.#next = null;
-      return this.learn();
-    };
-    this.#next ??= this.#reading.then(reload, reload);
+    this.#reading = this.#next;
     return this.#next;
   }
 
