@@ -34,7 +34,6 @@ import type { InMbox, ManifestEntry, ManifestHead } from './manifest-shapes.ts';
 import {
   type ExportPlan,
   type ExportTarget,
-  entryOf,
   type FormatWriter,
   openSource,
   type PlannedPlace,
@@ -158,7 +157,8 @@ class FileWriter implements FormatWriter {
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const { folder, plan, isMaildir } = this.deps;
-    const parent = parentOf(place.path);
+    const { path, date } = place.entry;
+    const parent = parentOf(path);
     const temporaryIn = isMaildir ? maildirPart(parent, 'tmp') : undefined;
     await folder.prepare(parent);
     if (temporaryIn !== undefined) {
@@ -168,9 +168,8 @@ class FileWriter implements FormatWriter {
     const isPresent = await this.#isThere(place);
     if (!isPresent) {
       const source = await open();
-      const { date } = place.line;
       await folder.put(
-        place.path,
+        path,
         async (file) => {
           for await (const piece of source.pieces()) await file.write(piece);
         },
@@ -181,7 +180,7 @@ class FileWriter implements FormatWriter {
       );
     }
     plan.done(rank, place);
-    await this.#putSidecar(place);
+    await this.#putSidecar(place.entry);
     return isPresent ? 'there' : 'written';
   }
 
@@ -199,10 +198,10 @@ class FileWriter implements FormatWriter {
   }
 
   /** Reports whether the file exists and is intact. Renames it if an earlier export used another name. */
-  async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
+  async #isThere({ entry: { path, sha256 }, before }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
-    if ((await folder.hash(path)) === line.id) return true;
-    if (before === null || (await folder.hash(before)) !== line.id) return false;
+    if ((await folder.hash(path)) === sha256) return true;
+    if (before === null || (await folder.hash(before)) !== sha256) return false;
     await folder.rename(before, path);
     const sidecar = sidecarPath(before);
     if (plan.file(sidecar) !== undefined) {
@@ -212,12 +211,11 @@ class FileWriter implements FormatWriter {
     return true;
   }
 
-  async #putSidecar(place: PlannedPlace): Promise<void> {
+  async #putSidecar(entry: ManifestEntry): Promise<void> {
     const { folder, plan, sidecar } = this.deps;
-    const entry = entryOf(place);
     const text = await sidecar(entry);
     if (text === null) return;
-    const path = sidecarPath(place.path);
+    const path = sidecarPath(entry.path);
     const bytes = Buffer.from(text);
     const sha256 = await sha256Of([bytes]);
     if ((await folder.hash(path)) !== sha256) await folder.put(path, (file) => file.write(bytes));
@@ -302,11 +300,10 @@ class MboxWriter implements FormatWriter {
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const source = await open();
-    const mbox = await this.#mbox(place.path);
-    const { plan } = this.deps;
-    const inMbox = await writing(this.deps.folder.absolute(place.path), () =>
-      this.#append(mbox, place, source),
-    );
+    const { path } = place.entry;
+    const mbox = await this.#mbox(path);
+    const { plan, folder } = this.deps;
+    const inMbox = await writing(folder.absolute(path), () => this.#append(mbox, place, source));
     plan.done(rank, place, inMbox);
     return 'written' as const;
   }
@@ -358,14 +355,14 @@ class MboxWriter implements FormatWriter {
     if (mbox.file.sha256 !== earlier.sha256) throw exportError('export-changed', { file });
   }
 
-  async #append(mbox: OpenMbox, { line }: PlannedPlace, source: Source): Promise<InMbox> {
-    await mbox.file.write(Buffer.from(fromLine(line)));
+  async #append(mbox: OpenMbox, { entry, from }: PlannedPlace, source: Source): Promise<InMbox> {
+    await mbox.file.write(Buffer.from(fromLine({ from, date: entry.date })));
     const offset = mbox.file.size;
     const pieces = source.pieces();
     let added = 0;
     if (this.deps.statusHeaders) {
       const lineEnd = await lineEndOf(source);
-      const headers = Buffer.from(statusHeaders(line.flags, lineEnd));
+      const headers = Buffer.from(statusHeaders(entry.flags, lineEnd));
       added = headers.length;
       await mbox.file.write(headers);
     }
@@ -616,9 +613,10 @@ export class ZipWriter implements FormatWriter {
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const source = await open();
-    await this.#add(place.path, place.line.date, place.line.size, source.pieces());
+    const { entry } = place;
+    await this.#add(entry.path, entry.date, entry.size, source.pieces());
     this.deps.plan.done(rank, place);
-    await this.#addSidecar(entryOf(place));
+    await this.#addSidecar(entry);
     return 'written' as const;
   }
 

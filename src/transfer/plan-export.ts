@@ -1,6 +1,5 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { ListedPlace } from '../catalog/list.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { Statements, scratchDatabase } from '../core/sqlite.ts';
@@ -18,17 +17,9 @@ import type {
 } from './manifest-shapes.ts';
 
 export interface PlannedPlace {
-  readonly line: PlaceLine & { readonly id: string };
-  readonly host: string;
-  readonly resourceId: string;
-  readonly delimiter: string;
-  readonly specialUse: string | null;
-  /** Number of earlier folders with the same path. */
-  readonly namesake: number;
-  readonly generation: number;
-  readonly docid: number;
-  /** The message's file or mbox. */
-  readonly path: string;
+  readonly entry: ManifestEntry;
+  /** The sender, for an mbox's "From " line. Null for places from an earlier export. */
+  readonly from: PlaceLine['from'];
   /** Path in an earlier export, if different. */
   readonly before: string | null;
 }
@@ -42,7 +33,7 @@ interface Row {
   readonly rank: number;
   readonly outcome: Outcome;
   readonly before: string | null;
-  readonly place: string | null;
+  readonly sender: string;
   readonly entry: string;
 }
 
@@ -55,7 +46,7 @@ export class ExportPlan {
       CREATE TABLE places (
         key TEXT PRIMARY KEY, folder TEXT NOT NULL, docid INTEGER NOT NULL, generation INTEGER NOT NULL,
         uid INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, outcome TEXT NOT NULL,
-        place TEXT, entry TEXT NOT NULL
+        sender TEXT NOT NULL, entry TEXT NOT NULL
       ) WITHOUT ROWID;
       CREATE TABLE files (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, size INTEGER NOT NULL) WITHOUT ROWID;
       CREATE TABLE missing (key TEXT PRIMARY KEY, item TEXT NOT NULL) WITHOUT ROWID;
@@ -65,7 +56,7 @@ export class ExportPlan {
 
   addEarlier(entry: ManifestEntry): void {
     // Before all new places, in the original order.
-    this.#add(entry, { docid: -1, uid: entry.inMbox?.offset ?? entry.uid }, null);
+    this.#add(entry, 'earlier', -1, entry.inMbox?.offset ?? entry.uid, null);
   }
 
   addFile({ path, sha256, size }: ManifestFile): void {
@@ -85,39 +76,31 @@ export class ExportPlan {
     this.#db.run('INSERT OR REPLACE INTO missing VALUES (?, ?)', keyOfMissing(place), item);
   }
 
-  has(place: Omit<PlannedPlace, 'before'>): boolean {
-    return this.#db.has('SELECT 1 FROM places WHERE key = ?', keyOf(entryOf(place)));
+  has(entry: ManifestEntry): boolean {
+    return this.#db.has('SELECT 1 FROM places WHERE key = ?', keyOf(entry));
   }
 
-  add(place: Omit<PlannedPlace, 'before'>): void {
-    const key = keyOfMissing({ ...place, ...place.line });
-    this.#db.run('DELETE FROM missing WHERE key = ?', key);
-    const { docid, line } = place;
-    this.#add(entryOf(place), { docid, uid: line.uid }, place);
+  add(entry: ManifestEntry, docid: number, from: PlannedPlace['from']): void {
+    this.#db.run('DELETE FROM missing WHERE key = ?', keyOfMissing(entry));
+    this.#add(entry, 'due', docid, entry.uid, from);
   }
 
   #add(
     entry: ManifestEntry,
-    { docid, uid }: Readonly<Record<'docid' | 'uid', number>>,
-    place: Omit<PlannedPlace, 'before'> | null,
+    outcome: Outcome,
+    docid: number,
+    uid: number,
+    from: PlannedPlace['from'],
   ): void {
     const { path, generation } = entry;
     this.#db.run(
-      `INSERT INTO places (key, folder, docid, generation, uid, path, outcome, place, entry)
+      `INSERT INTO places (key, folder, docid, generation, uid, path, outcome, sender, entry)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (key) DO UPDATE SET docid = excluded.docid, path = excluded.path,
          before = CASE WHEN excluded.path = path THEN NULL ELSE path END,
-         outcome = excluded.outcome, place = excluded.place, entry = excluded.entry`,
-      ...[
-        keyOf(entry),
-        findGroup(path),
-        docid,
-        generation,
-        uid,
-        path,
-        place === null ? 'earlier' : 'due',
-      ],
-      ...[place === null ? null : JSON.stringify(place), JSON.stringify(entry)],
+         outcome = excluded.outcome, sender = excluded.sender, entry = excluded.entry`,
+      ...[keyOf(entry), findGroup(path), docid, generation, uid, path, outcome],
+      ...[JSON.stringify(from), JSON.stringify(entry)],
     );
   }
 
@@ -136,22 +119,19 @@ export class ExportPlan {
   }
 
   /** Yields all places in order. The caller can settle places while iterating. */
-  *places(): Generator<{
-    readonly rank: number;
-    readonly outcome: Outcome;
-    readonly entry: ManifestEntry;
-    readonly place: PlannedPlace | null;
-  }> {
-    for (const { rank, outcome, before, ...row } of this.#rows()) {
-      const place: Omit<PlannedPlace, 'before'> | null = JSON.parse(row.place ?? 'null');
-      const entry: ManifestEntry = JSON.parse(row.entry);
-      yield { rank, outcome, entry, place: place === null ? null : { ...place, before } };
+  *places(): Generator<{ rank: number; outcome: Outcome; place: PlannedPlace }> {
+    for (const { rank, outcome, before, sender, entry } of this.#rows()) {
+      yield {
+        rank,
+        outcome,
+        place: { entry: JSON.parse(entry), from: JSON.parse(sender), before },
+      };
     }
   }
 
-  done(rank: number, place: PlannedPlace, inMbox?: InMbox): void {
-    const entry = JSON.stringify(entryOf(place, inMbox));
-    this.#db.run(`UPDATE places SET outcome = 'done', entry = ? WHERE ${AT_RANK}`, entry, rank);
+  done(rank: number, { entry }: PlannedPlace, inMbox?: InMbox): void {
+    const written = JSON.stringify(inMbox === undefined ? entry : { ...entry, inMbox });
+    this.#db.run(`UPDATE places SET outcome = 'done', entry = ? WHERE ${AT_RANK}`, written, rank);
   }
 
   failed(rank: number): void {
@@ -203,7 +183,7 @@ export class ExportPlan {
     let after = 0;
     for (;;) {
       const rows = this.#db.all<Row>(
-        `SELECT q.rank, p.outcome, p.before, p.place, p.entry FROM queue q JOIN places p USING (key)
+        `SELECT q.rank, p.outcome, p.before, p.sender, p.entry FROM queue q JOIN places p USING (key)
          WHERE q.rank > ? ORDER BY q.rank LIMIT ?`,
         after,
         PAGE,
@@ -225,38 +205,22 @@ function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
   return JSON.stringify([mailbox, folder, namesake, generation, uid]);
 }
 
-/** The manifest contains `namesake` only if several folders have had the same path. */
-function namesakeField({ namesake }: { readonly namesake: number }) {
-  return namesake === 0 ? {} : { namesake };
-}
-
 export function missingPlace(
-  {
-    line,
-    generation,
-    namesake,
-  }: Pick<PlannedPlace, 'generation' | 'namesake'> & Pick<ListedPlace, 'line'>,
+  { mailbox, folder, namesake, generation, uid }: Omit<MissingPlace, 'id' | 'reason'>,
+  id: MessageId | null,
   reason: MissingPlace['reason'],
 ): MissingPlace {
-  const { id, mailbox, folder, uid } = line;
-  return { id, mailbox, folder, ...namesakeField({ namesake }), generation, uid, reason };
+  return { id, mailbox, folder, ...namesakeField(namesake), generation, uid, reason };
+}
+
+/** The manifest contains `namesake` only if several folders have had the same path. */
+function namesakeField(namesake = 0) {
+  return namesake === 0 ? {} : { namesake };
 }
 
 /** Returns the folder or mbox to which a path belongs. Each is written as a unit. */
 function findGroup(path: string): string {
   return path.endsWith('.mbox') ? path : parentOf(path);
-}
-
-export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): ManifestEntry {
-  const { id, size, mailbox, folder, uid, flags, date, firstSeen, endedAt } = place.line;
-  return {
-    ...{ path: place.path, sha256: id, size, mailbox },
-    ...{ host: place.host, resourceId: place.resourceId, folder, delimiter: place.delimiter },
-    ...(place.specialUse === null ? {} : { specialUse: place.specialUse }),
-    ...namesakeField(place),
-    ...{ generation: place.generation, uid, flags, date, firstSeen, endedAt },
-    ...(inMbox === undefined ? {} : { inMbox }),
-  };
 }
 
 const MAX_NAMED = 10_000;
@@ -277,23 +241,26 @@ export async function planPlaces(
   let count = 0;
   const take = ({ line, folder, generation, docid }: SelectedPlace): void => {
     counts.places += 1;
-    const { id } = line;
+    const { id, size, mailbox, uid, flags, date, firstSeen, endedAt } = line;
     const { host, mailbox: resourceId, delimiter, specialUse, namesake } = folder;
-    const from = { namesake, generation };
     if (id === null) {
       counts.quarantined += 1;
-      const entry = missingPlace({ ...from, line }, 'quarantined');
+      const entry = missingPlace({ ...line, namesake, generation }, id, 'quarantined');
       plan.addMissing(entry);
       if (failures.length < MAX_NAMED) failures.push(entry);
       return;
     }
     const path = pathIn(paths.of(folder), { ...line, id, generation }, options);
-    const at = { host, resourceId, delimiter, specialUse, ...from };
-    const place = { ...at, line: { ...line, id }, docid, path };
-    const isKnown = plan.has(place);
+    const entry: ManifestEntry = {
+      ...{ path, sha256: id, size, mailbox, host, resourceId, folder: line.folder, delimiter },
+      ...(specialUse === null ? {} : { specialUse }),
+      ...namesakeField(namesake),
+      ...{ generation, uid, flags, date, firstSeen, endedAt },
+    };
+    const isKnown = plan.has(entry);
     if (isKnown) count += 1;
     if (isKnown && incremental) counts.skipped += 1;
-    else plan.add(place);
+    else plan.add(entry, docid, line.from);
   };
   try {
     await target.recall(plan);

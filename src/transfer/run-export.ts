@@ -70,10 +70,8 @@ function* groupPlaces(places: Iterable<Placed>): Generator<readonly Placed[], vo
   if (group.length > 0) yield group;
 }
 
-function listDue({ outcome, place }: Placed): Expected[] {
-  if (outcome !== 'due' || place === null) return [];
-  const { id, size } = place.line;
-  return [{ id, size }];
+function listDue({ outcome, place: { entry } }: Placed): Expected[] {
+  return outcome === 'due' ? [{ id: entry.sha256, size: entry.size }] : [];
 }
 
 const MAX_FAILURES = 10_000;
@@ -178,13 +176,13 @@ class ExportRun {
       await forEachConcurrent(
         this.#untilAborted(),
         this.writer.width,
-        async ({ rank, outcome, entry, place }) => {
-          if (outcome === 'earlier' && !(await this.writer.keep(rank, entry)))
+        async ({ rank, outcome, place }) => {
+          if (outcome === 'earlier' && !(await this.writer.keep(rank, place.entry)))
             this.counts.replaced += 1;
-          if (outcome !== 'due' || place === null) return;
+          if (outcome !== 'due') return;
           await this.#put(rank, place);
           done += 1;
-          bytes += place.line.size;
+          bytes += place.entry.size;
           onProgress?.({ done, of: due.places, bytes, ofBytes: due.bytes });
         },
       );
@@ -204,7 +202,7 @@ class ExportRun {
   }
 
   async #put(rank: number, place: PlannedPlace): Promise<void> {
-    const { id, size } = place.line;
+    const { sha256: id, size } = place.entry;
     try {
       const result = await this.writer.put(rank, place, () =>
         openSource(this.sources, id, size, this.writer.provenFirst),
@@ -217,7 +215,7 @@ class ExportRun {
     } catch (error) {
       const reason = unreadableReason(error);
       if (reason === undefined) throw error;
-      const entry = missingPlace(place, reason);
+      const entry = missingPlace(place.entry, id, reason);
       this.plan.failed(rank);
       this.plan.addMissing(entry);
       this.counts[reason] += 1;
@@ -281,7 +279,7 @@ function mboxTo(sink: ExportSink, plan: ExportPlan): FormatWriter {
     provenFirst: true,
     async put(rank, place, open) {
       const source = await open();
-      await sink.write(Buffer.from(fromLine(place.line)));
+      await sink.write(Buffer.from(fromLine({ from: place.from, date: place.entry.date })));
       for await (const piece of quotedPieces(source.pieces())) await sink.write(Buffer.from(piece));
       await sink.write(Buffer.from('\n'));
       plan.done(rank, place);

@@ -174,7 +174,7 @@ test('a failure reaches every message that waits to be written', async () => {
       throw new Error('the disk is full');
     },
   };
-  const place = { path: 'a/1.eml', line: { date: null, size: 100 } } as never;
+  const place = { entry: { path: 'a/1.eml', date: null, size: 100 } } as never;
   const entry = { path: 'b/2.eml', date: null, size: 1 } as ManifestEntry;
   const results = Promise.allSettled([
     writer.put(1, place, async () => failing),
