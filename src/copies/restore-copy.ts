@@ -195,8 +195,7 @@ const AT_ONCE = 2;
 async function fetchForRepair(source: SegmentSource, dir: string, into: string) {
   const { manifest, signal } = source;
   refuseUnknownFormat(into, manifest.format);
-  realFiles.makeFolder(logFolder(into));
-  await replaceFile(realFiles, formatPath(into), Buffer.from(`${manifest.format}\n`, 'latin1'));
+  await beginLog(into, manifest);
   const all = copiedSegments(manifest);
   const end = lastCommitNumber(dir, realFiles) ?? 0;
   const fetched: number[] = [];
@@ -298,9 +297,13 @@ async function prepareTarget(to: string, manifest: SecretManifest): Promise<void
     throw copiesError('offsite-not-empty', { dir: to, stranger });
   }
   await replaceFile(realFiles, file, Buffer.from(mark, 'utf8'));
-  realFiles.makeFolder(logFolder(to));
-  // FORMAT comes first, because a log without it counts as damaged.
-  await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
+  await beginLog(to, manifest);
+}
+
+/** Creates an empty log. FORMAT comes before the segments, because a log without it counts as damaged. */
+async function beginLog(dir: string, { format }: SecretManifest): Promise<void> {
+  realFiles.makeFolder(logFolder(dir));
+  await replaceFile(realFiles, formatPath(dir), Buffer.from(`${format}\n`, 'latin1'));
 }
 
 export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;

@@ -577,21 +577,13 @@ async function knownObjects(
   listed: readonly ObjectEntry[],
   uploaded: ReadonlySet<string>,
 ): Promise<Map<string, ObjectEntry>> {
-  const known = new Map<string, ObjectEntry>();
-  if (!refresh) {
-    for (const entry of listed) addByMark(known, entry);
-  }
+  const known = refresh ? [] : [...listed];
   for (const entry of memory.uploaded()) {
     if (refresh && !uploaded.has(entry.name)) continue;
     const there = await store.head(entry.name, signal);
-    if (there?.length === entry.length) addByMark(known, entry);
+    if (there?.length === entry.length) known.push(entry);
   }
-  return known;
-}
-
-function addByMark(byMark: Map<string, ObjectEntry>, entry: ObjectEntry): void {
-  const mark = markOfName(entry.name);
-  if (mark !== undefined) byMark.set(mark, entry);
+  return new Map(known.map((entry) => [markOfName(entry.name) ?? '', entry]));
 }
 
 interface UploadCount {
@@ -636,21 +628,22 @@ async function uploadPiece(
   options: UploadOptions,
   { what, mark }: PlannedObject<ClosedSegment | TailRange>,
 ): Promise<ObjectEntry> {
-  const { dir } = options;
+  const isTail = 'from' in what;
   for (let tries = 1; ; tries += 1) {
     try {
-      const file = fileInForce(dir, what.segment);
-      if ('from' in what) {
-        // The next generation has different bytes at these offsets.
-        if (file.sealed) throw new SegmentMoved();
-        return await put(options, 'tail', mark, file.path, what.from, what.to);
-      }
+      const file = fileInForce(options.dir, what.segment);
+      // The next generation has different bytes at these offsets.
+      if (isTail && file.sealed) throw new SegmentMoved();
       const { path, sealed } = file;
-      await options.prover.intact({ ...file.name, path, sealed });
-      return await put(options, 'segment', mark, file.path, 0, file.length);
+      if (!isTail) await options.prover.intact({ ...file.name, path, sealed });
+      const [from, to] = isTail ? [what.from, what.to] : [0, file.length];
+      const about = { kind: isTail ? 'tail' : 'segment', name: objectName(mark) } as const;
+      const object = seal(options.key.sealing, about, to - from, fileBytes(path, from, to));
+      await putWithLock(options, about.name, object.length, object.bytes);
+      return { name: about.name, length: object.length, sha256: object.sha256() };
     } catch (error) {
       if (errnoName(error) !== 'ENOENT' || tries === TRIES) throw error;
-      if ('from' in what) throw new SegmentMoved();
+      if (isTail) throw new SegmentMoved();
       // The segment's next generation already exists.
     }
   }
@@ -667,20 +660,6 @@ function fileInForce(dir: string, segment: number) {
     const length = sealed === undefined ? committedLength(opened, NO_TORN_BATCH) : file.size();
     return { name, path, sealed: sealed !== undefined, length };
   });
-}
-
-async function put(
-  options: UploadOptions,
-  kind: 'segment' | 'tail',
-  mark: string,
-  path: string,
-  from: number,
-  to: number,
-): Promise<ObjectEntry> {
-  const name = objectName(mark);
-  const sealed = seal(options.key.sealing, { kind, name }, to - from, fileBytes(path, from, to));
-  await putWithLock(options, name, sealed.length, sealed.bytes);
-  return { name, length: sealed.length, sha256: sealed.sha256() };
 }
 
 /** Returns whether a manifest already contains everything that a new one would. */
