@@ -173,22 +173,17 @@ export class ExportFolder {
   makeFolder(relative: string): void {
     if (this.#made.has(relative)) return;
     this.#refuseLinks(relative);
-    const parts = relative === '' ? [] : relative.split('/');
-    for (let levels = 0; levels <= parts.length; levels += 1) {
-      const at = parts.slice(0, levels).join('/');
-      if (this.#made.has(at)) continue;
-      const folder = this.absolute(at);
-      const parents = missingParents(this.files, folder);
-      if (parents.length > 0) {
-        try {
-          this.files.makeFolder(folder);
-        } catch (error) {
-          throw toFailure(folder, error);
-        }
-        for (const parent of parents) this.#touched.add(parent);
+    const folder = this.absolute(relative);
+    const parents = missingParents(this.files, folder);
+    if (parents.length > 0) {
+      try {
+        this.files.makeFolder(folder);
+      } catch (error) {
+        throw toFailure(folder, error);
       }
-      this.#made.add(at);
+      for (const parent of parents) this.#touched.add(parent);
     }
+    this.#made.add(relative);
   }
 
   /** Creates a folder, and removes unfinished files that an earlier export left there. @throws like `makeFolder` */
