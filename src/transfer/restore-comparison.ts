@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
+import type { LogReader } from '../archive/log-reader.ts';
 import type { MessageId } from '../core/types.ts';
 import type { RestoreConnection, SelectedFolder } from './imap-connection.ts';
+import { unreadableReason } from './plan-export.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import type { PlanJournal } from './restore-journal.ts';
 
-export const CR = 0x0d;
+const CR = 0x0d;
 const LF = 0x0a;
-export const HEADER_END = '\r\n\r\n';
+const HEADER_END = '\r\n\r\n';
 
 /** Bytes in memory, or a function that yields them from the start on every call. */
 export type Content = Buffer | (() => AsyncIterable<Buffer>);
@@ -39,7 +41,7 @@ export function sentForm(source: Buffer): SentForm & { readonly content: Buffer 
 }
 
 /** @param start the message as sent, or as many bytes of it as a header can have */
-export function headerForm(start: Buffer): Pick<SentForm, 'header' | 'head' | 'wideHeader'> {
+function headerForm(start: Buffer): Pick<SentForm, 'header' | 'head' | 'wideHeader'> {
   const head = headerOf(start);
   return { header: head.length, head, wideHeader: head.some((byte) => byte > 127) };
 }
@@ -49,7 +51,7 @@ export function headerForm(start: Buffer): Pick<SentForm, 'header' | 'head' | 'w
  *
  * @param isAfterCr whether the previous piece ends in CR
  */
-export function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
+function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
   const isBare = (at: number): boolean => (at === 0 ? !isAfterCr : source[at - 1] !== CR);
   let bare = 0;
   for (let at = source.indexOf(LF); at >= 0; at = source.indexOf(LF, at + 1))
@@ -72,6 +74,56 @@ export function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
 function headerOf(bytes: Buffer): Buffer {
   const end = bytes.indexOf(HEADER_END);
   return end < 0 ? bytes : bytes.subarray(0, end + 2);
+}
+
+/** Larger sources are read in pieces. This takes two reads, because IMAP requires the length first. */
+const WHOLE_BYTES = 4 * 1024 * 1024;
+const HEAD_BYTES = 1024 * 1024;
+
+type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
+
+/** Reads a message for sending and checks its hash, or returns why it is unavailable. */
+export async function readForm(
+  reader: SourceReader,
+  { id, size }: Pick<PlannedMessage, 'id' | 'size'>,
+): Promise<SentForm | 'damaged' | 'purged'> {
+  try {
+    if (size <= WHOLE_BYTES) return sentForm(reader.readMessage(id));
+    return await formInPieces(() => reader.streamMessage(id));
+  } catch (error) {
+    const reason = unreadableReason(error);
+    if (reason === undefined) throw error;
+    return reason;
+  }
+}
+
+async function formInPieces(source: () => AsyncIterable<Buffer>): Promise<SentForm> {
+  let [size, endings, nul] = [0, false, false];
+  let start: Buffer = Buffer.alloc(0);
+  const noteEndings = (): void => {
+    endings = true;
+  };
+  for await (const piece of toCrlf(source(), noteEndings)) {
+    size += piece.length;
+    nul ||= piece.includes(0);
+    if (start.length < HEAD_BYTES && !start.includes(HEADER_END))
+      start = Buffer.concat([start, piece]);
+  }
+  return { ...headerForm(start), content: () => toCrlf(source()), size, endings, nul };
+}
+
+async function* toCrlf(
+  source: AsyncIterable<Buffer>,
+  onChange?: () => void,
+): AsyncGenerator<Buffer, void, undefined> {
+  let isAfterCr = false;
+  for await (const piece of source) {
+    if (piece.length === 0) continue;
+    const bytes = withCrlf(piece, isAfterCr);
+    if (bytes !== piece) onChange?.();
+    yield bytes;
+    isAfterCr = piece.at(-1) === CR;
+  }
 }
 
 export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buffer> {

@@ -1,19 +1,9 @@
-import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { matchingFolders } from '../catalog/folders.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { DocidSet } from './export-manifest.ts';
-import { unreadableReason } from './plan-export.ts';
-import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
-import {
-  CR,
-  HEADER_END,
-  headerForm,
-  type SentForm,
-  sentForm,
-  withCrlf,
-} from './restore-comparison.ts';
+import type { RestorePlan } from './plan-restore.ts';
 
 interface EndedPlace {
   readonly docid: number;
@@ -170,56 +160,6 @@ function mailboxLookup(
 
 function toMoment({ asOf }: RestoreSelection) {
   return asOf === null ? {} : { asOf };
-}
-
-/** Larger sources are read in pieces. This takes two reads, because IMAP requires the length first. */
-const WHOLE_BYTES = 4 * 1024 * 1024;
-const HEAD_BYTES = 1024 * 1024;
-
-type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
-
-/** Reads a message for sending and checks its hash, or returns why it is unavailable. */
-export async function readForm(
-  reader: SourceReader,
-  { id, size }: Pick<PlannedMessage, 'id' | 'size'>,
-): Promise<SentForm | 'damaged' | 'purged'> {
-  try {
-    if (size <= WHOLE_BYTES) return sentForm(reader.readMessage(id));
-    return await formInPieces(() => reader.streamMessage(id));
-  } catch (error) {
-    const reason = unreadableReason(error);
-    if (reason === undefined) throw error;
-    return reason;
-  }
-}
-
-async function formInPieces(source: () => AsyncIterable<Buffer>): Promise<SentForm> {
-  let [size, endings, nul] = [0, false, false];
-  let start: Buffer = Buffer.alloc(0);
-  const noteEndings = (): void => {
-    endings = true;
-  };
-  for await (const piece of toCrlf(source(), noteEndings)) {
-    size += piece.length;
-    nul ||= piece.includes(0);
-    if (start.length < HEAD_BYTES && !start.includes(HEADER_END))
-      start = Buffer.concat([start, piece]);
-  }
-  return { ...headerForm(start), content: () => toCrlf(source()), size, endings, nul };
-}
-
-async function* toCrlf(
-  source: AsyncIterable<Buffer>,
-  onChange?: () => void,
-): AsyncGenerator<Buffer, void, undefined> {
-  let isAfterCr = false;
-  for await (const piece of source) {
-    if (piece.length === 0) continue;
-    const bytes = withCrlf(piece, isAfterCr);
-    if (bytes !== piece) onChange?.();
-    yield bytes;
-    isAfterCr = piece.at(-1) === CR;
-  }
 }
 
 export interface SourceFolder {

@@ -25,6 +25,7 @@ import {
   matchFolder,
   messageIdOf,
   msUntilSettled,
+  readForm,
   type SentForm,
 } from './restore-comparison.ts';
 import {
@@ -38,7 +39,6 @@ import {
   addSelection,
   type Layout,
   type NameRules,
-  readForm,
   type SourceFolder,
   type TargetFolder,
   targetFolders,

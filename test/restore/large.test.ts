@@ -8,9 +8,9 @@ import {
   changesIn,
   messageIdOf,
   piecesOf,
+  readForm,
   sentForm,
 } from '../../src/transfer/restore-comparison.ts';
-import { readForm } from '../../src/transfer/restore-selection.ts';
 import { seeded } from '../bench/seeded.ts';
 import { StoredArchive, sha256 } from '../export/stored-archive.ts';
 import { type Dovecot, startDovecot, withoutDovecot } from '../imap/dovecot.ts';
