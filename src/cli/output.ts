@@ -91,8 +91,8 @@ export function streamOutput(
   const terminal = stream.isTTY === true;
   // A window can be resized, so the width is read each time.
   const fitted = (text: string) => (terminal ? fitNarrow(text, stream.columns) : text);
-  const print = (value: unknown, text: () => string): Promise<void> =>
-    write(`${options.json ? jsonLine(value) : fitted(text())}\n`);
+  const print = (value: unknown, report: () => Report): Promise<void> =>
+    write(`${options.json ? jsonLine(value) : fitted(reportText(report()))}\n`);
   return {
     json: options.json,
     /** True on a terminal, unless JSON is requested. */
@@ -170,8 +170,15 @@ const GAP = '  ';
 /** Minimum width of a shrunk column. */
 const LEAST = 16;
 
+/** A text, or its lines. False parts are left out. */
+export type Report = string | readonly (string | false | readonly string[])[];
+
+export function reportText(report: Report): string {
+  return typeof report === 'string' ? report : joinReport(report).join('\n');
+}
+
 /** Drops the false parts of a report and flattens lists. */
-export function joinReport(parts: readonly (string | false | readonly string[])[]): string[] {
+export function joinReport(parts: Exclude<Report, string>): string[] {
   return parts.filter((part) => part !== false).flat();
 }
 

@@ -155,12 +155,10 @@ export async function withServer(
   );
   try {
     const signInUrl = link(mailboxes);
-    await output.object({ url, signInUrl, apiUrl, mcpUrl }, () =>
-      [
-        `Sign in at ${signInUrl}`,
-        `The link works once, within ten minutes.${channel === undefined ? '' : ` "${asking}" prints another.`}`,
-      ].join('\n'),
-    );
+    await output.object({ url, signInUrl, apiUrl, mcpUrl }, () => [
+      `Sign in at ${signInUrl}`,
+      `The link works once, within ten minutes.${channel === undefined ? '' : ` "${asking}" prints another.`}`,
+    ]);
     if (!areKept)
       notices.say('The archive cannot be written: browsers sign in again after a restart.');
     if (open) void openInBrowser(signInUrl, context, CODE_MS);

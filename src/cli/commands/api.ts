@@ -35,7 +35,7 @@ import {
 } from '../context.ts';
 import { operationError } from '../errors.ts';
 import { collect } from '../option-values.ts';
-import { type Colours, joinReport } from '../output.ts';
+import type { Colours, Report } from '../output.ts';
 
 /** Returns the JSON Schema (2020-12) of an operation's body, or null if the operation takes none. */
 function bodySchema({ body }: Operation): Schema | null {
@@ -306,17 +306,17 @@ function asJson(operation: Operation) {
   };
 }
 
-function listingText(operation: Operation, colours: Colours): string {
+function listingText(operation: Operation, colours: Colours): Report {
   const { name, method, path, params, summary } = operation;
   const names = (all: readonly Pick<Param, 'name' | 'required'>[]): string =>
     all.map((one) => (one.required ? one.name : `[${one.name}]`)).join(' ');
-  return joinReport([
+  return [
     `${colours.bold(name)}${marksText(operation, colours)}`,
     `    ${summary}`,
     colours.dim(`    ${method} ${path}`),
     params.length > 0 && `    --param ${names(params)}`,
     operation.body !== null && `    --body  ${names(bodyFields(operation))}`,
-  ]).join('\n');
+  ];
 }
 
 function marksText({ destructive, sideEffect }: Operation, colours: Colours): string {
@@ -324,11 +324,11 @@ function marksText({ destructive, sideEffect }: Operation, colours: Colours): st
   return sideEffect === 'marks-seen' ? `  ${colours.yellow('marks as read')}` : '';
 }
 
-function descriptionText(operation: Operation, colours: Colours): string {
+function descriptionText(operation: Operation, colours: Colours): Report {
   const { name, method, path, params, summary, success, errors } = operation;
   const fields = bodyFields(operation);
   const rules = bodyRules(operation);
-  return joinReport([
+  return [
     `${colours.bold(name)}${marksText(operation, colours)}`,
     `${summary}.`,
     colours.dim(`${method} ${path}`),
@@ -342,7 +342,7 @@ function descriptionText(operation: Operation, colours: Colours): string {
       `  ${rules.length === 0 ? 'may be left out' : rules.join('; ')}`,
     '',
     `Answer: ${success.join(' or ')}, ${answerText(operation)}. Declared errors: ${errors.join(', ')}.`,
-  ]).join('\n');
+  ];
 }
 
 function paramHelp({ name, help, default: usual }: Param): string {

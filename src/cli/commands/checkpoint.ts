@@ -55,14 +55,12 @@ async function makeCheckpoint(
   await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
   // Same format as the output of `verify --checkpoint`.
   const signer = fingerprintOf(checkpoint.publicKey);
-  await output.object({ ...checkpoint, signer, file }, () =>
-    [
-      `Commit ${count(head.number)}, ${head.hash}`,
-      `archive ${head.archiveId}, signed ${checkpoint.signedAt} with key ${signer} (${checkpoint.publicKey})`,
-      checkpoint.signature,
-      `written to ${file}; keep a copy where the archive is not.`,
-    ].join('\n'),
-  );
+  await output.object({ ...checkpoint, signer, file }, () => [
+    `Commit ${count(head.number)}, ${head.hash}`,
+    `archive ${head.archiveId}, signed ${checkpoint.signedAt} with key ${signer} (${checkpoint.publicKey})`,
+    checkpoint.signature,
+    `written to ${file}; keep a copy where the archive is not.`,
+  ]);
 }
 
 async function write(file: string, text: string, makeFolder: boolean): Promise<void> {

@@ -6,7 +6,7 @@ import { describeError, EXIT, type ExitCode } from '../../core/errors.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../verify/compact.ts';
 import { action, type CommandContext, type Flags, type Register } from '../context.ts';
-import { joinReport } from '../output.ts';
+import type { Report } from '../output.ts';
 
 const HELP = `
 Rewrites closed segments of the log whose compression differs from the current configuration (archive.codec:
@@ -65,13 +65,13 @@ async function compact(
   return result.damaged.length > 0 ? EXIT.damage : EXIT.done;
 }
 
-function report(result: CompactResult, durationMs: number): string {
+function report(result: CompactResult, durationMs: number): Report {
   const { codec, dryRun, segments, bytesBefore, bytesAfter, remaining, interrupted, damaged } =
     result;
   const rewritten = `${counted(segments, 'segment')} (${bytes(bytesBefore)})`;
   const isNothing = segments === 0 && remaining === 0;
   const after = bytesAfter === null ? '' : `, which take ${bytes(bytesAfter)} now`;
-  return joinReport([
+  return [
     // Damaged segments are listed separately, because their codec is unknown.
     isNothing && damaged.length === 0 && `Every sealed segment has ${codec} already.`,
     !isNothing && dryRun && `Would rewrite ${rewritten} with ${codec}.`,
@@ -79,5 +79,5 @@ function report(result: CompactResult, durationMs: number): string {
     interrupted &&
       `Interrupted: ${counted(remaining, 'segment')} left. The same command continues.`,
     damaged.map((error) => `DAMAGED ${describeError(error).message}`),
-  ]).join('\n');
+  ];
 }

@@ -82,14 +82,12 @@ async function checkConfig(context: CommandContext): Promise<void> {
   ];
   const accounts = loaded.settings.accounts.length;
   const holds = fleet === undefined ? counted(accounts, 'account') : 'a node of a fleet';
-  await output.object({ file, source, ok: true, accounts, warnings }, () =>
-    [
-      `${terminalLine(file)} is in order (${sourceText(place, environment)}; ${holds}).`,
-      ...warnings.map(
-        ({ message }) => `${output.colours.yellow('warning:')} ${terminalLine(message)}`,
-      ),
-    ].join('\n'),
-  );
+  await output.object({ file, source, ok: true, accounts, warnings }, () => [
+    `${terminalLine(file)} is in order (${sourceText(place, environment)}; ${holds}).`,
+    ...warnings.map(
+      ({ message }) => `${output.colours.yellow('warning:')} ${terminalLine(message)}`,
+    ),
+  ]);
 }
 
 /** Returns a warning for each unreadable token. The daemon may still be able to read it. */
@@ -133,12 +131,10 @@ async function showConfig(context: CommandContext): Promise<void> {
     JSON.stringify(value),
     isDefault ? 'default' : '',
   ]);
-  await output.object({ file, source, dataDir, fields }, () =>
-    [
-      `${terminalLine(file)} (${sourceText(place, environment)})`,
-      `archive: ${terminalLine(dataDir)}`,
-      '',
-      tableText(['field', 'value', ''], rows, 1, output),
-    ].join('\n'),
-  );
+  await output.object({ file, source, dataDir, fields }, () => [
+    `${terminalLine(file)} (${sourceText(place, environment)})`,
+    `archive: ${terminalLine(dataDir)}`,
+    '',
+    tableText(['field', 'value', ''], rows, 1, output),
+  ]);
 }

@@ -59,7 +59,7 @@ import {
   requireOption,
   withStore,
 } from '../copy-target.ts';
-import { joinReport } from '../output.ts';
+import { joinReport, type Report } from '../output.ts';
 import { openActivity, rebuildProgress } from '../progress.ts';
 
 /**
@@ -129,11 +129,11 @@ function storeReport(
   to: string,
   copied: UploadResult,
   findings: readonly { readonly message: string; readonly repaired: boolean }[],
-): string {
+): Report {
   const { number, uploaded, objects, stored, replaced, invalid, removed, locks } = copied;
   const left = findings.filter(({ repaired }) => !repaired);
   const until = removed.lockedUntil;
-  return joinReport([
+  return [
     `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; total: ${counted(objects, 'object')}, ${bytes(stored)}.`,
     replaced.length > 0 &&
       `${counted(replaced.length, 'object')} that "mailkeep verify --copy" had found damaged ${replaced.length === 1 ? 'was' : 'were'} uploaded again.`,
@@ -148,7 +148,7 @@ function storeReport(
     locks !== null && `Nobody can delete any of it before ${new Date(locks.until).toISOString()}.`,
     invalid.length > 0 &&
       `${counted(invalid.length, 'manifest')} there ${invalid.length === 1 ? 'is' : 'are'} damaged or forged, and ignored: ${invalid.slice(0, 3).join(', ')}.`,
-  ]).join('\n');
+  ];
 }
 
 /** @throws offsite-no-locks; errors from `copyArchive` */
@@ -189,14 +189,14 @@ function copyReport(
   to: string,
   { number, segments, written, bytes: size, purged }: CopyLogResult,
   catalog: CopiedCatalogState,
-): string {
-  return joinReport([
+): Report {
+  return [
     `${to} is at commit ${number}: ${counted(written, 'segment')} of ${segments} copied and verified, ${bytes(size)}.`,
     purged > 0 && `${counted(purged, 'record')} purged there as well.`,
     catalog === 'updated' && 'Its catalog was brought up to date.',
     (catalog === 'none' || catalog === 'removed') &&
       `It has no catalog; "mailkeep rebuild --data ${to}" creates one; so does "mailkeep copy" with --rebuild.`,
-  ]).join('\n');
+  ];
 }
 
 export async function copyFrom(context: CommandContext, line: FromLine): Promise<CommandResult> {
@@ -237,18 +237,16 @@ export async function copyFrom(context: CommandContext, line: FromLine): Promise
     const signer = back.signer.toString('base64');
     const result = { from: store.label, to, copyId, signer, number, hash, copiedAt, segments };
     const about = { bytes: size, messages, lost: losses, invalid, settings, timings, durationMs };
-    await output.object({ ...result, ...about }, () =>
-      joinReport([
-        `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
-        'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
-        isUnproven &&
-          `It was begun with the signing key ${signer}. Compare it with the one that "copy init" printed: whoever knows an age recipient can make something that looks like a copy.`,
-        losses.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
-        invalid.map((text) => `Ignored: ${text}`),
-        settingsLines(settings),
-        `Next: "mailkeep verify --data ${to}", then "mailkeep copy adopt" to continue this copy.`,
-      ]).join('\n'),
-    );
+    await output.object({ ...result, ...about }, () => [
+      `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
+      'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
+      isUnproven &&
+        `It was begun with the signing key ${signer}. Compare it with the one that "copy init" printed: whoever knows an age recipient can make something that looks like a copy.`,
+      losses.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
+      invalid.map((text) => `Ignored: ${text}`),
+      settingsLines(settings),
+      `Next: "mailkeep verify --data ${to}", then "mailkeep copy adopt" to continue this copy.`,
+    ]);
     return back.lost.length > 0 ? EXIT.damage : EXIT.done;
   });
 }
@@ -271,12 +269,10 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
   const settings = (text && (await restoreSettings(to, text))) ?? null;
   const { number, hash, segments, bytes: size } = copied;
   const result = { from, to, number, hash, segments, bytes: size, settings };
-  await output.object({ ...result, durationMs: now() - startedAt }, () =>
-    [
-      `${to} is the archive as of commit ${count(number)}: ${counted(segments, 'segment')}, ${bytes(size)}.`,
-      ...settingsLines(settings),
-    ].join('\n'),
-  );
+  await output.object({ ...result, durationMs: now() - startedAt }, () => [
+    `${to} is the archive as of commit ${count(number)}: ${counted(segments, 'segment')}, ${bytes(size)}.`,
+    ...settingsLines(settings),
+  ]);
 }
 
 /** Describes what was restored besides the archive, and which secrets the user still has to enter. */
@@ -320,17 +316,15 @@ export async function copyAdopt(context: CommandContext, line: AdoptLine): Promi
     const { copyId, signer, newer } = adopted;
     const findings = formatFindings(adopted.findings);
     const result = { to: store.label, copyId, signer: signer.toString('base64'), newer, findings };
-    await output.object(result, () =>
-      joinReport([
-        `This archive continues the copy at ${store.label}, and signs for it with ${result.signer}.`,
-        `"mailkeep copy --to ${target}" copies what is new.`,
-        findings.map(
-          ({ message, repaired }) => `${message}${repaired ? ' It was stored again.' : ''}`,
-        ),
-        newer.length > 0 &&
-          `${counted(newer.length, 'recipient')} with newer keys should be removed, with "mailkeep copy key remove": ${shortList(newer, NEWER_SHOWN)}.`,
-      ]).join('\n'),
-    );
+    await output.object(result, () => [
+      `This archive continues the copy at ${store.label}, and signs for it with ${result.signer}.`,
+      `"mailkeep copy --to ${target}" copies what is new.`,
+      findings.map(
+        ({ message, repaired }) => `${message}${repaired ? ' It was stored again.' : ''}`,
+      ),
+      newer.length > 0 &&
+        `${counted(newer.length, 'recipient')} with newer keys should be removed, with "mailkeep copy key remove": ${shortList(newer, NEWER_SHOWN)}.`,
+    ]);
     return findings.length > 0 ? EXIT.damage : EXIT.done;
   });
 }
@@ -367,15 +361,13 @@ export async function copyInit(context: CommandContext, line: InitLine): Promise
     );
     const signer = prepared.signer.toString('base64');
     const result = { to: store.label, copyId, signer, recoveryKeyFile: file ?? null, writeOnly };
-    await output.object(result, () =>
-      joinReport([
-        `A copy begins at ${store.label}. Its manifests are signed by ${signer}.`,
-        file !== undefined &&
-          `The recovery key is in ${file}. Keep it away from this machine: anyone who has it can read the copy, and without it you cannot recover the copy.`,
-        writeOnly && 'This machine can write to the copy, but not read it.',
-        `"mailkeep copy --to ${target}" copies the archive there.`,
-      ]).join('\n'),
-    );
+    await output.object(result, () => [
+      `A copy begins at ${store.label}. Its manifests are signed by ${signer}.`,
+      file !== undefined &&
+        `The recovery key is in ${file}. Keep it away from this machine: anyone who has it can read the copy, and without it you cannot recover the copy.`,
+      writeOnly && 'This machine can write to the copy, but not read it.',
+      `"mailkeep copy --to ${target}" copies the archive there.`,
+    ]);
   });
 }
 
@@ -600,12 +592,10 @@ export async function keyAdd(context: CommandContext, line: AddLine): Promise<vo
       return addRecipients({ ...order, secrets, additions, now });
     });
     const result = { to: store.label, added: ids, recoveryKeyFile: file ?? null };
-    await output.object(result, () =>
-      joinReport([
-        `${counted(ids.length, 'recipient')} added: ${ids.join(', ')}.`,
-        file !== undefined && `The recovery key is in ${file}. Keep it away from this machine.`,
-      ]).join('\n'),
-    );
+    await output.object(result, () => [
+      `${counted(ids.length, 'recipient')} added: ${ids.join(', ')}.`,
+      file !== undefined && `The recovery key is in ${file}. Keep it away from this machine.`,
+    ]);
   });
 }
 
@@ -619,13 +609,11 @@ export async function keyRemove(
   const dataDir = requireArchiveDir(context);
   return withStore(context, target, {}, async (store) => {
     const removed = await removeRecipients({ dataDir, store, signal, ids });
-    await output.object({ to: store.label, removed }, () =>
-      [
-        `${counted(removed.length, 'recipient')} removed: ${removed.join(', ')}.`,
-        'This revokes nothing that was learned before: whoever opened the copy may have kept its keys.',
-        `"mailkeep copy key rotate --to ${target}" makes new keys for what is copied from now on.`,
-      ].join('\n'),
-    );
+    await output.object({ to: store.label, removed }, () => [
+      `${counted(removed.length, 'recipient')} removed: ${removed.join(', ')}.`,
+      'This revokes nothing that was learned before: whoever opened the copy may have kept its keys.',
+      `"mailkeep copy key rotate --to ${target}" makes new keys for what is copied from now on.`,
+    ]);
   });
 }
 
@@ -658,23 +646,21 @@ export async function keyRotate(context: CommandContext, line: RotateLine): Prom
     const uploaded = sent && { objects: sent.uploaded, bytes: sent.bytes };
     const recoveryKeyFile = isFinishing ? null : (file ?? null);
     const result = { to: store.label, ...rotated, recoveryKeyFile, uploaded };
-    await output.object(result, () =>
-      joinReport([
-        isFinishing
-          ? 'The rotation that was interrupted is complete: its recovery key opens the copy.'
-          : `What is copied from now on is encrypted for a new key, with ${counted(rotated.added.length, 'recipient')}.`,
-        recoveryKeyFile !== null &&
-          `The new recovery key is in ${recoveryKeyFile}. Keep it away from this machine.`,
-        rotated.removed.length > 0 &&
-          `${counted(rotated.removed.length, 'recipient')} of the earlier key removed.`,
-        rotated.old.length > 0 &&
-          `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${shortList(rotated.old, OLD_SHOWN)}.`,
-        uploaded !== null &&
-          `${counted(uploaded.objects, 'object')} uploaded again, ${bytes(uploaded.bytes)}. Earlier states stay readable with the earlier key until a copy removes them.`,
-        uploaded === null &&
-          `What is there stays readable with the earlier key. "mailkeep copy --refresh --to ${target}" uploads it again.`,
-      ]).join('\n'),
-    );
+    await output.object(result, () => [
+      isFinishing
+        ? 'The rotation that was interrupted is complete: its recovery key opens the copy.'
+        : `What is copied from now on is encrypted for a new key, with ${counted(rotated.added.length, 'recipient')}.`,
+      recoveryKeyFile !== null &&
+        `The new recovery key is in ${recoveryKeyFile}. Keep it away from this machine.`,
+      rotated.removed.length > 0 &&
+        `${counted(rotated.removed.length, 'recipient')} of the earlier key removed.`,
+      rotated.old.length > 0 &&
+        `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${shortList(rotated.old, OLD_SHOWN)}.`,
+      uploaded !== null &&
+        `${counted(uploaded.objects, 'object')} uploaded again, ${bytes(uploaded.bytes)}. Earlier states stay readable with the earlier key until a copy removes them.`,
+      uploaded === null &&
+        `What is there stays readable with the earlier key. "mailkeep copy --refresh --to ${target}" uploads it again.`,
+    ]);
   });
 }
 

@@ -36,7 +36,7 @@ import {
   type Values,
 } from '../context.ts';
 import { exclude, FOLDERS, MAILBOXES, withoutUndefined } from '../option-values.ts';
-import { joinReport, shortId } from '../output.ts';
+import { type Report, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 const LONGEST = 100;
@@ -121,10 +121,10 @@ const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
   purged: 'its bytes were removed on purpose',
 };
 
-function exportText(result: ExportResult): string {
+function exportText(result: ExportResult): Report {
   const { to, format, exported, skipped, kept, failures, interrupted } = result;
   const lost = result.quarantined + result.damaged + result.purged;
-  return joinReport([
+  return [
     `${interrupted ? 'Interrupted: ' : ''}exported ${counted(exported, 'place')} (${bytes(result.bytes)}) as ${format} to ${terminalLine(to)}; commit ${result.commit.number}`,
     skipped > 0 && `${counted(skipped, 'place')} were there already`,
     kept > 0 &&
@@ -133,7 +133,7 @@ function exportText(result: ExportResult): string {
     failures.slice(0, MAX_SHOWN).map(failureText),
     failures.length > MAX_SHOWN &&
       `  … and ${counted(lost - MAX_SHOWN, 'more')}; --json and the manifest name them`,
-  ]).join('\n');
+  ];
 }
 
 function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): string {

@@ -159,13 +159,11 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
       atOrigin,
       segments: done?.segments ?? 0,
     };
-    await context.output.object(result, () =>
-      [
-        goneText(forgotten),
-        ...sharedText(purgeSearch),
-        ...stillAtServiceText(atOrigin.length, facts.length),
-      ].join('\n'),
-    );
+    await context.output.object(result, () => [
+      goneText(forgotten),
+      ...sharedText(purgeSearch),
+      ...stillAtServiceText(atOrigin.length, facts.length),
+    ]);
   } finally {
     await writer.close();
   }

@@ -22,7 +22,7 @@ import {
   type Values,
 } from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
-import { joinReport, tableText } from '../output.ts';
+import { type Report, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 const HELP = `
@@ -187,11 +187,11 @@ async function importPaths(
   return result.failures.length + result.passedOver > 0 ? EXIT.failures : EXIT.done;
 }
 
-function importText(result: ImportResult & { readonly run?: number | null }): string {
+function importText(result: ImportResult & { readonly run?: number | null }): Report {
   const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } =
     result;
   const shown = failures.slice(0, MAX_SHOWN);
-  return joinReport([
+  return [
     `${interrupted ? 'Interrupted: ' : ''}${dryRun ? 'would import' : 'imported'} ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
     dryRun &&
       result.folders.map(
@@ -219,7 +219,7 @@ function importText(result: ImportResult & { readonly run?: number | null }): st
     result.run !== undefined &&
       result.run !== null &&
       `To undo this import: mailkeep import --undo ${result.run}`,
-  ]).join('\n');
+  ];
 }
 
 function doubtLines({ doubtful, doubtfulLines }: ImportResult): string[] {

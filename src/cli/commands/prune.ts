@@ -6,7 +6,7 @@ import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune
 import { finishPurge, journalPrune, preparePrune } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
 import { action, type CommandContext, type Flags, type Register } from '../context.ts';
-import { joinReport } from '../output.ts';
+import type { Report } from '../output.ts';
 
 const HELP = `
 Shows which messages may be removed, and why the others stay. A message may be removed if it was deleted at the
@@ -59,11 +59,11 @@ function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undef
   };
 }
 
-function planText(plan: PrunePlan, done: Done | undefined): string {
+function planText(plan: PrunePlan, done: Done | undefined): Report {
   const { prune, byReason, kept, left } = plan;
   const summary = `${counted(prune.length, 'message')}, ${bytes(totalBytes(byReason))}`;
   const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
-  return joinReport([
+  return [
     done === undefined ? `Would prune ${summary}.` : `Pruned ${summary}.`,
     lines(byReason, PRUNE_REASONS),
     left > 0 && `  ${count(left)} more may go; the next run takes them.`,
@@ -75,7 +75,7 @@ function planText(plan: PrunePlan, done: Done | undefined): string {
     done !== undefined &&
       done.segments > 0 &&
       `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The commit chain is intact; "mailkeep verify" checks it.`,
-  ]).join('\n');
+  ];
 }
 
 function lines<R extends PruneReason | KeepReason>(

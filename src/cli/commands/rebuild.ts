@@ -9,7 +9,7 @@ import { count, counted, span } from '../../core/text.ts';
 import { recordDamage } from '../../verify/verification.ts';
 import { concernsCatalogOnly, writeStateOrWarn } from '../../verify/verify.ts';
 import type { CommandContext, Register } from '../context.ts';
-import { joinReport, shortId } from '../output.ts';
+import { type Report, shortId } from '../output.ts';
 import { openActivity, rebuildProgress } from '../progress.ts';
 
 const HELP = `
@@ -58,15 +58,15 @@ export const register: Register = (command, run) => {
   );
 };
 
-function report(result: RebuildResult, durationMs: number, attachmentsMs: number): string {
-  return joinReport([
+function report(result: RebuildResult, durationMs: number, attachmentsMs: number): Report {
+  return [
     `The catalog is new: ${counted(result.commits, 'commit')}, ${counted(result.messages, 'message')}, ${count(result.indexed)} made searchable, in ${span(durationMs)}.`,
     result.unparsed > 0 &&
       `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
     result.attachments > 0 &&
       `Reading the text of ${counted(result.attachments, 'attachment')} took ${span(attachmentsMs)} of that.`,
     damagesOf(result).map(({ text }) => `DAMAGED ${text}`),
-  ]).join('\n');
+  ];
 }
 
 function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {

@@ -37,7 +37,7 @@ import { readSelection, refuseUnknown, warnBeforeFirstCommit, withReader } from 
 import { terminalPrompter } from '../ask.ts';
 import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
 import { collect, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
-import { joinReport, type Output, shortId, tableText } from '../output.ts';
+import { joinReport, type Output, type Report, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
@@ -114,11 +114,11 @@ const ALTERED: Readonly<Record<Alteration, string>> = {
 function restoreText(
   result: RestoreResult,
   output: Pick<Output, 'interactive' | 'columns' | 'colours'>,
-): string {
+): Report {
   if (result.planned === 0 && result.folders.length === 0)
     return 'Nothing to restore: the selection has no message and no folder.';
   const table = tableText(...folderTable(result.folders, result.dryRun), output);
-  return joinReport([
+  return [
     table,
     '',
     result.dryRun ? plannedText(result) : doneText(result),
@@ -136,7 +136,7 @@ function restoreText(
       result.doubled.length,
       ({ doubleUid }) => `there twice; the second copy is uid ${doubleUid}`,
     ),
-  ]).join('\n');
+  ];
 }
 
 function folderTable(folders: readonly RestoredFolder[], dryRun: boolean) {

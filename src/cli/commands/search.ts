@@ -47,12 +47,13 @@ import {
   type Output,
   placeText,
   printId,
+  type Report,
   refuseTwoFormats,
   SEARCH_COLUMNS,
   shortId,
 } from '../output.ts';
 
-function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): string {
+function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): Report {
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
   const attached = line.matchedAttachments.map(({ number, filename, snippet }, i) => {
@@ -68,7 +69,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
       ? []
       : [`    ${snippetText(line.snippet, matches, output)}`]),
     ...attached,
-  ].join('\n');
+  ];
 }
 
 const MAX_OF_A_NAME = 40;
@@ -98,12 +99,12 @@ function snippetText(
     .join('');
 }
 
-function explainText(query: SearchQuery, plan: SearchPlan): string {
+function explainText(query: SearchQuery, plan: SearchPlan): Report {
   return [
     ...nodeLines(query.node, ''),
     ...(query.asOf === null ? [] : [`as of ${new Date(query.asOf).toISOString()}`]),
     ...plan.drives.flatMap(({ driver, sql }) => ['', `by ${driver}:`, ...sql.map(terminalLine)]),
-  ].join('\n');
+  ];
 }
 
 function nodeLines(node: SearchNode, indent: string): string[] {

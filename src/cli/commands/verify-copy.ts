@@ -20,7 +20,7 @@ import { type SampleSize, writeStateOrWarn } from '../../verify/verify.ts';
 import { requireArchiveDir, withReader } from '../archive.ts';
 import type { CommandContext } from '../context.ts';
 import { formatFindings, isEncrypted, recordRefusedCopy, withStore } from '../copy-target.ts';
-import { type Colours, joinReport, shortId } from '../output.ts';
+import { type Colours, type Report, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 /** @throws errors from `checkTarget` */
@@ -73,13 +73,13 @@ function report(
   copiedAt: string,
   findings: readonly { readonly message: string }[],
   isEncrypted: boolean,
-): string {
+): Report {
   const unit = opened ? 'segment' : 'object';
   const method = opened
     ? 'opened and read'
     : 'compared with the signed manifest; this machine has no key that opens them';
   const since = isEncrypted ? 'copied at' : 'of';
-  return joinReport([
+  return [
     `${to} is at commit ${count(number)}, ${since} ${copiedAt}: ${count(checked)} of ${counted(of, unit)} ${method}.`,
     findings.length === 0 ? 'Nothing is damaged.' : findings.map(({ message }) => message),
     invalid.length > 0 &&
@@ -88,7 +88,7 @@ function report(
       (isEncrypted
         ? '"mailkeep copy --to" uploads again what is damaged, from the archive here.'
         : 'Remove the damaged files there: "mailkeep copy --to" writes them again, from the archive here.'),
-  ]).join('\n');
+  ];
 }
 
 const MAX_SHOWN = 50;
@@ -116,16 +116,16 @@ export async function verifyExport(context: CommandContext, typed: string): Prom
   return check.findings.some(({ kind }) => kind === 'unfinished') ? EXIT.failures : EXIT.done;
 }
 
-function checkText(check: ExportCheck): string {
+function checkText(check: ExportCheck): Report {
   const { format, commit, messages, lacking, found, findings, sound } = check;
   const verdict = sound ? 'as exported' : 'DAMAGED';
   const of = format === null ? '' : ` (${format}, commit ${commit?.number ?? 0})`;
-  return joinReport([
+  return [
     `${verdict}${of}: ${counted(messages, 'place')}, ${bytes(check.bytes)} compared`,
     lacking > 0 && `${counted(lacking, 'place')} had no bytes to export: the manifest names them`,
     findings.slice(0, MAX_SHOWN).map(findingText),
     found > MAX_SHOWN && `… and ${count(found - MAX_SHOWN)} more; --json names them`,
-  ]).join('\n');
+  ];
 }
 
 function findingText({ kind, path: at, id, mailbox, folder, uid }: ExportFinding): string {
@@ -191,7 +191,7 @@ function exportTestText(
   { messages, of, files, bytes: size, headers, findings }: ExportTestResult,
   seed: number,
   colours: Colours,
-): string {
+): Report {
   return [
     `Drew ${count(messages)} of ${counted(of, 'message')} (seed ${seed}), exported them as ${counted(files, 'file')}, ${bytes(size)}, and read them back.`,
     `Compared all bytes, and ${counted(headers, 'header')} by another parser.`,
@@ -201,7 +201,7 @@ function exportTestText(
           ...findings.map((finding) => `${colours.red('DAMAGED')} ${testFindingText(finding)}`),
           colours.red(`${counted(findings.length, 'finding')}.`),
         ]),
-  ].join('\n');
+  ];
 }
 
 /** Drops the path, which contains a folder's name. */

@@ -44,7 +44,7 @@ import {
 } from '../context.ts';
 import { findingText } from '../finding-text.ts';
 import { collect, wholeNumber } from '../option-values.ts';
-import { type Colours, joinReport } from '../output.ts';
+import { type Colours, joinReport, type Report } from '../output.ts';
 import { followSyncRun, openActivity } from '../progress.ts';
 import { listProblems, printError } from '../warnings.ts';
 
@@ -200,10 +200,10 @@ function verifyReport(
   mode: 'full' | 'quick',
   durationMs: number,
   colours: Colours,
-): string {
+): Report {
   const { segments, records, messages, rawBytes, rebuilt, found, findings, tail, last } = result;
   const rate = durationMs > 0 ? `, ${count(rawBytes / 1000 / durationMs)} MB/s` : '';
-  return joinReport([
+  return [
     `Read ${counted(segments, 'segment')}, ${counted(last?.number ?? 0, 'commit')}, ${counted(records, 'record')}, ${counted(messages, 'message')} (${bytes(rawBytes)} of mail) in ${span(durationMs)}${rate}.`,
     mode === 'full' && `Rebuilt and hashed ${counted(rebuilt, 'message')}.`,
     catalogText(result.catalog, inLog(findings)),
@@ -213,7 +213,7 @@ function verifyReport(
       ? 'The log is as it was written.'
       : verdict(found, findings, colours),
     remedy(findings),
-  ]).join('\n');
+  ];
 }
 
 /** Suggests a repair for damage to the log or the state. A catalog finding's own line suggests a rebuild. */
@@ -354,16 +354,14 @@ async function verifyPart(
   const { checked, of, found, findings } = sampling;
   const oldest = sampling.oldest === null ? null : isoTime(sampling.oldest);
   const result = { mode: 'sample', ok: found === 0, ...sampling, oldest, durationMs };
-  await output.object({ ...result, verifiedAt: isoTime(at), remembered }, () =>
-    joinReport([
-      `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
-      oldest === null
-        ? 'Some messages have never been verified.'
-        : `Every message was verified since ${oldest}.`,
-      verdict(found, findings, output.colours),
-      remedy(findings),
-    ]).join('\n'),
-  );
+  await output.object({ ...result, verifiedAt: isoTime(at), remembered }, () => [
+    `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
+    oldest === null
+      ? 'Some messages have never been verified.'
+      : `Every message was verified since ${oldest}.`,
+    verdict(found, findings, output.colours),
+    remedy(findings),
+  ]);
   return found === 0 ? EXIT.done : EXIT.damage;
 }
 
@@ -444,15 +442,14 @@ async function report(
       : ` ${counted(verified, 'relinked message')} had the bytes that were assumed, ${count(corrected)} had others and were corrected.`;
   await context.output.object(
     { ...tally, verified, corrected, findings, requests, durationMs, failures },
-    () =>
-      joinReport([
-        findings.map(({ mailbox, folder, uid, difference }) => {
-          const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
-          return `${terminalLine(place)} ${SENTENCES[difference]}`;
-        }),
-        more > 0 && `… and ${counted(more, 'more difference')}`,
-        `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
-      ]).join('\n'),
+    () => [
+      findings.map(({ mailbox, folder, uid, difference }) => {
+        const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
+        return `${terminalLine(place)} ${SENTENCES[difference]}`;
+      }),
+      more > 0 && `… and ${counted(more, 'more difference')}`,
+      `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
+    ],
   );
   const problems = listProblems(result);
   for (const problem of problems) printError(context.notices.stream, context.globals.json, problem);
@@ -565,11 +562,11 @@ function repairReport(
   { catalogRebuilt, unread }: CatalogOutcome,
   after: Verification,
   colours: Colours,
-): string {
+): Report {
   const { skippedCopies, skippedSegments } = skipped;
   const isAllRead = skippedCopies.length + skippedSegments.length === 0;
   const scope = isAllRead ? 'found nowhere' : 'not found in what could be read';
-  return joinReport([
+  return [
     `${counted(before.found, 'finding')}.`,
     skippedCopies.map(({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`),
     skippedSegments.map(
@@ -595,5 +592,5 @@ function repairReport(
     unread !== null &&
       `The old one could not be read (${reasonText(unread.reason)}); what is left of it: ${unread.file}`,
     verdict(after.found, after.findings, colours),
-  ]).join('\n');
+  ];
 }

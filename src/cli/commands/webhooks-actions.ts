@@ -711,16 +711,14 @@ async function printExisting(
 ): Promise<ExitCode> {
   const { id, mailbox, url, status } = hook;
   const secretFile = await storedSecretFile(dataDir, id);
-  await output.object({ ...hook, secretFile, test: null, existing: true }, () =>
-    joinReport([
-      `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)} already. Nothing was created.`,
-      secretFile === null
-        ? `Its secret is not stored here, so deliveries to this archive are refused. To replace it: mailkeep webhooks delete ${terminalLine(id)}, then create it again.`
-        : `Its secret is in ${secretFile}.`,
-      status !== 'active' &&
-        `It is ${terminalLine(status)}. To resume it: mailkeep webhooks resume ${terminalLine(id)}`,
-    ]).join('\n'),
-  );
+  await output.object({ ...hook, secretFile, test: null, existing: true }, () => [
+    `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)} already. Nothing was created.`,
+    secretFile === null
+      ? `Its secret is not stored here, so deliveries to this archive are refused. To replace it: mailkeep webhooks delete ${terminalLine(id)}, then create it again.`
+      : `Its secret is in ${secretFile}.`,
+    status !== 'active' &&
+      `It is ${terminalLine(status)}. To resume it: mailkeep webhooks resume ${terminalLine(id)}`,
+  ]);
   return EXIT.done;
 }
 
@@ -740,15 +738,13 @@ async function testAndPrint(
     failure = error;
   }
   const { id, mailbox, url } = webhook;
-  await output.object({ ...webhook, test }, () =>
-    joinReport([
-      `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
-      `Its secret is in ${webhook.secretFile} (0600); the service will not show it again.`,
-      test !== null && `Test delivery: ${testText(test)}.`,
-      test?.success === false &&
-        `Once the receiver is ready: mailkeep webhooks test ${terminalLine(id)}`,
-    ]).join('\n'),
-  );
+  await output.object({ ...webhook, test }, () => [
+    `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
+    `Its secret is in ${webhook.secretFile} (0600); the service will not show it again.`,
+    test !== null && `Test delivery: ${testText(test)}.`,
+    test?.success === false &&
+      `Once the receiver is ready: mailkeep webhooks test ${terminalLine(id)}`,
+  ]);
   if (failure !== null) throw failure;
   return test?.success === false ? EXIT.failures : EXIT.done;
 }
