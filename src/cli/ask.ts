@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import { type Readable, Writable } from 'node:stream';
+import { bytesAtMost } from '../core/streams.ts';
 import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 
@@ -52,21 +53,7 @@ const MAX_TOKEN = 65_536;
 
 /** Returns standard input as trimmed text, or an empty string if it is too long. */
 export async function readStdinText(stdin: Readable): Promise<string> {
-  const bytes = await readStdinBytes(stdin, MAX_TOKEN);
-  return bytes.length > MAX_TOKEN ? '' : bytes.toString('utf8').trim();
-}
-
-/** Reads standard input to its end, or until it exceeds `most` bytes. */
-export async function readStdinBytes(stdin: Readable, most: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stdin) {
-    const bytes = Buffer.from(chunk);
-    length += bytes.length;
-    chunks.push(bytes);
-    if (length > most) break;
-  }
-  return Buffer.concat(chunks);
+  return (await bytesAtMost(stdin, MAX_TOKEN))?.toString('utf8').trim() ?? '';
 }
 
 /**

@@ -182,6 +182,21 @@ export function joinReport(parts: Exclude<Report, string>): string[] {
   return parts.filter((part) => part !== false).flat();
 }
 
+/**
+ * Returns a line for each of the first items, and one for the rest.
+ * @param all number of items, if `items` contains only some of them
+ */
+export function firstLines<T>(
+  items: readonly T[],
+  most: number,
+  line: (item: T) => string,
+  rest: (more: number) => string,
+  all = items.length,
+): string[] {
+  const shown = items.slice(0, most).map(line);
+  return all > shown.length ? [...shown, rest(all - shown.length)] : shown;
+}
+
 /** Output formats of `list` and `search`, in addition to JSON. */
 const LINE_FORMATS = ['text', 'ids', 'csv'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];

@@ -9,6 +9,7 @@ import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
 import { reserveSecret, Secret, storedWebhooks } from '../../core/secrets.ts';
+import { bytesAtMost } from '../../core/streams.ts';
 import { jsonLine, terminalLine, visibleJson } from '../../core/terminal-safe.ts';
 import { bytes, count } from '../../core/text.ts';
 import { mailboxPagination, webhookWithSecretRecord } from '../../service/mailbox-wire.ts';
@@ -23,7 +24,7 @@ import {
   readParam,
 } from '../../service/wire.ts';
 import { chooseAccount, findNamedMailbox, withClients } from '../account-clients.ts';
-import { confirm, readStdinBytes } from '../ask.ts';
+import { confirm } from '../ask.ts';
 import {
   action,
   type CommandContext,
@@ -237,9 +238,10 @@ async function parseBody(input: string, { stdin, environment }: CommandContext):
   try {
     const bytes =
       input === '-'
-        ? await readStdinBytes(stdin(), MAX_BODY_BYTES)
+        ? await bytesAtMost(stdin(), MAX_BODY_BYTES)
         : await readFile(path.resolve(environment.cwd, input));
-    if (bytes.length > MAX_BODY_BYTES) throw fail(`more than ${MAX_BODY_BYTES} bytes`);
+    if (bytes === null || bytes.length > MAX_BODY_BYTES)
+      throw fail(`more than ${MAX_BODY_BYTES} bytes`);
     return objectIn(new TextDecoder('utf-8', { fatal: true }).decode(bytes), source);
   } catch (error) {
     const reason = errnoOf(error);

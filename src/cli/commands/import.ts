@@ -22,7 +22,7 @@ import {
   type Values,
 } from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
-import { type Report, tableText } from '../output.ts';
+import { firstLines, type Report, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 const HELP = `
@@ -190,7 +190,6 @@ async function importPaths(
 function importText(result: ImportResult & { readonly run?: number | null }): Report {
   const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } =
     result;
-  const shown = failures.slice(0, MAX_SHOWN);
   return [
     `${interrupted ? 'Interrupted: ' : ''}${dryRun ? 'would import' : 'imported'} ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
     dryRun &&
@@ -211,11 +210,12 @@ function importText(result: ImportResult & { readonly run?: number | null }): Re
       ),
     doubtLines(result),
     passedOverLines(result),
-    shown.map(
+    firstLines(
+      failures,
+      MAX_SHOWN,
       (it) => `  FAILED ${terminalLine(it.path)}: ${FAILURES[it.reason] ?? reasonText(it.reason)}`,
+      (more) => `${restLine(more)}; --json lists them`,
     ),
-    failures.length > MAX_SHOWN &&
-      `  … and ${count(failures.length - MAX_SHOWN)} more; --json lists them`,
     result.run !== undefined &&
       result.run !== null &&
       `To undo this import: mailkeep import --undo ${result.run}`,
@@ -224,25 +224,27 @@ function importText(result: ImportResult & { readonly run?: number | null }): Re
 
 function doubtLines({ doubtful, doubtfulLines }: ImportResult): string[] {
   if (doubtful === 0) return [];
-  const shown = doubtfulLines.slice(0, MAX_SHOWN).map(({ path: at, offset, text, isDelimiter }) => {
+  const line = ({ path: at, offset, text, isDelimiter }: (typeof doubtfulLines)[number]) => {
     const taken = isDelimiter ? 'begins a message' : 'is text of a message';
     return `  ${terminalLine(at)}, byte ${count(offset)}: "${terminalLine(text.slice(0, 80))}" ${taken}`;
-  });
+  };
   return [
     `${counted(doubtful, 'line')} beginning with "From " may be read in two ways:`,
-    ...shown,
-    ...(doubtful > shown.length ? [`  … and ${count(doubtful - shown.length)} more`] : []),
+    ...firstLines(doubtfulLines, MAX_SHOWN, line, restLine, doubtful),
   ];
 }
 
 function passedOverLines({ passedOver, passedOverPaths }: ImportResult): string[] {
   if (passedOver === 0) return [];
-  const shown = passedOverPaths.slice(0, MAX_SHOWN);
+  const line = (at: string) => `  ${terminalLine(at)}`;
   return [
     `${counted(passedOver, 'file')} passed over: no mail`,
-    ...shown.map((at) => `  ${terminalLine(at)}`),
-    ...(passedOver > shown.length ? [`  … and ${count(passedOver - shown.length)} more`] : []),
+    ...firstLines(passedOverPaths, MAX_SHOWN, line, restLine, passedOver),
   ];
+}
+
+function restLine(more: number): string {
+  return `  … and ${count(more)} more`;
 }
 
 const FAILURES: Readonly<Record<string, string>> = {

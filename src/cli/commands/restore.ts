@@ -37,7 +37,7 @@ import { readSelection, refuseUnknown, warnBeforeFirstCommit, withReader } from 
 import { terminalPrompter } from '../ask.ts';
 import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
 import { collect, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
-import { joinReport, type Output, type Report, shortId, tableText } from '../output.ts';
+import { firstLines, joinReport, type Output, type Report, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
@@ -123,17 +123,14 @@ function restoreText(
     '',
     result.dryRun ? plannedText(result) : doneText(result),
     [...notes(result)],
-    messageLines(result.failures, result.refused, ({ reason, text }) =>
-      text === null ? WHY[reason] : `${WHY[reason]}: ${terminalLine(text)}`,
-    ),
     messageLines(
-      result.lost,
-      result.lost.length,
-      () => 'MISSING: the server accepted it, but does not list it',
+      result.failures,
+      ({ reason, text }) => WHY[reason] + (text === null ? '' : `: ${terminalLine(text)}`),
+      result.refused,
     ),
+    messageLines(result.lost, () => 'MISSING: the server accepted it, but does not list it'),
     messageLines(
       result.doubled,
-      result.doubled.length,
       ({ doubleUid }) => `there twice; the second copy is uid ${doubleUid}`,
     ),
   ];
@@ -232,17 +229,16 @@ function* notes(result: RestoreResult): Generator<string> {
 
 function messageLines<M extends NamedMessage>(
   messages: readonly M[],
-  all: number,
   why: (message: M) => string,
+  all = messages.length,
 ): string[] {
-  return joinReport([
-    messages.slice(0, MAX_SHOWN).map((message) => {
-      const { id, mailbox, folder, uid } = message;
-      const short = id === null ? '-' : shortId(id);
-      return `  ${short}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${why(message)}`;
-    }),
-    all > MAX_SHOWN && `  … and ${count(all - MAX_SHOWN)} more; --json names them`,
-  ]);
+  const line = (message: M): string => {
+    const { id, mailbox, folder, uid } = message;
+    const short = id === null ? '-' : shortId(id);
+    return `  ${short}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${why(message)}`;
+  };
+  const rest = (more: number) => `  … and ${count(more)} more; --json names them`;
+  return firstLines(messages, MAX_SHOWN, line, rest, all);
 }
 
 /** Returns 3 for damage, the code of the error that stopped the run, or 1 for refused, lost or duplicate messages. */

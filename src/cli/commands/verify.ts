@@ -44,7 +44,7 @@ import {
 } from '../context.ts';
 import { findingText } from '../finding-text.ts';
 import { collect, wholeNumber } from '../option-values.ts';
-import { type Colours, joinReport, type Report } from '../output.ts';
+import { type Colours, firstLines, type Report } from '../output.ts';
 import { followSyncRun, openActivity } from '../progress.ts';
 import { listProblems, printError } from '../warnings.ts';
 
@@ -233,13 +233,12 @@ function inLog(findings: readonly Finding[]): boolean {
 
 function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
   if (found === 0) return [colours.green('Everything is as it was written.')];
-  const shown = findings.slice(0, MAX_SHOWN);
-  const more = found - shown.length;
-  return joinReport([
-    shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
-    more > 0 && `… and ${counted(more, 'more finding')}; --json shows them.`,
+  const line = (finding: Finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`;
+  const rest = (more: number) => `… and ${counted(more, 'more finding')}; --json shows them.`;
+  return [
+    ...firstLines(findings, MAX_SHOWN, line, rest, found),
     colours.red(`${counted(found, 'finding')}.`),
-  ]);
+  ];
 }
 
 function catalogText(state: CatalogState, logIsDamaged: boolean): string {
