@@ -8,26 +8,20 @@ import type { Register } from '../context.ts';
 import { minusWords } from '../option-values.ts';
 import { captureOutput, SHELLS } from './completion.ts';
 
-/** `values` is set for options that take a value. */
-interface KnownOption {
-  readonly name: string;
-  readonly short?: string | undefined;
-  readonly description: string;
-  readonly values?: () => readonly Completion[];
-}
-
-export interface KnownCommand {
-  readonly name: string;
-  readonly description: string;
-  readonly options: readonly KnownOption[];
-  readonly values: () => readonly Completion[];
-}
+type Values = () => readonly Completion[];
 
 /**
  * Characters with no special meaning in any shell. Names with other characters are not offered: once inserted into a
  * command line, a malicious folder name could run a command.
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
+
+export function offer(values: Values) {
+  return (complete: Complete): void => {
+    for (const { value, description = '' } of values())
+      if (HARMLESS.test(value)) complete(value, description);
+  };
+}
 
 const STATES = 'unread read starred answered forwarded draft deleted';
 
@@ -84,43 +78,41 @@ export const register: Register = (command, run) => {
         };
         const archive = archiveValues(() => openReader({ ...context, globals, report: () => {} }));
         const typedName = commandName(words.slice(0, -1));
-        const commands = await Promise.all(
-          COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {
-            const entry = { name, description: summary, options: [], values: () => [] };
-            if (name !== typedName) return entry;
-            const probe = new Command(name);
-            (await load()).register(probe, () => {});
-            return {
-              ...entry,
-              options: optionsOf(probe, archive),
-              values: positionals(probe, archive),
-            };
-          }),
-        );
-        await context.output.text(answer(words, GLOBALS, commands));
+        const root = new RootCommand();
+        addGlobals(root);
+        for (const { name, summary, load } of COMMANDS) {
+          const known = root.command(name, summary);
+          addGlobals(known);
+          if (name !== typedName) continue;
+          const probe = new Command(name);
+          (await load()).register(probe, () => {});
+          for (const option of probe.options) addOption(known, option, archive);
+          known.argument('value', offer(positionals(probe, archive)), true);
+        }
+        await context.output.text(captureOutput(() => root.parse([...words])));
       }),
     );
 };
 
-const none = (): [] => [];
-const GLOBALS: readonly KnownOption[] = [
-  { name: 'config', description: 'configuration file', values: none },
-  { name: 'data', description: 'folder of the archive', values: none },
-  { name: 'json', description: 'print JSON' },
-  { name: 'quiet', description: 'print results and errors only' },
-  { name: 'verbose', short: 'v', description: 'print more on standard error' },
-  { name: 'no-color', description: 'print no colors' },
-  { name: 'help', short: 'h', description: 'print help' },
-];
+type Options = Pick<RootCommand, 'option'>;
 
-function optionsOf(command: Command, archive: ArchiveValues): KnownOption[] {
-  return command.options.map((option) => {
-    const name = (option.long ?? '').replace(/^--/, '');
-    const { description } = option;
-    const short = option.short?.replace(/^-/, '');
-    if (!option.required && !option.optional) return { name, short, description };
-    return { name, short, description, values: valuesOf(name, option, archive) };
-  });
+function addGlobals(to: Options): void {
+  const none = offer(() => []);
+  to.option('config', 'configuration file', none);
+  to.option('data', 'folder of the archive', none);
+  to.option('json', 'print JSON');
+  to.option('quiet', 'print results and errors only');
+  to.option('verbose', 'print more on standard error', 'v');
+  to.option('no-color', 'print no colors');
+  to.option('help', 'print help', 'h');
+}
+
+function addOption(to: Options, option: Option, archive: ArchiveValues): void {
+  const name = (option.long ?? '').replace(/^--/, '');
+  const { description } = option;
+  const short = option.short?.replace(/^-/, '');
+  if (!option.required && !option.optional) to.option(name, description, short);
+  else to.option(name, description, offer(valuesOf(name, option, archive)), short);
 }
 
 function valuesOf(name: string, option: Option, archive: ArchiveValues) {
@@ -131,7 +123,7 @@ function valuesOf(name: string, option: Option, archive: ArchiveValues) {
   return () => choices;
 }
 
-function positionals(command: Command, archive: ArchiveValues): KnownCommand['values'] {
+function positionals(command: Command, archive: ArchiveValues): Values {
   if (command.name() === 'search') return archive.query;
   if (command.name() === 'completion') return () => SHELLS.map((value) => ({ value }));
   const below = command.commands.map((sub) => ({
@@ -144,31 +136,4 @@ function positionals(command: Command, archive: ArchiveValues): KnownCommand['va
 function typedValue(words: readonly string[], option: string): string | undefined {
   const at = words.lastIndexOf(option);
   return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];
-}
-
-/** Returns completions for the last word, in the format that the scripts read. */
-export function answer(
-  words: readonly string[],
-  globals: readonly KnownOption[],
-  commands: readonly KnownCommand[],
-): string {
-  const root = new RootCommand();
-  const offer = (values: () => readonly Completion[]) => (complete: Complete) => {
-    for (const { value, description = '' } of values()) {
-      if (HARMLESS.test(value)) complete(value, description);
-    }
-  };
-  const add = (to: { option: RootCommand['option'] }, options: readonly KnownOption[]): void => {
-    for (const { name, short, description, values } of options) {
-      if (values === undefined) to.option(name, description, short);
-      else to.option(name, description, offer(values), short);
-    }
-  };
-  add(root, globals);
-  for (const { name, description, options, values } of commands) {
-    const command = root.command(name, description);
-    add(command, [...globals, ...options]);
-    command.argument('value', offer(values), true);
-  }
-  return captureOutput(() => root.parse([...words]));
 }
