@@ -5,7 +5,7 @@ import { jsonLines, mailkeep, workplace } from './child.ts';
 let sandbox: Sandbox;
 
 beforeAll(async () => {
-  sandbox = await startSandbox({ seed: 1 });
+  sandbox = await startSandbox({ seed: 1, mail: { messages: 60 } });
 });
 afterAll(() => sandbox.close());
 

@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -12,8 +21,10 @@ import { archiveStatus } from '../../src/verify/archive-status.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;
+let original: Workplace;
 beforeAll(async () => {
   sandbox = await startSandbox({ seed: 5, mail: { messages: 40 } });
+  original = await synced();
 });
 afterAll(() => sandbox.close());
 
@@ -45,6 +56,13 @@ async function synced(): Promise<Workplace> {
   await writer.close();
   expect((await sync()).code).toBe(0);
   return place;
+}
+
+/** A copy of an archive that is in order. */
+function sound(): Workplace {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-damage-'));
+  cpSync(original.folder, folder, { recursive: true });
+  return { folder, config: path.join(folder, 'config.json'), data: path.join(folder, 'data') };
 }
 
 /** What each of those says that show the archive's health: all of them have to agree. */
@@ -96,7 +114,7 @@ function flipOf({ data }: Workplace) {
 }
 
 test('one flipped bit that verify found is reported everywhere until a repair clears it', async () => {
-  const place = await synced();
+  const place = sound();
   const { data } = place;
   expect(await everywhere(place)).toMatchObject(UNKNOWN);
   expect((await mailkeep(['verify', '--data', data])).code).toBe(0);
@@ -123,7 +141,7 @@ test('one flipped bit that verify found is reported everywhere until a repair cl
 });
 
 test('a sample or a quick run that did not read the damaged bytes clears nothing; a complete one does', async () => {
-  const place = await synced();
+  const place = sound();
   const { data } = place;
   const flip = flipOf(place);
   flip();
@@ -140,7 +158,7 @@ test('a sample or a quick run that did not read the damaged bytes clears nothing
 });
 
 test('a message that a sample found damaged is clear once a sample has read it again', async () => {
-  const place = await synced();
+  const place = sound();
   const { data } = place;
   const flip = flipOf(place);
   flip();
@@ -156,7 +174,7 @@ test('a message that a sample found damaged is clear once a sample has read it a
 });
 
 test('what a checkpoint found is cleared by none that is older, and by no repair', async () => {
-  const { folder, data } = await synced();
+  const { folder, data } = sound();
   const at = (name: string) => path.join(folder, name);
   const run = (...args: string[]) => mailkeep([...args, '--data', at('back')]);
   const status = async () => (await run('status')).code;
@@ -180,7 +198,7 @@ test('what a checkpoint found is cleared by none that is older, and by no repair
 });
 
 test('a FORMAT file that cannot be read hides no damage, and is no complete verification', async () => {
-  const place = await synced();
+  const place = sound();
   const { data } = place;
   const status = async () =>
     shown.parse(JSON.parse((await mailkeep(['status', '--json', '--data', data])).stdout))
@@ -206,7 +224,7 @@ test('a FORMAT file that cannot be read hides no damage, and is no complete veri
 });
 
 test('a drill after a complete verification is shown below it', async () => {
-  const { data } = await synced();
+  const { data } = sound();
   expect((await mailkeep(['verify', '--data', data])).code).toBe(0);
   expect((await mailkeep(['verify', '--drill', '7', '--data', data])).code).toBe(0);
   const { stdout } = await mailkeep(['status', '--data', data]);
@@ -223,7 +241,7 @@ function damageState({ data }: Workplace): void {
 }
 
 test('a damaged state is a failed check and a finding of verify, and the next sync begins a new one', async () => {
-  const place = await synced();
+  const place = sound();
   const { config, data } = place;
   const run = (...args: string[]) => mailkeep([...args, '--data', data]);
   flipOf(place)();
@@ -250,7 +268,7 @@ test('a damaged state is a failed check and a finding of verify, and the next sy
 });
 
 test('a sync learns again what a damaged state held, and ends with 0', async () => {
-  const place = await synced();
+  const place = sound();
   const run = (...args: string[]) => mailkeep([...args, '--config', place.config]);
   const known = z.object({
     mailboxes: z.array(z.looseObject({ provenAt: z.string().nullable(), complete: z.boolean() })),
@@ -284,7 +302,7 @@ test('a sync learns again what a damaged state held, and ends with 0', async () 
 });
 
 test('a copy without a state remembers what verify found in it', async () => {
-  const place = await synced();
+  const place = sound();
   const to = path.join(place.folder, 'copy');
   expect((await mailkeep(['copy', '--to', to, '--rebuild', '--data', place.data])).code).toBe(0);
   const copy = { ...place, data: to };
@@ -294,7 +312,7 @@ test('a copy without a state remembers what verify found in it', async () => {
 });
 
 test('a catalog that differs is known until it is rebuilt', async () => {
-  const place = await synced();
+  const place = sound();
   const { data } = place;
   execFileSync(process.execPath, [
     '-e',

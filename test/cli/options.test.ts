@@ -39,7 +39,7 @@ describe('letters', () => {
     expect(await lines('list', '-n1')).toBe(1);
     expect(await lines('search', '--format', 'ids', 'ferry', '-n', '2')).toBe(2);
     expect(await lines('search', '--format', 'ids', '-n1', 'ferry')).toBe(1);
-    for (const args of [['-V'], ['list', '-V']])
+    for (const args of [['--version'], ['-V'], ['list', '-V']])
       expect(await ran(args)).toEqual({ code: 0, stdout: `${packageJson.version}\n`, stderr: '' });
   });
 
@@ -170,18 +170,6 @@ describe('help', () => {
     expect(new Set(read).size).toBeGreaterThan(3);
     for (const name of [...read, 'NO_COLOR', 'FORCE_COLOR', 'PAGER', 'XDG_CONFIG_HOME'])
       expect(section).toContain(name);
-  });
-
-  test.each(COMMANDS.map(({ name }) => name))('of %s has its own exit codes', async (name) => {
-    const codes = commandExitCodes(name);
-    // Not the table for commands that are not listed.
-    expect(commandExitCodes('nosuch')).not.toBe(codes);
-    const { stdout } = await ran([name, '--help']);
-    const [, section = ''] = /\nEXIT STATUS\n((?: .*(?:\n|$))+)/.exec(stdout) ?? [];
-    for (const code of Object.values(EXIT)) {
-      const line = new RegExp(`^  ${code} `, 'm').test(section);
-      expect([code, line]).toEqual([code, codes[code] !== undefined]);
-    }
   });
 
   test('only a sync, what checks for one, and what removes messages may be held', () => {

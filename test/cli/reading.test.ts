@@ -81,10 +81,10 @@ beforeAll(async () => {
 });
 afterAll(() => sandbox.close());
 
+const on = (...args: string[]) => mailkeep([...args, '--data', work.data]);
+
 async function idOf(word: string): Promise<string> {
-  const [line] = jsonLines(
-    (await mailkeep(['search', word, '--json', '--data', work.data])).stdout,
-  );
+  const [line] = jsonLines((await on('search', word, '--json')).stdout);
   if (typeof line === 'object' && line !== null && 'id' in line && typeof line.id === 'string') {
     return line.id;
   }
@@ -92,14 +92,7 @@ async function idOf(word: string): Promise<string> {
 }
 
 test('search needs no account, no network, no configuration: JSON Lines of the contract', async () => {
-  const { code, stdout, stderr } = await mailkeep([
-    'search',
-    'blue',
-    'lighthouse',
-    '--json',
-    '--data',
-    work.data,
-  ]);
+  const { code, stdout, stderr } = await on('search', 'blue', 'lighthouse', '--json');
   expect([code, stderr]).toEqual([0, '']);
   expect(jsonLines(stdout)).toEqual([
     {
@@ -124,24 +117,17 @@ test('search needs no account, no network, no configuration: JSON Lines of the c
 });
 
 test('no hits are no failure; a word may begin with a minus', async () => {
-  const nothing = await mailkeep(['search', 'xylophone', '--json', '--data', work.data]);
+  const nothing = await on('search', 'xylophone', '--json');
   expect(nothing).toMatchObject({ code: 0, stdout: '', stderr: '' });
-  const one = await mailkeep([
-    'search',
-    'from:anna',
-    '-is:deleted',
-    '--count',
-    '--data',
-    work.data,
-  ]);
+  const one = await on('search', 'from:anna', '-is:deleted', '--count');
   expect(one).toMatchObject({ code: 0, stdout: '1\n' });
-  const typo = await mailkeep(['search', 'anna', '--limt', '5', '--data', work.data]);
+  const typo = await on('search', 'anna', '--limt', '5');
   expect(typo.code).toBe(2);
   expect(typo.stderr).toContain("Unknown option '--limt'");
 });
 
 test('a query that cannot be understood is exit 2, and points at the place', async () => {
-  const { code, stderr } = await mailkeep(['search', 'anna frm:bob', '--data', work.data]);
+  const { code, stderr } = await on('search', 'anna frm:bob');
   expect(code).toBe(2);
   expect(stderr).toContain('(character 6)');
   expect(stderr).toContain('Did you mean from:?');
@@ -151,7 +137,7 @@ test.each([
   ['before:01/02/2026', 'Write it as year-month-day: before:2026-03-01.'],
   ['subject: rent', 'Write the value without a space before it: from:anna, subject:"rent due".'],
 ])('%s is refused with a line that can be typed', async (query, hint) => {
-  const { code, stderr } = await mailkeep(['search', query, '--data', work.data]);
+  const { code, stderr } = await on('search', query);
   expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([2, hint]);
 });
 
@@ -168,7 +154,7 @@ test('nothing that mail says can steer a terminal', async () => {
       ['search', 'dangerword', '--json'],
       ['list', '--json'],
       ['show', id, '--json'],
-    ].map((args) => mailkeep([...args, '--data', work.data])),
+    ].map((args) => on(...args)),
   );
   for (const { code, stdout, stderr } of printed) {
     expect(code).toBe(0);
@@ -187,15 +173,7 @@ test('attachments are saved under safe names, inside the folder, over nothing', 
   const target = path.join(folder, 'inside');
   mkdirSync(target);
   writeFileSync(path.join(target, 'passwd'), 'mine');
-  const { code, stdout } = await mailkeep([
-    'attachments',
-    id,
-    '--save',
-    target,
-    '--json',
-    '--data',
-    work.data,
-  ]);
+  const { code, stdout } = await on('attachments', id, '--save', target, '--json');
   expect(code).toBe(0);
   expect(jsonLines(stdout)).toHaveLength(2);
   expect(readdirSync(folder)).toEqual(['inside']);
@@ -211,7 +189,7 @@ test('a folder for attachments is its owner’s, whatever the umask', async () =
   const id = await idOf('dangerword');
   const target = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-saved-')), 'new', 'one');
   const umask = process.umask(0);
-  const saving = mailkeep(['attachments', id, '--save', target, '--data', work.data]);
+  const saving = on('attachments', id, '--save', target);
   expect((await saving.finally(() => process.umask(umask))).code).toBe(0);
   for (const folder of [target, path.dirname(target)])
     expect(statSync(folder).mode & 0o777).toBe(0o700);
@@ -222,15 +200,14 @@ test('--raw gives the source back, byte for byte, escape sequences and all', asy
     ['dangerword', 'hostile.eml'],
     ['lighthouse', 'plain.eml'],
   ] as const) {
-    const { bytes } = await mailkeep(['show', await idOf(word), '--raw', '--data', work.data]);
+    const { bytes } = await on('show', await idOf(word), '--raw');
     expect(bytes.equals(SOURCES[name] ?? Buffer.alloc(0))).toBe(true);
   }
 });
 
 test('--html gives a page that is safe to open, or says that there is none', async () => {
   const [hostile, plain] = await Promise.all([idOf('dangerword'), idOf('lighthouse')]);
-  const html = (id: string, ...more: string[]) =>
-    mailkeep(['show', id, '--html', ...more, '--data', work.data]);
+  const html = (id: string, ...more: string[]) => on('show', id, '--html', ...more);
   const page = (await html(hostile)).stdout;
   expect(page).toMatch(/^<!doctype html>/);
   expect(page).toMatch(/<p>A page with dangerword and .*<\/p>/);
@@ -249,12 +226,8 @@ test('--html gives a page that is safe to open, or says that there is none', asy
 
 test('show --json spells sender, id and date as list and search do', async () => {
   const id = await idOf('lighthouse');
-  const [listed] = jsonLines(
-    (await mailkeep(['search', 'lighthouse', '--json', '--data', work.data])).stdout,
-  );
-  const shown: unknown = JSON.parse(
-    (await mailkeep(['show', id, '--json', '--data', work.data])).stdout,
-  );
+  const [listed] = jsonLines((await on('search', 'lighthouse', '--json')).stdout);
+  const shown: unknown = JSON.parse((await on('show', id, '--json')).stdout);
   const spelled = {
     id,
     from: { name: 'Anna Berg', address: 'anna@example.org' },
@@ -274,14 +247,14 @@ test('show takes one form at a time', async () => {
     ['--html', '--raw'],
     ['--headers', '--html'],
   ]) {
-    const { code, stderr, stdout } = await mailkeep(['show', 'ab', ...forms, '--data', work.data]);
+    const { code, stderr, stdout } = await on('show', 'ab', ...forms);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain('cannot be used with');
   }
 });
 
 test('ids are distinguished: unknown, ambiguous, or missing an archive', async () => {
-  const unknown = await mailkeep(['show', 'ffffffffffff', '--json', '--data', work.data]);
+  const unknown = await on('show', 'ffffffffffff', '--json');
   expect(unknown.code).toBe(2);
   expect(JSON.parse(unknown.stderr)).toMatchObject({ error: { code: 'usage-unknown-message' } });
   const nowhere = await mailkeep(['list', '--data', path.join(work.folder, 'nowhere')]);
@@ -290,21 +263,21 @@ test('ids are distinguished: unknown, ambiguous, or missing an archive', async (
 });
 
 test('a lost catalog is said, and rebuilt from the log', async () => {
-  const before = await mailkeep(['list', '--json', '--data', work.data]);
+  const before = await on('list', '--json');
   for (const name of ['catalog.sqlite', 'catalog.sqlite-wal', 'catalog.sqlite-shm']) {
     rmSync(path.join(work.data, name), { force: true });
   }
-  const missing = await mailkeep(['list', '--data', work.data]);
+  const missing = await on('list');
   expect(missing.code).toBe(2);
   expect(missing.stderr).toContain('mailkeep rebuild');
-  const rebuilt = await mailkeep(['rebuild', '--json', '--data', work.data]);
+  const rebuilt = await on('rebuild', '--json');
   expect(rebuilt).toMatchObject({ code: 0, stderr: '' });
   const result = JSON.parse(rebuilt.stdout);
   expect(result).toMatchObject({ messages: 2, indexed: 2, damage: [] });
   const { indexMs, attachmentsMs } = result.timings;
   expect(Math.min(indexMs, attachmentsMs)).toBeGreaterThanOrEqual(0);
   expect(indexMs + attachmentsMs).toBe(result.durationMs);
-  expect((await mailkeep(['list', '--json', '--data', work.data])).stdout).toBe(before.stdout);
+  expect((await on('list', '--json')).stdout).toBe(before.stdout);
 });
 
 test('a flipped bit in the log is exit 3, named, and nothing is changed', async () => {
@@ -342,25 +315,18 @@ test('a flipped bit in the log is exit 3, named, and nothing is changed', async 
 });
 
 test('a stale mailbox is exit 1 for monitoring', async () => {
-  const { code, stdout } = await mailkeep([
-    'status',
-    '--max-age',
-    '0s',
-    '--json',
-    '--data',
-    work.data,
-  ]);
+  const { code, stdout } = await on('status', '--max-age', '0s', '--json');
   expect(code).toBe(1);
   expect(JSON.parse(stdout)).toMatchObject({
     fresh: false,
     stale: expect.arrayContaining(['ada@example.org']),
   });
-  const printed = await mailkeep(['status', '--max-age', '0s', '--quiet', '--data', work.data]);
+  const printed = await on('status', '--max-age', '0s', '--quiet');
   expect([printed.code, printed.stdout]).toEqual([
     1,
     expect.stringMatching(/^Stale: .*ada@example.org/m),
   ]);
-  expect((await mailkeep(['status', '--max-age', '9999d', '--data', work.data])).code).toBe(0);
+  expect((await on('status', '--max-age', '9999d')).code).toBe(0);
 });
 
 function base64(text: string): string {
@@ -368,7 +334,7 @@ function base64(text: string): string {
 }
 
 test('list says that an empty folder is empty', async () => {
-  const list = (...more: string[]) => mailkeep(['list', ...more, '--data', work.data]);
+  const list = (...more: string[]) => on('list', ...more);
   const empty = { code: 0, stdout: '' };
   const drafts = ['--folder', 'INBOX.Drafts'];
   expect(await list(...drafts)).toMatchObject({ ...empty, stderr: 'No messages.\n' });
@@ -379,7 +345,7 @@ test('list says that an empty folder is empty', async () => {
 
 test('list prints as many places as it is asked for, the newest', async () => {
   const list = async (...more: string[]) => {
-    const { stdout } = await mailkeep(['list', ...more, '--json', '--data', work.data]);
+    const { stdout } = await on('list', ...more, '--json');
     return jsonLines(stdout);
   };
   const all = await list();
@@ -387,6 +353,6 @@ test('list prints as many places as it is asked for, the newest', async () => {
   expect(await list('--limit', '1')).toEqual(all.slice(0, 1));
   expect(await list('--limit', '1', '--folder', 'INBOX')).toEqual(all.slice(0, 1));
   expect(await list('--limit', '5')).toEqual(all);
-  const none = await mailkeep(['list', '--limit', '0', '--data', work.data]);
+  const none = await on('list', '--limit', '0');
   expect(none.code).toBe(2);
 });

@@ -12,7 +12,7 @@ let sandbox: Sandbox;
 let work: Workplace;
 
 beforeAll(async () => {
-  sandbox = await startSandbox({ seed: 1 });
+  sandbox = await startSandbox({ seed: 1, mail: { messages: 60 } });
   work = workplace(sandbox);
   expect((await ran(['sync', '--config', work.config])).code).toBe(0);
 });

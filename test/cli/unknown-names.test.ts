@@ -6,7 +6,7 @@ let sandbox: Sandbox;
 let work: Workplace;
 
 beforeAll(async () => {
-  sandbox = await startSandbox();
+  sandbox = await startSandbox({ seed: 1, mail: { messages: 60 } });
   work = workplace(sandbox);
   await ok(
     'api',

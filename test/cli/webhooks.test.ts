@@ -131,6 +131,40 @@ describe.each([
     const over = surface === 'the platform surface' ? 'platform.deleteWebhook' : 'deleteWebhook';
     expect(requests[over]).toBe(1);
   });
+
+  test.each([
+    [
+      'whose rows cannot be read',
+      (file: string) => writeFileSync(file, readFileSync(file).fill(0xff, 4_096)),
+    ],
+    ['that is no database', (file: string) => writeFileSync(file, 'no database')],
+  ])('webhooks are listed with a state %s, with a warning', async (_, damage) => {
+    const at = place();
+    const { webhooks } = commands(at);
+    const { id } = await here.createHook('http://127.0.0.1:9/');
+    mkdirSync(at.data, { recursive: true });
+    const file = path.join(at.data, 'state.sqlite');
+    const state = openState(at.data);
+    const entry = { at: Date.now(), mailbox: ADA, url: 'http://127.0.0.1:9/', success: true };
+    storeDeliveries(state, 'main', [{ ...entry, attempts: 1, mostAttempts: 6, durationMs: 1 }]);
+    state.close();
+    const before = await webhooks('list');
+    expect([before.code, before.stderr]).toEqual([0, '']);
+    damage(file);
+    const bytes = readFileSync(file);
+    const table = await webhooks('list');
+    expect([table.code, table.stdout]).toEqual([0, before.stdout]);
+    expect(table.stderr).toMatch(
+      /^warning: The deliveries stored by the daemon were not read\. The state .*state\.sqlite .*\.\n$/,
+    );
+    const lines = await webhooks('list', '--json');
+    expect(lines.code).toBe(0);
+    expect(jsonLines(lines.stderr)).toEqual([
+      { warning: expect.objectContaining({ code: 'deliveries-unread' }) },
+    ]);
+    expect(jsonLines(lines.stdout)).toEqual([expect.objectContaining({ id })]);
+    expect(readFileSync(file).equals(bytes)).toBe(true);
+  });
 });
 
 test('a test that fails is exit 1, and the webhook stays with its secret', async () => {

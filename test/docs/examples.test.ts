@@ -4,6 +4,7 @@ import {
   copyFileSync,
   cpSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -12,6 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
@@ -35,6 +37,8 @@ import { writePrunable } from '../retention/prunable-archive.ts';
 interface Scene {
   /** Seed of the sandbox's mail, if not the one that it has without an option. */
   readonly seed?: number;
+  /** True if the examples change mail at the service: then no other scene has the sandbox. */
+  readonly changesMail?: boolean;
   readonly workplace?: (sandbox: Sandbox) => Workplace;
   /** What the reader of the page has already done. */
   readonly prepare: (stage: Stage) => Promise<void>;
@@ -60,7 +64,19 @@ interface Stage extends Workplace {
   readonly run: (...args: string[]) => Promise<string>;
 }
 
-const synced = async ({ run }: Stage) => void (await run('sync', '--quiet'));
+/** The sandboxes of the scenes that change no mail at the service, by seed. */
+const sandboxes = new Map<number | undefined, Sandbox>();
+/** An archive that has the mail of a sandbox, which the stages copy: a sync takes seconds. */
+const archives = new Map<Sandbox, string>();
+
+async function synced({ sandbox, data, run }: Stage): Promise<void> {
+  const archive = archives.get(sandbox);
+  if (archive !== undefined) return cpSync(archive, data, { recursive: true });
+  await run('sync', '--quiet');
+  const kept = mkdtempSync(path.join(tmpdir(), 'mailkeep-synced-'));
+  cpSync(data, kept, { recursive: true });
+  archives.set(sandbox, kept);
+}
 
 /** An mbox as another program would leave it: without a manifest. */
 async function makeMbox({ folder, run }: Stage): Promise<void> {
@@ -164,6 +180,7 @@ function restoreScene(): Scene {
         })),
       })),
     prepare,
+    changesMail: true,
     // The first one finds nothing restored.
     before: { 'mailkeep sync': () => serveRestored() },
     isSkipped: withoutDovecot,
@@ -195,7 +212,7 @@ const SCENES: Readonly<Record<string, Scene>> = {
         'installs for the whole machine and asks on the terminal; test/cli/init.test.ts runs init',
     },
   },
-  'api.md': { workplace: bothSurfaces, prepare: async () => {} },
+  'api.md': { changesMail: true, workplace: bothSurfaces, prepare: async () => {} },
   'api-over-the-mirror.md': served,
   'export.md': {
     seed: 7,
@@ -268,7 +285,7 @@ const SCENES: Readonly<Record<string, Scene>> = {
         const earlier = { accounts, rateLimit, archive: { codec: 'zlib' } };
         writeFileSync(stage.config, JSON.stringify(earlier));
         writeFileSync(path.join(stage.folder, 'token'), `${stage.sandbox.tokens.mailbox}\n`);
-        await synced(stage);
+        await stage.run('sync', '--quiet');
         writeFileSync(stage.config, JSON.stringify({ accounts }));
       },
     },
@@ -380,6 +397,10 @@ function pattern(output: string): RegExp {
   return new RegExp(`^${lines.join('\n')}$`);
 }
 
+afterAll(async () => {
+  for (const sandbox of sandboxes.values()) await sandbox.close();
+});
+
 describe.each(Object.entries(SCENES))('%s', (page, scene) => {
   const file = path.join(root, page === 'README.md' ? '' : 'docs', page);
   const text = readFileSync(file, 'utf8');
@@ -392,7 +413,10 @@ describe.each(Object.entries(SCENES))('%s', (page, scene) => {
 
   beforeAll(async () => {
     if (isSkipped) return;
-    sandbox = await startSandbox(scene.seed === undefined ? {} : { seed: scene.seed });
+    const { seed, changesMail = false } = scene;
+    const shared = changesMail ? undefined : sandboxes.get(seed);
+    sandbox = shared ?? (await startSandbox(seed === undefined ? {} : { seed }));
+    if (!changesMail) sandboxes.set(seed, sandbox);
     const place = (scene.workplace ?? workplace)(sandbox);
     const bin = path.join(place.folder, 'bin');
     mkdirSync(bin);
@@ -412,7 +436,7 @@ describe.each(Object.entries(SCENES))('%s', (page, scene) => {
   afterAll(async () => {
     server?.kill();
     for (const stop of stage?.stops ?? []) await stop();
-    await sandbox?.close();
+    if (scene.changesMail === true) await sandbox?.close();
   });
 
   /** A text of the page with the paths of this stage, or the other way round. */
