@@ -146,3 +146,33 @@ function findPosition(text: string): { line: number | null; column: number | nul
   const before = text.slice(0, offset).split('\n');
   return { line: before.length, column: (before.at(-1) ?? '').length + 1 };
 }
+
+export function valueAt(raw: unknown, path: readonly PropertyKey[]): unknown {
+  let value: unknown = raw;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+/** An invalid field. `found` never contains a secret. */
+export interface ConfigProblem {
+  readonly path: string;
+  /** Null for an unknown field, in which case `expected` lists the known fields. */
+  readonly found: string | null;
+  readonly expected: string;
+  /** The name or value that the user probably meant. */
+  readonly suggestion?: string | null;
+}
+
+/** Returns `config-invalid` with every problem. */
+export function configInvalid(file: string, problems: readonly ConfigProblem[]): Error {
+  return configError('config-invalid', {
+    file,
+    paths: problems.map((problem) => problem.path),
+    found: problems.map((problem) => problem.found ?? ''),
+    expected: problems.map((problem) => problem.expected),
+    suggestions: problems.map((problem) => problem.suggestion ?? ''),
+  });
+}

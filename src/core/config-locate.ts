@@ -1,7 +1,14 @@
 import { existsSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { configFolder, isPiped, markAsPipe, readConfigFile } from './config-file.ts';
+import {
+  configFolder,
+  configInvalid,
+  isPiped,
+  markAsPipe,
+  readConfigFile,
+  valueAt,
+} from './config-file.ts';
 import type { ConfigFile } from './config-schema.ts';
 import { configError } from './error-tables.ts';
 import { errnoOf, hasCode } from './errors.ts';
@@ -14,12 +21,16 @@ export interface ProcessEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+/** Returns the user's folder for configurations: `XDG_CONFIG_HOME`, or ~/.config. */
+export function configHome({ XDG_CONFIG_HOME: xdg, HOME }: ProcessEnvironment['env']): string {
+  if (xdg !== undefined && path.isAbsolute(xdg)) return xdg;
+  return path.join(HOME ?? homedir(), '.config');
+}
+
 export function configPaths({ cwd, env }: ProcessEnvironment): string[] {
-  const xdg = env.XDG_CONFIG_HOME;
-  const base = xdg !== undefined && path.isAbsolute(xdg) ? xdg : path.join(homedir(), '.config');
   return [
     path.join(cwd, 'config.json'),
-    path.join(base, 'mailkeep', 'config.json'),
+    path.join(configHome(env), 'mailkeep', 'config.json'),
     '/etc/mailkeep/config.json',
   ];
 }
@@ -80,19 +91,14 @@ export function locateDataDir(
   if (options.data !== undefined) return path.resolve(environment.cwd, options.data);
   const file = locateConfig(options.config, environment);
   if (file === undefined) return path.resolve(environment.cwd, DEFAULT_DATA_DIR);
-  const dataDir = fieldOf(readConfigFile(file), 'dataDir') ?? null;
+  const dataDir = valueAt(readConfigFile(file), ['dataDir']) ?? null;
   const folder = configFolder(file, environment.cwd);
   if (dataDir === null) return path.resolve(folder, DEFAULT_DATA_DIR);
   const isText = typeof dataDir === 'string' && dataDir !== '';
   const problem = isText ? pathProblem(dataDir) : undefined;
   if (isText && problem === undefined) return path.resolve(folder, dataDir);
-  throw configError('config-invalid', {
-    file,
-    paths: ['dataDir'],
-    found: [problem ?? (typeof dataDir === 'string' ? 'an empty text' : 'something else')],
-    suggestions: [''],
-    expected: ['the path of a folder'],
-  });
+  const found = problem ?? (typeof dataDir === 'string' ? 'an empty text' : 'something else');
+  throw configInvalid(file, [{ path: 'dataDir', found, expected: 'the path of a folder' }]);
 }
 
 type Codec = ConfigFile['archive']['codec'];
@@ -135,17 +141,11 @@ export function configuresArchive(
 }
 
 function readCodec(file: string): Codec | undefined {
-  const codec = fieldOf(fieldOf(readConfigFile(file), 'archive'), 'codec');
+  const codec = valueAt(readConfigFile(file), ['archive', 'codec']);
   if (codec === undefined || codec === 'zstd' || codec === 'zlib') return codec;
-  throw configError('config-invalid', {
-    file,
-    paths: ['archive.codec'],
-    found: [typeof codec === 'string' ? JSON.stringify(codec) : 'something else'],
-    suggestions: [typeof codec === 'string' ? (nearest(codec, ['zstd', 'zlib']) ?? '') : ''],
-    expected: ['"zstd" or "zlib"'],
-  });
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+  const isText = typeof codec === 'string';
+  const found = isText ? JSON.stringify(codec) : 'something else';
+  const suggestion = isText ? nearest(codec, ['zstd', 'zlib']) : null;
+  const problem = { path: 'archive.codec', found, expected: '"zstd" or "zlib"', suggestion };
+  throw configInvalid(file, [problem]);
 }

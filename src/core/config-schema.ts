@@ -2,8 +2,7 @@ import path from 'node:path';
 import cron from 'node-cron';
 import { z } from 'zod';
 import { isLoopback, parseListen, parseServiceUrl, withScheme } from './address.ts';
-import { configFolder } from './config-file.ts';
-import { configError } from './error-tables.ts';
+import { type ConfigProblem, configFolder, configInvalid, valueAt } from './config-file.ts';
 import { MailkeepError } from './errors.ts';
 import { nearest } from './names.ts';
 import {
@@ -670,27 +669,7 @@ function nodesAt(root: SchemaNode, path: readonly PropertyKey[]): readonly Schem
   return nodes.slice(0, 1).flatMap(withAlternatives);
 }
 
-/** An invalid field. `found` never contains a secret. */
-export interface ConfigProblem {
-  readonly path: string;
-  /** Null for an unknown field, in which case `expected` lists the known fields. */
-  readonly found: string | null;
-  readonly expected: string;
-  /** The name or value that the user probably meant. */
-  readonly suggestion?: string | null;
-}
-
 type Path = readonly PropertyKey[];
-
-export function configInvalid(file: string, problems: readonly ConfigProblem[]): Error {
-  return configError('config-invalid', {
-    file,
-    paths: problems.map((problem) => problem.path),
-    found: problems.map((problem) => problem.found ?? ''),
-    expected: problems.map((problem) => problem.expected),
-    suggestions: problems.map((problem) => problem.suggestion ?? ''),
-  });
-}
 
 /**
  * Returns one problem for each validation issue, in schema order.
@@ -816,15 +795,6 @@ function noUrl(raw: unknown): ConfigProblem[] {
 function listAccounts(raw: unknown): readonly unknown[] {
   const accounts = valueAt(raw, ['accounts']);
   return Array.isArray(accounts) ? accounts : [];
-}
-
-export function valueAt(raw: unknown, path: Path): unknown {
-  let value: unknown = raw;
-  for (const key of path) {
-    if (typeof value !== 'object' || value === null) return undefined;
-    value = Reflect.get(value, key);
-  }
-  return value;
 }
 
 /** Fields that can contain a secret, so errors never show their text. */

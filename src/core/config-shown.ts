@@ -1,7 +1,7 @@
 import { isFleetOnly, loadConfig, loadFleetConfig } from './config.ts';
-import { readConfigFile } from './config-file.ts';
+import { readConfigFile, valueAt } from './config-file.ts';
 import { configuresArchive, locateConfig, type ProcessEnvironment } from './config-locate.ts';
-import { configSchema, fleetFileSchema, isObject, pathText, valueAt } from './config-schema.ts';
+import { configSchema, fleetFileSchema, isObject, pathText } from './config-schema.ts';
 import { hasCode } from './errors.ts';
 
 type Keys = readonly (string | number)[];

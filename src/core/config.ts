@@ -2,11 +2,15 @@ import { statSync } from 'node:fs';
 import path from 'node:path';
 import type { z } from 'zod';
 import { parseListen } from './address.ts';
-import { configFolder, readConfigFile } from './config-file.ts';
 import {
   type ConfigProblem,
-  canonicalTarget,
+  configFolder,
   configInvalid,
+  readConfigFile,
+  valueAt,
+} from './config-file.ts';
+import {
+  canonicalTarget,
   configSchema,
   crossFieldProblems,
   fleetFileSchema,
@@ -17,7 +21,6 @@ import {
   tokenSources,
   toSettings,
   validationProblems,
-  valueAt,
 } from './config-schema.ts';
 import { configError } from './error-tables.ts';
 import { MailkeepError } from './errors.ts';

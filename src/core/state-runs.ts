@@ -7,6 +7,7 @@ import {
   nullable,
   number,
   oneOf,
+  parseJson,
   type ReadValue,
   strictList,
   text,
@@ -179,15 +180,6 @@ function readRuns(
     const found = run(parseJson(json));
     return found === undefined ? [] : [{ id, ...found }];
   });
-}
-
-function parseJson(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    // The page is damaged, but other runs are still readable.
-    return undefined;
-  }
 }
 
 function truncateRun(run: RunRecord): RunRecord {

@@ -25,6 +25,7 @@ import {
   nullable,
   number,
   oneOf,
+  parseJson,
   type Read,
   type ReadValue,
   record,
@@ -679,13 +680,4 @@ function wrapDatabase(database: Database.Database, file: string): StateFile {
     travelling: () => guard(() => travellingCopy(database, createTable)),
     close: () => database.close(),
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Written by another program, so treat it as missing.
-    return undefined;
-  }
 }

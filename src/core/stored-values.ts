@@ -3,6 +3,15 @@
 /** Returns the value in its shape, or undefined: another version or a damaged disk may have left something else. */
 export type Read<T> = (value: unknown) => T | undefined;
 
+/** Parses a stored text. Returns undefined if another program wrote it or its page is damaged. */
+export function parseJson(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
+
 export const number: Read<number> = (value) =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 export const integer: Read<number> = (value) =>

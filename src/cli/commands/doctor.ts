@@ -1,5 +1,4 @@
 import { accessSync, closeSync, constants, existsSync, readdirSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { Pool } from 'undici';
 import { archiveError, describeHolder } from '../../archive/errors.ts';
@@ -17,7 +16,7 @@ import { loadSettings } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import { readCatalogHead } from '../../catalog/implied.ts';
 import { copiesError } from '../../copies/errors.ts';
-import { locateDataDir } from '../../core/config-locate.ts';
+import { configHome, locateDataDir } from '../../core/config-locate.ts';
 import {
   type AccountSettings,
   type CopySettings,
@@ -159,9 +158,8 @@ function withCredentials(context: CommandContext, account: AccountSettings): Com
     kind === 'credential' ? name : [],
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
-  const config = env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config');
   // Where units from "service install" look for credentials, as root and as any other user.
-  const folder = ['/etc/mailkeep', path.join(config, 'mailkeep')].find((one) =>
+  const folder = ['/etc/mailkeep', path.join(configHome(env), 'mailkeep')].find((one) =>
     names.every((name) => isReadable(path.join(one, name))),
   );
   if (folder === undefined) return null;

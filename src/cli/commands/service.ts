@@ -12,7 +12,7 @@ import path from 'node:path';
 import { Option } from 'commander';
 import { loadConfig } from '../../core/config.ts';
 import { isPiped } from '../../core/config-file.ts';
-import { locateConfig } from '../../core/config-locate.ts';
+import { configHome, locateConfig } from '../../core/config-locate.ts';
 import { type Settings, tokenSources } from '../../core/config-schema.ts';
 import { errnoOf } from '../../core/errors.ts';
 import { makeFolders, syncFolder } from '../../core/files.ts';
@@ -524,13 +524,6 @@ function filesFor(
     ...unitFiles(facts).map((file) => ({ ...file, path: path.join(folder, file.path) })),
     ...(scope === 'system' ? systemFiles() : []),
   ];
-}
-
-function configHome(env: CommandContext['environment']['env']): string {
-  const xdg = env.XDG_CONFIG_HOME;
-  return xdg !== undefined && path.isAbsolute(xdg)
-    ? xdg
-    : path.join(env.HOME ?? homedir(), '.config');
 }
 
 /** Returns the archive's folder. In the system-wide configuration, the default `./data` would be under /etc. */
