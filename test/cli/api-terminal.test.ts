@@ -1,11 +1,11 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { PassThrough, Writable } from 'node:stream';
+import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, json, raw, startOrigin } from '../api/local-origin.ts';
 import { fill, mail, type Served, serveEmpty } from '../sandbox/client.ts';
-import { workplace } from './child.ts';
+import { screen, workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 const TOKEN = 'mbx_0123456789abcdef';
@@ -170,7 +170,7 @@ function missing(): never {
 
 /** Runs a command line with terminals on all sides, where somebody types this. */
 async function onTerminal(args: readonly string[], typed: string) {
-  const [stdout, stderr] = [screen(), screen()];
+  const [stdout, stderr] = [screen(80), screen(80)];
   const stdin = Object.assign(new PassThrough(), { isTTY: true });
   stdin.write(typed);
   const { code } = await ran(args, {
@@ -179,19 +179,5 @@ async function onTerminal(args: readonly string[], typed: string) {
     stderr: stderr.stream,
     env: { TERM: 'dumb' },
   });
-  return { code, stdout: stdout.shown(), stderr: stderr.shown() };
-}
-
-function screen() {
-  const chunks: Buffer[] = [];
-  const stream = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      chunks.push(chunk);
-      done();
-    },
-  });
-  return {
-    stream: Object.assign(stream, { isTTY: true, columns: 80 }),
-    shown: () => Buffer.concat(chunks).toString('utf8'),
-  };
+  return { code, stdout: stdout.text(), stderr: stderr.text() };
 }

@@ -114,6 +114,16 @@ export function collecting(chunks: Buffer[]): Writable {
   });
 }
 
+/** What is printed to a terminal of this width, or to no terminal. */
+export function screen(columns?: number) {
+  const chunks: Buffer[] = [];
+  const terminal = columns === undefined ? {} : { isTTY: true, columns };
+  return {
+    stream: Object.assign(collecting(chunks), terminal),
+    text: () => Buffer.concat(chunks).toString('utf8'),
+  };
+}
+
 /** JSON Lines as values. */
 export function jsonLines(stdout: string): unknown[] {
   return stdout

@@ -3,11 +3,10 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, statSync, writeFileSy
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, start, workplace } from './child.ts';
+import { jsonLines, mailkeep, screen, start, workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 const MESSAGES = 60;
@@ -345,27 +344,13 @@ function freePort(): Promise<number> {
 }
 
 test('after the first sync, a person is told what to do next, and nobody else ever', async () => {
-  const terminal = () =>
-    Object.assign(
-      new Writable({
-        write(chunk: Buffer, _encoding, done) {
-          shown += chunk.toString();
-          done();
-        },
-      }),
-      { isTTY: true, columns: 1_000 },
-    );
-  let shown = '';
   // It replaces the line of progress, so no line end is before it.
   const next = /Now: mailkeep search --config (\S+) WORDS, or mailkeep web --config \1$/m;
   const sync = async (place: { config: string }, ...args: string[]) => {
-    shown = '';
-    const ended = await ran(['sync', '--config', place.config, ...args], {
-      stderr: terminal(),
-      now: Date.now,
-    });
-    expect(ended.code).toBe(0);
-    return next.test(stripVTControlCharacters(shown));
+    const { stream: stderr, text } = screen(1_000);
+    const line = ['sync', '--config', place.config, ...args];
+    expect((await ran(line, { stderr, now: Date.now })).code).toBe(0);
+    return next.test(stripVTControlCharacters(text()));
   };
   const place = workplace(sandbox);
   expect(await sync(place)).toBe(true);

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Readable, Writable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csvField, footerText } from '../../src/cli/output.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, program, type Workplace, workplace } from './child.ts';
+import { jsonLines, mailkeep, program, screen, type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 /** As an attacker would write them: formulas, quotes, ends of lines, what a terminal obeys. */
@@ -257,27 +257,13 @@ describe('a list by received dates', () => {
 });
 
 describe('the line below a page', () => {
-  /** What a command prints on a terminal, on standard output and on standard error. */
+  /** What a command prints on standard error, on a terminal. */
   async function onTerminal(args: readonly string[], clock: () => number): Promise<string> {
-    const printed = { out: '', err: '' };
-    const into = (name: 'out' | 'err') =>
-      Object.assign(
-        new Writable({
-          write(chunk: Buffer, _encoding, done) {
-            printed[name] += chunk.toString();
-            done();
-          },
-        }),
-        { isTTY: true, columns: 100 },
-      );
-    const { code } = await ran([...args, '--data', work.data], {
-      stdout: into('out'),
-      stderr: into('err'),
-      env: { NO_COLOR: '1' },
-      now: clock,
-    });
-    expect(code).toBe(0);
-    return printed.err;
+    const { stream: stdout } = screen(100);
+    const { stream: stderr, text } = screen(100);
+    const given = { stdout, stderr, env: { NO_COLOR: '1' }, now: clock };
+    expect((await ran([...args, '--data', work.data], given)).code).toBe(0);
+    return text();
   }
   const still = () => Date.UTC(2026, 2, 1);
 

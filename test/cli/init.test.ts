@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { run } from '../../src/cli/run.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep } from './child.ts';
+import { mailkeep, screen } from './child.ts';
 
 let sandbox: Sandbox;
 let large: Sandbox;
@@ -42,15 +42,10 @@ async function asked(answers: readonly string[], args: readonly string[] = []) {
       done();
     },
   });
-  let stdout = '';
+  const stdout = screen();
   const code = await run(['init', ...args], COMMANDS, {
     stdin: () => stdin,
-    stdout: new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        stdout += chunk.toString('utf8');
-        done();
-      },
-    }),
+    stdout: stdout.stream,
     stderr: Object.assign(stderr, { isTTY: true, columns: 200 }),
     env: { TERM: 'dumb' },
     cwd: folder,
@@ -59,7 +54,7 @@ async function asked(answers: readonly string[], args: readonly string[] = []) {
   });
   const config = path.join(folder, 'config.json');
   const written: unknown = existsSync(config) ? JSON.parse(readFileSync(config, 'utf8')) : null;
-  return { code, folder, shown, stdout, written, left: waiting };
+  return { code, folder, shown, stdout: stdout.text(), written, left: waiting };
 }
 
 const occurrences = (text: string, part: string) => text.split(part).length - 1;

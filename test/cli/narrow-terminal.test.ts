@@ -1,4 +1,3 @@
-import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fitNarrow } from '../../src/cli/output.ts';
@@ -6,21 +5,10 @@ import { liveProgress, openActivity } from '../../src/cli/progress.ts';
 import { streamNotices } from '../../src/cli/warnings.ts';
 import { displayWidth } from '../../src/core/terminal-safe.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { type Workplace, workplace } from './child.ts';
+import { screen, type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 const COLUMNS = 40;
-
-function terminal(columns = COLUMNS) {
-  let text = '';
-  const stream = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      text += chunk.toString('utf8');
-      done();
-    },
-  });
-  return { stream: Object.assign(stream, { isTTY: true, columns }), text: () => text };
-}
 
 let sandbox: Sandbox;
 let work: Workplace;
@@ -49,7 +37,7 @@ test.each([
   [['verify', '--quick']],
   [['search', '--help']],
 ])('nothing is wider than a terminal of 40 columns: %j', async (args) => {
-  const [out, err] = [terminal(), terminal()];
+  const [out, err] = [screen(COLUMNS), screen(COLUMNS)];
   const line = [...args, '--data', work.data];
   await ran(line, { stdout: out.stream, stderr: err.stream, now: Date.now });
   const printed = `${out.text()}${err.text()}`;
@@ -58,7 +46,7 @@ test.each([
 });
 
 async function helpAt(columns: number): Promise<string> {
-  const out = terminal(columns);
+  const out = screen(columns);
   await ran(['verify', '--help'], { stdout: out.stream });
   return out.text();
 }
@@ -95,7 +83,7 @@ test('words are not broken at any width, JSON is left as it is, and so is what g
 });
 
 test('bars are gone before a result, and a second stop clears nothing', async () => {
-  const { stream, text } = terminal();
+  const { stream, text } = screen(COLUMNS);
   const notices = streamNotices(stream, { quiet: false, json: false, env: {} });
   const progress = await liveProgress(notices, () => 0);
   progress.listen({
@@ -111,7 +99,7 @@ test('bars are gone before a result, and a second stop clears nothing', async ()
 });
 
 test('a long step has a line after a second, which is gone when it ends', () => {
-  const { stream, text } = terminal();
+  const { stream, text } = screen(COLUMNS);
   const notices = streamNotices(stream, { quiet: false, json: false, env: {} });
   let now = 0;
   const activity = openActivity({ notices, now: () => now }, 'reading the log');
@@ -129,7 +117,7 @@ test('a long step has a line after a second, which is gone when it ends', () => 
 
 test('without a terminal a long step has a line every five seconds, and none with --quiet', () => {
   for (const quiet of [false, true]) {
-    const { stream, text } = terminal();
+    const { stream, text } = screen(COLUMNS);
     const pipe = Object.assign(stream, { isTTY: false });
     const notices = streamNotices(pipe, { quiet, json: false, env: {} });
     let now = 0;

@@ -1,7 +1,6 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Writable } from 'node:stream';
 import { beforeAll, describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
@@ -9,7 +8,7 @@ import { commandExitCodes } from '../../src/cli/help-text.ts';
 import { usesColour } from '../../src/cli/output.ts';
 import { EXIT } from '../../src/core/errors.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
-import { mailkeep } from './child.ts';
+import { mailkeep, screen } from './child.ts';
 import { ran } from './surface.ts';
 
 let folder: string;
@@ -114,21 +113,14 @@ describe('MAILKEEP_DATA', () => {
 
 describe('colours', () => {
   const ESC = '\u001b[';
-  const list = (args: readonly string[], env: Readonly<Record<string, string>>, isTTY: boolean) => {
-    let stdout = '';
-    const stream = new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        stdout += chunk.toString();
-        done();
-      },
-    });
-    return ran(['list', ...args, '--data', data], {
-      stdout: Object.assign(stream, { isTTY, columns: 100 }),
-      env,
-    }).then(({ code }) => {
-      expect(code).toBe(0);
-      return stdout.includes(ESC);
-    });
+  const list = async (
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    isTerminal: boolean,
+  ) => {
+    const { stream: stdout, text } = screen(isTerminal ? 100 : undefined);
+    expect((await ran(['list', ...args, '--data', data], { stdout, env })).code).toBe(0);
+    return text().includes(ESC);
   };
 
   test.each([

@@ -1,26 +1,16 @@
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { describe, expect, test } from 'vitest';
 import { choosePager, messageText, printPaged } from '../../src/cli/commands/show.ts';
 import { type Output, streamOutput, wrapLine } from '../../src/cli/output.ts';
 import type { MessageReading } from '../../src/mail/extraction.ts';
+import { screen } from './child.ts';
 
 function terminal(): { output: Output; printed: () => string } {
-  const chunks: Buffer[] = [];
-  const stream = Object.assign(
-    new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        chunks.push(chunk);
-        done();
-      },
-    }),
-    { isTTY: true, columns: 80 },
-  );
-  const output = streamOutput(stream, { json: false, env: {} });
-  return { output, printed: () => Buffer.concat(chunks).toString('utf8') };
+  const { stream, text } = screen(80);
+  return { output: streamOutput(stream, { json: false, env: {} }), printed: text };
 }
 
 const inFolder = () => mkdtempSync(path.join(tmpdir(), 'mailkeep-pager-'));

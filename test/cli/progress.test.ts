@@ -1,4 +1,3 @@
-import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { planText } from '../../src/cli/commands/sync.ts';
@@ -17,6 +16,7 @@ import {
 } from '../../src/cli/progress.ts';
 import { streamNotices } from '../../src/cli/warnings.ts';
 import type { SyncProgress } from '../../src/sync/result.ts';
+import { screen } from './child.ts';
 
 const ana = { account: 'main', address: 'ana@example.org' };
 const bob = { account: 'main', address: 'bob@example.org' };
@@ -26,20 +26,6 @@ const started: SyncProgress[] = [
   { event: 'stored', ...ana, messages: 50, bytes: 1_000_000 },
   { event: 'requests', account: 'main', requests: 53, perMinute: 600 },
 ];
-
-function remembered(tty = false, columns = 120) {
-  let text = '';
-  const stream = Object.assign(
-    new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        text += chunk.toString('utf8');
-        done();
-      },
-    }),
-    tty ? { isTTY: true, columns } : {},
-  );
-  return { stream, text: () => text };
-}
 
 test('what was reported adds up over mailboxes and accounts', () => {
   const tally = after(started);
@@ -132,7 +118,7 @@ test('a rate that nothing shows to be real is no ground for a time', () => {
 });
 
 test('without a terminal, progress is the forecast and a line every ten seconds', () => {
-  const { stream, text } = remembered();
+  const { stream, text } = screen();
   let now = 0;
   const notices = streamNotices(stream, { quiet: false, json: false, env: {} });
   const { listen, stop } = plainProgress(notices, () => now);
@@ -187,7 +173,7 @@ test('--quiet and --json leave stderr empty', () => {
     { quiet: true, json: false },
     { quiet: false, json: true },
   ]) {
-    const { stream, text } = remembered(true);
+    const { stream, text } = screen(120);
     const notices = streamNotices(stream, { ...options, env: {} });
     expect(notices.live).toBe(false);
     notices.say('progress');
@@ -197,7 +183,7 @@ test('--quiet and --json leave stderr empty', () => {
 });
 
 test('on a terminal there are bars for mailboxes at work and for all, and nothing is left behind', async () => {
-  const { stream, text } = remembered(true);
+  const { stream, text } = screen(120);
   const notices = streamNotices(stream, { quiet: false, json: false, env: { NO_COLOR: '1' } });
   let now = 0;
   const { listen, stop } = await liveProgress(notices, () => now);
@@ -216,7 +202,7 @@ test('on a terminal there are bars for mailboxes at work and for all, and nothin
 
 test('a bar fits its terminal, and one of unknown size', async () => {
   for (const columns of [60, 80, 0]) {
-    const { stream, text } = remembered(true, columns);
+    const { stream, text } = screen(columns);
     const notices = streamNotices(stream, { quiet: false, json: false, env: { NO_COLOR: '1' } });
     let now = 0;
     const { listen, stop } = await liveProgress(notices, () => now);
