@@ -20,6 +20,8 @@ import { mailkeep, program } from './child.ts';
 let folder: string;
 let data: string;
 let env: Record<string, string>;
+/** What `mailkeep completion bash` prints. */
+let script: string;
 
 const PLACE = { host: 'mail.example.net', mailbox: 'AC1' };
 const FOLDERS = ['INBOX', 'INBOX.Sent', 'Rechnungen', '$(touch owned)', '`touch owned`', 'a;b'];
@@ -46,6 +48,8 @@ beforeAll(async () => {
   writeFileSync(command, `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`);
   chmodSync(command, 0o755);
   env = { PATH: `${bin}:${process.env.PATH ?? ''}`, HOME: folder, TERM: 'dumb' };
+  script = path.join(bin, 'completion.bash');
+  writeFileSync(script, (await mailkeep(['completion', 'bash'])).stdout);
 });
 afterAll(() => expect(readdirSync(folder)).not.toContain('owned'));
 
@@ -53,7 +57,7 @@ const has = (shell: string): boolean => spawnSync(shell, ['--version']).error ==
 
 /** What bash offers for a line, by the script as a user has it; `words` as bash cuts it, where blanks are not all. */
 function inBash(line: string, words?: readonly string[]): string[] {
-  const asked = `source <(mailkeep completion bash) && source <(mailkeep completion bash)
+  const asked = `source ${script} && source ${script}
     COMP_LINE=$1; COMP_POINT=\${#1}; read -ra COMP_WORDS <<< "$1"; [[ $1 == *' ' ]] && COMP_WORDS+=("")
     [[ $# -gt 1 ]] && COMP_WORDS=("\${@:2}")
     COMP_CWORD=$(( \${#COMP_WORDS[@]} - 1 )); compopt() { :; }
@@ -67,6 +71,12 @@ function inBash(line: string, words?: readonly string[]): string[] {
 }
 
 describe('bash', () => {
+  test('takes the script as the help says', () => {
+    const asked = 'source <(mailkeep completion bash) && complete -p mailkeep';
+    const out = execFileSync('bash', ['--norc', '-c', asked], { env, encoding: 'utf8' });
+    expect(out).toBe('complete -F __mailkeep_words mailkeep\n');
+  });
+
   test('completes commands, options and values from the archive', () => {
     expect(inBash('mailkeep sear')).toEqual(['search']);
     expect(inBash('mailkeep show --ra')).toEqual(['--raw']);
