@@ -10,7 +10,9 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,11 +54,15 @@ function codeFiles(where: string): string[] {
   return readdirSync(where).filter((name) => name.endsWith('.code'));
 }
 
-/** Runs `search --help` to its end; `before` is the beginning of the command line. */
-function help(env: Record<string, string> = { XDG_CACHE_HOME: work }, before: string[] = []): void {
+/** Runs the help of a command to its end; `before` is the beginning of the command line. */
+function help(
+  env: Record<string, string> = { XDG_CACHE_HOME: work },
+  command = 'search',
+  before: string[] = [],
+): void {
   const program = path.join(copy, 'dist', 'mailkeep.cjs');
-  const [command = '', ...args] = [...before, process.execPath, program, 'search', '--help'];
-  const { status, signal, stdout, stderr } = spawnSync(command, args, {
+  const [file = '', ...args] = [...before, process.execPath, program, command, '--help'];
+  const { status, signal, stdout, stderr } = spawnSync(file, args, {
     env,
     encoding: 'utf8',
     // A watchdog: only a command that hangs is killed.
@@ -64,7 +70,7 @@ function help(env: Record<string, string> = { XDG_CACHE_HOME: work }, before: st
     killSignal: 'SIGKILL',
   });
   expect([status, signal, stderr]).toEqual([0, null, '']);
-  expect(stdout).toContain('mailkeep search');
+  expect(stdout).toContain(`mailkeep ${command}`);
 }
 
 /** The one file in the cache. */
@@ -210,8 +216,57 @@ describe('what is not ours alone', () => {
 
 test('a write that fails leaves no file', () => {
   // Of 512 or 1024 bytes, as a full disk ends a write.
-  help({ XDG_CACHE_HOME: work }, ['sh', '-c', 'ulimit -f 1; exec "$@"', 'sh']);
+  help({ XDG_CACHE_HOME: work }, 'search', ['sh', '-c', 'ulimit -f 1; exec "$@"', 'sh']);
   expect(readdirSync(folder)).toEqual([]);
   help();
   kept();
+});
+
+describe('code that another Node.js has compiled', () => {
+  test('is replaced by our own in the cache of the user, and used from there', () => {
+    help();
+    const file = kept();
+    const name = path.basename(file);
+    expect(name).toMatch(
+      new RegExp(`^reading-[0-9a-f]{12}-${process.version}-${process.arch}-search\\.code$`),
+    );
+    expect([statSync(folder).mode & 0o777, statSync(file).mode & 0o777]).toEqual([0o700, 0o600]);
+    const { ino } = statSync(file);
+    help();
+    expect(statSync(file).ino).toBe(ino);
+    // What others may have written is not run, and replaced.
+    chmodSync(file, 0o620);
+    help();
+    expect(statSync(file).ino).not.toBe(ino);
+    writeFileSync(file, 'damaged');
+    help();
+    expect(statSync(file).size).toBeGreaterThan(10_000);
+    help({ XDG_CACHE_HOME: work }, 'list');
+    expect(readdirSync(folder).sort()).toEqual([name.replace('search', 'list'), name]);
+  });
+
+  test('is left as it is where there is no cache to write', () => {
+    const file = path.join(work, 'file');
+    writeFileSync(file, 'a file');
+    help({});
+    for (const caches of [file, '/proc/nowhere']) help({ XDG_CACHE_HOME: caches });
+    help({ XDG_CACHE_HOME: 'relative', HOME: 'relative' });
+    expect(readdirSync(copy).sort()).toEqual(['dist', 'node_modules', 'package.json']);
+  });
+
+  test('is removed from the cache a month after it was last written', () => {
+    mkdirSync(folder);
+    const names = ['reading-0-v22.15.0-x64-list.code', 'reading-0-v22.15.0-x64-list.7.tmp', 'mine'];
+    for (const name of names) {
+      writeFileSync(path.join(folder, name), '');
+      utimesSync(path.join(folder, name), 0, 0);
+    }
+    writeFileSync(path.join(folder, 'reading-0-v24.0.0-x64-list.code'), '');
+    help();
+    expect(readdirSync(folder).sort()).toEqual([
+      'mine',
+      'reading-0-v24.0.0-x64-list.code',
+      expect.stringContaining('search'),
+    ]);
+  });
 });

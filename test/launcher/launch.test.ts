@@ -1,16 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { commandName, READING_COMMANDS, readingCommand } from '../../src/cli/command-name.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { mailkeep } from '../cli/child.ts';
@@ -81,84 +72,4 @@ test('reading commands load none of the modules that they use rarely, and no Kys
   } finally {
     rmSync(copy, { recursive: true });
   }
-});
-
-describe('code that another Node.js has compiled', () => {
-  let copy: string;
-  let caches: string;
-  beforeEach(() => {
-    copy = installation();
-    caches = path.join(copy, 'caches');
-    for (const name of readdirSync(path.join(copy, 'dist'))) {
-      if (name.endsWith('.code'))
-        writeFileSync(path.join(copy, 'dist', name), 'of another version');
-    }
-  });
-  afterEach(() => {
-    rmSync(copy, { recursive: true });
-  });
-
-  function help(env: Record<string, string>, command = 'search'): void {
-    const program = path.join(copy, 'dist', 'mailkeep.cjs');
-    const { status, stdout, stderr } = spawnSync(process.execPath, [program, command, '--help'], {
-      env,
-      encoding: 'utf8',
-    });
-    expect([status, stderr]).toEqual([0, '']);
-    expect(stdout).toContain(`mailkeep ${command}`);
-  }
-  const inCache = () => readdirSync(path.join(caches, 'mailkeep')).sort();
-
-  test('is replaced by our own in the cache of the user, and used from there', () => {
-    const env = { XDG_CACHE_HOME: caches };
-    help(env);
-    const [name = '', ...more] = inCache();
-    expect([name, more]).toEqual([
-      expect.stringMatching(
-        new RegExp(`^reading-[0-9a-f]{12}-${process.version}-${process.arch}-search\\.code$`),
-      ),
-      [],
-    ]);
-    const folder = path.join(caches, 'mailkeep');
-    const file = path.join(folder, name);
-    expect([statSync(folder).mode & 0o777, statSync(file).mode & 0o777]).toEqual([0o700, 0o600]);
-    const { ino } = statSync(file);
-    help(env);
-    expect(statSync(file).ino).toBe(ino);
-    // What others may have written is not run, and replaced.
-    chmodSync(file, 0o620);
-    help(env);
-    expect(statSync(file).ino).not.toBe(ino);
-    writeFileSync(file, 'damaged');
-    help(env);
-    expect(statSync(file).size).toBeGreaterThan(10_000);
-    help(env, 'list');
-    expect(inCache()).toEqual([name.replace('search', 'list'), name]);
-  });
-
-  test('is left as it is where there is no cache to write', () => {
-    help({});
-    writeFileSync(caches, 'a file');
-    help({ XDG_CACHE_HOME: caches });
-    help({ XDG_CACHE_HOME: '/proc/nowhere' });
-    help({ XDG_CACHE_HOME: 'relative', HOME: 'relative' });
-    expect(readdirSync(copy).sort()).toEqual(['caches', 'dist', 'node_modules', 'package.json']);
-  });
-
-  test('is removed from the cache a month after it was last written', () => {
-    const folder = path.join(caches, 'mailkeep');
-    mkdirSync(folder, { recursive: true });
-    const names = ['reading-0-v22.15.0-x64-list.code', 'reading-0-v22.15.0-x64-list.7.tmp', 'mine'];
-    for (const name of names) {
-      writeFileSync(path.join(folder, name), '');
-      utimesSync(path.join(folder, name), 0, 0);
-    }
-    writeFileSync(path.join(folder, 'reading-0-v24.0.0-x64-list.code'), '');
-    help({ XDG_CACHE_HOME: caches });
-    expect(inCache()).toEqual([
-      'mine',
-      'reading-0-v24.0.0-x64-list.code',
-      expect.stringContaining('search'),
-    ]);
-  });
 });
