@@ -8,7 +8,7 @@ import { buffer, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { runCommandLine } from '../../src/cli/commands.ts';
 import type { ConfigInput } from '../../src/core/config-schema.ts';
-import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { expectDeclared } from './declared-exit.ts';
 
 export const program = fileURLToPath(new URL('../../dist/mailkeep.cjs', import.meta.url));
@@ -153,4 +153,22 @@ export function workplace(
   writeFileSync(path.join(folder, 'token'), `${sandbox.tokens.mailbox}\n`, { mode: 0o600 });
   writeFileSync(config, JSON.stringify(content), { mode: 0o600 });
   return { folder, config, data: path.join(folder, 'data') };
+}
+
+/** A sandbox that has mail, and an archive with that mail. */
+export async function synced(options: Parameters<typeof startSandbox>[0], now = Date.now) {
+  const { startSandbox } = await import('../../src/sandbox/sandbox.ts');
+  const sandbox = await startSandbox(options);
+  const work = workplace(sandbox);
+  const { code, stderr } = await mailkeep(['sync', '--config', work.config], { now });
+  if (code !== 0) throw new Error(stderr);
+  return { sandbox, work };
+}
+
+/** The same with these messages. */
+export function syncedFrom(messages: Iterable<Buffer | string>) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-mail-'));
+  for (const [i, source] of [...messages].entries())
+    writeFileSync(path.join(folder, `${i}.eml`), source);
+  return synced({ from: [folder] });
 }

@@ -8,8 +8,8 @@ import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csvField, footerText } from '../../src/cli/output.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, program, screen, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { jsonLines, program, screen, syncedFrom, type Workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 /** As an attacker would write them: formulas, quotes, ends of lines, what a terminal obeys. */
@@ -29,9 +29,8 @@ let sandbox: Sandbox;
 let work: Workplace;
 
 beforeAll(async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-formats-'));
-  for (const [i, subject] of SUBJECTS.entries()) {
-    const lines = [
+  const messages = SUBJECTS.map((subject, i) =>
+    [
       `Message-ID: <${i}@example.org>`,
       `Date: ${new Date(Date.UTC(2026, 1, i + 1, 10)).toUTCString()}`,
       'From: =?utf-8?B?PUNNRCgp?= <eve@example.org>',
@@ -40,13 +39,9 @@ beforeAll(async () => {
       '',
       `The ferry of day ${i + 1}.`,
       '',
-    ];
-    writeFileSync(path.join(folder, `${i}.eml`), lines.join('\r\n'));
-  }
-  sandbox = await startSandbox({ from: [folder] });
-  work = workplace(sandbox);
-  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
-  expect(code, stderr).toBe(0);
+    ].join('\r\n'),
+  );
+  ({ sandbox, work } = await syncedFrom(messages));
 });
 afterAll(() => sandbox.close());
 

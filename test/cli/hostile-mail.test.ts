@@ -1,9 +1,9 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { jsonLines, mailkeep, syncedFrom, type Workplace } from './child.ts';
 
 /** Escape sequences that set titles, clear screens and report back; C1 controls; bidi controls. */
 const EVIL = '\u001b]0;owned\u0007\u001b[2J\u001b[6n\u009b31m\u202egnp.exe\u2066x\u2069\u200f';
@@ -119,13 +119,7 @@ let work: Workplace;
 const ids = new Map<Danger, string>();
 
 beforeAll(async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-hostile-'));
-  for (const [name, bytes] of Object.entries(SOURCES))
-    writeFileSync(path.join(folder, `${name}.eml`), bytes);
-  sandbox = await startSandbox({ from: [folder] });
-  work = workplace(sandbox);
-  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
-  expect(code, stderr).toBe(0);
+  ({ sandbox, work } = await syncedFrom(Object.values(SOURCES)));
   for (const danger of DANGERS) {
     const { stdout } = await asked('search', `id:${danger}@evil.example`, '--json');
     const [line] = jsonLines(stdout);

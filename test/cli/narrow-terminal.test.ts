@@ -4,8 +4,8 @@ import { fitNarrow } from '../../src/cli/output.ts';
 import { liveProgress, openActivity } from '../../src/cli/progress.ts';
 import { streamNotices } from '../../src/cli/warnings.ts';
 import { displayWidth } from '../../src/core/terminal-safe.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { screen, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { screen, synced, type Workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 const COLUMNS = 40;
@@ -14,9 +14,7 @@ let sandbox: Sandbox;
 let work: Workplace;
 
 beforeAll(async () => {
-  sandbox = await startSandbox({ seed: 1, mail: { messages: 60 } });
-  work = workplace(sandbox);
-  expect((await ran(['sync', '--config', work.config])).code).toBe(0);
+  ({ sandbox, work } = await synced({ seed: 1, mail: { messages: 60 } }));
 });
 afterAll(() => sandbox.close());
 

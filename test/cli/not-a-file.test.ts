@@ -3,20 +3,18 @@ import { cpSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { mailkeep, synced, type Workplace, workplace } from './child.ts';
 
 /** Nothing ever writes to the pipes here: whoever opens one like a file waits until the test is cut off. */
 let sandbox: Sandbox;
 let original: Workplace;
 beforeAll(async () => {
-  sandbox = await startSandbox({ seed: 5, mail: { messages: 20 } });
-  original = workplace(sandbox);
-  expect((await mailkeep(['sync', '--config', original.config])).code).toBe(0);
+  ({ sandbox, work: original } = await synced({ seed: 5, mail: { messages: 20 } }));
 });
 afterAll(() => sandbox.close());
 
-function synced(): Workplace {
+function copied(): Workplace {
   const place = workplace(sandbox);
   cpSync(original.data, place.data, { recursive: true });
   return place;
@@ -35,7 +33,7 @@ function largestSegment(data: string): string {
 }
 
 test('import refuses a pipe that was named, and passes by one in a folder', async () => {
-  const { data, folder } = synced();
+  const { data, folder } = copied();
   for (const name of ['pipe', 'pipe.eml', 'pipe.mbox']) {
     const pipe = pipeAt(path.join(folder, name));
     const { code, stderr } = await mailkeep(['import', pipe, '--data', data]);
@@ -55,7 +53,7 @@ test('import refuses a pipe that was named, and passes by one in a folder', asyn
 });
 
 test('a pipe instead of a default configuration or a token is reported in a sentence', async () => {
-  const { data, config, folder } = synced();
+  const { data, config, folder } = copied();
   const pipe = pipeAt(path.join(folder, 'pipe'));
   const found = path.join(folder, 'found');
   mkdirSync(found);
@@ -77,7 +75,7 @@ test('a pipe instead of a default configuration or a token is reported in a sent
 
 test('a pipe instead of a segment or FORMAT is damage', async () => {
   for (const name of ['segment', 'FORMAT']) {
-    const { data } = synced();
+    const { data } = copied();
     pipeAt(name === 'FORMAT' ? path.join(data, 'FORMAT') : largestSegment(data));
     for (const mode of [[], ['--quick']]) {
       const { code, stdout, stderr } = await mailkeep(['verify', ...mode, '--data', data]);
@@ -93,7 +91,7 @@ const repaired = z.object({
 });
 
 test('a hostile copy keeps no other from repairing, and is named', async () => {
-  const { data, folder } = synced();
+  const { data, folder } = copied();
   const piped = path.join(folder, 'piped');
   const newer = path.join(folder, 'newer');
   const sound = path.join(folder, 'sound');

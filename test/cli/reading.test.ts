@@ -10,8 +10,8 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { jsonLines, mailkeep, syncedFrom, type Workplace, workplace } from './child.ts';
 
 /** Escape sequences that set titles, clear screens and report back; C1 controls; a bidi override. */
 const EVIL = '\u001b]0;owned\u0007\u001b[2J\u001b[6n\u009b31m\u202egnp.exe';
@@ -71,13 +71,7 @@ let sandbox: Sandbox;
 let work: Workplace;
 
 beforeAll(async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-mail-'));
-  for (const [name, source] of Object.entries(SOURCES))
-    writeFileSync(path.join(folder, name), source);
-  sandbox = await startSandbox({ from: [folder] });
-  work = workplace(sandbox);
-  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
-  expect(code, stderr).toBe(0);
+  ({ sandbox, work } = await syncedFrom(Object.values(SOURCES)));
 });
 afterAll(() => sandbox.close());
 

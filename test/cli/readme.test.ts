@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { mailkeep, synced, type Workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 const text = readFileSync(fileURLToPath(new URL('../../README.md', import.meta.url)), 'utf8');
@@ -19,10 +19,7 @@ let work: Workplace;
 
 // As `npm start` does.
 beforeAll(async () => {
-  sandbox = await startSandbox({ seed: 1 });
-  work = workplace(sandbox);
-  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
-  expect(code, stderr).toBe(0);
+  ({ sandbox, work } = await synced({ seed: 1 }));
 });
 afterAll(() => sandbox.close());
 

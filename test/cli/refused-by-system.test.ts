@@ -12,18 +12,16 @@ import {
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { SmallDisk } from '../archive/small-disk.ts';
 import { NOBODY, unprivileged, unrefused } from './as-nobody.ts';
-import { type Ended, mailkeep, program, type Workplace, workplace } from './child.ts';
+import { type Ended, mailkeep, program, synced, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;
 let original: Workplace;
 let id: string;
 beforeAll(async () => {
-  sandbox = await startSandbox({ seed: 5, mail: { messages: 20 } });
-  original = workplace(sandbox);
-  expect((await mailkeep(['sync', '--config', original.config])).code).toBe(0);
+  ({ sandbox, work: original } = await synced({ seed: 5, mail: { messages: 20 } }));
   const { stdout } = await mailkeep(['list', '--json', '--data', original.data]);
   id = z.object({ id: z.string() }).parse(JSON.parse(stdout.split('\n')[0] ?? '')).id;
 });

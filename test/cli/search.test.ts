@@ -1,10 +1,10 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stateFile } from '../../src/core/state.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { jsonLines, mailkeep, syncedFrom, type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 function letter(day: number, subject: string, body: string, ...headers: string[]): Buffer {
@@ -35,12 +35,7 @@ let sandbox: Sandbox;
 let work: Workplace;
 
 beforeAll(async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-search-'));
-  for (const [i, source] of SOURCES.entries()) writeFileSync(path.join(folder, `${i}.eml`), source);
-  sandbox = await startSandbox({ from: [folder] });
-  work = workplace(sandbox);
-  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
-  expect(code, stderr).toBe(0);
+  ({ sandbox, work } = await syncedFrom(SOURCES));
 });
 afterAll(() => sandbox.close());
 

@@ -1,11 +1,8 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { DIMENSIONS } from '../../src/catalog/sums.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { jsonLines, syncedFrom, type Workplace } from './child.ts';
 import { ran } from './surface.ts';
 
 let sandbox: Sandbox;
@@ -13,40 +10,25 @@ let work: Workplace;
 
 const row = z.looseObject({ key: z.string(), messages: z.number(), query: z.string().nullable() });
 
+const WITH_PICTURE = [
+  'Content-Type: multipart/mixed; boundary=b',
+  ...['', '--b', '', 'ferry', '--b', 'Content-Type: image/png; name="a.png"', ''],
+  ...['not a picture', '--b--'],
+];
+
 beforeAll(async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-stats-'));
-  for (let i = 0; i < 12; i += 1) {
-    const sender = ['Eve <eve@example.org>', '=HYPER <x.eve@example.org>'][i % 2];
-    writeFileSync(
-      path.join(folder, `${i}.eml`),
-      [
-        `Message-ID: <${i % 10}@example.org>`,
-        `Date: ${new Date(Date.UTC(2024, i, 1)).toUTCString()}`,
-        `From: ${sender}`,
-        'To: ada@example.org, "Bo (home)" <bo@example.net>',
-        `Subject: Ferry ${i}`,
-        ...(i % 3 === 0
-          ? [
-              'Content-Type: multipart/mixed; boundary=b',
-              '',
-              '--b',
-              '',
-              'ferry',
-              '--b',
-              'Content-Type: image/png; name="a.png"',
-              '',
-              'not a picture',
-              '--b--',
-            ]
-          : ['', 'The ferry.']),
-        '',
-      ].join('\r\n'),
-    );
-  }
-  sandbox = await startSandbox({ from: [folder] });
-  work = workplace(sandbox);
-  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
-  expect(code, stderr).toBe(0);
+  const messages = Array.from({ length: 12 }, (_, i) =>
+    [
+      `Message-ID: <${i % 10}@example.org>`,
+      `Date: ${new Date(Date.UTC(2024, i, 1)).toUTCString()}`,
+      `From: ${['Eve <eve@example.org>', '=HYPER <x.eve@example.org>'][i % 2]}`,
+      'To: ada@example.org, "Bo (home)" <bo@example.net>',
+      `Subject: Ferry ${i}`,
+      ...(i % 3 === 0 ? WITH_PICTURE : ['', 'The ferry.']),
+      '',
+    ].join('\r\n'),
+  );
+  ({ sandbox, work } = await syncedFrom(messages));
 });
 afterAll(() => sandbox.close());
 

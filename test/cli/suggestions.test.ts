@@ -4,17 +4,17 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { describeError } from '../../src/core/errors.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { type Workplace, workplace } from './child.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { synced, type Workplace } from './child.ts';
 import { ran } from './surface.ts';
 
+/** The clock of `ran`. */
+const NOW = Date.UTC(2026, 2, 1);
 let sandbox: Sandbox;
 let work: Workplace;
 
 beforeAll(async () => {
-  sandbox = await startSandbox({ seed: 1, mail: { messages: 60 } });
-  work = workplace(sandbox);
-  expect((await ran(['sync', '--config', work.config])).code).toBe(0);
+  ({ sandbox, work } = await synced({ seed: 1, mail: { messages: 60 } }, () => NOW));
 });
 afterAll(() => sandbox.close());
 
@@ -63,15 +63,14 @@ test('commands that are suggested work on the archive that --data names', async 
 });
 
 test('a check of the age with --quiet prints only what is wrong', async () => {
-  const at = Date.UTC(2026, 2, 1);
   const check = (args: readonly string[], now: number) =>
     ran(['status', '--data', work.data, '--quiet', ...args], { now: () => now });
-  expect(await check(['--max-age', '1h'], at)).toMatchObject({ code: 0, stdout: '' });
-  const stale = await check(['--max-age', '1h'], at + 7_200_000);
+  expect(await check(['--max-age', '1h'], NOW)).toMatchObject({ code: 0, stdout: '' });
+  const stale = await check(['--max-age', '1h'], NOW + 7_200_000);
   expect(stale.code).toBe(1);
   expect(stale.stdout).toMatch(/^Stale: \S+@\S+.*\n$/);
-  expect((await check([], at)).stdout).toContain('messages in');
-  const json = await check(['--max-age', '1h', '--json'], at);
+  expect((await check([], NOW)).stdout).toContain('messages in');
+  const json = await check(['--max-age', '1h', '--json'], NOW);
   expect(JSON.parse(json.stdout)).toMatchObject({ fresh: true });
 });
 
