@@ -173,7 +173,7 @@ const LEAST = 16;
 /** A text, or its lines. False parts are left out. */
 export type Report = string | readonly (string | false | readonly string[])[];
 
-export function reportText(report: Report): string {
+function reportText(report: Report): string {
   return typeof report === 'string' ? report : joinReport(report).join('\n');
 }
 

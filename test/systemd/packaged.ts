@@ -1,23 +1,20 @@
 import {
-  CACHE_DIRECTORY,
   STATE_DIRECTORY,
   systemFiles,
   type UnitFile,
   unitFiles,
-  workerUnit,
 } from '../../src/cli/commands/service.ts';
 
-/** The files of systemd/ in the package: those of an installation in the usual places. */
+/** The files of systemd/ in the package that `service install` writes, for an installation in the usual places. */
 export function packagedFiles(): UnitFile[] {
   const usual = { program: ['/usr/local/bin/mailkeep'], config: '/etc/mailkeep/config.json' };
   const units = unitFiles({
     ...{ ...usual, scope: 'system', dataDir: STATE_DIRECTORY },
     credentials: ['token'],
   });
-  const worker = workerUnit({ ...usual, cache: CACHE_DIRECTORY });
   const named = systemFiles().map(({ path, content }) => ({
     path: `mailkeep.${path.split('/')[2]?.replace('.d', '.conf')}`,
     content,
   }));
-  return [...units, { path: 'mailkeep-fleet.service', content: worker }, ...named];
+  return [...units, ...named];
 }

@@ -18,13 +18,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import {
-  CACHE_DIRECTORY,
-  quoteUnitPath,
-  quoteUnitWord,
-  unitFiles,
-  workerUnit,
-} from '../../src/cli/commands/service.ts';
+import { quoteUnitPath, quoteUnitWord, unitFiles } from '../../src/cli/commands/service.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, program } from '../cli/child.ts';
 import { packagedFiles } from './packaged.ts';
@@ -51,11 +45,20 @@ if (!confined)
     'no root, unshare or libseccomp, or a checkout under /tmp: nothing was run under restrictions',
   );
 
+const packaged = (name: string) =>
+  readFileSync(new URL(`../../systemd/${name}`, import.meta.url), 'utf8');
+
 test('the package holds the units that would be installed', () => {
-  for (const { path: name, content } of packagedFiles()) {
-    const file = fileURLToPath(new URL(`../../systemd/${name}`, import.meta.url));
-    expect(readFileSync(file, 'utf8'), name).toBe(content);
-  }
+  for (const { path: name, content } of packagedFiles()) expect(packaged(name), name).toBe(content);
+});
+
+test('the worker of a fleet has the restrictions of the daemon', () => {
+  const daemon = packaged('mailkeep.service').split('\n');
+  const shared = daemon
+    .slice(daemon.indexOf('Nice=10'), daemon.indexOf('[Install]'))
+    .filter((line) => !/^(?:StateDirectory|LoadCredential)/.test(line));
+  expect(shared.length).toBeGreaterThan(30);
+  expect(packaged('mailkeep-fleet.service').split('\n')).toEqual(expect.arrayContaining(shared));
 });
 
 test('the daemon is started again for as long as it takes, but not where a person has to look', () => {
@@ -93,14 +96,9 @@ test.skipIf(!analysed)('systemd finds nothing wrong with the units, and little e
     expect([verified.status, verified.stderr]).toEqual([0, '']);
   }
   const worker = path.join(folder, 'system', 'mailkeep-fleet.service');
-  writeFileSync(
-    worker,
-    workerUnit({
-      program: [process.execPath, program],
-      config: '/etc/mailkeep/config.json',
-      cache: CACHE_DIRECTORY,
-    }),
-  );
+  const here = `${process.execPath} ${program}`;
+  const fleet = packaged('mailkeep-fleet.service');
+  writeFileSync(worker, fleet.replace('/usr/local/bin/mailkeep', here));
   const found = spawnSync('systemd-analyze', ['verify', '--man=no', worker], { encoding: 'utf8' });
   expect([found.status, found.stderr]).toEqual([0, '']);
   for (const name of ['mailkeep.service', 'mailkeep-sync.service', 'mailkeep-fleet.service']) {

@@ -164,7 +164,6 @@ export interface UnitFile {
   readonly content: string;
 }
 
-export const CACHE_DIRECTORY = '/var/cache/mailkeep';
 /** The system service's archive. systemd creates the folder for the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';
 const USER = 'mailkeep';
@@ -176,47 +175,6 @@ export function unitFiles(facts: UnitFacts): UnitFile[] {
     { path: 'mailkeep-sync.service', content: syncUnit(facts) },
     { path: 'mailkeep-sync.timer', content: timerUnit() },
   ];
-}
-
-/** Inputs for a worker's unit. All other paths are in the configuration. */
-interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
-  /** Folder for local copies of archives: `cache` in the configuration. */
-  readonly cache: string;
-}
-
-export function workerUnit({ program, config, cache }: WorkerFacts): string {
-  const facts: UnitFacts = { scope: 'system', program, config, dataDir: cache, credentials: [] };
-  const command = [
-    ...program.map(quoteUnitWord),
-    'fleet worker --config',
-    quoteUnitWord(config),
-  ].join(' ');
-  return unit([
-    section('Unit', [
-      'Description=Worker of a mailkeep fleet',
-      ...network(facts),
-      // Restarts without limit while the registry or store is unreachable. Other workers can take over meanwhile.
-      'StartLimitIntervalSec=0',
-    ]),
-    section('Service', [
-      'Type=exec',
-      `ExecStart=${command}`,
-      'Restart=on-failure',
-      'RestartSec=10s',
-      // Exit code 2 means an invalid configuration, which only the user can correct.
-      'RestartPreventExitStatus=2',
-      // The worker closes and releases its archives. Other workers can take over those that it fails to release.
-      'TimeoutStopSec=2min',
-      'KillMode=mixed',
-      // The store's keys and the registry's password. systemd would copy a credential, but this file is read again
-      // after a key rotation.
-      'EnvironmentFile=-/etc/mailkeep/fleet.env',
-      // Each archive needs about ten files.
-      'LimitNOFILE=65536',
-      ...common(facts),
-    ]),
-    section('Install', ['WantedBy=multi-user.target']),
-  ]);
 }
 
 export function systemFiles(): UnitFile[] {
@@ -349,7 +307,10 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
   return [
     `User=${USER}`,
     `Group=${USER}`,
-    ...writableFolder(dataDir),
+    // systemd creates the default folder for the service's user.
+    ...(dataDir === STATE_DIRECTORY
+      ? ['StateDirectory=mailkeep', 'StateDirectoryMode=0700']
+      : [`ReadWritePaths=${quoteUnitPath(dataDir)}`]),
     ...USER_HARDENING,
     'CapabilityBoundingSet=',
     'AmbientCapabilities=',
@@ -373,13 +334,6 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
     'RemoveIPC=yes',
     // MemoryDenyWriteExecute is omitted, because the JavaScript engine compiles code at run time.
   ];
-}
-
-/** Returns settings that make a folder writable. systemd creates the default folders for the service's user. */
-function writableFolder(folder: string): string[] {
-  if (folder === STATE_DIRECTORY) return ['StateDirectory=mailkeep', 'StateDirectoryMode=0700'];
-  if (folder === CACHE_DIRECTORY) return ['CacheDirectory=mailkeep', 'CacheDirectoryMode=0700'];
-  return [`ReadWritePaths=${quoteUnitPath(folder)}`];
 }
 
 function section(name: string, lines: readonly string[]): string {
