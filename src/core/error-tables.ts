@@ -163,8 +163,6 @@ export const catalogError = defineErrors({
         upgrade: 'A newer mailkeep wrote it: use that version.',
       }[f.remedy],
     ],
-    'catalog-unknown-folder': ({ folder }: { folder: number }) =>
-      `The archive has no folder ${folder}.`,
   },
   damage: {
     /** SQLite cannot read the file; `reason` is its result code. The log is not affected. */
@@ -288,9 +286,6 @@ export const usageError = defineErrors({
     ],
     'usage-bad-date': ({ option, found }: Strings<'option' | 'found'>) =>
       `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
-    /** The archive does not have the message's bytes, because it was purged or is incomplete. */
-    'usage-no-source': ({ id, reason }: Strings<'id' | 'reason'>) =>
-      `The source of ${id} is not in the archive: ${reason}.`,
   },
   disk: {
     /** An output file cannot be written. Family `disk`, because the command line itself is valid. */
