@@ -4,6 +4,7 @@ import type { AffectedMessage } from '../catalog/comparison.ts';
 import type { Finding } from '../catalog/findings.ts';
 import {
   catalogLag,
+  findPurgedMessage,
   openReaderAt,
   type Reader,
   refuseUnknownFolder,
@@ -150,17 +151,14 @@ export class ReadOnlyArchive implements Archive {
   }
 
   #idOf(id: string): MessageId {
-    const { messages } = this.reader.catalog;
     const prefix = checkArgument(ID, 'id', id);
-    const named = messages.byPrefix(prefix);
+    const named = this.reader.catalog.messages.byPrefix(prefix);
     if (named.match === 'unique') return named.id;
     if (named.match === 'ambiguous')
       throw usageError('usage-ambiguous-id', { id, candidates: named.candidates });
-    const [purged, other] = messages.purgedByPrefix(prefix);
-    if (purged === undefined || other !== undefined)
-      throw usageError('usage-unknown-message', { id });
-    const time = purged.time === null ? null : new Date(purged.time).toISOString();
-    throw retentionError('message-purged', { id: purged.id, reason: purged.reason, time });
+    const purged = findPurgedMessage(this.reader, prefix);
+    if (purged === undefined) throw usageError('usage-unknown-message', { id });
+    throw retentionError('message-purged', purged);
   }
 }
 
