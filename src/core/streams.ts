@@ -1,11 +1,12 @@
-/** Returns all bytes, or null if there are more than `most`. */
+/** Returns all bytes, with text in UTF-8, or null if there are more than `most`. */
 export async function bytesAtMost(
-  pieces: AsyncIterable<Uint8Array> | null,
+  pieces: AsyncIterable<Uint8Array | string> | null,
   most: number,
 ): Promise<Buffer | null> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of pieces ?? []) {
+  for await (const piece of pieces ?? []) {
+    const chunk = typeof piece === 'string' ? Buffer.from(piece) : piece;
     length += chunk.length;
     if (length > most) return null;
     chunks.push(chunk);
