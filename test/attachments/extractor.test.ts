@@ -78,7 +78,7 @@ describe('reading attachments in a thread', () => {
   });
 
   test('one that takes too long ends its thread, and the next has another', async () => {
-    const reader = extractor({ attachmentMs: 3000 });
+    const reader = extractor({ attachmentMs: 1500 });
     const endless: AttachmentJob = {
       form: 'text:',
       number: null,
@@ -120,7 +120,7 @@ describe('reading attachments in a thread', () => {
   });
 
   test('a PDF whose stream unpacks without end does not take the process with it', async () => {
-    const bomb = deflateSync(Buffer.alloc(400 * 1024 * 1024, ' '));
+    const bomb = deflateSync(Buffer.alloc(400 * 1024 * 1024, ' '), { level: 1 });
     const before = process.memoryUsage.rss();
     const reader = extractor({ growthBytes: 150 * 1024 * 1024 });
     const outcome = await reader.extract(job(pdf(['x'], '', bomb), 'pdf'));
@@ -143,11 +143,10 @@ describe('reading attachments in a thread', () => {
   });
 
   test('a thread that grew is replaced when its attachment is done', async () => {
-    const document = job(pdf(['words']), 'pdf');
     const words = { status: 'done', text: 'words', truncated: false };
-    for (const [wornBytes, threads] of [
-      [ATTACHMENT_LIMITS.wornBytes, 1],
-      [1, 3],
+    for (const [wornBytes, threads, document] of [
+      [ATTACHMENT_LIMITS.wornBytes, 1, job(pdf(['words']), 'pdf')],
+      [1, 3, job('words', 'text:')],
     ] as const) {
       const started = await threadsOf(async () => {
         const reader = extractor({ wornBytes });
