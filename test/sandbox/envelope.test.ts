@@ -1,58 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Served, serveEmpty } from './client.ts';
+import { validRequest } from './conformance/cases.ts';
+import { TABLE } from './conformance/table.ts';
 
-/** Every operation as the interface names it, with a body it takes. Written by hand, from the interface. */
-const M = '/api/v1/mailboxes/{id}';
+const M = '/api/v1/mailboxes/{mailboxResourceId}';
 const F = `${M}/folders/INBOX`;
-const OPERATIONS: readonly (readonly [id: string, route: string, body?: unknown])[] = [
-  ['getCurrentAccount', 'GET /api/v1/me'],
-  ['submitFeedback', `POST ${M}/feedback`, { score: 5, message: 'Good' }],
-  ['getQuota', `GET ${M}/quota`],
-  ['listFolders', `GET ${M}/folders`],
-  ['createFolder', `POST ${M}/folders`, { name: 'INBOX.X' }],
-  ['updateFolder', `PUT ${M}/folders/INBOX.X`, { name: 'INBOX.Y' }],
-  ['deleteFolder', `DELETE ${M}/folders/INBOX.Y`],
-  ['listMessages', `GET ${F}/messages`],
-  ['deleteAllMessages', `DELETE ${F}/messages`],
-  ['searchMessages', `POST ${F}/messages/search`, {}],
-  ['updateMessageFlags', `POST ${F}/messages/flags`, { uids: [1], addFlags: ['\\Seen'] }],
-  ['moveMessages', `POST ${F}/messages/move`, { uids: [1], targetFolder: 'INBOX.Trash' }],
-  ['deleteMessages', `POST ${F}/messages/delete`, { uids: [1] }],
-  ['getMessage', `GET ${F}/messages/1`],
-  ['patchMessage', `PATCH ${F}/messages/1`, { addFlags: ['\\Seen'] }],
-  ['deleteMessage', `DELETE ${F}/messages/1`],
-  ['getMessageSource', `GET ${F}/messages/1/source`],
-  ['getMessageText', `GET ${F}/messages/1/text`],
-  ['getMessageAttachment', `GET ${F}/messages/1/attachments/part-2`],
-  ['moveMessage', `POST ${F}/messages/1/move`, { targetFolder: 'INBOX.Trash' }],
-  ['sendEmail', `POST ${M}/send`, { to: ['a@example.net'] }],
-  ['listWebhooks', `GET ${M}/webhooks`],
-  [
-    'createWebhook',
-    `POST ${M}/webhooks`,
-    { name: 'n', url: 'https://example.net/h', events: ['message.received'] },
-  ],
-  ['getWebhook', `GET ${M}/webhooks/w`],
-  ['updateWebhook', `PATCH ${M}/webhooks/w`, { name: 'm' }],
-  ['deleteWebhook', `DELETE ${M}/webhooks/w`],
-  ['regenerateWebhookSecret', `POST ${M}/webhooks/w/regenerate-secret`],
-  ['testWebhook', `POST ${M}/webhooks/w/test`],
-];
-
-const DECLARES_404 = new Set([
-  'deleteFolder',
-  'deleteAllMessages',
-  'getMessage',
-  'patchMessage',
-  'getMessageSource',
-  'getMessageText',
-  'getMessageAttachment',
-  'getWebhook',
-  'updateWebhook',
-  'deleteWebhook',
-  'regenerateWebhookSecret',
-  'testWebhook',
-]);
+const ROWS = TABLE.filter(({ surface }) => surface === 'mailbox');
 
 let served: Served;
 beforeAll(async () => {
@@ -60,111 +13,69 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 
-function route(template: string, id = served.sandbox.mailboxes[0]?.resourceId ?? ''): string {
-  return template.replace('{id}', id);
+function route(template: string): string {
+  const values: Readonly<Record<string, string | undefined>> = {
+    mailboxResourceId: served.sandbox.mailboxes[0]?.resourceId,
+    ...{ folder: 'INBOX', uid: '1', attachmentId: 'part-2', webhookId: 'w' },
+  };
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? '');
 }
 
 function refusal(code: string): unknown {
   return { error: expect.any(String), code, params: expect.any(Object) };
 }
 
-test('there are 28 operations', () => {
-  expect(OPERATIONS).toHaveLength(28);
-});
+describe.each(ROWS)('$name', (row) => {
+  const { name: id } = row;
+  const template = `${row.method} ${row.path}`;
+  const { body } = validRequest(row);
+  const request = body === undefined ? {} : { body };
 
-describe.each(OPERATIONS.map(([id, template, body]) => ({ id, template, body })))(
-  '$id',
-  ({ id, template, body }) => {
-    const request = body === undefined ? {} : { body };
+  test('the service counts it under its name', async () => {
+    const before = served.sandbox.requests().byOperation[id] ?? 0;
+    await served.call(route(template), request);
+    expect(served.sandbox.requests().byOperation[id]).toBe(before + 1);
+  });
 
+  if (body !== undefined) {
     test.each([
-      ['no token', null],
-      ['an unknown token', 'nobody'],
-      ['a malformed token', 'two words'],
-    ])('%s is 401', async (_, token) => {
-      const { status, json } = await served.call(route(template), { ...request, token });
-      expect([status, json]).toEqual([401, refusal('ERR_UNAUTHORIZED')]);
+      ['text that is no JSON', '{"a":', 'ERR_INVALID_JSON'],
+      ['an array', '[]', 'ERR_INVALID_JSON'],
+      ['a string', '"x"', 'ERR_INVALID_JSON'],
+      ['null', 'null', 'ERR_INVALID_JSON'],
+    ])('a body that is %s is 422', async (_, raw, code) => {
+      const { status, json } = await served.call(route(template), { raw });
+      expect([status, json]).toEqual([422, refusal(code)]);
     });
 
-    test('a platform token is 401', async () => {
-      const token = served.sandbox.tokens.platform;
-      expect((await served.call(route(template), { ...request, token })).status).toBe(401);
-    });
-
-    test('an unknown mailbox is ERR_MAILBOX_NOT_FOUND in a declared status', async () => {
-      if (id === 'getCurrentAccount') return;
-      const { status, json } = await served.call(route(template, 'ACNONE'), request);
-      expect([status, json]).toEqual([
-        DECLARES_404.has(id) ? 404 : 403,
-        refusal('ERR_MAILBOX_NOT_FOUND'),
-      ]);
-    });
-
-    test('a mailbox the token may not reach is 403', async () => {
-      if (id === 'getCurrentAccount') return;
-      const { tokens } = served.sandbox.service;
-      const token = 'narrow-token';
-      const [first, second] = served.sandbox.mailboxes;
-      tokens.put(token, {
-        surface: 'mailbox',
-        orderId: served.sandbox.service.store.mailboxes.get(first?.resourceId ?? '')?.orderId ?? '',
-        mailboxes: [second?.resourceId ?? ''],
-        expiresAt: null,
-        revokedAt: null,
+    test('a body of another type is 422', async () => {
+      const { status, json } = await served.call(route(template), {
+        raw: 'a=b',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
       });
-      const { status, json } = await served.call(route(template), { ...request, token });
-      expect([status, json]).toEqual([403, refusal('ERR_FORBIDDEN')]);
+      expect([status, json]).toEqual([422, refusal('ERR_CONTENT_TYPE')]);
     });
 
-    test('the service counts it under its name', async () => {
-      const before = served.sandbox.requests().byOperation[id] ?? 0;
-      await served.call(route(template), request);
-      expect(served.sandbox.requests().byOperation[id]).toBe(before + 1);
+    test('a body that is too large is 422', async () => {
+      const raw = JSON.stringify({ filler: 'x'.repeat(20_000) });
+      const { status, json } = await served.call(route(template), { raw });
+      expect([status, json]).toEqual([422, refusal('ERR_BODY_TOO_LARGE')]);
     });
+  }
 
-    if (body !== undefined) {
-      test.each([
-        ['text that is no JSON', '{"a":', 'ERR_INVALID_JSON'],
-        ['an array', '[]', 'ERR_INVALID_JSON'],
-        ['a string', '"x"', 'ERR_INVALID_JSON'],
-        ['null', 'null', 'ERR_INVALID_JSON'],
-      ])('a body that is %s is 422', async (_, raw, code) => {
-        const { status, json } = await served.call(route(template), { raw });
-        expect([status, json]).toEqual([422, refusal(code)]);
-      });
-
-      test('a body of another type is 422', async () => {
-        const { status, json } = await served.call(route(template), {
-          raw: 'a=b',
-          headers: { 'content-type': 'application/x-www-form-urlencoded' },
-        });
-        expect([status, json]).toEqual([422, refusal('ERR_CONTENT_TYPE')]);
-      });
-
-      test('a body that is too large is 422', async () => {
-        const raw = JSON.stringify({ filler: 'x'.repeat(20_000) });
-        const { status, json } = await served.call(route(template), { raw });
-        expect([status, json]).toEqual([422, refusal('ERR_BODY_TOO_LARGE')]);
-      });
-    }
-
-    test.each([401, 403, 422, 429, 500, 502, 504] as const)(
-      'a fault makes it %s',
-      async (status) => {
-        served.sandbox.fault({ kind: 'status', operation: id, status, times: 1, retryAfter: 7 });
-        const answer = await served.call(route(template), request);
-        expect(answer.status).toBe(status);
-        expect(answer.json).toEqual({
-          error: expect.any(String),
-          code: expect.stringMatching(/^ERR_[A-Z_]+$/),
-          params: { retryAfter: 7 },
-        });
-        expect(answer.headers['retry-after']).toBe('7');
-        served.sandbox.clearFaults();
-      },
-    );
-  },
-);
+  test.each([401, 403, 422, 429, 500, 502, 504] as const)('a fault makes it %s', async (status) => {
+    served.sandbox.fault({ kind: 'status', operation: id, status, times: 1, retryAfter: 7 });
+    const answer = await served.call(route(template), request);
+    expect(answer.status).toBe(status);
+    expect(answer.json).toEqual({
+      error: expect.any(String),
+      code: expect.stringMatching(/^ERR_[A-Z_]+$/),
+      params: { retryAfter: 7 },
+    });
+    expect(answer.headers['retry-after']).toBe('7');
+    served.sandbox.clearFaults();
+  });
+});
 
 describe('routes', () => {
   test.each([

@@ -45,7 +45,7 @@ export type Provocation = (world: World) => readonly Change[];
 const NO_FOLDER: Change = { values: { folder: 'INBOX.None' } };
 const NO_MESSAGE: Change = { values: { uid: 99 } };
 const NO_WEBHOOK: Change = { values: { webhookId: '01900000-0000-7000-8000-000000000000' } };
-const NO_MAILBOX: Change = { values: { mailboxResourceId: 'AC0000' } };
+export const NO_MAILBOX = { values: { mailboxResourceId: 'AC0000' } };
 
 /** What is not there: 404, for the operations that declare it. */
 export const MISSING: Readonly<Record<string, Provocation>> = {
@@ -105,5 +105,5 @@ export const CONFLICTS: Readonly<Record<string, Provocation>> = {
 export function badTokens(row: Row, { served }: World): readonly (string | null)[] {
   const { tokens } = served.sandbox;
   const other = row.surface === 'mailbox' ? tokens.platform : tokens.mailbox;
-  return [null, 'unknown', 'expired-token', 'revoked-token', other];
+  return [null, 'unknown', 'two words', 'expired-token', 'revoked-token', other];
 }

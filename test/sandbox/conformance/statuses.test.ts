@@ -1,6 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Answer } from '../client.ts';
-import { badTokens, CONFLICTS, MISSING, type Provocation, validRequest } from './cases.ts';
+import {
+  badTokens,
+  CONFLICTS,
+  MISSING,
+  NO_MAILBOX,
+  type Provocation,
+  validRequest,
+} from './cases.ts';
 import { LIMITS } from './limits.ts';
 import { type Row, TABLE } from './table.ts';
 import { type Change, callRow, TOKENS, type World, world } from './world.ts';
@@ -65,8 +72,11 @@ test('a bulk change of flags reports with 207 that some are missing', async () =
 describe('401', () => {
   test.each(declaring(401))('$surface $name without a token that works', async (row) => {
     const tokens = badTokens(row, w);
-    expect(tokens).toHaveLength(5);
-    for (const token of tokens) await expectStatus(row, 401, { ...validRequest(row), token });
+    expect(tokens).toHaveLength(6);
+    for (const token of tokens) {
+      const { json } = await expectStatus(row, 401, { ...validRequest(row), token });
+      if (row.surface === 'mailbox') expect(json).toHaveProperty('code', 'ERR_UNAUTHORIZED');
+    }
     const headers = { authorization: 'Basic dXNlcjpwYXNz' };
     const answer = await expectStatus(row, 401, { ...validRequest(row), token: null, headers });
     expect(answer.headers['www-authenticate']).toBe('Bearer');
@@ -79,7 +89,8 @@ describe('401', () => {
 
 describe('403', () => {
   test.each(declaring(403))('$surface $name on a mailbox the token does not reach', async (row) => {
-    await expectStatus(row, 403, { ...validRequest(row), token: TOKENS.narrow });
+    const narrow = await expectStatus(row, 403, { ...validRequest(row), token: TOKENS.narrow });
+    expect(narrow.json).toHaveProperty('code', 'ERR_FORBIDDEN');
     const mailboxResourceId = w.foreign.mailboxId ?? '';
     await expectStatus(row, 403, {
       ...validRequest(row),
@@ -108,11 +119,10 @@ async function expectEach(
   expect(changes).not.toEqual([]);
   for (const change of changes) {
     const valid = validRequest(row);
-    await expectStatus(row, status, {
-      ...valid,
-      ...change,
-      values: { ...valid.values, ...change.values },
-    });
+    const values = { ...valid.values, ...change.values };
+    const { json } = await expectStatus(row, status, { ...valid, ...change, values });
+    if (values.mailboxResourceId === NO_MAILBOX.values.mailboxResourceId)
+      expect(json).toHaveProperty('code', 'ERR_MAILBOX_NOT_FOUND');
   }
 }
 
