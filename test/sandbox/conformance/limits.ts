@@ -139,6 +139,16 @@ function hookFields(operation: string, base: object): Limit[] {
   ];
 }
 
+function requiredHookFields(operation: string): Limit {
+  const { name, url, events } = HOOK;
+  return {
+    operation,
+    limit: 'name, url and events are required',
+    taken: [],
+    refused: bodies({}, { url, events }, { name, events }, { name, url }),
+  };
+}
+
 const TO = ['a@example.net'];
 
 export const LIMITS: readonly Limit[] = [
@@ -243,17 +253,7 @@ export const LIMITS: readonly Limit[] = [
   },
   ...pages('mailbox.listWebhooks', 'perPage', 1000),
   ...hookFields('mailbox.createWebhook', HOOK),
-  {
-    operation: 'mailbox.createWebhook',
-    limit: 'name, url and events are required',
-    taken: [],
-    refused: bodies(
-      {},
-      { url: HOOK.url, events: HOOK.events },
-      { name: 'n', events: HOOK.events },
-      { name: 'n', url: HOOK.url },
-    ),
-  },
+  requiredHookFields('mailbox.createWebhook'),
   ...hookFields('mailbox.updateWebhook', {}),
   {
     operation: 'platform.listWebhooks',
@@ -263,17 +263,7 @@ export const LIMITS: readonly Limit[] = [
   },
   ...pages('platform.listWebhooks', 'per_page', 100),
   ...hookFields('platform.createWebhook', HOOK),
-  {
-    operation: 'platform.createWebhook',
-    limit: 'name, url and events are required',
-    taken: [],
-    refused: bodies(
-      {},
-      { url: HOOK.url, events: HOOK.events },
-      { name: 'n', events: HOOK.events },
-      { name: 'n', url: HOOK.url },
-    ),
-  },
+  requiredHookFields('platform.createWebhook'),
   ...hookFields('platform.updateWebhook', {}),
   ...pages('platform.listDeliveryLogs', 'per_page', 100),
   ...pages('platform.listMailboxes', 'per_page', 100),
