@@ -5,38 +5,10 @@ import {
 } from '@modelcontextprotocol/client';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fill, mail, type Served, serveEmpty } from './client.ts';
+import { TABLE } from './conformance/table.ts';
 
 /** Named after the operations of the interface, as its document has them. */
-const TOOLS = [
-  'getCurrentAccount',
-  'submitFeedback',
-  'getQuota',
-  'listFolders',
-  'createFolder',
-  'updateFolder',
-  'deleteFolder',
-  'listMessages',
-  'deleteAllMessages',
-  'searchMessages',
-  'updateMessageFlags',
-  'moveMessages',
-  'deleteMessages',
-  'getMessage',
-  'patchMessage',
-  'deleteMessage',
-  'getMessageSource',
-  'getMessageText',
-  'getMessageAttachment',
-  'moveMessage',
-  'sendEmail',
-  'listWebhooks',
-  'createWebhook',
-  'getWebhook',
-  'updateWebhook',
-  'deleteWebhook',
-  'regenerateWebhookSecret',
-  'testWebhook',
-];
+const TOOLS = TABLE.filter(({ surface }) => surface === 'mailbox').map(({ name }) => name);
 
 let served: Served;
 let clients: Client[];
