@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hasCode } from '../../src/core/errors.ts';
 import { SpareReader } from '../../src/mail/mime-threads.ts';
 import { openAttachments, readMessage, readPage } from '../../src/mail/reading.ts';
@@ -213,26 +213,26 @@ describe('readPage', () => {
 });
 
 describe('SpareReader', () => {
+  let spare: SpareReader;
+  beforeEach(() => {
+    spare = new SpareReader({ workerFile });
+    spare.prepare();
+  });
+  afterEach(() => spare.close());
+
   it('reads each message in a thread that was started before, and one after the other', async () => {
-    const spare = new SpareReader({ workerFile });
-    try {
-      spare.prepare();
-      expect(
-        await threadsOf(async () => {
-          const read = await readMessage(whole(mail({ subject: 'first' }, 'one')), { spare });
-          expect([read.subject, read.text.trim()]).toEqual(['first', 'one']);
-        }),
-        // The next one, which waits.
-      ).toBe(1);
-      for (const subject of ['second', 'third'])
-        expect((await readMessage(whole(mail({ subject }, 'x')), { spare })).subject).toBe(subject);
-    } finally {
-      await spare.close();
-    }
+    expect(
+      await threadsOf(async () => {
+        const read = await readMessage(whole(mail({ subject: 'first' }, 'one')), { spare });
+        expect([read.subject, read.text.trim()]).toEqual(['first', 'one']);
+      }),
+      // The next one, which waits.
+    ).toBe(1);
+    for (const subject of ['second', 'third'])
+      expect((await readMessage(whole(mail({ subject }, 'x')), { spare })).subject).toBe(subject);
   });
 
   it('reads message after message in one thread, as each would be read alone', async () => {
-    const spare = new SpareReader({ workerFile });
     const letters = [
       letter,
       mail({ subject: 'short' }, 'x'),
@@ -247,23 +247,17 @@ describe('SpareReader', () => {
     const alone = await Promise.all(
       letters.map((one) => readMessage(whole(one), { workerFile, countsRemote: true })),
     );
-    try {
-      spare.prepare();
-      const together: unknown[] = [];
-      const started = await threadsOf(async () => {
-        for (const one of letters)
-          together.push(await readMessage(whole(one), { spare, countsRemote: true }));
-      });
-      expect(together).toEqual(alone);
-      // The one that waits for what must be alone in its thread.
-      expect(started).toBe(1);
-    } finally {
-      await spare.close();
-    }
+    const together: unknown[] = [];
+    const started = await threadsOf(async () => {
+      for (const one of letters)
+        together.push(await readMessage(whole(one), { spare, countsRemote: true }));
+    });
+    expect(together).toEqual(alone);
+    // The one that waits for what must be alone in its thread.
+    expect(started).toBe(1);
   });
 
   it('gives HTML and attachments threads that read nothing else, and so what follows a large message', async () => {
-    const spare = new SpareReader({ workerFile });
     const page = html('<p>rich</p>');
     const source = multipart('mixed', [page, attached(picture, 'photo.jpg', 'image/jpeg')]);
     const large = mail({ subject: 'large' }, 'line of a long text\r\n'.repeat(60_000));
@@ -272,78 +266,51 @@ describe('SpareReader', () => {
     const saved = async () => {
       for await (const _ of openAttachments(whole(source), { spare }));
     };
-    try {
-      spare.prepare();
-      for (const [started, ...reads] of [
-        [3, pages, pages, saved],
-        [1, message, message],
-        // A used thread waits, and is left for messages.
-        [2, pages, message, saved, message],
-        [0, message],
-        [0, () => message(large)],
-        // That was the last message of its thread.
-        [1, message],
-      ] as const)
-        expect(
-          await threadsOf(async () => {
-            for (const read of reads) await read();
-          }),
-        ).toBe(started);
-    } finally {
-      await spare.close();
-    }
+    for (const [started, ...reads] of [
+      [3, pages, pages, saved],
+      [1, message, message],
+      // A used thread waits, and is left for messages.
+      [2, pages, message, saved, message],
+      [0, message],
+      [0, () => message(large)],
+      // That was the last message of its thread.
+      [1, message],
+    ] as const)
+      expect(
+        await threadsOf(async () => {
+          for (const read of reads) await read();
+        }),
+      ).toBe(started);
   });
 
   it('reads nothing else in a thread that was given up', async () => {
-    const spare = new SpareReader({ workerFile });
     const leaving = new AbortController();
     async function* source(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('Subject: x\r\n\r\n');
       leaving.abort(new Error('left'));
     }
-    try {
-      spare.prepare();
-      const left = readMessage(source(), { spare, signal: leaving.signal });
-      await expect(left).rejects.toThrow('left');
-      const started = await threadsOf(async () => {
-        expect((await readMessage(whole(mail({ subject: 'y' }, 'x')), { spare })).subject).toBe(
-          'y',
-        );
-      });
-      expect(started).toBe(1);
-    } finally {
-      await spare.close();
-    }
+    const left = readMessage(source(), { spare, signal: leaving.signal });
+    await expect(left).rejects.toThrow('left');
+    const started = await threadsOf(async () => {
+      expect((await readMessage(whole(mail({ subject: 'y' }, 'x')), { spare })).subject).toBe('y');
+    });
+    expect(started).toBe(1);
   });
 
   it('starts another where two messages are read at once', async () => {
-    const spare = new SpareReader({ workerFile });
-    try {
-      spare.prepare();
-      const subjects = ['a', 'b', 'c'];
-      const read = await Promise.all(
-        subjects.map((subject) =>
-          readMessage(whole(mail({ subject }, 'x')), { spare, workerFile }),
-        ),
-      );
-      expect(read.map(({ subject }) => subject)).toEqual(subjects);
-    } finally {
-      await spare.close();
-    }
+    const subjects = ['a', 'b', 'c'];
+    const read = await Promise.all(
+      subjects.map((subject) => readMessage(whole(mail({ subject }, 'x')), { spare, workerFile })),
+    );
+    expect(read.map(({ subject }) => subject)).toEqual(subjects);
   });
 
   it('passes on what the source throws, and reads the next message', async () => {
-    const spare = new SpareReader({ workerFile });
     async function* broken(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('Subject: x\r\n');
       throw new Error('the disk is gone');
     }
-    try {
-      spare.prepare();
-      await expect(readMessage(broken(), { spare })).rejects.toThrow('the disk is gone');
-      expect((await readMessage(whole(mail({ subject: 'y' }, 'x')), { spare })).subject).toBe('y');
-    } finally {
-      await spare.close();
-    }
+    await expect(readMessage(broken(), { spare })).rejects.toThrow('the disk is gone');
+    expect((await readMessage(whole(mail({ subject: 'y' }, 'x')), { spare })).subject).toBe('y');
   });
 });
