@@ -60,11 +60,11 @@ export const calledOnly = {
   },
 };
 /**
- * What html-text.ts, mailparser and libmime load at once and call for some messages only, with the functions that they call:
- * text of HTML, and HTML of text. Loaded when first called, since their tables take 2 MB of each thread that reads mail.
+ * What mailparser and libmime load at once and call for few messages, with the functions that they call: text of HTML, and
+ * HTML of text. Loaded when first called, since their tables take 2 MB of each thread that reads mail.
  */
 const CALLED_LATE = {
-  'html-to-text': ['compile', 'htmlToText'],
+  'html-to-text': ['htmlToText'],
   he: ['encode'],
 };
 export const calledLate = {

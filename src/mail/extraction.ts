@@ -19,7 +19,7 @@ import {
 import type { RemoteImages } from './safe-page.ts';
 
 /** Increment this whenever the same source would yield different text, so that indexes extract messages again. */
-export const EXTRACTOR_VERSION = 7;
+export const EXTRACTOR_VERSION = 6;
 
 /** Why a message is unparsed: it exceeded a limit, is `malformed`, or is `damaged` in the archive. */
 export const UNPARSED_REASONS = [
