@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { bytesAsStream } from '../../src/copies/format/manifest.ts';
 import { ensureBucket, S3Store, s3Store } from '../../src/copies/s3-store.ts';
 import { seeded } from '../bench/seeded.ts';
@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => server?.stop());
 
 /** An archive with a message, a copy of it that has begun, and a proxy on the way there. */
-async function begun(bucket: string, ...options: string[]) {
+async function begun({ onTestFinished }: TestContext, bucket: string, ...options: string[]) {
   const archive = new ProgramArchive(s3Environment(server));
   const proxy = await HttpProxy.start(server.port);
   onTestFinished(async () => {
@@ -48,11 +48,12 @@ async function begun(bucket: string, ...options: string[]) {
   return { archive, proxy, to, back, proxied: s3Environment(server, proxy.port) };
 }
 
-describe.skipIf(skipped)('the program with RadosGW', () => {
+// At once, each in a bucket of its own, because they wait for the disk and the server most of the time.
+describe.skipIf(skipped).concurrent('the program with RadosGW', () => {
   test('a copy lives, and comes back', () => expectLife(server, 'life'), 300_000);
 
-  test('an interrupted copy leaves the one before, and continues', async () => {
-    const { archive, proxy, to, back, proxied } = await begun('interrupted');
+  test('an interrupted copy leaves the one before, and continues', async (context) => {
+    const { archive, proxy, to, back, proxied } = await begun(context, 'interrupted');
     const first = await archive.run('copy', '--to', to);
     await archive.import([message(2, 'ocelot', seeded('ocelot').bytes(500_000))]);
     await archive.closeSegment();
@@ -73,8 +74,8 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     expect(await objectsAt(server, 'interrupted', 'mail', 'data')).toHaveLength(2);
   }, 120_000);
 
-  test('a second copier of the same archive ends with code 5', async () => {
-    const { archive, proxy, to, proxied } = await begun('two-copiers');
+  test('a second copier of the same archive ends with code 5', async (context) => {
+    const { archive, proxy, to, proxied } = await begun(context, 'two-copiers');
     const reached = Promise.withResolvers<void>();
     const release = Promise.withResolvers<void>();
     proxy.hold = async (method, at) => {
@@ -92,8 +93,8 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     expect(await archive.run('copy', '--to', to)).toMatchObject({ uploaded: 0, objects: 1 });
   }, 120_000);
 
-  test('a damaged segment is repaired from the bucket', async () => {
-    const { archive, to } = await begun('repair');
+  test('a damaged segment is repaired from the bucket', async (context) => {
+    const { archive, to } = await begun(context, 'repair');
     await archive.closeSegment();
     await archive.run('copy', '--to', to);
     const log = path.join(archive.data, 'log');
@@ -112,12 +113,12 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     expect(await archive.run('verify')).toMatchObject({ ok: true });
   }, 120_000);
 
-  test('where the bucket keeps versions, an older one is read if the newest is damaged', async () => {
+  test('where the bucket keeps versions, an older one is read if the newest is damaged', async (context) => {
     await ensureBucket(targetAt(server, 'versions'), signal, { lock: true });
-    const { archive, to, back } = await begun('versions');
+    const { archive, to, back } = await begun(context, 'versions');
     const { number } = await archive.run('copy', '--to', to);
     const store = s3Store(targetAt(server, 'versions', { prefix: 'mail' }));
-    onTestFinished(() => store.close());
+    context.onTestFinished(() => store.close());
     for (const folder of ['data', 'manifests']) {
       for (const name of await objectsAt(server, 'versions', 'mail', folder)) {
         const bytes = Buffer.from('overwritten');
@@ -131,7 +132,7 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     expect(JSON.parse(checked.stdout)).toMatchObject({ findings: [{}] });
     expect(await back('overwritten')).toBe(number);
     const client = new S3Store(targetAt(server, 'versions', { prefix: 'mail' }));
-    onTestFinished(() => client.close());
+    context.onTestFinished(() => client.close());
     for (const name of await objectsAt(server, 'versions', 'mail', 'data')) {
       await client.deleteVersion(name, undefined, signal);
     }
@@ -139,18 +140,18 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     expect(await back('deleted')).toBe(number);
   }, 120_000);
 
-  test('what is locked cannot be deleted, and what a lock keeps is named with its end', async () => {
-    const copy = await begun('locked', '--object-lock');
+  test('what is locked cannot be deleted, and what a lock keeps is named with its end', async (context) => {
+    const copy = await begun(context, 'locked', '--object-lock');
     await expectLocked({ server, bucket: 'locked', ...copy });
   }, 120_000);
 
-  test('locks are extended in time, only of the newest state, and without requests before', async () => {
+  test('locks are extended in time, only of the newest state, and without requests before', async (context) => {
     await ensureBucket(targetAt(server, 'extended'), signal, { lock: true });
-    await expectExtended({ server, bucket: 'extended', ...(await begun('extended')) });
+    await expectExtended({ server, bucket: 'extended', ...(await begun(context, 'extended')) });
   }, 120_000);
 
-  test('where nothing can be locked, --lock-days is refused and nothing is copied', async () => {
-    const { archive, to } = await begun('unlocked');
+  test('where nothing can be locked, --lock-days is refused and nothing is copied', async (context) => {
+    const { archive, to } = await begun(context, 'unlocked');
     const again = ['copy', 'init', '--to', to, '--object-lock'];
     const refused = await archive.ended(again);
     expect(refused.code).toBe(2);
@@ -164,8 +165,8 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     expect(existsSync(path.join(archive.folder, 'disk'))).toBe(false);
   }, 120_000);
 
-  test('a full bucket is reported, and the copy stays what it was', async () => {
-    const { archive, to, back } = await begun('full');
+  test('a full bucket is reported, and the copy stays what it was', async (context) => {
+    const { archive, to, back } = await begun(context, 'full');
     const first = await archive.run('copy', '--to', to);
     await server.limit('full', 2_000_000);
     await archive.import([message(2, 'ocelot', seeded('ocelot').bytes(9_000_000))]);
