@@ -447,20 +447,26 @@ export function findMissingBytes(
     // A sealed file cannot be appended to.
     if (one === hot && generations.some((generation) => generation > 1)) return whole();
     try {
-      return withSegment(files, dir, segment, (opened) => {
-        const progress = verifyBatches(opened, one, expected?.number);
-        if (progress === undefined) return whole();
-        const { chain, ordinal, offset, seen } = progress;
-        if (chain.number < last.number && offset < until && opened.sealed === undefined) {
-          return listMissing('end', offset, chain);
-        }
-        const matches =
-          chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
-        if (!matches || (opened.sealed === undefined && offset !== until)) return whole();
-        // These commits are now known to belong to this log.
-        if (seen !== undefined) checkExpectedHash(seen, expected, opened.path);
-        return [];
-      });
+      return withSegment(
+        files,
+        dir,
+        segment,
+        (opened) => {
+          const progress = verifyBatches(opened, one, expected?.number);
+          if (progress === undefined) return whole();
+          const { chain, ordinal, offset, seen } = progress;
+          if (chain.number < last.number && offset < until && opened.sealed === undefined) {
+            return listMissing('end', offset, chain);
+          }
+          const matches =
+            chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
+          if (!matches || (opened.sealed === undefined && offset !== until)) return whole();
+          // These commits are now known to belong to this log.
+          if (seen !== undefined) checkExpectedHash(seen, expected, opened.path);
+          return [];
+        },
+        generations,
+      );
     } catch (error) {
       if (hasCode(error, 'log-damaged')) return whole();
       throw error;

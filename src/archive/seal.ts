@@ -112,12 +112,12 @@ export function* listCompactable(
   damaged: MailkeepError[],
   from = 1,
 ): Generator<CompactableSegment, void, undefined> {
-  for (const segment of listSegments(files, dir).keys()) {
+  const bytesToRewrite = (opened: OpenSegment) =>
+    usesOtherCodec(opened, codec) ? opened.file.size() : undefined;
+  for (const [segment, generations] of listSegments(files, dir)) {
     if (segment < from) continue;
     try {
-      const bytes = withSegment(files, dir, segment, (opened) =>
-        usesOtherCodec(opened, codec) ? opened.file.size() : undefined,
-      );
+      const bytes = withSegment(files, dir, segment, bytesToRewrite, generations);
       if (bytes !== undefined) yield { segment, bytes };
     } catch (error) {
       if (!isDamage(error)) throw error;
@@ -541,10 +541,10 @@ export async function sealClosedSegments(options: {
   const sealer = options.sealer ?? sealerInProcess(files);
   const sealed: SealedSegment[] = [];
   const damaged: MailkeepError[] = [];
-  for (const segment of listSegments(files, dir).keys()) {
+  for (const [segment, generations] of listSegments(files, dir)) {
     if (segment >= before || signal?.aborted === true) break;
     try {
-      if (!withSegment(files, dir, segment, isSealed))
+      if (!withSegment(files, dir, segment, isSealed, generations))
         sealed.push(await sealer.seal({ dir, segment, codec }));
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;

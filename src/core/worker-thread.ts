@@ -31,7 +31,7 @@ export class WorkMeter {
   #workedMs = 0;
   #waitedMs = 0;
 
-  /** @param look undefined if processor time is unavailable, as on systems other than Linux */
+  /** @param look undefined if processor time is unavailable */
   constructor(private readonly look: (() => CpuSample | null) | undefined) {}
 
   get workedMs(): number {
@@ -71,10 +71,34 @@ export class WorkMeter {
 const MS_PER_CLOCK_TICK = 10;
 
 /**
- * Returns null if the thread has exited. Unlike `worker.cpuUsage()`, does not need the thread's answer, which native
- * code would delay.
- * @param task the thread's path under /proc
+ * Returns a meter for a running thread.
+ * @param task the thread's path under /proc on Linux; empty elsewhere
  */
+function createMeter(worker: Worker, task: string): WorkMeter {
+  if (task !== '') return new WorkMeter(() => sampleTask(task));
+  // Since Node.js 24.6. /proc is preferred, because the thread itself answers this and cannot during native code.
+  if (!('cpuUsage' in worker)) return new WorkMeter(undefined);
+  let latest: CpuSample | null = null;
+  let isPending = false;
+  return new WorkMeter(() => {
+    if (!isPending) {
+      isPending = true;
+      worker
+        .cpuUsage()
+        .then(({ user, system }) => {
+          latest = { cpuMs: (user + system) / 1000, isRunning: false };
+        })
+        // The thread has exited.
+        .catch(() => undefined)
+        .finally(() => {
+          isPending = false;
+        });
+    }
+    return latest;
+  });
+}
+
+/** Returns null if the thread has exited. */
 function sampleTask(task: string): CpuSample | null {
   let stat: string;
   try {
@@ -182,7 +206,7 @@ export class WorkerThread<In, Out extends object> {
         return;
       }
       this.#started = true;
-      this.#meter = new WorkMeter(message === '' ? undefined : () => sampleTask(message));
+      this.#meter = createMeter(this.#worker, message);
       this.#startTicks();
       events.started?.();
     });

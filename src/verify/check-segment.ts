@@ -145,8 +145,10 @@ function sourceHash(
   const hasher = createHash('sha256');
   let length = 0;
   for (const piece of rebuildPieces(message, blob)) {
-    hasher.update(piece);
     length += piece.length;
+    // A short recipe can repeat a large blob many times.
+    if (length > size) return undefined;
+    hasher.update(piece);
   }
   return length === size ? hasher.digest('hex') : undefined;
 }

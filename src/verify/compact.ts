@@ -60,7 +60,10 @@ export class Compaction {
 
   #find(): CompactableSegment | undefined {
     const { dataDir, codec, log } = this.writer;
-    const [found] = listCompactable(realFiles, dataDir, codec, this.#damaged, this.#next);
+    // If a segment cannot be read now, the next attempt finds the damaged ones before it again.
+    const damaged: MailkeepError[] = [];
+    const [found] = listCompactable(realFiles, dataDir, codec, damaged, this.#next);
+    this.#damaged.push(...damaged);
     this.#next = found?.segment ?? log.segment;
     return found;
   }

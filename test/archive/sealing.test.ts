@@ -2,7 +2,12 @@ import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import type { ArchiveCodec } from '../../src/archive/payload.ts';
-import { dropOldGenerations, sealClosedSegments, sealSegment } from '../../src/archive/seal.ts';
+import {
+  dropOldGenerations,
+  listCompactable,
+  sealClosedSegments,
+  sealSegment,
+} from '../../src/archive/seal.ts';
 import { listSegments } from '../../src/archive/segment-files.ts';
 import { endings, powerCuts } from './endings.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
@@ -103,6 +108,30 @@ describe.each<ArchiveCodec>(['zstd', 'zlib'])('with %s,', (codec) => {
     const again = { dir: DIR, before: writer.segment, files: disk.files, codec };
     await sealClosedSegments(again);
     expect(await sealClosedSegments(again)).toEqual({ sealed: [], damaged: [] });
+  });
+
+  test('many segments are listed once, whether they are sealed, compacted or passed over', async () => {
+    const { disk, writer, known } = await newLog();
+    for (let segment = 1; segment <= 12; segment += 1) {
+      await writeBatches(writer, known, 1, segment * 10);
+      await writer.rollIfLarger(0);
+    }
+    let listings = 0;
+    const files = {
+      ...disk.files,
+      list(dir: string) {
+        listings += 1;
+        return disk.files.list(dir);
+      },
+    };
+    const sealing = { dir: DIR, before: writer.segment, files, codec };
+    expect((await sealClosedSegments(sealing)).sealed).toHaveLength(12);
+    listings = 0;
+    expect((await sealClosedSegments(sealing)).sealed).toEqual([]);
+    expect(listings).toBe(1);
+    const other = codec === 'zstd' ? 'zlib' : 'zstd';
+    expect([...listCompactable(files, DIR, other, [])]).toHaveLength(12);
+    expect(listings).toBe(2);
   });
 
   const CUTS = powerCuts(2);

@@ -114,6 +114,21 @@ test.skipIf(!analysed)('systemd finds nothing wrong with the units, and little e
   }
 });
 
+test.each([
+  ['/var/lib/mailkeep', 'StateDirectory=mailkeep'],
+  ['/var/cache/mailkeep', 'CacheDirectory=mailkeep'],
+  ['/srv/mail', 'ReadWritePaths=/srv/mail'],
+])('a system service may write to %s by %s', (dataDir, setting) => {
+  const [unit] = unitFiles({
+    scope: 'system',
+    program: ['/usr/bin/mailkeep'],
+    config: '/etc/mailkeep/config.json',
+    dataDir,
+    credentials: [],
+  });
+  expect(unit?.content.split('\n')).toContain(setting);
+});
+
 test('words of a command line survive systemd', () => {
   expect(quoteUnitWord('/usr/bin/node')).toBe('/usr/bin/node');
   expect(quoteUnitWord('/a b/100%/$HOME"x\\')).toBe('"/a b/100%%/$$HOME\\"x\\\\"');

@@ -30,12 +30,13 @@ type Need = 'read' | 'write';
 
 /** Folders that are unusable for a service: root's home is private, and each unit has its own /tmp. */
 const PRIVATE = ['/root', '/tmp', '/var/tmp'];
+const CACHE_DIRECTORY = '/var/cache/mailkeep';
 /** Paths to which systemd-tmpfiles and the unit grant access. */
 const MANAGED = [
   '/etc/mailkeep',
   '/etc/mailkeep/config.json',
   '/var/lib/mailkeep',
-  '/var/cache/mailkeep',
+  CACHE_DIRECTORY,
 ];
 
 type Account = ReturnType<typeof accountOf>;
@@ -307,10 +308,7 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
   return [
     `User=${USER}`,
     `Group=${USER}`,
-    // systemd creates the default folder for the service's user.
-    ...(dataDir === STATE_DIRECTORY
-      ? ['StateDirectory=mailkeep', 'StateDirectoryMode=0700']
-      : [`ReadWritePaths=${quoteUnitPath(dataDir)}`]),
+    ...writableFolder(dataDir),
     ...USER_HARDENING,
     'CapabilityBoundingSet=',
     'AmbientCapabilities=',
@@ -334,6 +332,13 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
     'RemoveIPC=yes',
     // MemoryDenyWriteExecute is omitted, because the JavaScript engine compiles code at run time.
   ];
+}
+
+/** Returns settings that make a folder writable. systemd creates two of its folders for the service's user. */
+function writableFolder(folder: string): string[] {
+  if (folder === STATE_DIRECTORY) return ['StateDirectory=mailkeep', 'StateDirectoryMode=0700'];
+  if (folder === CACHE_DIRECTORY) return ['CacheDirectory=mailkeep', 'CacheDirectoryMode=0700'];
+  return [`ReadWritePaths=${quoteUnitPath(folder)}`];
 }
 
 function section(name: string, lines: readonly string[]): string {
