@@ -105,6 +105,8 @@ function readNote(file: string): Note | null {
 }
 
 export function isRunning(pid: number): boolean {
+  // A file name can contain any number.
+  if (pid <= 0 || pid !== (pid | 0)) return false;
   try {
     process.kill(pid, 0);
     return true;

@@ -130,7 +130,7 @@ export function tryOpenSegment(
   listing?: SegmentListing,
 ): OpenSegment | undefined {
   try {
-    return openCurrentGeneration(files, dir, segment, listing?.get(segment));
+    return openCurrentGeneration(files, dir, segment, listing && (listing.get(segment) ?? []));
   } catch (error) {
     if (hasCode(error, 'log-damaged')) return undefined;
     if (errnoName(error) !== 'ENOENT' || listing === undefined) throw error;

@@ -111,6 +111,13 @@ export function folderStore(
   return new FolderStore(path.resolve(dir), now);
 }
 
+/** Unlike an archive, a copy may be on a file system that refuses to sync folders. */
+async function syncFolder(folder: string): Promise<void> {
+  await realFiles.syncFolder(folder).catch((error: unknown) => {
+    if (errnoName(error) !== 'EPERM') throw error;
+  });
+}
+
 class FolderStore implements ObjectStore {
   readonly #swept = new Set<string>();
 
@@ -143,7 +150,7 @@ class FolderStore implements ObjectStore {
       await ifExists(() => unlink(unfinished)).catch(() => {});
       throw error;
     }
-    await writing(folder, () => realFiles.syncFolder(folder));
+    await writing(folder, () => syncFolder(folder));
   }
 
   async lock(): Promise<void> {
@@ -195,7 +202,7 @@ class FolderStore implements ObjectStore {
     const file = this.#fileOf(name);
     await writing(file, async () => {
       await ifExists(() => unlink(file));
-      await realFiles.syncFolder(path.dirname(file));
+      await syncFolder(path.dirname(file));
     });
   }
 

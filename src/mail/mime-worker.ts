@@ -62,6 +62,8 @@ function serveExtraction(data: ExtractWorkerData): void {
       const worn = needsReplacement(data.limits.wornBytes);
       port.send({ results, worn });
     });
+    // Without memory for the results, the thread ends, and the host repeats its jobs in another.
+    previous.catch(() => process.exit(1));
   });
 }
 

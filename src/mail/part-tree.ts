@@ -821,13 +821,18 @@ export function keepLeaf(max: number, hash: Hash | null = null): Taken<LeafConte
     const room = Math.max(0, max - content.size);
     content.size += chunk.length;
     hash?.update(chunk);
-    if (room > 0) content.kept.push(chunk.subarray(0, room));
+    if (room > 0) content.kept.push(ownBytes(chunk.subarray(0, room)));
     if (chunk.length > room) content.cut = true;
     if (max === 0 && content.head.length < HEAD_BYTES)
       content.head = Buffer.concat([content.head, chunk.subarray(0, HEAD_BYTES)]);
     return undefined;
   };
   return { content, sink };
+}
+
+/** Copies a small part of a large buffer, because a view would keep all of it in memory. */
+function ownBytes(bytes: Buffer): Buffer {
+  return bytes.buffer.byteLength > 2 * bytes.length ? Buffer.from(bytes) : bytes;
 }
 
 export function leafBytes({ kept }: LeafContent): Buffer {

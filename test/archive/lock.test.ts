@@ -5,7 +5,13 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { acquireLock, holderPath, setProcessName, tryLock } from '../../src/archive/lock.ts';
+import {
+  acquireLock,
+  holderPath,
+  isRunning,
+  setProcessName,
+  tryLock,
+} from '../../src/archive/lock.ts';
 import { MailkeepError } from '../../src/core/errors.ts';
 
 const folders: string[] = [];
@@ -130,6 +136,12 @@ describe('a note that somebody left does not lie', () => {
       expect(facts).toEqual({ dir, ...unknown });
     },
   );
+});
+
+test('a number that no process can have, as a file name may contain, is not running', () => {
+  expect([process.pid, 0, -1, 2 ** 31, 9_999_999_999, 1.5].map(isRunning)).toEqual([
+    ...[true, false, false, false, false, false],
+  ]);
 });
 
 test('a place that cannot be locked is said to be one', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Part, parseTree, type TreeLimits } from '../../src/mail/part-tree.ts';
+import { keepLeaf, type Part, parseTree, type TreeLimits } from '../../src/mail/part-tree.ts';
 import { attached, html, multipart, parts, text } from './compose.ts';
 
 const LIMITS: TreeLimits = {
@@ -196,4 +196,13 @@ describe('parseTree', () => {
     }
     await expect(treeOf(broken())).rejects.toThrow('disk gone');
   });
+});
+
+it('keeps no large buffer for a few of its bytes', async () => {
+  const { content, sink } = keepLeaf(1000);
+  for (let i = 0; i < 100; i += 1) await sink(Buffer.alloc(65_536, 'a').subarray(10, 11));
+  const buffers = new Set(content.kept.map(({ buffer }) => buffer));
+  const bytes = [...buffers].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  // Copies share the pool of Buffer.
+  expect([content.size, bytes <= 2 * Buffer.poolSize]).toEqual([100, true]);
 });
