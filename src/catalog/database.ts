@@ -323,7 +323,7 @@ export interface Scope {
 
 /** Preparing a statement takes as long as running it, so idle statements are kept. */
 const IDLE_STATEMENTS = 64;
-const MAX_SCOPES = 64;
+const MAX_SCOPES = 16;
 
 export class Connection {
   static #opened = 0;

@@ -155,6 +155,8 @@ const FIRST = 128;
 const MOST = 2_048;
 /** Number of messages that contain an attachment to search at a time. */
 const AMONG = 16;
+/** Beyond this many searches, one walk over the result is cheaper. */
+const MAX_SEARCHES = 32;
 
 const SPAN = { start: 0, end: 0 };
 const HAS_ANY: SearchNode = {
@@ -177,6 +179,10 @@ class FoundFiles {
   readonly #rowFilter: string;
   readonly #meant: string;
   readonly #isAll: boolean;
+  #searches = 0;
+  readonly #found = new Set<number>();
+  #last = Number.POSITIVE_INFINITY;
+  #walk: Generator<number, number | null, undefined> | undefined;
 
   constructor(
     private readonly connection: Connection,
@@ -233,12 +239,14 @@ class FoundFiles {
       }
     } finally {
       docids.return(null);
+      this.#walk?.return(null);
     }
   }
 
   /** Returns the newest matching attachment with this content; undefined if there is none or time ran out. */
   newestWith(hash: Buffer, mayContinue: () => boolean): FoundFile | undefined {
     const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
+    this.#walk?.return(null);
     if (docid === undefined) return undefined;
     const [row] = [...this.#rowsOf([docid])].filter((candidate) => candidate.hash.equals(hash));
     if (row === undefined) return undefined;
@@ -285,9 +293,25 @@ class FoundFiles {
   }
 
   #newestOf(among: readonly number[], mayContinue: () => boolean): number | undefined {
-    if (among.length === 0) return undefined;
-    const [newest] = this.#query.walk({ among }, mayContinue);
-    return newest;
+    const oldest = among.at(-1);
+    if (oldest === undefined) return undefined;
+    if (this.#searches < MAX_SEARCHES) {
+      this.#searches += 1;
+      const [newest] = this.#query.walk({ among }, mayContinue);
+      return newest;
+    }
+    this.#findDownTo(oldest, mayContinue);
+    return among.find((docid) => this.#found.has(docid));
+  }
+
+  #findDownTo(docid: number, mayContinue: () => boolean): void {
+    this.#walk ??= this.#query.walk({}, mayContinue);
+    while (this.#last > docid) {
+      const next = this.#walk.next();
+      if (next.done === true) return;
+      this.#last = next.value;
+      this.#found.add(next.value);
+    }
   }
 }
 

@@ -224,13 +224,13 @@ function hitReader(
   };
 }
 
-const UNPACKED_TEXTS = new WeakMap<Connection, UnpackedTexts>();
+const UNPACKED_TEXTS = new WeakMap<Connection['db'], UnpackedTexts>();
 
 function unpackedTexts(connection: Connection): UnpackedTexts {
-  let cache = UNPACKED_TEXTS.get(connection);
+  let cache = UNPACKED_TEXTS.get(connection.db);
   if (cache === undefined) {
     cache = new UnpackedTexts(connection.file);
-    UNPACKED_TEXTS.set(connection, cache);
+    UNPACKED_TEXTS.set(connection.db, cache);
   }
   return cache;
 }
