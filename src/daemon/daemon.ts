@@ -148,7 +148,7 @@ export class Daemon {
   #timetable: Timetable;
   #nextRun = 1;
   #cancelWake: (() => void) | undefined;
-  /** Both clocks at the last check. Only the wall clock goes on while the machine is suspended. */
+  /** Both clocks at the last check. Only the wall clock advances while the machine is suspended. */
   #seen: { readonly wall: number; readonly monotonic: number };
   #diskWaits = false;
   /** True if data has been added since the last tidying round, or that round did not finish. */
