@@ -130,7 +130,8 @@ export function tryOpenSegment(
   listing?: SegmentListing,
 ): OpenSegment | undefined {
   try {
-    return openCurrentGeneration(files, dir, segment, listing && (listing.get(segment) ?? []));
+    // A segment that is not listed may have been fetched since.
+    return openCurrentGeneration(files, dir, segment, listing?.get(segment));
   } catch (error) {
     if (hasCode(error, 'log-damaged')) return undefined;
     if (errnoName(error) !== 'ENOENT' || listing === undefined) throw error;
