@@ -12,9 +12,9 @@ const HARMLESS = new Set([
 const LOADS =
   /^(?:import|export) (?!type )(?!\{(?:\s*type [^,}]*,?)*\s*\} from)[^;']*'(\.[^']+)'|import\(\s*'(\.[^']+)'/gm;
 const STATE = /^(?:export )?let /m;
-/** What replaces modules, or changes the process or how all logs are written. */
+/** What replaces modules, changes the process or how all logs are written, or measures memory, which a child inherits. */
 const OWN_PROCESS =
-  /\bvi\.|process\.env\.\w+ =|delete process\.env|process\.(?:chdir|umask)\(|^writeByThread\(/m;
+  /\bvi\.|process\.env\.\w+ =|delete process\.env|process\.(?:chdir|umask)\(|^writeByThread\(|\b(?:maxRSS|memoryUsage|resourceUsage|peak)\b/m;
 
 interface Module {
   readonly loads: readonly string[];
@@ -40,7 +40,7 @@ export function unitFiles(root: string): string[] {
     const found = {
       loads: loads.filter((name) => /\.tsx?$/.test(name) && existsSync(path.join(root, name))),
       hasState: STATE.test(text) && !HARMLESS.has(file),
-      changesProcess: OWN_PROCESS.test(text),
+      changesProcess: file.startsWith('test/') && OWN_PROCESS.test(text),
     };
     modules.set(file, found);
     return found;
