@@ -325,22 +325,29 @@ export interface Scope {
 const IDLE_STATEMENTS = 64;
 const MAX_SCOPES = 16;
 
+interface Shared {
+  readonly number: number;
+  readonly statements: Map<object, unknown>;
+  /** Statements for one-off SQL. */
+  readonly idle: Map<string, Database.Statement<unknown[], unknown>>;
+}
+
 export class Connection {
   static #opened = 0;
   readonly #limited = new Map<string, Connection>();
 
   /**
    * @param scope limits all queries that a reader limited to some mailboxes may use; null for none
-   * @param shared used by all connections to the same `db`; `idle` are statements for one-off SQL
+   * @param shared used by all connections to the same `db`
    */
   constructor(
     readonly db: Database.Database,
     readonly file: string,
     readonly scope: Scope | null = null,
-    private readonly shared = {
+    private readonly shared: Shared = {
       number: ++Connection.#opened,
-      statements: new Map<object, unknown>(),
-      idle: new Map<string, Database.Statement<unknown[], unknown>>(),
+      statements: new Map(),
+      idle: new Map(),
     },
   ) {}
 
