@@ -54,6 +54,13 @@ function handOver(): void {
   }
   const runtime = path.join(folder, 'bin', 'node');
   const args = [path.join(__dirname, HANDED_OVER)].concat(process.argv.slice(2));
+  // Listen first: the program may start, and print, before this process gets to run again.
+  for (const signal of KEYBOARD.concat(OTHERS)) {
+    process.on(signal, () => {
+      const sentToBoth = KEYBOARD.indexOf(signal) >= 0 && inForeground();
+      if (!sentToBoth) child.kill(signal);
+    });
+  }
   const child = spawn(runtime, args, {
     // When this process exits, the pipe closes and the program exits too. See handed-over.ts.
     stdio: [0, 1, 2, 'pipe'],
@@ -61,12 +68,6 @@ function handOver(): void {
     // the foreground group.
     detached: !hasTerminal(),
   });
-  for (const signal of KEYBOARD.concat(OTHERS)) {
-    process.on(signal, () => {
-      const sentToBoth = KEYBOARD.indexOf(signal) >= 0 && inForeground();
-      if (!sentToBoth) child.kill(signal);
-    });
-  }
   child.on('error', (error: NodeJS.ErrnoException) => {
     const hint = `Remove ${folder} and run npm start in the clone, or install a newer Node.js (https://nodejs.org).`;
     reportOldNode('runtime-not-started', `, and ${runtime} does not start (${error.code})`, hint);
