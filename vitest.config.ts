@@ -7,11 +7,8 @@ const unit = unitFiles(fileURLToPath(new URL('.', import.meta.url)));
 export default defineConfig({
   test: {
     projects: [
-      // These share two processes, and run in an order that the printed seed decides.
-      {
-        extends: true,
-        test: { name: 'unit', include: unit, isolate: false, sequence: { shuffle: { files: true } } },
-      },
+      // These share two processes.
+      { extends: true, test: { name: 'unit', include: unit, isolate: false } },
       { extends: true, test: { name: 'apart', include: ['test/**/*.test.ts'], exclude: unit } },
     ],
     // Node.js imports built files itself: they need no transformation.
