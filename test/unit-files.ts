@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** Modules whose state no test can notice: a cache, the name of a process, and what `OWN_PROCESS` finds. */
+/** Modules whose state tests need not share: a cache, the name of a process, and a switch that `OWN_PROCESS` recognises. */
 const HARMLESS = new Set([
   'src/core/terminal-safe.ts',
   'src/archive/lock.ts',
