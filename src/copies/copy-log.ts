@@ -335,8 +335,9 @@ export function committedLength(source: OpenSegment, seen: number): number {
 
 /** Removes replaced generations, which still contain purged payloads. */
 async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
-  if (listGenerations(files, to, segment).length < 2) return [];
-  const { sealed, name } = withSegment(files, to, segment, (opened) => opened);
+  const generations = listGenerations(files, to, segment);
+  if (generations.length < 2) return [];
+  const { sealed, name } = withSegment(files, to, segment, (opened) => opened, generations);
   if (sealed === undefined) return [];
   return await removeGenerations(files, to, segment, name.generation);
 }
