@@ -9,6 +9,7 @@ import '../copies/format/errors.ts';
 import '../core/error-tables.ts';
 import '../daemon/errors.ts';
 import '../fleet/errors.ts';
+import '../imap/errors.ts';
 import '../mail/errors.ts';
 import '../registry/errors.ts';
 import '../sandbox/errors.ts';

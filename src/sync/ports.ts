@@ -1,7 +1,7 @@
 import type { Settings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
-import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/types.ts';
+import type { CountedFlag, FlagSet, FolderKey, ListedFolder, Listing } from '../core/types.ts';
 import type { Committer, Ledger } from './committer.ts';
 import type { FailureCounter, HostRules } from './fetch-source.ts';
 import type { FetchQueue } from './folder-sync.ts';
@@ -15,6 +15,40 @@ export interface OriginPage {
   readonly total: number;
   /** Page size reported by the service, which can differ from the requested one. */
   readonly perPage?: number;
+  /** The folder's UID epoch, if the service reports one. */
+  readonly uidValidity?: string;
+}
+
+/** What a service with certain UID epochs reports about a folder (IMAP STATUS). */
+export interface FolderState {
+  /** Changes exactly when the service reassigns the folder's uids. Null if the service reports no valid value. */
+  readonly uidValidity: string | null;
+  /** Lower bound for the uids of later messages. */
+  readonly uidNext: number | null;
+  /** Increases with every change to a message or flag; decimal, up to 63 bits. Null if the folder has none. */
+  readonly highestModSeq: string | null;
+  /** Stays the same when the folder is renamed, and is never reused. */
+  readonly mailboxId: string | null;
+}
+
+/** All uids of a folder in one answer. */
+export interface UidSet {
+  readonly uidValidity: string;
+  /** Ascending. */
+  readonly uids: Uint32Array;
+  /** Answered before the uids, so later changes have a higher one. */
+  readonly highestModSeq: string | null;
+}
+
+/** Messages added or changed since a modification sequence. Says nothing about deleted messages. */
+export interface FlagChanges {
+  readonly changes: readonly {
+    readonly uid: number;
+    readonly flags: FlagSet;
+    readonly modSeq: string;
+  }[];
+  /** Where the next request can start. */
+  readonly highestModSeq: string;
 }
 
 export interface OriginMailbox {
@@ -31,6 +65,8 @@ export interface FolderListing {
   readonly withoutPath?: number;
   /** Why the listing ended early: its pages make no progress, or it is longer than any real listing. */
   readonly problem?: MailkeepError;
+  /** The folders' states by path, if the service reports them. */
+  readonly states?: ReadonlyMap<string, FolderState>;
 }
 
 /** A raw source, complete as far as HTTP can tell. The receiver deletes the file. */
@@ -95,6 +131,8 @@ export interface Origin {
       readonly flag?: CountedFlag;
       /** Includes only messages received on or after this day (YYYY-MM-DD). */
       readonly since?: string;
+      /** Answers from a new session, to confirm that messages are gone. */
+      readonly fresh?: boolean;
     },
     signal: AbortSignal,
   ): Promise<OriginPage>;
@@ -103,6 +141,21 @@ export interface Origin {
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
   /** Usage of all mailboxes, 100 per request. Requires a Platform API token. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
+  /** True if a source that `source` returns is always complete, whatever size is listed. */
+  readonly sourcesAreComplete?: boolean;
+  /** Returns an id that stays with the message in every folder of this account; null if it has none. */
+  stableId?(listing: Listing): string | null;
+  /** Returns every uid of a folder. Present if the answer is evidence of which messages are gone. */
+  uids?(at: FolderKey, signal: AbortSignal): Promise<UidSet>;
+  /**
+   * Returns the flags that have changed since an earlier answer. Returns null if the folder has no modification
+   * sequences, its UID epoch differs, or too much has changed: every flag must then be read.
+   */
+  changedSince?(
+    at: FolderKey,
+    since: { readonly uidValidity: string; readonly modSeq: string },
+    signal: AbortSignal,
+  ): Promise<FlagChanges | null>;
 }
 
 /** Facts that can safely be lost: proofs, retry waits, rules learned about hosts. */

@@ -15,6 +15,8 @@ const ROOMS: readonly string[] = [
   'catalog',
   // The hosted service from the client's side, and what servers of its interface share.
   'service',
+  // IMAP servers from the client's side.
+  'imap',
   'sync/plan',
   'sync',
   'verify',

@@ -11,6 +11,20 @@ export interface ProxyOptions {
   /** With it, clients connect with TLS. */
   readonly certificate?: Certificate;
   readonly faults?: readonly Fault[];
+  /** Refuses each command that a mirror has no need to send. Refusals are among the faults that happened. */
+  readonly readOnly?: boolean;
+}
+
+/** Commands of a mirror. It opens folders with EXAMINE, and fetches with PEEK. */
+const READING: ReadonlySet<string> = new Set([
+  ...['CAPABILITY', 'ENABLE', 'ID', 'NAMESPACE', 'LIST', 'STATUS', 'EXAMINE', 'UNSELECT'],
+  ...['UID SEARCH', 'UID FETCH', 'NOOP', 'IDLE', 'NOTIFY', 'GETQUOTAROOT'],
+  ...['STARTTLS', 'LOGIN', 'AUTHENTICATE', 'LOGOUT'],
+]);
+
+function isReading({ verb, text }: SentCommand): boolean {
+  if (!READING.has(verb)) return false;
+  return verb !== 'UID FETCH' || !/BODY\[|BINARY\[|RFC822(?!\.SIZE)/i.test(text);
 }
 
 /** Stands between IMAP clients and a server, records what they send, and makes faults at given moments. */
@@ -156,6 +170,9 @@ export class ImapProxy {
 
   #meet(command: SentCommand): CommandFault | undefined {
     this.#commands.push(command);
+    if (this.#options.readOnly === true && !isReading(command)) {
+      return { command: command.verb, nth: 0, do: 'answer', text: 'NO Only reading passes here' };
+    }
     const nth = (this.#met.get(command.verb) ?? 0) + 1;
     this.#met.set(command.verb, nth);
     return this.#planned.find(

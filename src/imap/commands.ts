@@ -1,0 +1,674 @@
+/**
+ * The commands of a mirror: LIST, STATUS, EXAMINE, UNSELECT, UID SEARCH, UID FETCH with PEEK, NOOP and GETQUOTAROOT.
+ * None of them changes anything at the server. Answers are parsed strictly: what does not add up is an error, never a
+ * shorter answer.
+ */
+import type { Address, CountedFlag, FlagSet, Listing } from '../core/types.ts';
+import { flagSet } from '../core/types.ts';
+import { fieldText, rawText } from '../mail/headers.ts';
+import { type ImapSession, PIECE_BYTES, type SelectedFolder } from './connection.ts';
+import { imapError } from './errors.ts';
+import {
+  astring,
+  type DataResponse,
+  decimal,
+  decodeMailbox,
+  formatDay,
+  formatUidSet,
+  isList,
+  MAX_UINT32,
+  MalformedResponse,
+  parseDateTime,
+  parseUidSet,
+  quoted,
+  type StatusResponse,
+  sortedUids,
+  uint32,
+  type Value,
+} from './response.ts';
+
+/** Response codes of a tagged OK whose answer is not complete (RFC 9738; RFC 5530; RFC 2180). */
+const INCOMPLETE: ReadonlySet<string> = new Set(['MESSAGELIMIT', 'LIMIT', 'EXPUNGEISSUED']);
+/** More than any real mailbox has. Each folder costs memory throughout a sync run. */
+const MAX_FOLDERS = 20_000;
+const MAX_NAME_BYTES = 16 * 1024 * 1024;
+/** Messages of one folder. Their uids take four bytes each. */
+const MAX_UIDS = 10_000_000;
+const UIDS_PER_SEARCH = 50_000;
+/** Status commands sent together. */
+const STATUSES_AT_ONCE = 50;
+
+/** A folder's counts and epoch, from STATUS (RFC 9051, section 6.3.11). */
+export interface FolderStatus {
+  readonly messages: number;
+  readonly unseen: number;
+  readonly uidNext: number | null;
+  /** Null if it is missing or 0. */
+  readonly uidValidity: string | null;
+  /** Null if the folder has no modification sequences. */
+  readonly highestModSeq: string | null;
+  /** MAILBOXID (RFC 8474). */
+  readonly mailboxId: string | null;
+}
+
+export interface ServerFolder {
+  /** The name as sent by the server, one character per byte. */
+  readonly wireName: string;
+  /** The decoded name, or the name as sent if it is not valid modified UTF-7. */
+  readonly path: string;
+  /** Empty if the server has no hierarchy. */
+  readonly delimiter: string;
+  readonly specialUse: string | null;
+  readonly status: FolderStatus;
+}
+
+export interface ServerFolders {
+  readonly folders: readonly ServerFolder[];
+  /** Folders that exist, but whose status was refused or whose name cannot be sent. */
+  readonly refused: number;
+}
+
+/** RFC 6154 and RFC 8457, in order of precedence for folders with several. */
+const SPECIAL_USES = ['Sent', 'Drafts', 'Trash', 'Junk', 'Archive', 'All', 'Flagged', 'Important'];
+
+interface FoundFolder {
+  readonly delimiter: string;
+  readonly attributes: ReadonlySet<string>;
+}
+
+/**
+ * Lists all folders that can be opened, except those of other users, with their counts. Takes one command with
+ * LIST-STATUS (RFC 5819).
+ *
+ * @throws imap.incomplete, imap.too-large, and the errors of `ImapSession.run`
+ */
+export async function listFolders(session: ImapSession): Promise<ServerFolders> {
+  await unselect(session);
+  const items = statusItems(session);
+  const uses = session.has('SPECIAL-USE') ? 'SPECIAL-USE ' : '';
+  const suffix = session.has('LIST-STATUS')
+    ? ` RETURN (${uses}STATUS (${items}))`
+    : uses !== '' && session.has('LIST-EXTENDED')
+      ? ' RETURN (SPECIAL-USE)'
+      : '';
+  const found = new Map<string, FoundFolder>();
+  const statuses = new Map<string, FolderStatus>();
+  let bytes = 0;
+  const ok = await session.run('LIST', `LIST "" "*"${suffix}`, (response) => {
+    if ('status' in response) return;
+    if (response.name === 'STATUS') readStatus(response, statuses);
+    if (response.name !== 'LIST') return;
+    const [wireName, folder] = readListed(response);
+    bytes += wireName.length;
+    if (found.size >= MAX_FOLDERS || bytes > MAX_NAME_BYTES) {
+      const facts = { host: session.host, command: 'LIST', what: 'folders' } as const;
+      throw imapError('imap.too-large', { ...facts, limit: MAX_FOLDERS });
+    }
+    found.set(wireName, folder);
+  });
+  requireComplete(session, 'LIST', ok);
+  for (const [wireName, { attributes }] of found) {
+    const isForeign = session.foreignPrefixes.some((prefix) => wireName.startsWith(prefix));
+    const isAbsent = attributes.has('\\noselect') || attributes.has('\\nonexistent');
+    if (isForeign || isAbsent) found.delete(wireName);
+  }
+  const sendable = [...found.keys()].filter(canSend);
+  await requestStatuses(
+    session,
+    sendable.filter((wireName) => !statuses.has(wireName)),
+    statuses,
+  );
+  const folders = sendable.flatMap((wireName): ServerFolder[] => {
+    const status = statuses.get(wireName);
+    const { delimiter = '', attributes = new Set() } = found.get(wireName) ?? {};
+    if (status === undefined) return [];
+    const use = SPECIAL_USES.find((name) => attributes.has(`\\${name.toLowerCase()}`));
+    const specialUse = use === undefined ? null : `\\${use}`;
+    return [{ wireName, path: pathOf(wireName), delimiter, specialUse, status }];
+  });
+  return { folders, refused: found.size - folders.length };
+}
+
+/** Requests the status of each folder. Leaves out folders whose status is refused. */
+async function requestStatuses(
+  session: ImapSession,
+  wireNames: readonly string[],
+  statuses: Map<string, FolderStatus>,
+): Promise<void> {
+  const items = statusItems(session);
+  for (let from = 0; from < wireNames.length; from += STATUSES_AT_ONCE) {
+    const batch = wireNames.slice(from, from + STATUSES_AT_ONCE);
+    const lines = batch.map((wireName) => `STATUS ${quoted(wireName)} (${items})`);
+    const results = await session.runAll('STATUS', lines, (response) => {
+      if ('name' in response && response.name === 'STATUS') readStatus(response, statuses);
+    });
+    results.forEach((result, i) => {
+      if (result.status === 'OK') return;
+      const error = session.refusal('STATUS', result);
+      if (error.code !== 'imap.refused') throw error;
+      statuses.delete(batch[i] ?? '');
+    });
+  }
+}
+
+function statusItems(session: ImapSession): string {
+  return [
+    'MESSAGES UIDNEXT UIDVALIDITY UNSEEN',
+    ...(session.has('CONDSTORE') ? ['HIGHESTMODSEQ'] : []),
+    ...(session.has('OBJECTID') ? ['MAILBOXID'] : []),
+  ].join(' ');
+}
+
+function readListed({ values }: DataResponse): [wireName: string, folder: FoundFolder] {
+  const [attributes, delimiter, name] = values;
+  const wireName = astring(name)?.toString('latin1');
+  if (!isList(attributes) || wireName === undefined || delimiter === undefined) {
+    throw new MalformedResponse('a folder without a name');
+  }
+  const folder = {
+    delimiter: delimiter === null ? '' : (astring(delimiter)?.toString('utf8') ?? ''),
+    attributes: new Set(attributes.map((one) => String(one).toLowerCase())),
+  };
+  return [wireName.toUpperCase() === 'INBOX' ? 'INBOX' : wireName, folder];
+}
+
+function readStatus({ values }: DataResponse, statuses: Map<string, FolderStatus>): void {
+  const [name, list] = values;
+  const wireName = astring(name)?.toString('latin1');
+  if (wireName === undefined || !isList(list)) {
+    throw new MalformedResponse('a status without a folder');
+  }
+  const items = pairs(list);
+  const messages = uint32(items.get('MESSAGES'));
+  const unseen = uint32(items.get('UNSEEN'));
+  // A server may leave out folders that it could not open, or send only what has changed (NOTIFY).
+  if (messages === null || unseen === null) return;
+  const modSeq = decimal(items.get('HIGHESTMODSEQ'));
+  statuses.set(wireName.toUpperCase() === 'INBOX' ? 'INBOX' : wireName, {
+    messages,
+    unseen,
+    uidNext: uint32(items.get('UIDNEXT')) || null,
+    uidValidity: epoch(items.get('UIDVALIDITY')),
+    highestModSeq: modSeq === '0' ? null : modSeq,
+    mailboxId: objectId(items.get('MAILBOXID')),
+  });
+}
+
+/** Returns the values by upper-case name of a list such as `(UID 5 FLAGS ())`. */
+function pairs(list: readonly Value[]): Map<string, Value> {
+  if (list.length % 2 !== 0) throw new MalformedResponse('a name without a value');
+  const items = new Map<string, Value>();
+  for (let i = 0; i < list.length; i += 2) {
+    const name = list[i];
+    if (typeof name !== 'string') throw new MalformedResponse('a value without a name');
+    items.set(name.toUpperCase(), list[i + 1] ?? null);
+  }
+  return items;
+}
+
+function epoch(value: Value | undefined): string | null {
+  return uint32(value) === 0 ? null : (uint32(value)?.toString() ?? null);
+}
+
+/** Returns an id of RFC 8474, which is sent in parentheses. */
+function objectId(value: Value | undefined): string | null {
+  const [id] = isList(value) ? value : [];
+  return typeof id === 'string' && /^[\w-]{1,255}$/.test(id) ? id : null;
+}
+
+/** Reports whether a name can be sent as a quoted string. */
+function canSend(wireName: string): boolean {
+  return !/[\0\r\n]/.test(wireName);
+}
+
+function pathOf(wireName: string): string {
+  const bytes = Buffer.from(wireName, 'latin1');
+  return decodeMailbox(bytes) ?? bytes.toString('utf8');
+}
+
+async function unselect(session: ImapSession): Promise<void> {
+  if (session.selected === null || !session.has('UNSELECT')) return;
+  await session.run('UNSELECT', 'UNSELECT');
+  session.selected = null;
+}
+
+/** @throws imap.incomplete if the server says that its answer is not complete */
+function requireComplete(session: ImapSession, command: string, ok: StatusResponse): void {
+  const code = ok.code?.name ?? '';
+  if (!INCOMPLETE.has(code)) return;
+  throw imapError('imap.incomplete', { host: session.host, command, code });
+}
+
+/**
+ * Opens a folder for reading, even if it is open already, so that its counts are current.
+ *
+ * @param path the decoded name, for errors
+ * @throws imap.folder-refused, imap.no-uid-epoch
+ */
+export async function examine(
+  session: ImapSession,
+  wireName: string,
+  path: string,
+): Promise<SelectedFolder> {
+  session.selected = null;
+  let exists: number | null = null;
+  let isSticky = true;
+  const codes = new Map<string, string>();
+  const condstore = session.has('CONDSTORE') ? ' (CONDSTORE)' : '';
+  const [result] = await session.runAll(
+    'EXAMINE',
+    [`EXAMINE ${quoted(wireName)}${condstore}`],
+    (response) => {
+      if ('name' in response) {
+        if (response.name === 'EXISTS') exists = response.number;
+        else if (response.name === 'EXPUNGE' && exists !== null) exists = Math.max(0, exists - 1);
+        return;
+      }
+      if (response.code === null) return;
+      codes.set(response.code.name, response.code.text);
+      if (response.code.name === 'UIDNOTSTICKY') isSticky = false;
+    },
+  );
+  if (result?.status !== 'OK') {
+    const error = result && session.refusal('EXAMINE', result);
+    if (error !== undefined && error.code !== 'imap.refused') throw error;
+    const code = String(error?.facts.code ?? '');
+    throw imapError('imap.folder-refused', { host: session.host, folder: path, code });
+  }
+  if (result.code?.name === 'UIDNOTSTICKY') isSticky = false;
+  const uidValidity = epoch(codes.get('UIDVALIDITY'));
+  if (uidValidity === null) {
+    throw imapError('imap.no-uid-epoch', { folder: path, problem: 'missing' });
+  }
+  if (!isSticky) throw imapError('imap.no-uid-epoch', { folder: path, problem: 'not-sticky' });
+  if (exists === null) throw session.malformed('EXAMINE', 'it does not count the messages');
+  const modSeq = decimal(codes.get('HIGHESTMODSEQ'));
+  session.selected = {
+    wireName,
+    uidValidity,
+    uidNext: uint32(codes.get('UIDNEXT')) || null,
+    highestModSeq: modSeq === '0' || codes.has('NOMODSEQ') ? null : modSeq,
+    mailboxId: objectId([codes.get('MAILBOXID')?.replace(/^\(|\)$/g, '') ?? null]),
+    exists,
+    changes: 0,
+  };
+  return session.selected;
+}
+
+/**
+ * Returns every uid of the selected folder, ascending. Asks for windows of about 50,000 uids. Without ESEARCH (RFC
+ * 4731), the total is compared with EXISTS after NOOP.
+ *
+ * @throws imap.incomplete, imap.count-differs, imap.too-large, imap.malformed
+ */
+export async function allUids(
+  session: ImapSession,
+  selected: SelectedFolder,
+): Promise<Uint32Array> {
+  const { exists, uidNext } = selected;
+  const { host } = session;
+  if (exists === 0) return new Uint32Array(0);
+  const limit = MAX_UIDS;
+  const isTooMany = (count: number): boolean => count > limit;
+  const tooMany = () =>
+    imapError('imap.too-large', { host, command: 'UID SEARCH', what: 'uids', limit });
+  if (isTooMany(exists)) throw tooMany();
+  const last = (uidNext ?? 1) - 1;
+  const density = Math.max(1, Math.ceil(last / exists));
+  const width =
+    exists <= UIDS_PER_SEARCH || uidNext === null ? MAX_UINT32 : UIDS_PER_SEARCH * density;
+  const parts: Uint32Array[] = [];
+  let total = 0;
+  for (let lo = 1; lo === 1 || lo <= last; lo += width) {
+    // Mail that has arrived since EXAMINE is beyond the last window.
+    const hi = lo + width > last ? MAX_UINT32 : lo + width - 1;
+    const part = await searchRange(session, { lo, hi }, '');
+    total += part.length;
+    if (isTooMany(total)) throw tooMany();
+    parts.push(part);
+    if (hi === MAX_UINT32) break;
+  }
+  if (!session.has('ESEARCH')) {
+    await session.run('NOOP', 'NOOP');
+    const counted = session.selected?.exists ?? 0;
+    if (counted !== total) throw imapError('imap.count-differs', { host, counted, found: total });
+  }
+  const uids = new Uint32Array(total);
+  let at = 0;
+  for (const part of parts) {
+    uids.set(part, at);
+    at += part.length;
+  }
+  return uids;
+}
+
+export interface UidCriteria {
+  readonly flag?: CountedFlag;
+  /** Received on or after this day (YYYY-MM-DD). */
+  readonly since?: string;
+}
+
+const SEARCH_KEYS = { '\\Seen': 'SEEN', '\\Flagged': 'FLAGGED', '\\Answered': 'ANSWERED' } as const;
+
+/**
+ * Searches the selected folder. Returns uids in ascending order.
+ *
+ * @param set uids such as `1:5,8` or `7:*`
+ */
+export async function searchUids(
+  session: ImapSession,
+  set: string,
+  { flag, since }: UidCriteria,
+): Promise<Uint32Array> {
+  const criteria = [
+    ...(flag === undefined ? [] : [SEARCH_KEYS[flag]]),
+    ...(since === undefined ? [] : [`SINCE ${formatDay(since)}`]),
+  ].join(' ');
+  return searchRange(session, set, criteria);
+}
+
+async function searchRange(
+  session: ImapSession,
+  range: string | { readonly lo: number; readonly hi: number },
+  criteria: string,
+): Promise<Uint32Array> {
+  const set =
+    typeof range === 'string' ? range.replaceAll('*', `${MAX_UINT32}`) : `${range.lo}:${range.hi}`;
+  const bounds = set.split(/[,:]/).map(Number);
+  const lo = Math.min(...bounds);
+  const hi = Math.max(...bounds);
+  const isExtended = session.has('ESEARCH');
+  const command = `UID SEARCH ${isExtended ? 'RETURN (COUNT ALL) ' : ''}UID ${set}`;
+  let found: Uint32Array | undefined;
+  const plain: number[] = [];
+  const line = criteria === '' ? command : `${command} ${criteria}`;
+  const ok = await session.run('UID SEARCH', line, (response) => {
+    if ('status' in response) return;
+    if (response.name === 'ESEARCH') {
+      if (found !== undefined) throw new MalformedResponse('two sets of uids');
+      found = readExtended(response, lo, hi);
+    } else if (response.name === 'SEARCH') readPlain(response, plain, lo, hi);
+  });
+  requireComplete(session, 'UID SEARCH', ok);
+  if (found !== undefined) return found;
+  // RFC 4731 requires ESEARCH even for an empty result.
+  if (isExtended) throw session.malformed('UID SEARCH', 'it has no set of uids');
+  try {
+    return sortedUids(Uint32Array.from(plain));
+  } catch (error) {
+    if (!(error instanceof MalformedResponse)) throw error;
+    throw session.malformed('UID SEARCH', error.message);
+  }
+}
+
+function readExtended({ values }: DataResponse, lo: number, hi: number): Uint32Array {
+  const items = pairs(values.filter((value) => !isList(value) && value !== 'UID'));
+  const count = uint32(items.get('COUNT'));
+  const set = items.get('ALL') ?? '';
+  if (count === null || typeof set !== 'string') {
+    throw new MalformedResponse('a set of uids without a count');
+  }
+  if (count > MAX_UIDS) throw new MalformedResponse('more uids than a folder can have');
+  return parseUidSet(set, count, lo, hi);
+}
+
+function readPlain({ values }: DataResponse, uids: number[], lo: number, hi: number): void {
+  for (const value of values) {
+    // RFC 7162 appends (MODSEQ n).
+    if (isList(value)) continue;
+    const uid = uint32(value);
+    if (uid === null || uid < 1) throw new MalformedResponse('an invalid uid');
+    if (uid < lo || uid > hi) throw new MalformedResponse('a uid that was not asked for');
+    if (uids.length >= MAX_UIDS) throw new MalformedResponse('more uids than a folder can have');
+    uids.push(uid);
+  }
+}
+
+/** Collects FETCH responses by uid. A server can split a message's items into several responses. */
+async function fetchItems(
+  session: ImapSession,
+  uids: readonly number[],
+  items: string,
+): Promise<Map<number, Map<string, Value>>> {
+  const wanted = new Set(uids);
+  const found = new Map<number, { readonly number: number; readonly items: Map<string, Value> }>();
+  const expunged = session.selected?.changes ?? 0;
+  const line = `UID FETCH ${formatUidSet(uids)} ${items}`;
+  const ok = await session.run('UID FETCH', line, (response) => {
+    if ('status' in response || response.name !== 'FETCH') return;
+    const { number, values } = response;
+    const [list] = values;
+    if (number === null || !isList(list)) throw new MalformedResponse('a FETCH without items');
+    const received = pairs(list);
+    const uid = uint32(received.get('UID'));
+    // Without a uid, it reports a flag that another client has changed.
+    if (uid === null && !received.has('UID')) return;
+    if (uid === null || uid < 1) throw new MalformedResponse('an invalid uid');
+    if (!wanted.has(uid)) return;
+    const before = found.get(uid);
+    if (before === undefined) {
+      found.set(uid, { number, items: received });
+      return;
+    }
+    if (before.number !== number && expunged === session.selected?.changes) {
+      throw new MalformedResponse('the same uid for two messages');
+    }
+    for (const [name, value] of received) before.items.set(name, value);
+  });
+  const code = ok.code?.name ?? '';
+  // EXPUNGEISSUED only says that some of the messages are gone.
+  if (code !== 'EXPUNGEISSUED') requireComplete(session, 'UID FETCH', ok);
+  return new Map([...found].map(([uid, one]) => [uid, one.items]));
+}
+
+/** Longest text kept of a listed field, in characters, and most addresses kept per field. */
+const MAX_FIELD = 10_000;
+const MAX_ADDRESSES = 1_000;
+
+/**
+ * Fetches the listing records of messages in the selected folder. Messages that are gone are missing from the result.
+ *
+ * @param withEnvelope false leaves out subject, addresses and Message-ID, for messages whose ENVELOPE does not parse
+ */
+export async function fetchListings(
+  session: ImapSession,
+  uids: readonly number[],
+  withEnvelope = true,
+): Promise<Map<number, Listing>> {
+  if (uids.length === 0) return new Map();
+  const names = [
+    'UID FLAGS INTERNALDATE RFC822.SIZE',
+    ...(withEnvelope ? ['ENVELOPE'] : []),
+    ...(session.has('OBJECTID') ? ['EMAILID'] : []),
+    ...(session.has('X-GM-EXT-1') ? ['X-GM-MSGID'] : []),
+  ];
+  const found = await fetchItems(session, uids, `(${names.join(' ')})`);
+  const listings = new Map<number, Listing>();
+  for (const [uid, items] of found) {
+    const flags = readFlags(items.get('FLAGS'));
+    const size = uint32(items.get('RFC822.SIZE'));
+    if (flags === null || size === null) {
+      throw session.malformed('UID FETCH', 'a message without flags or size');
+    }
+    listings.set(uid, {
+      uid,
+      date: parseDateTime(items.get('INTERNALDATE')) ?? '',
+      flags,
+      size,
+      ...readEnvelope(items.get('ENVELOPE')),
+      attachments: [],
+      extra: stableIds(items),
+    });
+  }
+  return listings;
+}
+
+function stableIds(items: ReadonlyMap<string, Value>): Record<string, string> {
+  const emailId = objectId(items.get('EMAILID'));
+  const gmailId = decimal(items.get('X-GM-MSGID'));
+  return {
+    ...(emailId === null ? {} : { emailId }),
+    ...(gmailId === null ? {} : { gmailMessageId: gmailId }),
+  };
+}
+
+const SYSTEM_FLAGS: ReadonlyMap<string, string> = new Map(
+  ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft'].map((flag) => [
+    flag.toLowerCase(),
+    flag,
+  ]),
+);
+
+/** Returns the flags without `\Recent`, which belongs to a session. Null if they are not a list of atoms. */
+function readFlags(value: Value | undefined): FlagSet | null {
+  if (!isList(value)) return null;
+  const flags: string[] = [];
+  for (const flag of value) {
+    // A keyword can be called NIL.
+    const text = flag === null ? 'NIL' : flag;
+    if (typeof text !== 'string') return null;
+    const lower = text.toLowerCase();
+    if (lower !== '\\recent') flags.push(SYSTEM_FLAGS.get(lower) ?? text);
+  }
+  return flagSet(flags);
+}
+
+/** Reads an ENVELOPE (RFC 9051, section 7.5.2) leniently: what is missing or of another type is null or empty. */
+function readEnvelope(value: Value | undefined) {
+  const [, subject, from, , , to, cc, bcc, inReplyTo, messageId] = isList(value) ? value : [];
+  return {
+    subject: fieldOf(subject),
+    from: addresses(from)[0] ?? null,
+    to: addresses(to),
+    cc: addresses(cc),
+    bcc: addresses(bcc),
+    messageId: fieldOf(messageId),
+    inReplyTo: fieldOf(inReplyTo),
+  };
+}
+
+function fieldOf(value: Value | undefined): string | null {
+  const bytes = astring(value);
+  return bytes === null ? null : fieldText(bytes.toString('latin1'), MAX_FIELD, null);
+}
+
+/** Leaves out the markers of groups, which have no host. */
+function addresses(value: Value | undefined): Address[] {
+  if (!isList(value)) return [];
+  return value.slice(0, MAX_ADDRESSES).flatMap((one) => {
+    const [name, , mailbox, host] = isList(one) ? one : [];
+    const local = astring(mailbox)?.toString('latin1');
+    const domain = astring(host)?.toString('latin1');
+    if (local === undefined || domain === undefined) return [];
+    const address = rawText(`${local}@${domain}`.slice(0, MAX_FIELD), null);
+    return [{ name: fieldOf(name) ?? '', address }];
+  });
+}
+
+export interface SourceStart {
+  readonly bytes: Buffer;
+  /** False if the message may continue after `bytes`. */
+  readonly complete: boolean;
+}
+
+/** Fetches the first MiB of each message in the selected folder. Messages that are gone are missing from the result. */
+export async function fetchSourceStarts(
+  session: ImapSession,
+  uids: readonly number[],
+): Promise<Map<number, SourceStart>> {
+  const found = await fetchItems(session, uids, `(UID BODY.PEEK[]<0.${PIECE_BYTES}>)`);
+  const starts = new Map<number, SourceStart>();
+  for (const [uid, items] of found) {
+    const whole = items.get('BODY[]');
+    const bytes = astring(whole ?? items.get('BODY[]<0>'));
+    if (bytes === null) continue;
+    if (bytes.length > PIECE_BYTES && whole === undefined) {
+      throw session.malformed('UID FETCH', 'a longer part of a message than was asked for');
+    }
+    starts.set(uid, { bytes, complete: whole !== undefined || bytes.length < PIECE_BYTES });
+  }
+  return starts;
+}
+
+/**
+ * Fetches up to 1 MiB of a message from an offset in bytes. An empty piece is the end.
+ *
+ * @throws imap.message-gone
+ */
+export async function fetchPiece(
+  session: ImapSession,
+  uid: number,
+  offset: number,
+): Promise<Buffer> {
+  const found = await fetchItems(session, [uid], `(UID BODY.PEEK[]<${offset}.${PIECE_BYTES}>)`);
+  const items = found.get(uid);
+  if (items === undefined) throw imapError('imap.message-gone', { host: session.host, uid });
+  const value = items.get(`BODY[]<${offset}>`);
+  if (value === undefined) throw session.malformed('UID FETCH', 'another part than was asked for');
+  const bytes = astring(value) ?? Buffer.alloc(0);
+  if (bytes.length > PIECE_BYTES) {
+    throw session.malformed('UID FETCH', 'a longer part of a message than was asked for');
+  }
+  return bytes;
+}
+
+export interface ChangedFlags {
+  readonly uid: number;
+  readonly flags: FlagSet;
+  readonly modSeq: string;
+}
+
+/**
+ * Returns the messages in a range of uids that were added or whose flags have changed since a modification sequence
+ * (RFC 7162). The server must support CONDSTORE, and the folder must have modification sequences.
+ */
+export async function changedSince(
+  session: ImapSession,
+  range: { readonly lo: number; readonly hi: number },
+  modSeq: string,
+): Promise<ChangedFlags[]> {
+  const changes = new Map<number, ChangedFlags>();
+  const line = `UID FETCH ${range.lo}:${range.hi} (UID FLAGS) (CHANGEDSINCE ${modSeq})`;
+  const ok = await session.run('UID FETCH', line, (response) => {
+    if ('status' in response || response.name !== 'FETCH') return;
+    const [list] = response.values;
+    if (!isList(list)) throw new MalformedResponse('a FETCH without items');
+    const items = pairs(list);
+    const uid = uint32(items.get('UID'));
+    const flags = readFlags(items.get('FLAGS'));
+    const value = items.get('MODSEQ');
+    const changedAt = decimal(isList(value) ? value[0] : undefined);
+    if (uid === null || flags === null || changedAt === null) return;
+    if (uid >= range.lo && uid <= range.hi) changes.set(uid, { uid, flags, modSeq: changedAt });
+  });
+  requireComplete(session, 'UID FETCH', ok);
+  return [...changes.values()].sort((a, b) => a.uid - b.uid);
+}
+
+export interface QuotaLimit {
+  readonly name: string;
+  readonly usage: number;
+  readonly limit: number | null;
+}
+
+const BYTES_PER_KILOBYTE = 1024;
+
+/** Returns the usage and limits that apply to INBOX (RFC 9208): STORAGE in bytes, MESSAGE as a count. */
+export async function fetchQuota(session: ImapSession): Promise<QuotaLimit[]> {
+  if (!session.has('QUOTA')) return [];
+  const limits = new Map<string, QuotaLimit>();
+  await session.run('GETQUOTAROOT', 'GETQUOTAROOT "INBOX"', (response) => {
+    if ('status' in response || response.name !== 'QUOTA') return;
+    const [, list] = response.values;
+    if (!isList(list)) throw new MalformedResponse('a quota without limits');
+    for (let i = 0; i + 2 < list.length; i += 3) {
+      const name = String(list[i]).toUpperCase();
+      const usage = Number(decimal(list[i + 1]) ?? Number.NaN);
+      const limit = Number(decimal(list[i + 2]) ?? Number.NaN);
+      if (!['STORAGE', 'MESSAGE'].includes(name) || Number.isNaN(usage + limit)) continue;
+      const unit = name === 'STORAGE' ? BYTES_PER_KILOBYTE : 1;
+      limits.set(name, { name, usage: usage * unit, limit: limit * unit });
+    }
+  });
+  return [...limits.values()];
+}

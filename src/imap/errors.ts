@@ -1,0 +1,147 @@
+import { defineErrors, reasonText } from '../core/errors.ts';
+import { counted, span } from '../core/text.ts';
+
+interface AtHost {
+  readonly host: string;
+}
+
+/** `command` is a verb such as `UID FETCH`; `code` is an upper-case response code (RFC 5530), or empty. */
+type CommandFacts = AtHost & { readonly command: string; readonly code: string };
+
+type TooLargeFacts = AtHost & {
+  readonly command: string;
+  readonly what: 'literal' | 'line' | 'response' | 'message' | 'folders' | 'uids' | 'responses';
+  readonly limit: number;
+};
+
+const LIMIT_UNITS: Readonly<Record<TooLargeFacts['what'], string>> = {
+  literal: 'bytes in one literal',
+  line: 'bytes in one line',
+  response: 'bytes in one response',
+  message: 'bytes in one message',
+  folders: 'folders',
+  uids: 'messages in one folder',
+  responses: 'responses to one command',
+};
+
+const RESUME_HINT = 'Nothing is lost; the next sync continues where this one stopped.';
+const REPORT_HINT =
+  'This answer was ignored, and nothing was concluded from it. If it happens again, report it to the mail provider.';
+
+function withCode(code: string): string {
+  return code === '' ? '' : ` (${code})`;
+}
+
+/** Errors in communication with an IMAP server. Facts never contain text from the server, only response codes. */
+export const imapError = defineErrors({
+  auth: {
+    /** AUTHENTICATIONFAILED, EXPIRED, PRIVACYREQUIRED, or a refusal without a code. Stops the account. */
+    'imap.sign-in-refused': ({
+      host,
+      user,
+      code,
+    }: AtHost & { readonly user: string; readonly code: string }) => [
+      `${host} refused to sign in ${user}${withCode(code)}.`,
+      'Check the user name and the password or token. Many providers require an app password, or IMAP to be enabled first.',
+    ],
+    'imap.no-sign-in-method': ({ host, kind }: AtHost & { readonly kind: string }) => [
+      `${host} does not accept a ${kind} to sign in.`,
+      kind === 'password'
+        ? 'The provider may require OAuth, or TLS on another port.'
+        : 'Configure a password, or ask the provider whether it supports OAuth for IMAP.',
+    ],
+  },
+  config: {
+    'imap.needs-tls': ({ host }: AtHost) => [
+      `Without TLS, the password would be sent to ${host} unencrypted.`,
+      'Use "tls": "implicit" or "starttls"; "none" is for servers on this machine.',
+    ],
+  },
+  origin: {
+    /** `reason` is an errno or a code of Node.js or imapflow. */
+    'imap.unreachable': (f: AtHost & { readonly port: number; readonly reason: string }) => [
+      `${f.host}, port ${f.port}, cannot be reached: ${reasonText(f.reason)}.`,
+      `Check the network, and host, port and tls in the configuration. ${RESUME_HINT}`,
+    ],
+    'imap.certificate': (f: AtHost & { readonly reason: string }) => [
+      `The certificate of ${f.host} cannot be trusted: ${reasonText(f.reason)}.`,
+      'Check the host name in the configuration. For a private certificate authority, set NODE_EXTRA_CA_CERTS.',
+    ],
+    'imap.starttls-missing': ({ host, port }: AtHost & { readonly port: number }) => [
+      `${host}, port ${port}, does not offer STARTTLS, so nothing was sent.`,
+      'Use "tls": "implicit", usually on port 993.',
+    ],
+    /** Data in plain text after STARTTLS, or a session that was authenticated before TLS (CVE-2011-0411 and similar). */
+    'imap.starttls-injection': ({ host }: AtHost) => [
+      `Someone on the way to ${host} may have tampered with the start of TLS, so no password was sent.`,
+      'Try another network, or use "tls": "implicit".',
+    ],
+    'imap.connection-lost': (f: AtHost & { readonly command: string; readonly reason: string }) => [
+      `The connection to ${f.host} broke during ${f.command}: ${reasonText(f.reason)}.`,
+      RESUME_HINT,
+    ],
+    /** The server asks for a pause, after all retries. `waitMs` is the pause it asked for; 0 if it named none. */
+    'imap.throttled': ({ host, command, code, waitMs }: CommandFacts & { waitMs: number }) => [
+      `${host} asks to try ${command} again later${withCode(code)}${waitMs > 0 ? `, after ${span(waitMs)}` : ''}.`,
+      RESUME_HINT,
+    ],
+    'imap.refused': ({ host, command, code }: CommandFacts) => [
+      `${host} refused ${command}${withCode(code)}.`,
+      null,
+    ],
+    /** The server lists folders whose counts it refuses, or with names that no command can carry. */
+    'imap.folders-refused': ({ host, refused }: AtHost & { readonly refused: number }) => [
+      `${host} lists ${counted(refused, 'folder')} that it does not open.`,
+      'The other folders were compared, and no folder counts as deleted.',
+    ],
+    /** The folder does not exist (any more), or cannot be opened. */
+    'imap.folder-refused': ({ host, folder, code }: AtHost & { folder: string; code: string }) => [
+      `${host} does not open the folder ${folder}${withCode(code)}.`,
+      'It may have been deleted or renamed; the next sync lists the folders again.',
+    ],
+    'imap.too-large': ({ host, command, what, limit }: TooLargeFacts) => [
+      `The answer of ${host} to ${command} is larger than mailkeep accepts: more than ${limit} ${LIMIT_UNITS[what]}.`,
+      REPORT_HINT,
+    ],
+    /** `found` describes the fault, without text from the server. */
+    'imap.malformed': (f: AtHost & { readonly command: string; readonly found: string }) => [
+      `The answer of ${f.host} to ${f.command} does not follow the IMAP protocol: ${f.found}.`,
+      REPORT_HINT,
+    ],
+    /** MESSAGELIMIT (RFC 9738), LIMIT or EXPUNGEISSUED: the server says that its answer is not complete. */
+    'imap.incomplete': ({ host, command, code }: CommandFacts) => [
+      `${host} answered ${command} only in part (${code}).`,
+      'The answer was used for nothing; the next sync asks again.',
+    ],
+    'imap.count-differs': (f: AtHost & { readonly counted: number; readonly found: number }) => [
+      `${f.host} counts ${f.counted} messages in a folder, but shows ${f.found}.`,
+      REPORT_HINT,
+    ],
+    'imap.no-uid-epoch': ({
+      folder,
+      problem,
+    }: {
+      readonly folder: string;
+      readonly problem: 'missing' | 'not-sticky';
+    }) => [
+      problem === 'missing'
+        ? `The server reports no valid UIDVALIDITY for the folder ${folder}, so its messages cannot be told apart.`
+        : `The server renumbers the messages of the folder ${folder} in every session (UIDNOTSTICKY).`,
+      'This folder cannot be mirrored. Ask the mail provider to repair it.',
+    ],
+    /** The server has reassigned all uids since the folder's first answer of this sync run. */
+    'imap.renumbered': ({ folder }: { readonly folder: string }) => [
+      `The server has renumbered the messages of the folder ${folder} during this sync.`,
+      'The next sync reads the folder again.',
+    ],
+    'imap.message-gone': ({ host, uid }: AtHost & { readonly uid: number }) => [
+      `${host} has no message with the uid ${uid} any more.`,
+      null,
+    ],
+    'imap.message-changed': ({ host, uid }: AtHost & { readonly uid: number }) => [
+      `${host} sent different bytes for the message with the uid ${uid} when asked twice.`,
+      'It was not stored; the next sync fetches it again.',
+    ],
+  },
+  retryable: ['imap.connection-lost', 'imap.throttled', 'imap.unreachable'],
+});

@@ -1,0 +1,493 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { open, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Clock, systemClock } from '../core/concurrency.ts';
+import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
+import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/types.ts';
+import { originError } from '../service/errors.ts';
+import {
+  allUids,
+  type ChangedFlags,
+  changedSince,
+  examine,
+  type FolderStatus,
+  fetchListings,
+  fetchPiece,
+  fetchQuota,
+  fetchSourceStarts,
+  listFolders,
+  type ServerFolder,
+  searchUids,
+} from './commands.ts';
+import {
+  type ImapConnections,
+  type ImapSession,
+  PIECE_BYTES,
+  type SelectedFolder,
+} from './connection.ts';
+import { imapError } from './errors.ts';
+import { encodeMailbox, MAX_UINT32 } from './response.ts';
+
+/** How long a folder's list of uids serves further pages. */
+const SNAPSHOT_MS = 30_000;
+/** Folders whose uids are kept in memory. */
+const SNAPSHOTS = 2;
+/** Sources requested by one command, each up to 1 MiB. */
+const SOURCES_AT_ONCE = 16;
+/** No real message is as large. Bounds the disk space that a message without an end can take. */
+const MAX_SOURCE_BYTES = 1024 * 1024 * 1024;
+/** Times that a page is filled up after messages on it turn out to be gone. */
+const REFILLS = 3;
+/** Messages remembered because their ENVELOPE does not parse. */
+const MAX_ODD = 10_000;
+const UIDS_PER_CHANGES = 50_000;
+/** Beyond this number of changed flags, reading all of them takes less memory. */
+const MAX_CHANGES = 200_000;
+
+interface Snapshot {
+  readonly uidValidity: string;
+  readonly highestModSeq: string | null;
+  /** Ascending. */
+  uids: Uint32Array;
+  readonly at: number;
+}
+
+interface Page {
+  readonly items: readonly Listing[];
+  readonly total: number;
+  readonly uidValidity: string;
+}
+
+type Source =
+  | { readonly kind: 'buffer'; readonly bytes: Buffer }
+  | {
+      readonly kind: 'file';
+      readonly path: string;
+      readonly size: number;
+      readonly sha256: string;
+    };
+
+interface WaitingSource {
+  readonly uid: number;
+  readonly signal: AbortSignal;
+  readonly resolve: (source: Source) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface SourceQueue {
+  readonly waiting: WaitingSource[];
+  runners: number;
+}
+
+type Order = 'ascending' | 'descending';
+
+interface ImapOriginOptions {
+  readonly connections: ImapConnections;
+  /** The mailbox's permanent key in the archive, and its address. */
+  readonly mailbox: { readonly id: string; readonly address: string };
+  /** Directory for messages over 1 MiB. */
+  readonly spoolDir: string;
+  readonly clock?: Clock;
+}
+
+/**
+ * Returns an IMAP account as a source: one mailbox. It only reads, with EXAMINE and PEEK. Implements `Origin` of
+ * `src/sync`, which is above this room. The caller closes the connections.
+ */
+export function imapOrigin(options: ImapOriginOptions) {
+  const reader = new ImapReader(options);
+  return {
+    host: reader.host,
+    /** The end of a message is where the server ends it. RFC822.SIZE is often wrong (Exchange). */
+    sourcesAreComplete: true,
+    requestsPerMinute: () => reader.requestsPerMinute(),
+    mailboxes: reader.mailboxes.bind(reader),
+    folders: reader.folders.bind(reader),
+    list: reader.list.bind(reader),
+    search: reader.search.bind(reader),
+    source: reader.source.bind(reader),
+    quota: reader.quota.bind(reader),
+    stableId: reader.stableId.bind(reader),
+    uids: reader.uids.bind(reader),
+    changedSince: reader.changedSince.bind(reader),
+  };
+}
+
+class ImapReader {
+  readonly host: string;
+  readonly #options: ImapOriginOptions;
+  readonly #clock: Clock;
+  /** By path, from the last listing. */
+  #wireNames: ReadonlyMap<string, string> = new Map();
+  /** UIDVALIDITY of each folder's last newest page. */
+  readonly #epochs = new Map<string, string>();
+  readonly #snapshots = new Map<string, Snapshot>();
+  readonly #queues = new Map<string, SourceQueue>();
+  readonly #withoutEnvelope = new Set<string>();
+
+  constructor(options: ImapOriginOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.host = options.connections.host.toLowerCase();
+  }
+
+  /** A nominal rate for estimates: IMAP servers limit connections and bytes. */
+  requestsPerMinute(): number {
+    return 600 * this.#options.connections.budget;
+  }
+
+  async mailboxes(signal: AbortSignal) {
+    signal.throwIfAborted();
+    const { id, address } = this.#options.mailbox;
+    return [{ resourceId: id, address }];
+  }
+
+  /** @throws errors of `listFolders` */
+  async folders(_mailbox: string, signal: AbortSignal) {
+    const { connections } = this.#options;
+    const { folders: found, refused } = await connections.use(listFolders, signal);
+    const byPath = new Map<string, ServerFolder>();
+    for (const folder of found) {
+      // Two names can decode to the same path only if one of them is encoded wrongly.
+      const key = byPath.has(folder.path) ? folder.wireName : folder.path;
+      byPath.set(key, folder);
+    }
+    this.#wireNames = new Map([...byPath].map(([key, { wireName }]) => [key, wireName]));
+    const problem =
+      refused === 0
+        ? {}
+        : { problem: imapError('imap.folders-refused', { host: this.host, refused }) };
+    return {
+      folders: [...byPath].map(([key, folder]) => listedFolder(key, folder)),
+      complete: refused === 0,
+      states: new Map<string, FolderStatus>([...byPath].map(([key, { status }]) => [key, status])),
+      ...problem,
+    };
+  }
+
+  /** The newest page of a folder determines its UID epoch. Later answers from another epoch are errors. */
+  async list(
+    at: FolderKey,
+    { page, perPage, order }: { page: number; perPage: number; order: Order },
+    signal: AbortSignal,
+  ): Promise<Page> {
+    const snapshot = await this.#snapshot(at, signal, page === 1);
+    return this.#page(at, snapshot, [1, MAX_UINT32], { page, perPage, order }, signal);
+  }
+
+  /** Answers ranges of uids from the folder's recent list, and everything else by asking the server. */
+  async search(
+    at: FolderKey,
+    question: {
+      uids: string;
+      perPage: number;
+      order: Order;
+      flag?: CountedFlag;
+      since?: string;
+      fresh?: boolean;
+    },
+    signal: AbortSignal,
+  ): Promise<Page> {
+    const { uids: set, perPage, order, flag, since, fresh = false } = question;
+    const request = { page: 1, perPage, order };
+    const range = /^(\d+):(\d+|\*)$/.exec(set);
+    if (range !== null && flag === undefined && since === undefined && !fresh) {
+      const bounds = [Number(range[1]), range[2] === '*' ? MAX_UINT32 : Number(range[2])] as const;
+      return this.#page(at, await this.#snapshot(at, signal, false), bounds, request, signal);
+    }
+    const criteria = {
+      ...(flag === undefined ? {} : { flag }),
+      ...(since === undefined ? {} : { since }),
+    };
+    const answer = await this.#onFolder(
+      at,
+      signal,
+      async (session, { uidValidity, highestModSeq }) => ({
+        uidValidity,
+        highestModSeq,
+        uids: await searchUids(session, set, criteria),
+        at: 0,
+      }),
+      { reopen: true, fresh },
+    );
+    return this.#page(at, answer, [1, MAX_UINT32], request, signal);
+  }
+
+  async uids(at: FolderKey, signal: AbortSignal) {
+    const { uidValidity, highestModSeq, uids } = await this.#snapshot(at, signal, true);
+    return { uidValidity, highestModSeq, uids };
+  }
+
+  stableId({ extra }: Listing): string | null {
+    const id = extra.emailId ?? extra.gmailMessageId;
+    return typeof id === 'string' ? id : null;
+  }
+
+  async changedSince(
+    at: FolderKey,
+    since: { readonly uidValidity: string; readonly modSeq: string },
+    signal: AbortSignal,
+  ) {
+    return this.#onFolder(
+      at,
+      signal,
+      async (session, { uidValidity, highestModSeq, uidNext, exists }) => {
+        if (highestModSeq === null || uidValidity !== since.uidValidity) return null;
+        const last = Math.max(1, (uidNext ?? MAX_UINT32) - 1);
+        const width = UIDS_PER_CHANGES * Math.max(1, Math.ceil(last / Math.max(1, exists)));
+        const changes: ChangedFlags[] = [];
+        for (let lo = 1; lo <= last; lo += width) {
+          const range = { lo, hi: lo + width > last ? MAX_UINT32 : lo + width - 1 };
+          changes.push(...(await changedSince(session, range, since.modSeq)));
+          if (changes.length > MAX_CHANGES) return null;
+        }
+        return { changes, highestModSeq };
+      },
+      { reopen: true },
+    );
+  }
+
+  async quota(_mailbox: string, signal: AbortSignal) {
+    return this.#options.connections.use(fetchQuota, signal);
+  }
+
+  /**
+   * Fetches a message. Requests for the same folder at the same time share a command.
+   *
+   * @throws imap.message-gone, imap.message-changed, imap.too-large, spool-failed
+   */
+  source(at: FolderKey, uid: number, signal: AbortSignal): Promise<Source> {
+    const { promise, resolve, reject } = Promise.withResolvers<Source>();
+    const queue = this.#queues.get(at.folder) ?? { waiting: [], runners: 0 };
+    this.#queues.set(at.folder, queue);
+    queue.waiting.push({ uid, signal, resolve, reject });
+    if (queue.runners < this.#options.connections.budget) void this.#serve(at, queue);
+    return promise;
+  }
+
+  async #serve(at: FolderKey, queue: SourceQueue): Promise<void> {
+    queue.runners += 1;
+    for (;;) {
+      // Lets requests of the same turn join.
+      await nextTurn();
+      const batch = queue.waiting.splice(0, SOURCES_AT_ONCE);
+      if (batch.length === 0) break;
+      await this.#serveBatch(at, batch);
+    }
+    queue.runners -= 1;
+    if (queue.runners === 0 && queue.waiting.length === 0) this.#queues.delete(at.folder);
+  }
+
+  async #serveBatch(at: FolderKey, batch: readonly WaitingSource[]): Promise<void> {
+    const [first] = batch;
+    if (first === undefined) return;
+    const { signal } = first;
+    const uids = [...new Set(batch.map(({ uid }) => uid))].sort((a, b) => a - b);
+    try {
+      signal.throwIfAborted();
+      const starts = await this.#onFolder(at, signal, (session) =>
+        fetchSourceStarts(session, uids),
+      );
+      for (const { uid, resolve, reject } of batch) {
+        const start = starts.get(uid);
+        if (start === undefined) reject(imapError('imap.message-gone', { host: this.host, uid }));
+        else if (start.complete) resolve({ kind: 'buffer', bytes: start.bytes });
+        else await this.#spool(at, uid, start.bytes, signal).then(resolve, reject);
+      }
+    } catch (error) {
+      // A single message may be the cause.
+      if (batch.length > 1 && isUnreadable(error)) {
+        for (const one of batch) await this.#serveBatch(at, [one]);
+      } else for (const { reject } of batch) reject(error);
+    }
+  }
+
+  /** Fetches the rest of a long message into a file. Fetches the first piece again at the end, and compares it. */
+  async #spool(at: FolderKey, uid: number, start: Buffer, signal: AbortSignal): Promise<Source> {
+    const { spoolDir } = this.#options;
+    const file = path.join(spoolDir, `imap-${randomUUID()}`);
+    const piece = (offset: number) =>
+      this.#onFolder(at, signal, (session) => fetchPiece(session, uid, offset));
+    try {
+      const handle = await open(file, 'wx', 0o600);
+      const digest = createHash('sha256');
+      let size = 0;
+      try {
+        for (let bytes = start; ; bytes = await piece(size)) {
+          await handle.writeFile(bytes);
+          digest.update(bytes);
+          size += bytes.length;
+          if (bytes.length < PIECE_BYTES) break;
+          if (size >= MAX_SOURCE_BYTES) {
+            const facts = { host: this.host, command: 'UID FETCH', what: 'message' } as const;
+            throw imapError('imap.too-large', { ...facts, limit: MAX_SOURCE_BYTES });
+          }
+        }
+      } finally {
+        await handle.close();
+      }
+      if (!(await piece(0)).equals(start)) {
+        throw imapError('imap.message-changed', { host: this.host, uid });
+      }
+      return { kind: 'file', path: file, size, sha256: digest.digest('hex') };
+    } catch (error) {
+      await rm(file, { force: true });
+      const reason = errnoOf(error);
+      if (error instanceof MailkeepError || reason === undefined) throw error;
+      throw originError('spool-failed', { dir: spoolDir, reason }, error);
+    }
+  }
+
+  /** Returns the folder's uids. @param isNewest asks again, and accepts a new UID epoch */
+  async #snapshot(at: FolderKey, signal: AbortSignal, isNewest: boolean): Promise<Snapshot> {
+    const known = this.#snapshots.get(at.folder);
+    const age = this.#clock.now() - (known?.at ?? 0);
+    if (known !== undefined && !isNewest && age >= 0 && age < SNAPSHOT_MS) return known;
+    const snapshot = await this.#twice(() =>
+      this.#onFolder(
+        at,
+        signal,
+        async (session, selected) => ({
+          uidValidity: selected.uidValidity,
+          highestModSeq: selected.highestModSeq,
+          uids: await allUids(session, selected),
+          at: this.#clock.now(),
+        }),
+        { reopen: true, isNewest },
+      ),
+    );
+    this.#snapshots.delete(at.folder);
+    this.#snapshots.set(at.folder, snapshot);
+    for (const folder of this.#snapshots.keys()) {
+      if (this.#snapshots.size > SNAPSHOTS) this.#snapshots.delete(folder);
+    }
+    return snapshot;
+  }
+
+  /** Repeats a request once if its answer does not add up, because the folder may have changed meanwhile. */
+  async #twice<T>(act: () => Promise<T>): Promise<T> {
+    try {
+      return await act();
+    } catch (error) {
+      if (!hasCode(error, 'imap.count-differs') && !hasCode(error, 'imap.incomplete')) throw error;
+      return act();
+    }
+  }
+
+  /** Lists a page of the snapshot's uids within bounds. Messages that are gone leave the snapshot. */
+  async #page(
+    at: FolderKey,
+    snapshot: Snapshot,
+    [lo, hi]: readonly [number, number],
+    { page, perPage, order }: { page: number; perPage: number; order: Order },
+    signal: AbortSignal,
+  ): Promise<Page> {
+    for (let refill = 0; ; refill += 1) {
+      const { uids, uidValidity } = snapshot;
+      const range = uids.subarray(lowerBound(uids, lo), lowerBound(uids, hi + 1));
+      const total = range.length;
+      const skipped = (page - 1) * perPage;
+      const part =
+        order === 'ascending'
+          ? range.subarray(skipped, skipped + perPage)
+          : range.subarray(Math.max(0, total - skipped - perPage), Math.max(0, total - skipped));
+      const listings = await this.#listings(at, [...part], signal);
+      const gone = new Set(part.filter((uid) => !listings.has(uid)));
+      if (gone.size > 0) snapshot.uids = uids.filter((uid) => !gone.has(uid));
+      if (gone.size > 0 && refill < REFILLS) continue;
+      const items = [...part].flatMap((uid) => listings.get(uid) ?? []);
+      if (order === 'descending') items.reverse();
+      return { items, total: total - gone.size, uidValidity };
+    }
+  }
+
+  /** Lists messages. Divides them if the answer does not parse, until only the unreadable messages lack an ENVELOPE. */
+  async #listings(
+    at: FolderKey,
+    uids: readonly number[],
+    signal: AbortSignal,
+  ): Promise<Map<number, Listing>> {
+    const isOdd = (uid: number): boolean => this.#withoutEnvelope.has(`${uid} ${at.folder}`);
+    const odd = uids.filter(isOdd);
+    const usual = uids.filter((uid) => !isOdd(uid));
+    const found = new Map<number, Listing>();
+    const fetch = (some: readonly number[], withEnvelope: boolean) =>
+      this.#onFolder(at, signal, (session) => fetchListings(session, some, withEnvelope));
+    if (odd.length > 0) for (const [uid, one] of await fetch(odd, false)) found.set(uid, one);
+    if (usual.length === 0) return found;
+    try {
+      for (const [uid, one] of await fetch(usual, true)) found.set(uid, one);
+      return found;
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+      const [first] = usual;
+      if (usual.length === 1 && this.#withoutEnvelope.size < MAX_ODD) {
+        this.#withoutEnvelope.add(`${first} ${at.folder}`);
+      } else if (usual.length === 1) throw error;
+      const half = Math.ceil(usual.length / 2);
+      for (const part of [usual.slice(0, half), usual.slice(half)]) {
+        if (part.length === 0) continue;
+        for (const [uid, one] of await this.#listings(at, part, signal)) found.set(uid, one);
+      }
+      return found;
+    }
+  }
+
+  /**
+   * Runs `act` with the folder open.
+   *
+   * @param how.reopen opens it again even if it is open, for current counts
+   * @param how.isNewest accepts another UID epoch than before
+   * @throws imap.renumbered
+   */
+  async #onFolder<T>(
+    at: FolderKey,
+    signal: AbortSignal,
+    act: (session: ImapSession, selected: SelectedFolder) => Promise<T>,
+    how: { readonly reopen?: boolean; readonly isNewest?: boolean; readonly fresh?: boolean } = {},
+  ): Promise<T> {
+    const { folder } = at;
+    const wireName = this.#wireNames.get(folder) ?? encodeMailbox(folder);
+    return this.#options.connections.use(
+      async (session) => {
+        const current = session.selected;
+        const isOpen = current?.wireName === wireName && how.reopen !== true;
+        const selected = isOpen ? current : await examine(session, wireName, folder);
+        const epoch = this.#epochs.get(folder);
+        if (epoch === undefined || how.isNewest === true) {
+          this.#epochs.set(folder, selected.uidValidity);
+        } else if (epoch !== selected.uidValidity) {
+          this.#snapshots.delete(folder);
+          throw imapError('imap.renumbered', { folder });
+        }
+        return act(session, selected);
+      },
+      signal,
+      { wireName, ...(how.fresh === true ? { fresh: true } : {}) },
+    );
+  }
+}
+
+/** Reports whether an answer could not be read, as opposed to refused. */
+function isUnreadable(error: unknown): boolean {
+  return hasCode(error, 'imap.malformed') || hasCode(error, 'imap.too-large');
+}
+
+function listedFolder(key: string, { delimiter, specialUse, status }: ServerFolder): ListedFolder {
+  const name = delimiter === '' ? key : (key.split(delimiter).at(-1) ?? key);
+  const { messages, unseen } = status;
+  return { path: key, name, delimiter, specialUse, messageCount: messages, unreadCount: unseen };
+}
+
+/** Returns the position of the first uid that is at least `value`. */
+function lowerBound(uids: Uint32Array, value: number): number {
+  let lo = 0;
+  let hi = uids.length;
+  while (lo < hi) {
+    const middle = (lo + hi) >>> 1;
+    if ((uids[middle] ?? 0) < value) lo = middle + 1;
+    else hi = middle;
+  }
+  return lo;
+}
