@@ -47,8 +47,6 @@ export interface FolderStatus {
   readonly uidValidity: string | null;
   /** Null if the folder has no modification sequences. */
   readonly highestModSeq: string | null;
-  /** MAILBOXID (RFC 8474). */
-  readonly mailboxId: string | null;
 }
 
 export interface ServerFolder {
@@ -151,12 +149,10 @@ async function requestStatuses(
   }
 }
 
+/** Does not ask for MAILBOXID: within LIST, Cyrus 3.6 sends random bytes in its place. EXAMINE has the right one. */
 function statusItems(session: ImapSession): string {
-  return [
-    'MESSAGES UIDNEXT UIDVALIDITY UNSEEN',
-    ...(session.has('CONDSTORE') ? ['HIGHESTMODSEQ'] : []),
-    ...(session.has('OBJECTID') ? ['MAILBOXID'] : []),
-  ].join(' ');
+  const modSeq = session.has('CONDSTORE') ? ' HIGHESTMODSEQ' : '';
+  return `MESSAGES UIDNEXT UIDVALIDITY UNSEEN${modSeq}`;
 }
 
 function readListed({ values }: DataResponse): [wireName: string, folder: FoundFolder] {
@@ -190,7 +186,6 @@ function readStatus({ values }: DataResponse, statuses: Map<string, FolderStatus
     uidNext: uint32(items.get('UIDNEXT')) || null,
     uidValidity: epoch(items.get('UIDVALIDITY')),
     highestModSeq: modSeq === '0' ? null : modSeq,
-    mailboxId: objectId(items.get('MAILBOXID')),
   });
 }
 

@@ -43,8 +43,8 @@ export const PIECE_BYTES = 1024 * 1024;
 const MAX_LITERAL = PIECE_BYTES + 64 * 1024;
 const MAX_LINE = 8 * 1024 * 1024;
 const MAX_RESPONSE = MAX_LITERAL + MAX_LINE;
-/** Responses to one command. A FETCH of flags has one per message, and sends at most 50,000 uids per command. */
-const MAX_RESPONSES = 1_000_000;
+/** Responses to one command. The largest ones have one response per folder, or per message of about 50,000. */
+const MAX_RESPONSES = 200_000;
 
 export interface ConnectionTimes {
   /** Milliseconds until a connection attempt fails. */

@@ -48,6 +48,7 @@ const MAX_CHANGES = 200_000;
 interface Snapshot {
   readonly uidValidity: string;
   readonly highestModSeq: string | null;
+  readonly mailboxId: string | null;
   /** Ascending. */
   uids: Uint32Array;
   readonly at: number;
@@ -57,6 +58,7 @@ interface Page {
   readonly items: readonly Listing[];
   readonly total: number;
   readonly uidValidity: string;
+  readonly mailboxId: string | null;
 }
 
 type Source =
@@ -203,9 +205,8 @@ class ImapReader {
     const answer = await this.#onFolder(
       at,
       signal,
-      async (session, { uidValidity, highestModSeq }) => ({
-        uidValidity,
-        highestModSeq,
+      async (session, { uidValidity, highestModSeq, mailboxId }) => ({
+        ...{ uidValidity, highestModSeq, mailboxId },
         uids: await searchUids(session, set, criteria),
         at: 0,
       }),
@@ -351,6 +352,7 @@ class ImapReader {
         async (session, selected) => ({
           uidValidity: selected.uidValidity,
           highestModSeq: selected.highestModSeq,
+          mailboxId: selected.mailboxId,
           uids: await allUids(session, selected),
           at: this.#clock.now(),
         }),
@@ -384,7 +386,7 @@ class ImapReader {
     signal: AbortSignal,
   ): Promise<Page> {
     for (let refill = 0; ; refill += 1) {
-      const { uids, uidValidity } = snapshot;
+      const { uids, uidValidity, mailboxId } = snapshot;
       const range = uids.subarray(lowerBound(uids, lo), lowerBound(uids, hi + 1));
       const total = range.length;
       const skipped = (page - 1) * perPage;
@@ -398,7 +400,7 @@ class ImapReader {
       if (gone.size > 0 && refill < REFILLS) continue;
       const items = [...part].flatMap((uid) => listings.get(uid) ?? []);
       if (order === 'descending') items.reverse();
-      return { items, total: total - gone.size, uidValidity };
+      return { items, total: total - gone.size, uidValidity, mailboxId };
     }
   }
 

@@ -17,6 +17,8 @@ export interface OriginPage {
   readonly perPage?: number;
   /** The folder's UID epoch, if the service reports one. */
   readonly uidValidity?: string;
+  /** An id that stays with the folder when it is renamed, and is never reused. Null if the service has none. */
+  readonly mailboxId?: string | null;
 }
 
 /** What a service with certain UID epochs reports about a folder (IMAP STATUS). */
@@ -27,8 +29,6 @@ export interface FolderState {
   readonly uidNext: number | null;
   /** Increases with every change to a message or flag; decimal, up to 63 bits. Null if the folder has none. */
   readonly highestModSeq: string | null;
-  /** Stays the same when the folder is renamed, and is never reused. */
-  readonly mailboxId: string | null;
 }
 
 /** All uids of a folder in one answer. */
