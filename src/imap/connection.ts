@@ -428,10 +428,15 @@ function lossError(error: unknown, host: string, command: string): MailkeepError
     return imapError('imap.malformed', { host, command, found: error.message });
   }
   const { code } = readFields(error);
-  const reason = code === null || code === 'NoConnection' ? CLOSED : code;
-  const isSilent = reason === 'ETIMEOUT';
-  const facts = { host, command, reason: isSilent ? 'ETIMEDOUT' : reason };
+  const facts = { host, command, reason: reasonOf(code) };
   return tooLarge(code, host, command) ?? imapError('imap.connection-lost', facts, error);
+}
+
+/** Translates the codes of imapflow. */
+function reasonOf(code: string | null): string {
+  if (code === null || code === 'NoConnection') return CLOSED;
+  if (code.startsWith('ClosedAfterConnect')) return CLOSED;
+  return code === 'ETIMEOUT' || code.endsWith('_TIMEOUT') ? 'ETIMEDOUT' : code;
 }
 
 const NO_METHOD = /Unsupported authentication mechanism|Login is disabled|No matching auth/;
@@ -461,7 +466,7 @@ function connectError(
   if (code !== null && /CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code)) {
     return imapError('imap.certificate', { host, reason: code }, error);
   }
-  const reason = code?.startsWith('ClosedAfterConnect') === true ? CLOSED : (code ?? CLOSED);
+  const reason = reasonOf(code);
   const isBroken = tls === 'starttls' && /^ERR_SSL/.test(reason);
   if (isBroken) return imapError('imap.starttls-injection', { host }, error);
   return imapError('imap.unreachable', { host, port, reason }, error);

@@ -114,7 +114,7 @@ export const imapError = defineErrors({
       'The answer was used for nothing; the next sync asks again.',
     ],
     'imap.count-differs': (f: AtHost & { readonly counted: number; readonly found: number }) => [
-      `${f.host} counts ${f.counted} messages in a folder, but shows ${f.found}.`,
+      `${f.host} counts ${counted(f.counted, 'message')} in a folder, but shows ${f.found}.`,
       REPORT_HINT,
     ],
     'imap.no-uid-epoch': ({

@@ -15,6 +15,8 @@ export interface Script {
   readonly answers?: Readonly<Record<string, Answer>>;
 }
 
+const CAPABILITIES = 'IMAP4rev1 NAMESPACE ESEARCH LIST-EXTENDED LIST-STATUS UNSELECT';
+
 const ok: Answer = (tag) => `${tag} OK done\r\n`;
 
 const USUAL: Readonly<Record<string, Answer>> = {
@@ -39,6 +41,7 @@ export class ScriptedServer {
   readonly #sockets = new Set<Socket>();
   /** Everything that clients sent, without tags. */
   readonly lines: string[] = [];
+  connections = 0;
 
   private constructor(private readonly script: Script) {
     this.#listener = createServer((socket) => this.#accept(socket));
@@ -54,10 +57,6 @@ export class ScriptedServer {
     return (this.#listener.address() as AddressInfo).port;
   }
 
-  get connections(): number {
-    return this.lines.filter((line) => line.startsWith('CAPABILITY')).length;
-  }
-
   stop(): void {
     this.#listener.close();
     for (const socket of this.#sockets) socket.destroy();
@@ -65,6 +64,7 @@ export class ScriptedServer {
 
   #accept(socket: Socket): void {
     this.#sockets.add(socket);
+    this.connections += 1;
     socket.on('error', () => {});
     socket.on('close', () => this.#sockets.delete(socket));
     socket.write(`${this.script.greeting ?? '* OK ready'}\r\n`);
@@ -81,7 +81,7 @@ export class ScriptedServer {
     const [tag = '', first = '', second = ''] = line.split(' ');
     this.lines.push(line.slice(tag.length + 1));
     const verb = first === 'UID' ? `UID ${second}` : first;
-    const { capabilities = 'IMAP4rev1 ESEARCH LIST-EXTENDED LIST-STATUS UNSELECT' } = this.script;
+    const { capabilities = CAPABILITIES } = this.script;
     const answers: Readonly<Record<string, Answer>> = {
       ...USUAL,
       CAPABILITY: () => `* CAPABILITY ${capabilities}\r\n${tag} OK done\r\n`,
