@@ -480,13 +480,17 @@ function readFields(error: unknown) {
     const value = field(name);
     return typeof value === 'string' && value !== '' ? value : null;
   };
+  const code = string('code');
+  // Node.js also has a `reason`, in errors about certificates.
+  const isClosed = code === 'NoConnection' || code?.startsWith('ClosedAfterConnect') === true;
+  const bye = isClosed ? string('reason') : null;
   return {
-    code: string('code'),
+    code,
     status: string('responseStatus'),
     response: string('serverResponseCode'),
-    text: string('responseText') ?? string('reason') ?? string('message') ?? '',
+    text: bye ?? string('responseText') ?? string('message') ?? '',
     signedOut: field('authenticationFailed') === true,
-    bye: string('reason') !== null,
+    bye: bye !== null,
   };
 }
 
