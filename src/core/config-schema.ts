@@ -362,6 +362,62 @@ const tokenSchema = z.union([z.string().min(1), ...ELSEWHERE]).meta({
   expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
 });
 
+const passwordSchema = z
+  .union([
+    z.string().min(1),
+    ...ELSEWHERE,
+    z.strictObject({ command: z.array(z.string().min(1)).min(1) }),
+  ])
+  .meta({
+    description:
+      'The password, or where to read it when a connection needs it: an environment variable, a file, a systemd credential, or the first line that a command prints',
+    expected:
+      'a password, or {"env": NAME}, {"file": PATH}, {"credential": NAME} or {"command": [PROGRAM, ARGUMENT, …]}',
+  });
+
+const IMAP_HOST = 'a host name or IP address without a port, such as "imap.example.org"';
+const MAX_PORT = 65_535;
+const MAX_CONNECTIONS = 16;
+
+const imapSchema = z
+  .strictObject({
+    host: checked('The IMAP server', IMAP_HOST, (text) => /^[A-Za-z0-9_.:-]{1,253}$/.test(text)),
+    port: wholeNumber(
+      1,
+      MAX_PORT,
+      'Its port; 993 by default, or 143 without implicit TLS',
+    ).optional(),
+    tls: z.enum(['implicit', 'starttls', 'none']).default('implicit').meta({
+      description: 'How the connection is encrypted; none is for servers on this machine only',
+      expected: '"implicit", "starttls" or "none"',
+    }),
+    user: checked('The user to sign in', 'a user name', (text) => /^[^\0\r\n]{1,255}$/.test(text)),
+    address: checked(
+      'The address of the mailbox; the user by default',
+      'an address such as "ada@example.org"',
+      (text) => /^\S+@\S+$/.test(text),
+    ).optional(),
+    id: checked(
+      'What identifies the mailbox in the archive; keep it when the server moves to another host. Made of host, port and user by default',
+      '1 to 255 printable characters',
+      (text) => /^[\x21-\x7e]{1,255}$/.test(text),
+    ).optional(),
+    password: passwordSchema.optional(),
+    accessToken: passwordSchema.optional().meta({
+      description:
+        'Instead of a password: an OAuth access token, such as one that a command prints',
+    }),
+    connections: wholeNumber(
+      1,
+      MAX_CONNECTIONS,
+      'Connections at the same time; fewer are used if the server refuses them',
+    ).default(2),
+  })
+  .meta({
+    description: 'An IMAP server, in place of baseUrl and token',
+    expected: 'an object with at least host, user and password',
+  });
+
 const insecure = optIn('Allow http to a host that is not this machine');
 
 const days = (description: string) =>
@@ -378,8 +434,9 @@ const accountSchema = z
         description: 'A short name for this account',
         expected: 'a name of 1 to 64 letters, digits, dots, dashes and underscores',
       }),
-    baseUrl: serviceUrl('Address of the mailbox surface of the service'),
-    token: tokenSchema,
+    baseUrl: serviceUrl('Address of the mailbox surface of the service').optional(),
+    token: tokenSchema.optional(),
+    imap: imapSchema.optional(),
     insecure,
     platform: z
       .strictObject({
@@ -398,7 +455,7 @@ const accountSchema = z
     mailboxes: selection('Addresses of mailboxes'),
     folders: selection('Paths of folders'),
   })
-  .meta({ expected: 'an object with at least name, baseUrl and token' });
+  .meta({ expected: 'an object with at least name, and baseUrl and token or imap' });
 
 export const configSchema = z
   .strictObject({
@@ -614,7 +671,8 @@ export const configSchema = z
   })
   .meta({
     title: 'mailkeep configuration',
-    description: 'Settings of mailkeep; only accounts with name, baseUrl and token are required.',
+    description:
+      'Settings of mailkeep; only accounts with name, and baseUrl and token or imap, are required.',
     expected: 'an object',
   });
 
@@ -648,6 +706,10 @@ export function jsonSchemaText(): string {
     io: 'input',
     override: ({ zodSchema, jsonSchema }) => {
       delete jsonSchema.expected;
+      if (zodSchema === accountSchema) {
+        jsonSchema.required = ['name'];
+        jsonSchema.oneOf = [{ required: ['baseUrl', 'token'] }, { required: ['imap'] }];
+      }
       // A fleet node's config file needs no accounts.
       if (zodSchema !== configSchema) return;
       delete jsonSchema.required;
@@ -711,7 +773,52 @@ export function validationProblems(
 
 /** Returns problems that involve more than one field. Reads the raw file, so that invalid fields do not hide any. */
 export function crossFieldProblems(raw: unknown): ConfigProblem[] {
-  return [plainHttp, repeatedNames, sharedPorts, openWeb, noUrl].flatMap((find) => find(raw));
+  return [sourceKinds, imapSources, plainHttp, repeatedNames, sharedPorts, openWeb, noUrl].flatMap(
+    (find) => find(raw),
+  );
+}
+
+/** Each account has either an API or an IMAP server. */
+function sourceKinds(raw: unknown): ConfigProblem[] {
+  return listAccounts(raw).flatMap((account, i) => {
+    if (!isObject(account)) return [];
+    const problem = (field: string, expected: string): ConfigProblem => {
+      const path = ['accounts', i, field];
+      return { path: pathText(path), found: describe(account[field], path), expected };
+    };
+    const { baseUrl, token } = accountSchema.shape;
+    return account.imap === undefined
+      ? (['baseUrl', 'token'] as const).flatMap((field) => {
+          const schema = { baseUrl, token }[field].unwrap();
+          return account[field] === undefined ? problem(field, schema.meta()?.expected ?? '') : [];
+        })
+      : ['baseUrl', 'token', 'platform'].flatMap((field) =>
+          account[field] === undefined ? [] : problem(field, 'nothing, next to imap'),
+        );
+  });
+}
+
+function imapSources(raw: unknown): ConfigProblem[] {
+  return listAccounts(raw).flatMap((account, i) => {
+    const imap = valueAt(account, ['imap']);
+    if (!isObject(imap)) return [];
+    const { host, tls, user, address, password, accessToken } = imap;
+    const problem = (field: string, expected: string): ConfigProblem => {
+      const path = ['accounts', i, 'imap', field];
+      return { path: pathText(path), found: describe(imap[field], path), expected };
+    };
+    const isExposed = tls === 'none' && typeof host === 'string' && !isLoopback(host);
+    const needsAddress = typeof user === 'string' && !user.includes('@') && address === undefined;
+    const secrets = [password, accessToken].filter((one) => one !== undefined).length;
+    return [
+      ...(isExposed
+        ? [problem('tls', '"implicit" or "starttls", since this host is not this machine')]
+        : []),
+      ...(needsAddress ? [problem('address', 'an address, since the user is not one')] : []),
+      ...(secrets === 0 ? [problem('password', passwordSchema.meta()?.expected ?? '')] : []),
+      ...(secrets === 2 ? [problem('accessToken', 'nothing, next to password')] : []),
+    ];
+  });
 }
 
 function plainHttp(raw: unknown): ConfigProblem[] {
@@ -831,7 +938,9 @@ export type TokenSource =
   | { readonly kind: 'literal'; readonly secret: Secret; readonly name: string }
   | { readonly kind: 'env'; readonly name: string }
   | { readonly kind: 'file'; readonly name: string }
-  | { readonly kind: 'credential'; readonly name: string };
+  | { readonly kind: 'credential'; readonly name: string }
+  /** `name` is the program. Its arguments can contain secrets. */
+  | { readonly kind: 'command'; readonly name: string; readonly args: readonly string[] };
 
 export type RetentionSettings = Readonly<ConfigFile['retention']>;
 
@@ -877,11 +986,16 @@ function accountSettings(
   folder: string,
   insecure: boolean,
 ) {
-  const { name, baseUrl, token, platform, mailboxes, folders } = account;
+  const { name, baseUrl = '', token = '', platform, mailboxes, folders } = account;
+  const imap = account.imap === undefined ? null : imapSettings(account.imap, name, folder);
   return {
     name,
-    baseUrl: baseUrl.replace(/\/+$/, ''),
-    token: tokenSource(token, folder, `accounts.${name}.token`),
+    /** The IMAP server's address for an IMAP account. */
+    baseUrl: imap?.url ?? baseUrl.replace(/\/+$/, ''),
+    /** The password or access token of an IMAP account. */
+    token: imap?.secret ?? tokenSource(token, folder, `accounts.${name}.token`),
+    /** Null for an account of the hosted service. */
+    imap,
     /** Allows plain http to other machines. */
     insecure: account.insecure || insecure,
     platform:
@@ -897,6 +1011,29 @@ function accountSettings(
   };
 }
 
+type ImapSection = NonNullable<ConfigFile['accounts'][number]['imap']>;
+
+function imapSettings(section: ImapSection, name: string, folder: string) {
+  const { tls, user, password, accessToken, connections } = section;
+  const host = section.host.toLowerCase();
+  const port = section.port ?? (tls === 'implicit' ? 993 : 143);
+  const isUsual = port === 993 || port === 143;
+  const secret = accessToken ?? password ?? '';
+  const kind = accessToken === undefined ? 'password' : 'token';
+  const place = `accounts.${name}.imap.${kind === 'token' ? 'accessToken' : 'password'}`;
+  return {
+    server: { host, port, tls, user },
+    url: `${tls === 'none' ? 'imap' : 'imaps'}://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    address: section.address ?? user,
+    id: section.id ?? `${host}${isUsual ? '' : `:${port}`}/${user}`,
+    secret: tokenSource(secret, folder, place),
+    kind,
+    connections,
+  } as const;
+}
+
+export type ImapSettings = Readonly<ReturnType<typeof imapSettings>>;
+
 export type AccountSettings = Readonly<ReturnType<typeof accountSettings>>;
 
 export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[] {
@@ -905,13 +1042,17 @@ export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[
 
 /** @param place what errors call a secret in the file itself */
 export function tokenSource(
-  token: ConfigFile['accounts'][number]['token'],
+  token: z.output<typeof passwordSchema>,
   folder: string,
   place: string,
 ): TokenSource {
   if (typeof token === 'string') return { kind: 'literal', secret: new Secret(token), name: place };
   if ('env' in token) return { kind: 'env', name: token.env };
   if ('file' in token) return { kind: 'file', name: path.resolve(folder, token.file) };
+  if ('command' in token) {
+    const [program = '', ...args] = token.command;
+    return { kind: 'command', name: program, args };
+  }
   return { kind: 'credential', name: token.credential };
 }
 
@@ -989,6 +1130,9 @@ function checkEntry(entry: unknown, source: string, name: string) {
   const problems = [...validationProblems(issues, config), ...crossFieldProblems(config)].map(
     withinEntry,
   );
+  if (isObject(entry) && entry.imap !== undefined) {
+    problems.push({ path: 'imap', found: 'an object', expected: 'baseUrl and token, in a fleet' });
+  }
   if (parsed.success && parsed.data.name !== name) {
     const expected = `"${name}", as the command calls the account (or no name)`;
     problems.push({ path: 'name', found: JSON.stringify(parsed.data.name), expected });

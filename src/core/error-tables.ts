@@ -21,6 +21,8 @@ function sourceText(source: string, name: string): string {
       return `the token file ${name}`;
     case 'credential':
       return `the systemd credential ${name}`;
+    case 'command':
+      return `the output of ${name}`;
     default:
       return `the token in the config file (${name})`;
   }
@@ -102,6 +104,13 @@ export const configError = defineErrors({
     /** The token contains white space or control characters, which a header cannot carry. */
     'token-unusable': ({ source, name }: Strings<'source' | 'name'>) =>
       `${capitalise(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
+    /** `reason` is an errno, an exit code, `signal` or `timeout`. */
+    'secret-command-failed': ({ program, reason }: Strings<'program' | 'reason'>) => [
+      /^\d+$/.test(reason)
+        ? `${program}, which prints a secret, exited with ${reason}.`
+        : `${program}, which prints a secret, failed: ${reason === 'timeout' ? 'it took longer than 30 s' : reasonText(reason)}.`,
+      'Run the command from the configuration by hand. It must print the secret without asking for input.',
+    ],
     /** `reason` is an errno or the code of a token error. */
     'registry-address-missing': (f: Strings<'source' | 'name' | 'reason'>) => [
       `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -50,6 +51,39 @@ export async function readToken(source: TokenSource, env: Environment): Promise<
   return new Secret(text);
 }
 
+/**
+ * Reads a password, which can contain blanks and any character except line breaks. Only the first line counts, so that
+ * password managers can print more.
+ * @throws token-missing, token-empty, token-unreadable, token-unusable, secret-command-failed
+ */
+export async function readPassword(source: TokenSource, env: Environment): Promise<Secret> {
+  const facts = { source: source.kind, name: source.name };
+  const [line = ''] = (await rawToken(source, env, facts)).split(/\r?\n/);
+  if (line === '') throw configError('token-empty', facts);
+  if (line.includes('\0')) throw configError('token-unusable', facts);
+  return new Secret(line);
+}
+
+const COMMAND_MS = 30_000;
+const MAX_COMMAND_OUTPUT = 65_536;
+
+/** Runs a command without a shell, and returns what it prints. Neither its arguments nor its output are logged. */
+function printedSecret(program: string, args: readonly string[]): Promise<string> {
+  const options = { timeout: COMMAND_MS, maxBuffer: MAX_COMMAND_OUTPUT, encoding: 'utf8' } as const;
+  return new Promise((resolve, reject) => {
+    const child = execFile(program, args, options, (error, stdout) => {
+      if (error === null) resolve(stdout);
+      else {
+        const { code, killed = false } = error;
+        const reason = killed ? 'timeout' : String(code ?? 'signal');
+        reject(configError('secret-command-failed', { program, reason }));
+      }
+    });
+    // It could wait for input until it times out.
+    child.stdin?.end();
+  });
+}
+
 async function rawToken(
   source: TokenSource,
   env: Environment,
@@ -70,6 +104,8 @@ async function rawToken(
       if (folder === '') throw configError('token-missing', facts);
       return tokenFile(path.join(folder, source.name), facts);
     }
+    case 'command':
+      return printedSecret(source.name, source.args);
   }
 }
 

@@ -52,6 +52,10 @@ export const imapError = defineErrors({
     ],
   },
   config: {
+    'imap.no-api': ({ account }: { readonly account: string }) => [
+      `The account ${account} is an IMAP account, and this works only with accounts that have baseUrl and token.`,
+      'Choose another account with --account.',
+    ],
     'imap.needs-tls': ({ host }: AtHost) => [
       `Without TLS, the password would be sent to ${host} unencrypted.`,
       'Use "tls": "implicit" or "starttls"; "none" is for servers on this machine.',

@@ -1,10 +1,15 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { type Clock, type Lane, systemClock } from '../core/concurrency.ts';
-import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
+import type {
+  AccountSettings,
+  ImapSettings,
+  Settings,
+  TokenSource,
+} from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { Limiter, type LimiterStore, type Wait } from '../core/pace.ts';
-import { readToken } from '../core/secrets.ts';
+import { readPassword, readToken } from '../core/secrets.ts';
 import type { StateFile } from '../core/state.ts';
 import {
   parseRequestKey,
@@ -14,6 +19,9 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
+import { ImapConnections } from '../imap/connection.ts';
+import { imapError } from '../imap/errors.ts';
+import { imapOrigin } from '../imap/imap-origin.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
 import type { RetryPolicy } from '../service/surface-client.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -21,10 +29,11 @@ import { apiOrigin, orderUsages } from './api-origin.ts';
 import type { Origin, OriginMailbox } from './ports.ts';
 
 type ReachableAccount = Pick<AccountSettings, 'name' | 'baseUrl' | 'token' | 'insecure'> &
-  Partial<Pick<AccountSettings, 'platform'>>;
+  Partial<Pick<AccountSettings, 'platform' | 'imap'>>;
 
 /** An account's two API clients. The caller closes them. */
 export interface AccountClients {
+  /** @throws imap.no-api for an IMAP account, which has no API */
   readonly mailbox: MailboxClient;
   /** Null if the configuration has no token for the Platform API. */
   readonly platform: PlatformClient | null;
@@ -47,6 +56,7 @@ export function openClients(
 ): AccountClients {
   const { limiter, token, retries = {}, platformRetries = retries, onRequest } = options;
   const { name, insecure, platform = null } = account;
+  if (account.imap) throw imapError('imap.no-api', { account: name });
   const shared = { insecure, limiter, ...(onRequest === undefined ? {} : { onRequest }) };
   const mailbox = new MailboxClient({
     ...shared,
@@ -112,6 +122,7 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
 export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   readonly #options: AccountOriginsOptions<A>;
   readonly #accounts = new Map<string, AccountOrigin<A>>();
+  readonly #imap = new Map<string, { connections: ImapConnections; origin: Origin }>();
   readonly #limiter: Limiter;
   readonly #requests: RequestLog | undefined;
 
@@ -128,6 +139,10 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     this.#requests = state && new RequestLog(state, limit, () => clock.now());
     const { retries = {}, platformRetries = {} } = options;
     for (const settings of accounts) {
+      if (settings.imap) {
+        this.#accounts.set(settings.name, this.#imapAccount(settings, settings.imap));
+        continue;
+      }
       const clients = openClients(settings, {
         limiter: this.#limiter,
         token: async (source) => (await readToken(source, env)).reveal(),
@@ -146,6 +161,30 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
       const entry = { settings, ...clients, host, requestsPerMinute, listing: undefined, order };
       this.#accounts.set(name, entry);
     }
+  }
+
+  #imapAccount(settings: A, imap: ImapSettings): AccountOrigin<A> {
+    const { env, spoolDir, clock = systemClock } = this.#options;
+    const { name } = settings;
+    const connections = new ImapConnections({
+      server: imap.server,
+      credential: async () => ({ kind: imap.kind, secret: await readPassword(imap.secret, env) }),
+      clock,
+      most: imap.connections,
+    });
+    const origin = imapOrigin({ connections, mailbox: imap, spoolDir, clock });
+    this.#imap.set(name, { connections, origin });
+    return {
+      settings,
+      get mailbox(): MailboxClient {
+        throw imapError('imap.no-api', { account: name });
+      },
+      platform: null,
+      host: origin.host,
+      requestsPerMinute: origin.requestsPerMinute,
+      listing: undefined,
+      order: null,
+    };
   }
 
   all(): AccountOrigin<A>[] {
@@ -196,6 +235,8 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   #surface(account: AccountOrigin<A>, lane?: () => Lane | undefined): Origin {
+    const imap = this.#imap.get(account.settings.name);
+    if (imap !== undefined) return imap.origin;
     const origin = apiOrigin(account.mailbox, this.#options.spoolDir, lane, (id) => {
       account.order ??= id || null;
     });
@@ -219,9 +260,11 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   async close(): Promise<void> {
-    await Promise.all(
-      this.all().flatMap(({ mailbox, platform }) => [mailbox.close(), platform?.close()]),
-    );
+    const clients = this.all().filter(({ settings }) => !settings.imap);
+    await Promise.all([
+      ...clients.flatMap(({ mailbox, platform }) => [mailbox.close(), platform?.close()]),
+      ...[...this.#imap.values()].map(({ connections }) => connections.close()),
+    ]);
   }
 }
 

@@ -173,6 +173,12 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'origin.rate-limited',
   'origin.redirected',
   'segment-elsewhere',
+  'imap.unreachable',
+  'imap.certificate',
+  'imap.starttls-missing',
+  'imap.starttls-injection',
+  'imap.connection-lost',
+  'imap.throttled',
 ]);
 
 /**
