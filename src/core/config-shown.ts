@@ -47,8 +47,10 @@ function listEntries(value: unknown): (readonly [string | number, unknown])[] {
   return isObject(value) ? Object.entries(value) : [];
 }
 
+const SECRETS: ReadonlySet<unknown> = new Set(['token', 'password', 'accessToken']);
+
 function isToken(path: Keys): boolean {
-  return path.at(-1) === 'token';
+  return SECRETS.has(path.at(-1));
 }
 
 /**
@@ -56,6 +58,9 @@ function isToken(path: Keys): boolean {
  * password. Shows only the host of a webhook address, because its secret path is its only protection.
  */
 function mask(path: Keys, value: unknown): unknown {
+  if (isToken(path) && isObject(value) && Array.isArray(value.command)) {
+    return { command: [value.command[0], MASK] };
+  }
   if (typeof value !== 'string') return value;
   if (isToken(path)) return MASK;
   const name = pathText(path);

@@ -15,7 +15,7 @@ import { type Settings, tokenSources } from '../../core/config-schema.ts';
 import { shownFields } from '../../core/config-shown.ts';
 import { configError } from '../../core/error-tables.ts';
 import { describeError, MailkeepError } from '../../core/errors.ts';
-import { readToken } from '../../core/secrets.ts';
+import { readPassword, readToken } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
 import { type CommandContext, type Register, subCommand } from '../context.ts';
@@ -96,7 +96,7 @@ async function unreadTokens(settings: Settings, env: CommandContext['environment
   for (const account of settings.accounts) {
     for (const source of tokenSources([account])) {
       try {
-        await readToken(source, env);
+        await (account.imap === null ? readToken : readPassword)(source, env);
       } catch (error) {
         if (!(error instanceof MailkeepError)) throw error;
         warnings.push({

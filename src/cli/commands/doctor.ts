@@ -1,4 +1,5 @@
 import { accessSync, closeSync, constants, existsSync, readdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Pool } from 'undici';
 import { archiveError, describeHolder } from '../../archive/errors.ts';
@@ -34,11 +35,12 @@ import {
   MailkeepError,
 } from '../../core/errors.ts';
 import { openRegularFile } from '../../core/files.ts';
-import { readToken, storedWebhooks } from '../../core/secrets.ts';
+import { readPassword, readToken, storedWebhooks } from '../../core/secrets.ts';
 import { stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted, span } from '../../core/text.ts';
 import { errorOf, watchDeliveries } from '../../daemon/delivery-watch.ts';
+import { AccountOrigins } from '../../sync/account-origins.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { damageError } from '../../verify/errors.ts';
 import { recallVerification, verificationStatus } from '../../verify/verification.ts';
@@ -128,11 +130,16 @@ async function checkAccount(
     checks.add('token', name, skipped(message, remedy));
     return;
   }
+  const { imap } = account;
   const hasToken = await checks.run('token', name, async () => {
-    await readToken(account.token, context.environment.env);
-    return well('The token can be read.');
+    await (imap === null ? readToken : readPassword)(account.token, context.environment.env);
+    return well(`The ${imap?.kind ?? 'token'} can be read.`);
   });
   if (!hasToken) return;
+  if (imap !== null) {
+    await checks.run('service', name, () => imapFinding(context, settings, account));
+    return;
+  }
   await withClients(context, settings, account, SHORT_RETRIES, async (clients) => {
     const isReached = await checks.run('service', name, async () => {
       const { mailboxes } = await clients.reach();
@@ -145,6 +152,29 @@ async function checkAccount(
     await checkWebhooks(checks, context, settings, clients);
     return EXIT.done;
   });
+}
+
+/** Signs in to an IMAP account, and lists its folders. */
+async function imapFinding(
+  { environment, signal }: CommandContext,
+  { rateLimit }: Settings,
+  settings: AccountSettings,
+): Promise<Finding> {
+  const accounts = [settings];
+  const origins = new AccountOrigins({
+    ...{ accounts, rateLimit, env: environment.env },
+    spoolDir: tmpdir(),
+  });
+  try {
+    const [account] = origins.all();
+    if (account === undefined) throw new Error('an account without an origin');
+    const { folders, problem } = await origins.fresh(account).folders('', signal);
+    if (problem !== undefined) throw problem;
+    const listed = counted(folders.length, 'folder');
+    return well(`${account.host} accepts the sign-in, and lists ${listed}.`);
+  } finally {
+    await origins.close();
+  }
 }
 
 /**
