@@ -238,12 +238,14 @@ function requireComplete(session: ImapSession, command: string, ok: StatusRespon
  * Opens a folder for reading, even if it is open already, so that its counts are current.
  *
  * @param path the decoded name, for errors
+ * @param openedAt the current time
  * @throws imap.folder-refused, imap.no-uid-epoch
  */
 export async function examine(
   session: ImapSession,
   wireName: string,
   path: string,
+  openedAt: number,
 ): Promise<SelectedFolder> {
   session.selected = null;
   let exists: number | null = null;
@@ -280,6 +282,7 @@ export async function examine(
   const modSeq = decimal(codes.get('HIGHESTMODSEQ'));
   session.selected = {
     wireName,
+    openedAt,
     uidValidity,
     uidNext: uint32(codes.get('UIDNEXT')) || null,
     highestModSeq: modSeq === '0' || codes.has('NOMODSEQ') ? null : modSeq,

@@ -95,6 +95,11 @@ export interface SelectedFolder {
   readonly highestModSeq: string | null;
   /** MAILBOXID (RFC 8474); null without OBJECTID. */
   readonly mailboxId: string | null;
+  /**
+   * Milliseconds since the epoch when EXAMINE was sent. A session can show messages that were deleted since, and miss
+   * messages that have arrived since.
+   */
+  readonly openedAt: number;
   /** Current number of messages. */
   exists: number;
   /** Increases with every EXISTS, EXPUNGE and VANISHED. */

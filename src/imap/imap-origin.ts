@@ -51,6 +51,7 @@ interface Snapshot {
   readonly mailboxId: string | null;
   /** Ascending. */
   uids: Uint32Array;
+  /** Milliseconds since the epoch when the folder was opened. Only later sessions show the same messages. */
   readonly at: number;
 }
 
@@ -205,10 +206,10 @@ class ImapReader {
     const answer = await this.#onFolder(
       at,
       signal,
-      async (session, { uidValidity, highestModSeq, mailboxId }) => ({
+      async (session, { uidValidity, highestModSeq, mailboxId, openedAt }) => ({
         ...{ uidValidity, highestModSeq, mailboxId },
         uids: await searchUids(session, set, criteria),
-        at: 0,
+        at: openedAt,
       }),
       { reopen: true, fresh },
     );
@@ -354,7 +355,7 @@ class ImapReader {
           highestModSeq: selected.highestModSeq,
           mailboxId: selected.mailboxId,
           uids: await allUids(session, selected),
-          at: this.#clock.now(),
+          at: selected.openedAt,
         }),
         { reopen: true, isNewest },
       ),
@@ -394,7 +395,7 @@ class ImapReader {
         order === 'ascending'
           ? range.subarray(skipped, skipped + perPage)
           : range.subarray(Math.max(0, total - skipped - perPage), Math.max(0, total - skipped));
-      const listings = await this.#listings(at, [...part], signal);
+      const listings = await this.#listings(at, [...part], snapshot.at, signal);
       const gone = new Set(part.filter((uid) => !listings.has(uid)));
       if (gone.size > 0) snapshot.uids = uids.filter((uid) => !gone.has(uid));
       if (gone.size > 0 && refill < REFILLS) continue;
@@ -408,6 +409,7 @@ class ImapReader {
   async #listings(
     at: FolderKey,
     uids: readonly number[],
+    since: number,
     signal: AbortSignal,
   ): Promise<Map<number, Listing>> {
     const isOdd = (uid: number): boolean => this.#withoutEnvelope.has(`${uid} ${at.folder}`);
@@ -415,7 +417,9 @@ class ImapReader {
     const usual = uids.filter((uid) => !isOdd(uid));
     const found = new Map<number, Listing>();
     const fetch = (some: readonly number[], withEnvelope: boolean) =>
-      this.#onFolder(at, signal, (session) => fetchListings(session, some, withEnvelope));
+      this.#onFolder(at, signal, (session) => fetchListings(session, some, withEnvelope), {
+        since,
+      });
     if (odd.length > 0) for (const [uid, one] of await fetch(odd, false)) found.set(uid, one);
     if (usual.length === 0) return found;
     try {
@@ -430,7 +434,7 @@ class ImapReader {
       const half = Math.ceil(usual.length / 2);
       for (const part of [usual.slice(0, half), usual.slice(half)]) {
         if (part.length === 0) continue;
-        for (const [uid, one] of await this.#listings(at, part, signal)) found.set(uid, one);
+        for (const [uid, one] of await this.#listings(at, part, since, signal)) found.set(uid, one);
       }
       return found;
     }
@@ -440,6 +444,7 @@ class ImapReader {
    * Runs `act` with the folder open.
    *
    * @param how.reopen opens it again even if it is open, for current counts
+   * @param how.since opens it again if it was opened earlier, in milliseconds since the epoch
    * @param how.isNewest accepts another UID epoch than before
    * @throws imap.renumbered
    */
@@ -447,15 +452,25 @@ class ImapReader {
     at: FolderKey,
     signal: AbortSignal,
     act: (session: ImapSession, selected: SelectedFolder) => Promise<T>,
-    how: { readonly reopen?: boolean; readonly isNewest?: boolean; readonly fresh?: boolean } = {},
+    how: {
+      readonly reopen?: boolean;
+      readonly since?: number;
+      readonly isNewest?: boolean;
+      readonly fresh?: boolean;
+    } = {},
   ): Promise<T> {
     const { folder } = at;
     const wireName = this.#wireNames.get(folder) ?? encodeMailbox(folder);
     return this.#options.connections.use(
       async (session) => {
         const current = session.selected;
-        const isOpen = current?.wireName === wireName && how.reopen !== true;
-        const selected = isOpen ? current : await examine(session, wireName, folder);
+        const now = this.#clock.now();
+        const isRecent =
+          current !== null &&
+          current.openedAt >= (how.since ?? 0) &&
+          Math.abs(now - current.openedAt) < SNAPSHOT_MS;
+        const isOpen = current?.wireName === wireName && isRecent && how.reopen !== true;
+        const selected = isOpen ? current : await examine(session, wireName, folder, now);
         const epoch = this.#epochs.get(folder);
         if (epoch === undefined || how.isNewest === true) {
           this.#epochs.set(folder, selected.uidValidity);

@@ -190,9 +190,15 @@ describe.each(SERVERS)('$name', ({ without, start, prefix, delimiter }) => {
     await client.command('UID STORE 3,12,20 +FLAGS.SILENT (\\Deleted)');
     await client.command('EXPUNGE');
     const range = { uids: '10:*', perPage: 5, order: 'ascending' } as const;
+    // A session that was opened before may still show what is gone, but nothing moves to another place.
+    const early = await origin.search(at, range, signal);
+    expect(uidsOf(early).filter((uid) => uid !== 12)).toEqual(
+      [10, 11, 13, 14, 15].slice(0, uidsOf(early).includes(12) ? 4 : 5),
+    );
+    await origin.list(at, { page: 1, perPage: 10, order: 'descending' }, signal);
     const page = await origin.search(at, range, signal);
     expect(uidsOf(page)).toEqual([10, 11, 13, 14, 15]);
-    expect(page.total).toBe(15);
+    expect(page.total).toBe(14);
     const named = { uids: '2,3,4,20,99', perPage: 100, order: 'ascending' } as const;
     expect(uidsOf(await origin.search(at, named, signal))).toEqual([2, 4]);
     expect(uidsOf(await origin.search(at, { ...named, fresh: true }, signal))).toEqual([2, 4]);
@@ -234,7 +240,7 @@ describe.each(SERVERS)('$name', ({ without, start, prefix, delimiter }) => {
       expect(await origin.changedSince?.(at, { ...since, uidValidity: '1' }, signal)).toBeNull();
       for (const { name, usage, limit } of await origin.quota('', signal)) {
         expect(['STORAGE', 'MESSAGE']).toContain(name);
-        expect(usage).toBeGreaterThan(0);
+        expect(usage).toBeGreaterThanOrEqual(0);
         if (name === 'STORAGE' && limit !== null) expect(limit).toBeGreaterThan(49_000_000);
       }
       client.close();

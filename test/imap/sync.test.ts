@@ -1,0 +1,168 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type Seeded, seeded } from '../bench/seeded.ts';
+import { jsonLines, mailkeep } from '../cli/child.ts';
+import { startCyrus, withoutCyrus } from './cyrus.ts';
+import { startDovecot, withoutDovecot } from './dovecot.ts';
+import { ImapProxy } from './proxy.ts';
+import { RawClient } from './raw-client.ts';
+import { readBack } from './read-back.ts';
+import type { MailServer } from './server.ts';
+
+const SERVERS = [
+  { name: 'Dovecot', without: withoutDovecot, start: () => startDovecot(), prefix: '' },
+  { name: 'Cyrus', without: withoutCyrus, start: () => startCyrus(), prefix: 'INBOX.' },
+] as const;
+const HISTORIES = Number(process.env.MAILKEEP_IMAP_HISTORIES ?? 2);
+const STEPS = 5;
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+interface Mirrored {
+  readonly server: MailServer;
+  readonly proxy: ImapProxy;
+  /** Runs the command line with a configuration for the server. */
+  run(...args: readonly string[]): ReturnType<typeof mailkeep>;
+}
+
+async function mirrored(start: () => Promise<MailServer>): Promise<Mirrored> {
+  const server = await start();
+  closing.push(() => server.stop());
+  const proxy = await ImapProxy.start({ to: server, readOnly: true });
+  closing.push(() => proxy.stop());
+  const folder = mkdtempSync(path.join(tmpdir(), 'imap-sync-'));
+  closing.push(() => rmSync(folder, { recursive: true, force: true }));
+  const { host, user, password } = server;
+  const imap = {
+    ...{ host, port: proxy.port, tls: 'none', user, address: `${user}@example.org` },
+    password: { command: ['printf', '%s\n', password] },
+  };
+  const config = path.join(folder, 'mailkeep.json');
+  writeFileSync(config, JSON.stringify({ accounts: [{ name: 'main', imap }] }));
+  return { server, proxy, run: (...args) => mailkeep([...args, '--config', config]) };
+}
+
+/** Every message as `folder/uid hash flags`, at the server and in the mirror. */
+async function bothSides({ server, run }: Mirrored) {
+  const there = (await readBack(server)).flatMap(({ folder, messages }) =>
+    messages.map(({ uid, sha256, flags }) => `${folder}/${uid} ${sha256} ${flags.join(' ')}`),
+  );
+  const { stdout } = await run('list', '--json');
+  const here = jsonLines(stdout).map((line) => {
+    const { folder, uid, id, flags } = line as {
+      folder: string;
+      uid: number;
+      id: string;
+      flags: string[];
+    };
+    return `${folder}/${uid} ${id} ${[...flags].sort().join(' ')}`;
+  });
+  return { there: there.sort(), here: here.sort() };
+}
+
+function letter(n: number): string {
+  return `From: ada@example.org\r\nSubject: letter ${n}\r\nMessage-ID: <${n}@example.org>\r\n\r\nbody ${n}\r\n`;
+}
+
+/** One change by another client. Refusals, such as of a folder that exists, do not matter. */
+async function change(random: Seeded, client: RawClient, prefix: string, n: number) {
+  const folders = ['INBOX', ...['Sent', 'Archive', 'A', 'B'].map((name) => `${prefix}${name}`)];
+  const folder = folders[random.below(folders.length)] ?? 'INBOX';
+  const other = folders[random.below(folders.length)] ?? 'INBOX';
+  await client.command(`SELECT "${folder}"`);
+  const uids = `${1 + random.below(12)}:${1 + random.below(12)}`;
+  switch (random.below(8)) {
+    case 0:
+    case 1:
+      return client.append(folder, letter(n), random.below(2) === 0 ? '(\\Seen) ' : '');
+    case 2:
+      return client.command(`UID MOVE ${uids} "${other}"`);
+    case 3:
+      return client.command(`UID COPY ${uids} "${other}"`);
+    case 4:
+      return client.command(
+        `UID STORE ${uids} ${random.below(2) === 0 ? '+' : '-'}FLAGS (\\Flagged kw)`,
+      );
+    case 5:
+      await client.command(`UID STORE ${uids} +FLAGS (\\Deleted)`);
+      return client.command('EXPUNGE');
+    case 6:
+      return client.command(`RENAME "${prefix}A" "${prefix}C${n}"`);
+    default:
+      return client.command(`CREATE "${random.below(2) === 0 ? `${prefix}A` : `${prefix}B`}"`);
+  }
+}
+
+describe.each(SERVERS)('$name', ({ name, without, start, prefix }) => {
+  const skipped = without();
+
+  test.skipIf(skipped)(
+    'sync mirrors an account, and a quiet sync lists it once',
+    async () => {
+      const mirror = await mirrored(start);
+      const client = await RawClient.login(mirror.server);
+      for (let n = 1; n <= 120; n += 1)
+        await client.append('INBOX', letter(n), n % 3 === 0 ? '(\\Seen kw) ' : '');
+      await client.append(
+        `${prefix}Sent`,
+        letter(121) + 'x'.repeat(998).concat('\r\n').repeat(1_500),
+      );
+      const first = await mirror.run('sync');
+      expect(first.stderr).toBe('');
+      expect(first).toMatchObject({ code: 0 });
+      expect(first.stdout).toContain('121 new');
+      const { there, here } = await bothSides(mirror);
+      expect(here).toEqual(there);
+
+      await client.command('SELECT INBOX');
+      await client.command(`UID MOVE 1:40 "${prefix}Archive"`);
+      const sources = () => mirror.proxy.commands.filter(({ text }) => text.includes('BODY.PEEK'));
+      const before = sources().length;
+      expect(await mirror.run('sync', '--accept-endings')).toMatchObject({ code: 0 });
+      // Moved messages are matched, and not downloaded again.
+      expect(sources().length).toBe(before);
+      const after = await bothSides(mirror);
+      expect(after.here).toEqual(after.there);
+      expect(await mirror.run('doctor')).toMatchObject({ code: 0 });
+      expect(mirror.proxy.happened).toEqual([]);
+      client.close();
+    },
+    60_000,
+  );
+
+  test.skipIf(skipped).each(Array.from({ length: HISTORIES }, (_, i) => i + 1))(
+    'history %i ends in a mirror that equals the server',
+    async (seed) => {
+      const mirror = await mirrored(start);
+      const random = seeded('imap history', name, seed);
+      const client = await RawClient.login(mirror.server);
+      let n = 0;
+      for (let step = 0; step < STEPS; step += 1) {
+        for (let i = 0; i < 12; i += 1) await change(random, client, prefix, ++n);
+        // Some changes happen while it runs.
+        const running = mirror.run('sync');
+        for (let i = 0; i < 4; i += 1) await change(random, client, prefix, ++n);
+        await running;
+      }
+      for (let rest = 0; rest < 3; rest += 1)
+        await mirror.run('sync', '--full', '--accept-endings');
+      const { there, here } = await bothSides(mirror);
+      expect(here).toEqual(there);
+      expect(mirror.proxy.happened).toEqual([]);
+      client.close();
+    },
+    120_000,
+  );
+
+  test.skipIf(skipped)('a wrong password stops the account with code 6', async () => {
+    const mirror = await mirrored(async () => ({ ...(await start()), password: 'wrong' }));
+    const { code, stderr } = await mirror.run('sync');
+    expect(code).toBe(6);
+    expect(stderr).toContain('refused to sign in anna');
+  });
+});
