@@ -127,7 +127,6 @@ test('every wrong field is named at once, with what was found and what belongs t
     'accounts[0].name: "a b" / a name of 1 to 64 letters, digits, dots, dashes and underscores',
     expect.stringMatching(/^accounts\[0\]\.extra: {2}\/ name, baseUrl, /),
     'accounts[1].baseUrl: 17 / an http or https address without user name, password, query or fragment',
-    'accounts[1].token: nothing / a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
     'accounts[2].folders.include[0]: 3 / a name or a pattern with *',
     'rateLimit.requestsPerMinute: 0 / a number above 0, at most 10000000',
     'schedule.sync: "@daily" / a cron expression of 5 fields, or 6 with seconds',
@@ -136,6 +135,7 @@ test('every wrong field is named at once, with what was found and what belongs t
     'brake.confirmAfter: "6 hours" / a duration such as 90s, 15m, 26h or 7d',
     'log.level: "loud" / one of trace, debug, info, warn, error, fatal, silent',
     expect.stringMatching(/^dataDirectory: {2}\/ dataDir, accounts, /),
+    'accounts[1].token: nothing / a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
     'accounts[2].name: "second" / a name that no other account has',
     'health.listen: port 8030 / another port than webhook.listen, which faces the internet',
   ]);

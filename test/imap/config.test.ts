@@ -1,0 +1,99 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { loadConfig } from '../../src/core/config.ts';
+import { shownFields } from '../../src/core/config-shown.ts';
+import { MailkeepError } from '../../src/core/errors.ts';
+import { readPassword } from '../../src/core/secrets.ts';
+
+function written(account: unknown): string {
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'imap-config-')), 'config.json');
+  writeFileSync(file, JSON.stringify({ accounts: [account] }), { mode: 0o600 });
+  return file;
+}
+
+/** Path and found of each problem. */
+function problems(account: unknown): string[] {
+  try {
+    loadConfig(written(account));
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    const { paths, found } = error.facts;
+    if (!Array.isArray(paths) || !Array.isArray(found)) throw error;
+    return paths.map((at, i) => `${String(at)}: ${String(found[i])}`);
+  }
+  throw new Error('the configuration was accepted');
+}
+
+const password = { file: './ada.password' };
+const imap = { host: 'IMAP.example.org', user: 'ada@example.org', password };
+
+test('an IMAP account needs host, user and password', () => {
+  const { settings } = loadConfig(written({ name: 'ada', imap }));
+  expect(settings.accounts[0]).toMatchObject({
+    name: 'ada',
+    baseUrl: 'imaps://imap.example.org:993',
+    imap: {
+      server: { host: 'imap.example.org', port: 993, tls: 'implicit', user: 'ada@example.org' },
+      address: 'ada@example.org',
+      id: 'imap.example.org/ada@example.org',
+      kind: 'password',
+      connections: 2,
+    },
+  });
+});
+
+test('the key of the mailbox has the port unless it is usual', () => {
+  const idOf = (more: object): string | undefined =>
+    loadConfig(written({ name: 'ada', imap: { ...imap, ...more } })).settings.accounts[0]?.imap?.id;
+  expect(idOf({ tls: 'starttls' })).toBe('imap.example.org/ada@example.org');
+  expect(idOf({ port: 1993 })).toBe('imap.example.org:1993/ada@example.org');
+  expect(idOf({ id: 'old.example.org/ada' })).toBe('old.example.org/ada');
+});
+
+test('baseUrl and imap exclude each other, and one of them is needed', () => {
+  const api = { baseUrl: 'https://mail.example', token: 'hush-hush-1' };
+  expect(problems({ name: 'ada' })).toEqual([
+    'accounts[0].baseUrl: nothing',
+    'accounts[0].token: nothing',
+  ]);
+  expect(problems({ name: 'ada', ...api, imap })).toEqual([
+    'accounts[0].baseUrl: "https://mail.example"',
+    'accounts[0].token: a text (not shown)',
+  ]);
+});
+
+test.each([
+  [{ ...imap, tls: 'none' }, 'accounts[0].imap.tls: "none"'],
+  [{ ...imap, user: 'ada' }, 'accounts[0].imap.address: nothing'],
+  [{ host: 'a.example', user: 'a@b.example' }, 'accounts[0].imap.password: nothing'],
+  [{ ...imap, accessToken: { env: 'X' } }, 'accounts[0].imap.accessToken: an object'],
+  [{ ...imap, host: 'imaps://a.example' }, 'accounts[0].imap.host: "imaps://a.example"'],
+  [{ ...imap, port: 0 }, 'accounts[0].imap.port: 0'],
+  [{ ...imap, tls: 'ssl' }, 'accounts[0].imap.tls: "ssl"'],
+])('%j is refused', (section, problem) => {
+  expect(problems({ name: 'ada', imap: section })).toEqual([problem]);
+});
+
+test('a command prints the password, and neither it nor its arguments are shown', async () => {
+  const command = [process.execPath, '-e', 'console.log("pass phrase ü\\nmore")', 'hush'];
+  const file = written({ name: 'ada', imap: { ...imap, password: { command } } });
+  const secret = loadConfig(file).settings.accounts[0]?.imap?.secret;
+  if (secret === undefined) throw new Error('no secret');
+  expect((await readPassword(secret, {})).reveal()).toBe('pass phrase ü');
+  expect(JSON.stringify(shownFields(file))).not.toContain('hush');
+  const failing = (...args: string[]) =>
+    readPassword({ kind: 'command', name: process.execPath, args }, {});
+  await expect(failing('-e', 'process.exit(3)')).rejects.toMatchObject({
+    code: 'secret-command-failed',
+    facts: { reason: '3' },
+  });
+  await expect(failing('-e', '')).rejects.toMatchObject({ code: 'token-empty' });
+  await expect(failing('-e', 'process.stdout.write("x".repeat(100_000))')).rejects.toMatchObject({
+    code: 'secret-command-failed',
+  });
+  await expect(
+    readPassword({ kind: 'command', name: '/no/such/program', args: [] }, {}),
+  ).rejects.toMatchObject({ facts: { reason: 'ENOENT' } });
+});
