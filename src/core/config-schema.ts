@@ -395,7 +395,7 @@ const imapSchema = z
     address: checked(
       'The address of the mailbox; the user by default',
       'an address such as "ada@example.org"',
-      (text) => /^\S+@\S+$/.test(text),
+      (text) => /^[^\s@]+@[^\s@]+$/.test(text),
     ).optional(),
     id: checked(
       'What identifies the mailbox in the archive; keep it when the server moves to another host. Made of host, port and user by default',

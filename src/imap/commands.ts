@@ -60,7 +60,7 @@ export interface ServerFolder {
   readonly status: FolderStatus;
 }
 
-export interface ServerFolders {
+interface ServerFolders {
   readonly folders: readonly ServerFolder[];
   /** Folders that exist, but whose status was refused or whose name cannot be sent. */
   readonly refused: number;
@@ -340,7 +340,7 @@ export async function allUids(
   return uids;
 }
 
-export interface UidCriteria {
+interface UidCriteria {
   readonly flag?: CountedFlag;
   /** Received on or after this day (YYYY-MM-DD). */
   readonly since?: string;
@@ -563,7 +563,7 @@ function addresses(value: Value | undefined): Address[] {
   });
 }
 
-export interface SourceStart {
+interface SourceStart {
   readonly bytes: Buffer;
   /** False if the message may continue after `bytes`. */
   readonly complete: boolean;
@@ -643,7 +643,7 @@ export async function changedSince(
   return [...changes.values()].sort((a, b) => a.uid - b.uid);
 }
 
-export interface QuotaLimit {
+interface QuotaLimit {
   readonly name: string;
   readonly usage: number;
   readonly limit: number | null;

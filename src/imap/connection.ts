@@ -46,7 +46,7 @@ const MAX_RESPONSE = MAX_LITERAL + MAX_LINE;
 /** Responses to one command. The largest ones have one response per folder, or per message of about 50,000. */
 const MAX_RESPONSES = 200_000;
 
-export interface ConnectionTimes {
+interface ConnectionTimes {
   /** Milliseconds until a connection attempt fails. */
   readonly connectMs: number;
   /** Milliseconds without data until a connection counts as broken. Large folders take long to open. */
@@ -517,7 +517,7 @@ const RETRY_TIMES: RetryTimes = {
 /** Longest pause that a server can ask for. After a longer one, the sync run ends. */
 const MAX_SUGGESTED_MS = 900_000;
 
-interface ConnectionsOptions {
+export interface ConnectionsOptions {
   readonly server: ImapServer;
   /**
    * Reads the credential for each connection.

@@ -85,7 +85,7 @@ interface SourceQueue {
 
 type Order = 'ascending' | 'descending';
 
-interface ImapOriginOptions {
+export interface ImapOriginOptions {
   readonly connections: ImapConnections;
   /** The mailbox's permanent key in the archive, and its address. */
   readonly mailbox: { readonly id: string; readonly address: string };
@@ -95,23 +95,19 @@ interface ImapOriginOptions {
 }
 
 /**
- * Returns an IMAP account as a source: one mailbox. It only reads, with EXAMINE and PEEK. Implements `Origin` of
+ * Returns an IMAP account as a source: one mailbox. It only reads, with EXAMINE and PEEK. Has the methods of `Origin` in
  * `src/sync`, which is above this room. The caller closes the connections.
  */
 export function imapOrigin(options: ImapOriginOptions) {
   const reader = new ImapReader(options);
   return {
     host: reader.host,
-    /** The end of a message is where the server ends it. RFC822.SIZE is often wrong (Exchange). */
-    sourcesAreComplete: true,
-    requestsPerMinute: () => reader.requestsPerMinute(),
     mailboxes: reader.mailboxes.bind(reader),
     folders: reader.folders.bind(reader),
     list: reader.list.bind(reader),
     search: reader.search.bind(reader),
     source: reader.source.bind(reader),
     quota: reader.quota.bind(reader),
-    stableId: reader.stableId.bind(reader),
     uids: reader.uids.bind(reader),
     changedSince: reader.changedSince.bind(reader),
   };
@@ -133,11 +129,6 @@ class ImapReader {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.host = options.connections.host.toLowerCase();
-  }
-
-  /** A nominal rate for estimates: IMAP servers limit connections and bytes. */
-  requestsPerMinute(): number {
-    return 600 * this.#options.connections.budget;
   }
 
   async mailboxes(signal: AbortSignal) {
@@ -219,11 +210,6 @@ class ImapReader {
   async uids(at: FolderKey, signal: AbortSignal) {
     const { uidValidity, highestModSeq, uids } = await this.#snapshot(at, signal, true);
     return { uidValidity, highestModSeq, uids };
-  }
-
-  stableId({ extra }: Listing): string | null {
-    const id = extra.emailId ?? extra.gmailMessageId;
-    return typeof id === 'string' ? id : null;
   }
 
   async changedSince(

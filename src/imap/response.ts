@@ -48,8 +48,7 @@ const BACKSLASH = 0x5c;
 const CURLY = 0x7b;
 const TILDE = 0x7e;
 
-const STATUS =
-  /^(OK|NO|BAD|BYE|PREAUTH)(?![^ \t])(?:[ \t]+\[([^\] ]{1,64})(?: ([^\]]*))?\])?[ \t]*(.*)$/is;
+const STATUS = /^(OK|NO|BAD|BYE|PREAUTH)(?![^ \t])(?:[ \t]{1,9}\[([^\] ]{1,64})(?: ([^\]]*))?\])?/i;
 const STATUS_INITIALS = Buffer.from('ONBPonbp');
 /** Text kept from a status line, in characters. It is only searched for words such as "throttled". */
 const MAX_TEXT = 1_000;
@@ -69,16 +68,15 @@ export function parseResponse(line: Buffer, literals: readonly Buffer[]): Respon
     throw new MalformedResponse('a line without a tag');
   }
   const isLikelyStatus = tag !== '*' || STATUS_INITIALS.includes(line[end + 1] ?? 0);
-  const status = isLikelyStatus
-    ? STATUS.exec(line.toString('utf8', end + 1, end + 1 + MAX_STATUS))
-    : null;
+  const start = isLikelyStatus ? line.toString('utf8', end + 1, end + 1 + MAX_STATUS) : '';
+  const status = STATUS.exec(start);
   if (status !== null) {
-    const [, word = '', name, text = '', rest = ''] = status;
+    const [whole, word = '', name, text = ''] = status;
     return {
       tag,
       status: word.toUpperCase() as StatusResponse['status'],
       code: name === undefined ? null : { name: name.toUpperCase(), text },
-      text: rest.slice(0, MAX_TEXT),
+      text: start.slice(whole.length, whole.length + MAX_TEXT).trim(),
     };
   }
   if (tag !== '*') throw new MalformedResponse('a tagged line without OK, NO or BAD');
@@ -278,7 +276,7 @@ export function encodeMailbox(name: string): string {
   return name.replace(/&|[^\x20-\x7e]+/g, (run) => {
     if (run === '&') return '&-';
     const utf16 = Buffer.from(run, 'utf16le').swap16().toString('base64');
-    return `&${utf16.replace(/=+$/, '').replaceAll('/', ',')}-`;
+    return `&${utf16.replaceAll('=', '').replaceAll('/', ',')}-`;
   });
 }
 
@@ -286,7 +284,7 @@ export function encodeMailbox(name: string): string {
 export function decodeMailbox(raw: Buffer): string | null {
   if (!raw.every((byte) => byte >= 0x20 && byte <= 0x7e)) return null;
   const text = raw.toString('latin1');
-  const name = text.replace(/&([^-]*)-/g, (_run, inner: string) => {
+  const name = text.replace(/&([^&-]*)-/g, (_run, inner: string) => {
     if (inner === '') return '&';
     const bytes = Buffer.from(inner.replaceAll(',', '/'), 'base64');
     return bytes.length % 2 === 0 ? bytes.swap16().toString('utf16le') : '\ufffd';

@@ -19,9 +19,8 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
-import { ImapConnections } from '../imap/connection.ts';
 import { imapError } from '../imap/errors.ts';
-import { imapOrigin } from '../imap/imap-origin.ts';
+import { lazyImapOrigin } from '../imap/lazy-origin.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
 import type { RetryPolicy } from '../service/surface-client.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -122,7 +121,7 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
 export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   readonly #options: AccountOriginsOptions<A>;
   readonly #accounts = new Map<string, AccountOrigin<A>>();
-  readonly #imap = new Map<string, { connections: ImapConnections; origin: Origin }>();
+  readonly #imap = new Map<string, Origin & { close(): Promise<void> }>();
   readonly #limiter: Limiter;
   readonly #requests: RequestLog | undefined;
 
@@ -166,14 +165,16 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   #imapAccount(settings: A, imap: ImapSettings): AccountOrigin<A> {
     const { env, spoolDir, clock = systemClock } = this.#options;
     const { name } = settings;
-    const connections = new ImapConnections({
-      server: imap.server,
-      credential: async () => ({ kind: imap.kind, secret: await readPassword(imap.secret, env) }),
-      clock,
-      most: imap.connections,
-    });
-    const origin = imapOrigin({ connections, mailbox: imap, spoolDir, clock });
-    this.#imap.set(name, { connections, origin });
+    const origin = lazyImapOrigin(
+      {
+        server: imap.server,
+        credential: async () => ({ kind: imap.kind, secret: await readPassword(imap.secret, env) }),
+        clock,
+        most: imap.connections,
+      },
+      { mailbox: imap, spoolDir, clock },
+    );
+    this.#imap.set(name, origin);
     return {
       settings,
       get mailbox(): MailboxClient {
@@ -236,7 +237,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
 
   #surface(account: AccountOrigin<A>, lane?: () => Lane | undefined): Origin {
     const imap = this.#imap.get(account.settings.name);
-    if (imap !== undefined) return imap.origin;
+    if (imap !== undefined) return imap;
     const origin = apiOrigin(account.mailbox, this.#options.spoolDir, lane, (id) => {
       account.order ??= id || null;
     });
@@ -263,7 +264,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     const clients = this.all().filter(({ settings }) => !settings.imap);
     await Promise.all([
       ...clients.flatMap(({ mailbox, platform }) => [mailbox.close(), platform?.close()]),
-      ...[...this.#imap.values()].map(({ connections }) => connections.close()),
+      ...[...this.#imap.values()].map((origin) => origin.close()),
     ]);
   }
 }

@@ -22,7 +22,7 @@ export interface OriginPage {
 }
 
 /** What a service with certain UID epochs reports about a folder (IMAP STATUS). */
-export interface FolderState {
+interface FolderState {
   /** Changes exactly when the service reassigns the folder's uids. Null if the service reports no valid value. */
   readonly uidValidity: string | null;
   /** Lower bound for the uids of later messages. */
@@ -32,7 +32,7 @@ export interface FolderState {
 }
 
 /** All uids of a folder in one answer. */
-export interface UidSet {
+interface UidSet {
   readonly uidValidity: string;
   /** Ascending. */
   readonly uids: Uint32Array;
@@ -41,7 +41,7 @@ export interface UidSet {
 }
 
 /** Messages added or changed since a modification sequence. Says nothing about deleted messages. */
-export interface FlagChanges {
+interface FlagChanges {
   readonly changes: readonly {
     readonly uid: number;
     readonly flags: FlagSet;

@@ -1,0 +1,61 @@
+import type { Listing } from '../core/types.ts';
+import type { ConnectionsOptions } from './connection.ts';
+import type { ImapOriginOptions, imapOrigin } from './imap-origin.ts';
+
+type Methods = ReturnType<typeof imapOrigin>;
+type Loaded = { readonly origin: Methods; readonly close: () => Promise<void> };
+
+/** A nominal rate for estimates: IMAP servers limit connections and bytes. */
+const REQUESTS_PER_MINUTE = 1_200;
+
+/**
+ * Returns an IMAP account as an `Origin` of `src/sync`. Loads the client with the first request, because most commands
+ * never connect.
+ */
+export function lazyImapOrigin(
+  connections: ConnectionsOptions,
+  options: Omit<ImapOriginOptions, 'connections'>,
+) {
+  let loading: Promise<Loaded> | undefined;
+  const call = async () => {
+    loading ??= load(connections, options);
+    return (await loading).origin;
+  };
+  return {
+    host: connections.server.host.toLowerCase(),
+    /** The end of a message is where the server ends it. RFC822.SIZE is often wrong (Exchange). */
+    sourcesAreComplete: true,
+    requestsPerMinute: () => REQUESTS_PER_MINUTE,
+    /** Returns an EMAILID (RFC 8474), or Gmail's X-GM-MSGID. */
+    stableId({ extra }: Listing): string | null {
+      const id = extra.emailId ?? extra.gmailMessageId;
+      return typeof id === 'string' ? id : null;
+    },
+    mailboxes: async (...args: Parameters<Methods['mailboxes']>) =>
+      (await call()).mailboxes(...args),
+    folders: async (...args: Parameters<Methods['folders']>) => (await call()).folders(...args),
+    list: async (...args: Parameters<Methods['list']>) => (await call()).list(...args),
+    search: async (...args: Parameters<Methods['search']>) => (await call()).search(...args),
+    source: async (...args: Parameters<Methods['source']>) => (await call()).source(...args),
+    quota: async (...args: Parameters<Methods['quota']>) => (await call()).quota(...args),
+    uids: async (...args: Parameters<Methods['uids']>) => (await call()).uids(...args),
+    changedSince: async (...args: Parameters<Methods['changedSince']>) =>
+      (await call()).changedSince(...args),
+    close: async () => (await loading)?.close(),
+  };
+}
+
+async function load(
+  connections: ConnectionsOptions,
+  options: Omit<ImapOriginOptions, 'connections'>,
+): Promise<Loaded> {
+  const [{ ImapConnections }, { imapOrigin }] = await Promise.all([
+    import('./connection.ts'),
+    import('./imap-origin.ts'),
+  ]);
+  const opened = new ImapConnections(connections);
+  return {
+    origin: imapOrigin({ ...options, connections: opened }),
+    close: () => opened.close(),
+  };
+}
