@@ -77,8 +77,8 @@ test('the example config shows every field', () => {
   const fields = fieldsOf(schema);
   expect(fields.length).toBeGreaterThan(50);
   const shown = new Set(namesIn(example));
-  // A token is shown in one of its forms; a node of a fleet has a file of another kind.
-  const elsewhere = /^fleet(\.|$)|(^|\.)token\.(env|credential)$/;
+  // A token is shown in one of its forms; a node of a fleet, and an IMAP account, have files of another kind.
+  const elsewhere = /^fleet(\.|$)|^accounts\.imap(\.|$)|(^|\.)token\.(env|credential)$/;
   expect(fields.filter((field) => !shown.has(field) && !elsewhere.test(field))).toEqual([]);
 });
 

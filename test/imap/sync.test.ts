@@ -76,7 +76,7 @@ async function change(random: Seeded, client: RawClient, prefix: string, n: numb
   const other = folders[random.below(folders.length)] ?? 'INBOX';
   await client.command(`SELECT "${folder}"`);
   const uids = `${1 + random.below(12)}:${1 + random.below(12)}`;
-  switch (random.below(8)) {
+  switch (random.below(9)) {
     case 0:
     case 1:
       return client.append(folder, letter(n), random.below(2) === 0 ? '(\\Seen) ' : '');
@@ -92,6 +92,8 @@ async function change(random: Seeded, client: RawClient, prefix: string, n: numb
       await client.command(`UID STORE ${uids} +FLAGS (\\Deleted)`);
       return client.command('EXPUNGE');
     case 6:
+      return client.command(`DELETE "${prefix}B"`);
+    case 7:
       return client.command(`RENAME "${prefix}A" "${prefix}C${n}"`);
     default:
       return client.command(`CREATE "${random.below(2) === 0 ? `${prefix}A` : `${prefix}B`}"`);
