@@ -3,11 +3,10 @@
  * None of them changes anything at the server. Answers are parsed strictly: what does not add up is an error, never a
  * shorter answer.
  */
-import type { Address, CountedFlag, FlagSet, Listing } from '../core/types.ts';
-import { flagSet } from '../core/types.ts';
-import { fieldText, rawText } from '../mail/headers.ts';
-import { type ImapSession, PIECE_BYTES, type SelectedFolder } from './connection.ts';
+import type { CountedFlag, FlagSet, Listing } from '../core/types.ts';
+import { codeOf, type ImapSession, PIECE_BYTES, type SelectedFolder } from './connection.ts';
 import { imapError } from './errors.ts';
+import { readEnvelope, readFlags, stableIds } from './listing-record.ts';
 import {
   astring,
   type DataResponse,
@@ -18,6 +17,8 @@ import {
   isList,
   MAX_UINT32,
   MalformedResponse,
+  objectId,
+  pairs,
   parseDateTime,
   parseUidSet,
   quoted,
@@ -93,7 +94,11 @@ export async function listFolders(session: ImapSession): Promise<ServerFolders> 
   const statuses = new Map<string, FolderStatus>();
   let bytes = 0;
   const ok = await session.run('LIST', `LIST "" "*"${suffix}`, (response) => {
-    if ('status' in response) return;
+    if ('status' in response) {
+      // A warning (RFC 9051, section 7.1.2), for example of folders that cannot be read.
+      if (response.status !== 'OK') throw incomplete(session, 'LIST', response);
+      return;
+    }
     if (response.name === 'STATUS') readStatus(response, statuses);
     if (response.name !== 'LIST') return;
     const [wireName, folder] = readListed(response);
@@ -189,26 +194,8 @@ function readStatus({ values }: DataResponse, statuses: Map<string, FolderStatus
   });
 }
 
-/** Returns the values by upper-case name of a list such as `(UID 5 FLAGS ())`. */
-function pairs(list: readonly Value[]): Map<string, Value> {
-  if (list.length % 2 !== 0) throw new MalformedResponse('a name without a value');
-  const items = new Map<string, Value>();
-  for (let i = 0; i < list.length; i += 2) {
-    const name = list[i];
-    if (typeof name !== 'string') throw new MalformedResponse('a value without a name');
-    items.set(name.toUpperCase(), list[i + 1] ?? null);
-  }
-  return items;
-}
-
 function epoch(value: Value | undefined): string | null {
   return uint32(value) === 0 ? null : (uint32(value)?.toString() ?? null);
-}
-
-/** Returns an id of RFC 8474, which is sent in parentheses. */
-function objectId(value: Value | undefined): string | null {
-  const [id] = isList(value) ? value : [];
-  return typeof id === 'string' && /^[\w-]{1,255}$/.test(id) ? id : null;
 }
 
 /** Reports whether a name can be sent as a quoted string. */
@@ -229,9 +216,12 @@ async function unselect(session: ImapSession): Promise<void> {
 
 /** @throws imap.incomplete if the server says that its answer is not complete */
 function requireComplete(session: ImapSession, command: string, ok: StatusResponse): void {
-  const code = ok.code?.name ?? '';
-  if (!INCOMPLETE.has(code)) return;
-  throw imapError('imap.incomplete', { host: session.host, command, code });
+  if (INCOMPLETE.has(ok.code?.name ?? '')) throw incomplete(session, command, ok);
+}
+
+function incomplete(session: ImapSession, command: string, { status, code }: StatusResponse) {
+  const facts = { host: session.host, command, code: codeOf(code?.name) || status };
+  return imapError('imap.incomplete', facts);
 }
 
 /**
@@ -459,10 +449,6 @@ async function fetchItems(
   return new Map([...found].map(([uid, one]) => [uid, one.items]));
 }
 
-/** Longest text kept of a listed field, in characters, and most addresses kept per field. */
-const MAX_FIELD = 10_000;
-const MAX_ADDRESSES = 1_000;
-
 /**
  * Fetches the listing records of messages in the selected folder. Messages that are gone are missing from the result.
  *
@@ -499,68 +485,6 @@ export async function fetchListings(
     });
   }
   return listings;
-}
-
-function stableIds(items: ReadonlyMap<string, Value>): Record<string, string> {
-  const emailId = objectId(items.get('EMAILID'));
-  const gmailId = decimal(items.get('X-GM-MSGID'));
-  return {
-    ...(emailId === null ? {} : { emailId }),
-    ...(gmailId === null ? {} : { gmailMessageId: gmailId }),
-  };
-}
-
-const SYSTEM_FLAGS: ReadonlyMap<string, string> = new Map(
-  ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft'].map((flag) => [
-    flag.toLowerCase(),
-    flag,
-  ]),
-);
-
-/** Returns the flags without `\Recent`, which belongs to a session. Null if they are not a list of atoms. */
-function readFlags(value: Value | undefined): FlagSet | null {
-  if (!isList(value)) return null;
-  const flags: string[] = [];
-  for (const flag of value) {
-    // A keyword can be called NIL.
-    const text = flag === null ? 'NIL' : flag;
-    if (typeof text !== 'string') return null;
-    const lower = text.toLowerCase();
-    if (lower !== '\\recent') flags.push(SYSTEM_FLAGS.get(lower) ?? text);
-  }
-  return flagSet(flags);
-}
-
-/** Reads an ENVELOPE (RFC 9051, section 7.5.2) leniently: what is missing or of another type is null or empty. */
-function readEnvelope(value: Value | undefined) {
-  const [, subject, from, , , to, cc, bcc, inReplyTo, messageId] = isList(value) ? value : [];
-  return {
-    subject: fieldOf(subject),
-    from: addresses(from)[0] ?? null,
-    to: addresses(to),
-    cc: addresses(cc),
-    bcc: addresses(bcc),
-    messageId: fieldOf(messageId),
-    inReplyTo: fieldOf(inReplyTo),
-  };
-}
-
-function fieldOf(value: Value | undefined): string | null {
-  const bytes = astring(value);
-  return bytes === null ? null : fieldText(bytes.toString('latin1'), MAX_FIELD, null);
-}
-
-/** Leaves out the markers of groups, which have no host. */
-function addresses(value: Value | undefined): Address[] {
-  if (!isList(value)) return [];
-  return value.slice(0, MAX_ADDRESSES).flatMap((one) => {
-    const [name, , mailbox, host] = isList(one) ? one : [];
-    const local = astring(mailbox)?.toString('latin1');
-    const domain = astring(host)?.toString('latin1');
-    if (local === undefined || domain === undefined) return [];
-    const address = rawText(`${local}@${domain}`.slice(0, MAX_FIELD), null);
-    return [{ name: fieldOf(name) ?? '', address }];
-  });
 }
 
 interface SourceStart {

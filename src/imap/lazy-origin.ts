@@ -1,5 +1,5 @@
 import type { Listing } from '../core/types.ts';
-import type { ConnectionsOptions } from './connection.ts';
+import type { ConnectionsOptions } from './connections.ts';
 import type { ImapOriginOptions, imapOrigin } from './imap-origin.ts';
 
 type Methods = ReturnType<typeof imapOrigin>;
@@ -50,7 +50,7 @@ async function load(
   options: Omit<ImapOriginOptions, 'connections'>,
 ): Promise<Loaded> {
   const [{ ImapConnections }, { imapOrigin }] = await Promise.all([
-    import('./connection.ts'),
+    import('./connections.ts'),
     import('./imap-origin.ts'),
   ]);
   const opened = new ImapConnections(connections);

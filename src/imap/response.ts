@@ -292,6 +292,24 @@ export function decodeMailbox(raw: Buffer): string | null {
   return encodeMailbox(name) === text && !/\p{Surrogate}/u.test(name) ? name : null;
 }
 
+/** Returns the values by upper-case name of a list such as `(UID 5 FLAGS ())`. */
+export function pairs(list: readonly Value[]): Map<string, Value> {
+  if (list.length % 2 !== 0) throw new MalformedResponse('a name without a value');
+  const items = new Map<string, Value>();
+  for (let i = 0; i < list.length; i += 2) {
+    const name = list[i];
+    if (typeof name !== 'string') throw new MalformedResponse('a value without a name');
+    items.set(name.toUpperCase(), list[i + 1] ?? null);
+  }
+  return items;
+}
+
+/** Returns an id of RFC 8474, which is sent in parentheses. */
+export function objectId(value: Value | undefined): string | null {
+  const [id] = isList(value) ? value : [];
+  return typeof id === 'string' && /^[\w-]{1,255}$/.test(id) ? id : null;
+}
+
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 const DATE_TIME = /^ ?(\d{1,2})-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)$/;
 

@@ -3,12 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Clock } from '../../src/core/concurrency.ts';
 import { Secret } from '../../src/core/secrets.ts';
-import {
-  type Credential,
-  ImapConnections,
-  type ImapServer,
-  type RetryTimes,
-} from '../../src/imap/connection.ts';
+import type { Credential, ImapServer } from '../../src/imap/connection.ts';
+import { ImapConnections, type RetryTimes } from '../../src/imap/connections.ts';
 import { imapOrigin } from '../../src/imap/imap-origin.ts';
 import type { Origin } from '../../src/sync/ports.ts';
 

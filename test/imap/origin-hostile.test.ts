@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/core/concurrency.ts';
 import { describeError, MailkeepError } from '../../src/core/errors.ts';
@@ -95,6 +96,42 @@ describe('literals and lines', () => {
     const answers = { 'UID FETCH': ((tag) => `${line}${tag} OK done\r\n`) satisfies Answer };
     const { origin } = await against({ answers }, { silenceMs: 400 });
     expect((await errorOf(origin.source(at, 1, signal))).code).toBe(code);
+  });
+
+  test('a message that changes while its pieces are fetched is no source', async () => {
+    let fetches = 0;
+    const piece = (tag: string, offset: number, bytes: Buffer): Buffer =>
+      Buffer.concat([
+        Buffer.from(`* 1 FETCH (UID 1 BODY[]<${offset}> {${bytes.length}}\r\n`),
+        bytes,
+        Buffer.from(`)\r\n${tag} OK done\r\n`),
+      ]);
+    const { origin, spoolDir } = await against({
+      answers: {
+        'UID FETCH': (tag, line) => {
+          fetches += 1;
+          const offset = Number(/<(\d+)\./.exec(line)?.[1]);
+          return piece(tag, offset, Buffer.alloc(offset === 0 ? MIB : 5, fetches));
+        },
+      },
+    });
+    expect((await errorOf(origin.source(at, 1, signal))).code).toBe('imap.message-changed');
+    expect(fetches).toBe(3);
+    expect(readdirSync(spoolDir)).toEqual([]);
+  });
+
+  test('another piece than was asked for is no source', async () => {
+    const wrong: Answer = (tag, line) =>
+      line.includes('<0.')
+        ? Buffer.concat([
+            Buffer.from(`* 1 FETCH (UID 1 BODY[]<0> {${MIB}}\r\n`),
+            Buffer.alloc(MIB, 1),
+            Buffer.from(`)\r\n${tag} OK done\r\n`),
+          ])
+        : `* 1 FETCH (UID 1 BODY[]<7> {1}\r\nx)\r\n${tag} OK done\r\n`;
+    const { origin, spoolDir } = await against({ answers: { 'UID FETCH': wrong } });
+    expect((await errorOf(origin.source(at, 1, signal))).code).toBe('imap.malformed');
+    expect(readdirSync(spoolDir)).toEqual([]);
   });
 
   test('a flood of responses ends the connection', async () => {
@@ -288,6 +325,7 @@ describe('folders', () => {
   test.each([
     ['ends with NO', '* LIST () "/" INBOX\r\n', 'NO failed', 'imap.refused'],
     ['is partial', '* LIST () "/" INBOX\r\n', 'OK [LIMIT] some', 'imap.incomplete'],
+    ['has a warning', '* LIST () "/" INBOX\r\n* NO disk error\r\n', 'OK done', 'imap.incomplete'],
     ['has no name', '* LIST () "/" NIL\r\n', 'OK done', 'imap.malformed'],
     ['has no attributes', '* LIST NIL "/" INBOX\r\n', 'OK done', 'imap.malformed'],
     ['does not parse', '* LIST () "/ INBOX\r\n', 'OK done', 'imap.malformed'],
