@@ -1,4 +1,4 @@
-import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
+import type { ApiAccount, Settings, TokenSource } from '../core/config-schema.ts';
 import {
   describeError,
   type ExitCode,
@@ -11,6 +11,7 @@ import { Limiter } from '../core/pace.ts';
 import { readToken } from '../core/secrets.ts';
 import { readState, type StateFile } from '../core/state.ts';
 import { terminalLine, terminalSafe, visibleJson } from '../core/terminal-safe.ts';
+import { imapError } from '../imap/errors.ts';
 import { type OriginAnswer, OriginRefusal } from '../service/errors.ts';
 import type { AccountRecord } from '../service/mailbox-wire.ts';
 import type { CallOptions, RetryPolicy } from '../service/surface-client.ts';
@@ -75,7 +76,7 @@ function formatRefusal(
 
 /** An account's API clients, for operations run by the user. */
 export interface Clients extends AccountClients {
-  readonly account: AccountSettings;
+  readonly account: ApiAccount;
   /** Returns the scope of the Mailbox API token. Sends at most one request. */
   reach(): Promise<AccountRecord>;
   readonly options: CallOptions;
@@ -102,7 +103,7 @@ function readLearnedRates(state: StateFile | undefined, key: string): unknown {
 export async function withClients(
   context: CommandContext,
   settings: Settings,
-  account: AccountSettings,
+  account: ApiAccount,
   retries: Partial<RetryPolicy>,
   act: (clients: Clients) => Promise<ExitCode>,
 ): Promise<ExitCode> {
@@ -151,7 +152,7 @@ export async function withClients(
 export async function withEachClients(
   context: CommandContext,
   settings: Settings,
-  accounts: readonly AccountSettings[],
+  accounts: readonly ApiAccount[],
   retries: Partial<RetryPolicy>,
   act: (clients: Clients) => Promise<ExitCode>,
 ): Promise<ExitCode[]> {
@@ -163,13 +164,28 @@ export async function withEachClients(
 }
 
 /**
- * Returns the account selected with `--account`, or the only configured account.
- * @throws usage-unknown-account, operation-needs-account
+ * Returns the account selected with `--account`, or all accounts that have an API.
+ * @throws usage-unknown-account; imap.no-api if there is none
  */
-export function chooseAccount(settings: Settings, name: string | undefined): AccountSettings {
-  const [account, ...others] = chooseAccounts(settings, name);
+export function chooseApiAccounts(
+  settings: Settings,
+  name: string | undefined,
+): readonly ApiAccount[] {
+  const chosen = chooseAccounts(settings, name);
+  const accounts = chosen.filter((account) => account.kind === 'api');
+  const [first] = chosen;
+  if (accounts.length > 0 || first === undefined) return accounts;
+  throw imapError('imap.no-api', { account: first.name });
+}
+
+/**
+ * Returns the account selected with `--account`, or the only configured account that has an API.
+ * @throws usage-unknown-account, operation-needs-account, imap.no-api
+ */
+export function chooseAccount(settings: Settings, name: string | undefined): ApiAccount {
+  const [account, ...others] = chooseApiAccounts(settings, name);
   if (account === undefined || others.length > 0) {
-    const known = settings.accounts.map((each) => each.name);
+    const known = chooseApiAccounts(settings, undefined).map((each) => each.name);
     throw operationError('operation-needs-account', { known });
   }
   return account;

@@ -985,17 +985,19 @@ function accountSettings(
   account: ConfigFile['accounts'][number],
   folder: string,
   insecure: boolean,
-) {
+): AccountSettings {
+  const { name, imap, mailboxes, folders } = account;
+  if (imap === undefined) return apiAccount(account, folder, insecure);
+  return { kind: 'imap', name, imap: imapSettings(imap, name, folder), mailboxes, folders };
+}
+
+function apiAccount(account: ConfigFile['accounts'][number], folder: string, insecure: boolean) {
   const { name, baseUrl = '', token = '', platform, mailboxes, folders } = account;
-  const imap = account.imap === undefined ? null : imapSettings(account.imap, name, folder);
   return {
+    kind: 'api',
     name,
-    /** The IMAP server's address for an IMAP account. */
-    baseUrl: imap?.url ?? baseUrl.replace(/\/+$/, ''),
-    /** The password or access token of an IMAP account. */
-    token: imap?.secret ?? tokenSource(token, folder, `accounts.${name}.token`),
-    /** Null for an account of the hosted service. */
-    imap,
+    baseUrl: baseUrl.replace(/\/+$/, ''),
+    token: tokenSource(token, folder, `accounts.${name}.token`),
     /** Allows plain http to other machines. */
     insecure: account.insecure || insecure,
     platform:
@@ -1008,8 +1010,11 @@ function accountSettings(
           },
     mailboxes,
     folders,
-  };
+  } as const;
 }
+
+/** An account of the hosted service. */
+export type ApiAccount = Readonly<ReturnType<typeof apiAccount>>;
 
 type ImapSection = NonNullable<ConfigFile['accounts'][number]['imap']>;
 
@@ -1023,7 +1028,6 @@ function imapSettings(section: ImapSection, name: string, folder: string) {
   const place = `accounts.${name}.imap.${kind === 'token' ? 'accessToken' : 'password'}`;
   return {
     server: { host, port, tls, user },
-    url: `${tls === 'none' ? 'imap' : 'imaps'}://${host.includes(':') ? `[${host}]` : host}:${port}`,
     address: section.address ?? user,
     id: section.id ?? `${host}${isUsual ? '' : `:${port}`}/${user}`,
     secret: tokenSource(secret, folder, place),
@@ -1034,10 +1038,21 @@ function imapSettings(section: ImapSection, name: string, folder: string) {
 
 export type ImapSettings = Readonly<ReturnType<typeof imapSettings>>;
 
-export type AccountSettings = Readonly<ReturnType<typeof accountSettings>>;
+/** An account on an IMAP server: one mailbox. */
+export interface ImapAccount extends Pick<ApiAccount, 'name' | 'mailboxes' | 'folders'> {
+  readonly kind: 'imap';
+  readonly imap: ImapSettings;
+}
 
+export type AccountSettings = ApiAccount | ImapAccount;
+
+/** Returns the sources of all secrets of the accounts. */
 export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[] {
-  return accounts.flatMap(({ token, platform }) => (platform ? [token, platform.token] : [token]));
+  return accounts.flatMap((account) => {
+    if (account.kind === 'imap') return [account.imap.secret];
+    const { token, platform } = account;
+    return platform ? [token, platform.token] : [token];
+  });
 }
 
 /** @param place what errors call a secret in the file itself */
@@ -1089,7 +1104,7 @@ export function accountEntry(
     : raw;
   const account = checkEntry(entry, source, name);
   const { name: _name, token: _token, platform, ...rest } = isObject(entry) ? entry : {};
-  const parsed = accountSettings(account, folder, false);
+  const parsed = apiAccount(account, folder, false);
   const tokens: [SecretPurpose, TokenSource][] = [['token', token ?? parsed.token]];
   if (!isObject(platform) || parsed.platform === null) return { settings: rest, tokens };
   const { token: _platformToken, ...shown } = platform;
@@ -1107,7 +1122,7 @@ export function storedAccount(
   name: string,
   settings: unknown,
   secrets: ReadonlyMap<string, string>,
-): AccountSettings {
+): ApiAccount {
   const fields = isObject(settings) ? settings : {};
   const { platform } = fields;
   const entry = {
@@ -1117,7 +1132,7 @@ export function storedAccount(
       : {}),
   };
   // The entry has no relative paths, so any base directory will do.
-  return accountSettings(checkEntry(entry, `Account ${name} in the registry`, name), '/', false);
+  return apiAccount(checkEntry(entry, `Account ${name} in the registry`, name), '/', false);
 }
 
 function checkEntry(entry: unknown, source: string, name: string) {

@@ -9,7 +9,12 @@ import { selects } from '../core/names.ts';
 import { type StoredWebhook, storedWebhooks } from '../core/secrets.ts';
 import type { MailboxKey } from '../core/types.ts';
 import type { RequestReport } from '../service/transport.ts';
-import { type AccountOrigin, orderOf } from '../sync/account-origins.ts';
+import {
+  type AccountOrigin,
+  type ApiAccountOrigin,
+  hasApi,
+  orderOf,
+} from '../sync/account-origins.ts';
 import { orderUsages } from '../sync/api-origin.ts';
 import { catalogMirror } from '../sync/mirror.ts';
 import {
@@ -220,6 +225,7 @@ export class UsageWatch extends PeriodicWatch {
   protected override async round(): Promise<void> {
     for (const account of this.options.accounts()) {
       if (this.stopping.aborted) return;
+      if (!hasApi(account)) continue;
       const { mailboxes: selection } = account.settings;
       const watched = (account.listing?.mailboxes ?? []).filter(({ address }) =>
         selects(selection, address),
@@ -228,7 +234,7 @@ export class UsageWatch extends PeriodicWatch {
     }
   }
 
-  async #account(account: AccountOrigin, mailboxes: readonly OriginMailbox[]): Promise<void> {
+  async #account(account: ApiAccountOrigin, mailboxes: readonly OriginMailbox[]): Promise<void> {
     const { memory, now, log } = this.options;
     const { platform, host } = account;
     const { name } = account.settings;
@@ -363,14 +369,14 @@ export class WebhookWatch extends PeriodicWatch {
   protected override async round(): Promise<void> {
     const { accounts, stored } = this.options;
     const all = await stored();
-    for (const account of accounts()) {
+    for (const account of accounts().filter(hasApi)) {
       const { name } = account.settings;
       const own = all.filter((hook) => hook.account === name && hook.host === account.mailbox.host);
       if (own.length > 0 && !this.stopping.aborted) await this.#account(account, own);
     }
   }
 
-  async #account(account: AccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
+  async #account(account: ApiAccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
     const { memory, now, log, observe } = this.options;
     const signal = this.stopping;
     const { name } = account.settings;
@@ -654,10 +660,11 @@ async function openWeb(
     state: writer.state,
     accounts: () =>
       new Map(
-        settings().accounts.map(({ name, baseUrl }) => [
-          name.toLowerCase(),
-          new URL(baseUrl).hostname.toLowerCase(),
-        ]),
+        settings().accounts.flatMap((account) =>
+          account.kind === 'api'
+            ? [[account.name.toLowerCase(), new URL(account.baseUrl).hostname.toLowerCase()]]
+            : [],
+        ),
       ),
     async look() {
       look();

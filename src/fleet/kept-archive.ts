@@ -221,6 +221,7 @@ export class KeptArchive {
     const { keeping, held, passes } = this;
     const [account] = passes.accounts();
     if (this.isPaused || url === null || account === undefined) return undefined;
+    if (!('mailbox' in account)) return undefined;
     const { fleet, keys, clock, log, politeness } = keeping;
     return new WebhookRegistering({
       ...{ held, fleet, keys, url, clock, log },

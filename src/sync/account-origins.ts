@@ -3,7 +3,8 @@ import path from 'node:path';
 import { type Clock, type Lane, systemClock } from '../core/concurrency.ts';
 import type {
   AccountSettings,
-  ImapSettings,
+  ApiAccount,
+  ImapAccount,
   Settings,
   TokenSource,
 } from '../core/config-schema.ts';
@@ -19,7 +20,6 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
-import { imapError } from '../imap/errors.ts';
 import { lazyImapOrigin } from '../imap/lazy-origin.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
 import type { RetryPolicy } from '../service/surface-client.ts';
@@ -27,12 +27,8 @@ import type { RequestReport } from '../service/transport.ts';
 import { apiOrigin, orderUsages } from './api-origin.ts';
 import type { Origin, OriginMailbox } from './ports.ts';
 
-type ReachableAccount = Pick<AccountSettings, 'name' | 'baseUrl' | 'token' | 'insecure'> &
-  Partial<Pick<AccountSettings, 'platform' | 'imap'>>;
-
 /** An account's two API clients. The caller closes them. */
 export interface AccountClients {
-  /** @throws imap.no-api for an IMAP account, which has no API */
   readonly mailbox: MailboxClient;
   /** Null if the configuration has no token for the Platform API. */
   readonly platform: PlatformClient | null;
@@ -44,7 +40,7 @@ export interface AccountClients {
  * @param options.token reads the token again for each call
  */
 export function openClients(
-  account: ReachableAccount,
+  { name, baseUrl, token: source, insecure, platform }: ApiAccount,
   options: {
     readonly limiter: Limiter;
     readonly token: (source: TokenSource) => Promise<string>;
@@ -54,13 +50,11 @@ export function openClients(
   },
 ): AccountClients {
   const { limiter, token, retries = {}, platformRetries = retries, onRequest } = options;
-  const { name, insecure, platform = null } = account;
-  if (account.imap) throw imapError('imap.no-api', { account: name });
   const shared = { insecure, limiter, ...(onRequest === undefined ? {} : { onRequest }) };
   const mailbox = new MailboxClient({
     ...shared,
-    baseUrl: account.baseUrl,
-    token: () => token(account.token),
+    baseUrl,
+    token: () => token(source),
     label: name,
     retries,
   });
@@ -82,20 +76,36 @@ const LISTING_MS = 3_600_000;
 /** Retry budget while a user waits. Platform API reports are optional and not worth a long wait. */
 export const PLATFORM_RETRIES: Partial<RetryPolicy> = { budgetMs: 10_000 };
 
-/** A configured account, connected to its service. */
-export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
-  extends AccountClients {
-  readonly settings: A;
+interface ConnectedAccount {
+  /** The host under which the archive keeps the account's mailboxes. */
   readonly host: string;
   readonly requestsPerMinute: () => number;
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
+}
+
+/** A configured account of the hosted service, with its clients. */
+export interface ApiAccountOrigin extends ConnectedAccount, AccountClients {
+  readonly settings: ApiAccount;
   /** Resource id of the mail order; null until it is configured or reported by the service. */
   order: string | null;
 }
 
+interface ImapAccountOrigin extends ConnectedAccount {
+  readonly settings: ImapAccount;
+  readonly origin: ReturnType<typeof lazyImapOrigin>;
+}
+
+/** A configured account, connected to its source. */
+export type AccountOrigin = ApiAccountOrigin | ImapAccountOrigin;
+
+/** Reports whether the account has clients of the API. */
+export function hasApi(account: AccountOrigin): account is ApiAccountOrigin {
+  return account.settings.kind === 'api';
+}
+
 /** Returns the id of the account's mail order, which the Platform API requires. Requests it if it is unknown. */
 export async function orderOf(
-  account: Pick<AccountOrigin, 'mailbox' | 'order'>,
+  account: Pick<ApiAccountOrigin, 'mailbox' | 'order'>,
   signal: AbortSignal,
 ): Promise<string> {
   // A missing id is not cached, because the next response may contain it.
@@ -103,8 +113,8 @@ export async function orderOf(
   return account.order ?? '';
 }
 
-interface AccountOriginsOptions<A extends ReachableAccount> {
-  readonly accounts: readonly A[];
+interface AccountOriginsOptions {
+  readonly accounts: readonly AccountSettings[];
   readonly rateLimit: Settings['rateLimit'];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly spoolDir: string;
@@ -118,14 +128,13 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
 }
 
 /** Accounts that share a limiter. The caller closes them. */
-export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
-  readonly #options: AccountOriginsOptions<A>;
-  readonly #accounts = new Map<string, AccountOrigin<A>>();
-  readonly #imap = new Map<string, Origin & { close(): Promise<void> }>();
+export class AccountOrigins {
+  readonly #options: AccountOriginsOptions;
+  readonly #accounts = new Map<string, AccountOrigin>();
   readonly #limiter: Limiter;
   readonly #requests: RequestLog | undefined;
 
-  constructor(options: AccountOriginsOptions<A>) {
+  constructor(options: AccountOriginsOptions) {
     this.#options = options;
     const { accounts, rateLimit, env, spoolDir, clock = systemClock, state } = options;
     const { onRequest, onWait } = options;
@@ -138,8 +147,8 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     this.#requests = state && new RequestLog(state, limit, () => clock.now());
     const { retries = {}, platformRetries = {} } = options;
     for (const settings of accounts) {
-      if (settings.imap) {
-        this.#accounts.set(settings.name, this.#imapAccount(settings, settings.imap));
+      if (settings.kind === 'imap') {
+        this.#accounts.set(settings.name, this.#imapAccount(settings));
         continue;
       }
       const clients = openClients(settings, {
@@ -162,9 +171,9 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     }
   }
 
-  #imapAccount(settings: A, imap: ImapSettings): AccountOrigin<A> {
+  #imapAccount(settings: ImapAccount): ImapAccountOrigin {
     const { env, spoolDir, clock = systemClock } = this.#options;
-    const { name } = settings;
+    const { imap } = settings;
     const origin = lazyImapOrigin(
       {
         server: imap.server,
@@ -174,33 +183,23 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
       },
       { mailbox: imap, spoolDir, clock },
     );
-    this.#imap.set(name, origin);
-    return {
-      settings,
-      get mailbox(): MailboxClient {
-        throw imapError('imap.no-api', { account: name });
-      },
-      platform: null,
-      host: origin.host,
-      requestsPerMinute: origin.requestsPerMinute,
-      listing: undefined,
-      order: null,
-    };
+    const { host, requestsPerMinute } = origin;
+    return { settings, origin, host, requestsPerMinute, listing: undefined };
   }
 
-  all(): AccountOrigin<A>[] {
+  all(): AccountOrigin[] {
     return [...this.#accounts.values()];
   }
 
-  get(name: string): AccountOrigin<A> | undefined {
+  get(name: string): AccountOrigin | undefined {
     return this.#accounts.get(name);
   }
 
   /** Returns an origin without a cache. If the account has a Platform API token, it also lists mailbox usage. */
-  fresh(account: AccountOrigin<A>): Origin {
+  fresh(account: AccountOrigin): Origin {
     const origin = this.#surface(account);
+    if (!hasApi(account) || account.platform === null) return origin;
     const { platform } = account;
-    if (platform === null) return origin;
     let listed = false;
     const mailboxes: Origin['mailboxes'] = async (signal) => {
       const list = await origin.mailboxes(signal);
@@ -219,7 +218,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   /** Returns an origin that successive sync runs share. It reuses a recent mailbox listing. */
-  recent(account: AccountOrigin<A>, now: () => number, lane?: () => Lane | undefined): Origin {
+  recent(account: AccountOrigin, now: () => number, lane?: () => Lane | undefined): Origin {
     const origin = this.#surface(account, lane);
     return {
       ...origin,
@@ -235,9 +234,8 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     };
   }
 
-  #surface(account: AccountOrigin<A>, lane?: () => Lane | undefined): Origin {
-    const imap = this.#imap.get(account.settings.name);
-    if (imap !== undefined) return imap;
+  #surface(account: AccountOrigin, lane?: () => Lane | undefined): Origin {
+    if (!hasApi(account)) return account.origin;
     const origin = apiOrigin(account.mailbox, this.#options.spoolDir, lane, (id) => {
       account.order ??= id || null;
     });
@@ -246,7 +244,8 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
 
   /** Returns a value that changes with the token file, or null if the token is not in a file. */
   tokenMark(name: string): string | null {
-    const source = this.#accounts.get(name)?.settings.token;
+    const settings = this.#accounts.get(name)?.settings;
+    const source = settings?.kind === 'imap' ? settings.imap.secret : settings?.token;
     if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
     const folder = this.#options.env.CREDENTIALS_DIRECTORY ?? '';
     const file = source.kind === 'file' ? source.name : path.join(folder, source.name);
@@ -261,11 +260,13 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   async close(): Promise<void> {
-    const clients = this.all().filter(({ settings }) => !settings.imap);
-    await Promise.all([
-      ...clients.flatMap(({ mailbox, platform }) => [mailbox.close(), platform?.close()]),
-      ...[...this.#imap.values()].map((origin) => origin.close()),
-    ]);
+    await Promise.all(
+      this.all().flatMap((account) =>
+        hasApi(account)
+          ? [account.mailbox.close(), account.platform?.close()]
+          : [account.origin.close()],
+      ),
+    );
   }
 }
 

@@ -98,8 +98,11 @@ test('every field of the contract is taken, paths relative to the file', () => {
   const { settings } = loadConfig(file);
   const folder = path.dirname(file);
   expect(settings.dataDir).toBe(path.join(path.dirname(folder), 'mail'));
-  expect(settings.accounts[0]?.token).toEqual({ kind: 'file', name: path.join(folder, 'token') });
-  expect(settings.accounts[0]?.baseUrl).toBe('https://mail.example');
+  expect(settings.accounts[0]).toMatchObject({
+    kind: 'api',
+    baseUrl: 'https://mail.example',
+    token: { kind: 'file', name: path.join(folder, 'token') },
+  });
   expect(settings.webhook).toEqual({ listen: { host: '127.0.0.1', port: 0 }, publicUrl: null });
   expect(settings.health).toEqual({ listen: { host: '::1', port: 0 }, hosts: [] });
   expect(settings.web).toEqual({
@@ -234,7 +237,7 @@ test('settings are frozen, and print without their secrets', () => {
   for (const text of [inspect(settings, { depth: 9 }), JSON.stringify(settings), `${settings}`]) {
     expect(text).not.toContain('hush-hush-1');
   }
-  expect(Object.isFrozen(settings.accounts[0]?.token)).toBe(true);
+  expect(Object.isFrozen(settings.accounts[0]?.mailboxes)).toBe(true);
 });
 
 test('a readable file with a token in it, or a readable token file, is warned of', () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/core/config.ts';
+import type { ImapSettings } from '../../src/core/config-schema.ts';
 import { shownFields } from '../../src/core/config-shown.ts';
 import { MailkeepError } from '../../src/core/errors.ts';
 import { readPassword } from '../../src/core/secrets.ts';
@@ -26,14 +27,21 @@ function problems(account: unknown): string[] {
   throw new Error('the configuration was accepted');
 }
 
+/** The IMAP server of the only account. */
+function imapOf(file: string): ImapSettings {
+  const [account] = loadConfig(file).settings.accounts;
+  if (account?.kind !== 'imap') throw new Error('no IMAP account');
+  return account.imap;
+}
+
 const password = { file: './ada.password' };
 const imap = { host: 'IMAP.example.org', user: 'ada@example.org', password };
 
 test('an IMAP account needs host, user and password', () => {
   const { settings } = loadConfig(written({ name: 'ada', imap }));
   expect(settings.accounts[0]).toMatchObject({
+    kind: 'imap',
     name: 'ada',
-    baseUrl: 'imaps://imap.example.org:993',
     imap: {
       server: { host: 'imap.example.org', port: 993, tls: 'implicit', user: 'ada@example.org' },
       address: 'ada@example.org',
@@ -46,7 +54,7 @@ test('an IMAP account needs host, user and password', () => {
 
 test('the key of the mailbox has the port unless it is usual', () => {
   const idOf = (more: object): string | undefined =>
-    loadConfig(written({ name: 'ada', imap: { ...imap, ...more } })).settings.accounts[0]?.imap?.id;
+    imapOf(written({ name: 'ada', imap: { ...imap, ...more } })).id;
   expect(idOf({ tls: 'starttls' })).toBe('imap.example.org/ada@example.org');
   expect(idOf({ port: 1993 })).toBe('imap.example.org:1993/ada@example.org');
   expect(idOf({ id: 'old.example.org/ada' })).toBe('old.example.org/ada');
@@ -79,8 +87,7 @@ test.each([
 test('a command prints the password, and neither it nor its arguments are shown', async () => {
   const command = [process.execPath, '-e', 'console.log("pass phrase ü\\nmore")', 'hush'];
   const file = written({ name: 'ada', imap: { ...imap, password: { command } } });
-  const secret = loadConfig(file).settings.accounts[0]?.imap?.secret;
-  if (secret === undefined) throw new Error('no secret');
+  const { secret } = imapOf(file);
   expect((await readPassword(secret, {})).reveal()).toBe('pass phrase ü');
   expect(JSON.stringify(shownFields(file))).not.toContain('hush');
   const failing = (...args: string[]) =>

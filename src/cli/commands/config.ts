@@ -96,7 +96,7 @@ async function unreadTokens(settings: Settings, env: CommandContext['environment
   for (const account of settings.accounts) {
     for (const source of tokenSources([account])) {
       try {
-        await (account.imap === null ? readToken : readPassword)(source, env);
+        await (account.kind === 'api' ? readToken : readPassword)(source, env);
       } catch (error) {
         if (!(error instanceof MailkeepError)) throw error;
         warnings.push({

@@ -20,7 +20,9 @@ import { copiesError } from '../../copies/errors.ts';
 import { configHome, locateDataDir } from '../../core/config-locate.ts';
 import {
   type AccountSettings,
+  type ApiAccount,
   type CopySettings,
+  type ImapAccount,
   type Settings,
   tokenSources,
 } from '../../core/config-schema.ts';
@@ -130,13 +132,14 @@ async function checkAccount(
     checks.add('token', name, skipped(message, remedy));
     return;
   }
-  const { imap } = account;
+  const { env } = context.environment;
   const hasToken = await checks.run('token', name, async () => {
-    await (imap === null ? readToken : readPassword)(account.token, context.environment.env);
-    return well(`The ${imap?.kind ?? 'token'} can be read.`);
+    if (account.kind === 'api') await readToken(account.token, env);
+    else await readPassword(account.imap.secret, env);
+    return well(`The ${account.kind === 'api' ? 'token' : account.imap.kind} can be read.`);
   });
   if (!hasToken) return;
-  if (imap !== null) {
+  if (account.kind === 'imap') {
     await checks.run('service', name, () => imapFinding(context, settings, account));
     return;
   }
@@ -158,7 +161,7 @@ async function checkAccount(
 async function imapFinding(
   { environment, signal }: CommandContext,
   { rateLimit }: Settings,
-  settings: AccountSettings,
+  settings: ImapAccount,
 ): Promise<Finding> {
   const accounts = [settings];
   const origins = new AccountOrigins({
@@ -211,7 +214,7 @@ function isReadable(file: string): boolean {
 
 async function clockFinding(
   { now, signal }: CommandContext,
-  { baseUrl }: AccountSettings,
+  { baseUrl }: ApiAccount,
 ): Promise<Finding> {
   const reading = await clockOf(baseUrl, now, signal);
   if (reading === null) return skipped('The service does not report the time.');

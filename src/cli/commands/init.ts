@@ -28,6 +28,8 @@ import { wholeNumber } from '../option-values.ts';
 import { displayName, joinReport } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
+const EVERYTHING = { include: ['*'], exclude: [] };
+
 /**
  * Returns the mailboxes within a token's scope, with their folders and message counts. Sends one request, plus one per
  * mailbox.
@@ -36,7 +38,12 @@ import { forecastText, isLong, timeText } from '../progress.ts';
 async function reachOf(context: CommandContext, baseUrl: string, secret: Secret) {
   const token = { kind: 'literal', secret, name: 'given to init' } as const;
   const origins = new AccountOrigins({
-    accounts: [{ name: 'main', baseUrl, insecure: false, token }],
+    accounts: [
+      {
+        ...{ kind: 'api', name: 'main', baseUrl, insecure: false, token, platform: null },
+        ...{ mailboxes: EVERYTHING, folders: EVERYTHING },
+      },
+    ],
     rateLimit: { requestsPerMinute: 60, concurrency: 1 },
     env: context.environment.env,
     spoolDir: tmpdir(),

@@ -1,5 +1,5 @@
 import { loadSettings } from '../../catalog/archive-settings.ts';
-import type { AccountSettings, Settings } from '../../core/config-schema.ts';
+import type { ApiAccount, Settings } from '../../core/config-schema.ts';
 import { webhookError } from '../../core/error-tables.ts';
 import {
   combineExitCodes,
@@ -45,10 +45,10 @@ import {
 import type { DeliveryLogRecord, PlatformWebhookRecord } from '../../service/platform-wire.ts';
 import { Accepted } from '../../service/surface-client.ts';
 import { encodeBody } from '../../service/wire.ts';
-import { chooseAccounts } from '../../sync/selection.ts';
 import {
   type Clients,
   chooseAccount,
+  chooseApiAccounts,
   findNamedMailbox,
   matchMailbox,
   type NamedMailbox,
@@ -189,7 +189,7 @@ function platformHook(
 interface AccountSelection {
   /** Accounts with their requested mailboxes. An empty list means all mailboxes. */
   readonly accounts: readonly {
-    readonly account: AccountSettings;
+    readonly account: ApiAccount;
     readonly names: readonly string[];
   }[];
   readonly codes: readonly ExitCode[];
@@ -207,7 +207,7 @@ async function accountsWith(
   command: EnsureCommand,
 ): Promise<AccountSelection> {
   const { mailbox: names = [] } = command;
-  const candidates = chooseAccounts(settings, command.account);
+  const candidates = chooseApiAccounts(settings, command.account);
   if (names.length === 0 || candidates.length === 1) {
     return { accounts: candidates.map((account) => ({ account, names })), codes: [] };
   }
@@ -239,7 +239,7 @@ type JudgedHook = Hook & { readonly delivery: ReturnType<typeof deliveryOf> };
 function readStoredLogs(
   { notices }: CommandContext,
   dataDir: string,
-  accounts: readonly AccountSettings[],
+  accounts: readonly ApiAccount[],
 ): ReadonlyMap<string, readonly LoggedDelivery[]> {
   const warn = (reason: string, hint: string | null): void => {
     const message = `The deliveries stored by the daemon were not read. ${reason}`;
@@ -356,7 +356,7 @@ export async function listWebhooks(
   command: HookFilter & OfAccount,
 ): Promise<ExitCode> {
   const settings = loadSettings(context);
-  const accounts = chooseAccounts(settings, command.account);
+  const accounts = chooseApiAccounts(settings, command.account);
   const found: JudgedHook[] = [];
   const problems: WebhookFinding[] = [];
   const { dataDir } = settings;
@@ -412,7 +412,7 @@ export async function showDeliveryLog(
 ): Promise<ExitCode> {
   const { output, notices } = context;
   const settings = loadSettings(context);
-  const accounts = chooseAccounts(settings, command.account);
+  const accounts = chooseApiAccounts(settings, command.account);
   const reached = accounts.filter(({ platform }) => platform !== null);
   if (reached.length === 0) {
     throw operationError('operation-needs-platform', {
