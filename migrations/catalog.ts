@@ -50,6 +50,7 @@ export const CATALOG_SCHEMA: readonly string[] = [
     from_commit INTEGER NOT NULL,
     highest_uid INTEGER NOT NULL,
     reason TEXT,
+    uid_validity TEXT,
     PRIMARY KEY (folder_id, generation)) WITHOUT ROWID`,
 
   `CREATE TABLE flag_sets (id INTEGER PRIMARY KEY, flags TEXT NOT NULL UNIQUE, marks INTEGER NOT NULL)`,

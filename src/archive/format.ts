@@ -154,20 +154,29 @@ export type RemovedRange = Checked<typeof removedPart>;
 const FACTS = {
   /** A mailbox was first seen, or its address changed. */
   mailbox: { ...mailbox, address: isText },
-  /** A folder was created or restored, or its special use changed. `generation` is its current UID epoch. */
+  /**
+   * A folder was created or restored, or its special use changed. `generation` is its current UID epoch, and
+   * `uidValidity` that epoch's number at an IMAP server.
+   */
   folder: {
     ...folder,
     name: isText,
     delimiter: isText,
     specialUse: isTextOrNull,
     generation: isInteger,
+    uidValidity: isOptional(isText),
   },
   /** A folder was renamed. Its places and UID epochs continue under the new path. */
   'folder-renamed': { ...folder, to: isText },
   /** A folder was removed. Separate facts end its open places. */
   'folder-gone': folder,
   /** The service reassigned the folder's UIDs, which now belong to `generation`. */
-  generation: { ...folder, generation: isInteger, reason: isText },
+  generation: {
+    ...folder,
+    generation: isInteger,
+    reason: isText,
+    uidValidity: isOptional(isText),
+  },
   /** A message appeared at a place. `size` is the size of the stored raw source in bytes. */
   appeared: {
     ...placeFields,

@@ -61,7 +61,7 @@ const COMPARED: readonly Compared[] = [
     1,
   ),
   select('folder_spans', 'folder_id, from_commit, to_commit, path, special_use', 2),
-  select('generations', 'folder_id, generation, from_commit, highest_uid, reason', 2),
+  select('generations', 'folder_id, generation, from_commit, highest_uid, reason, uid_validity', 2),
   select(
     'messages',
     `docid, hex(id), size, date, subject, sender_name, sender_address, message_id, first_commit,

@@ -70,6 +70,8 @@ export interface CatalogTables {
     from_commit: number;
     highest_uid: number;
     reason: string | null;
+    /** UIDVALIDITY at an IMAP server; null if the service reports none. */
+    uid_validity: string | null;
   };
   flag_sets: {
     id: number;
@@ -536,7 +538,7 @@ export function snapshotInto(connection: Connection, file: string): void {
 }
 
 /** Schema version. Catalogs with earlier versions are rebuilt from the log. */
-export const CATALOG_VERSION = 11;
+export const CATALOG_VERSION = 12;
 
 /** Oldest version that a writer can open. */
 export const OLDEST_MIGRATED = CATALOG_VERSION;

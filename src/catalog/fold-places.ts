@@ -310,8 +310,9 @@ const OPEN_SPAN = upsert(
 );
 const ADD_GENERATION = insertInto(
   'generations',
-  'folder_id, generation, from_commit, reason, highest_uid',
-  'ON CONFLICT (folder_id, generation) DO NOTHING',
+  'folder_id, generation, from_commit, reason, highest_uid, uid_validity',
+  `ON CONFLICT (folder_id, generation) DO UPDATE
+   SET uid_validity = coalesce(excluded.uid_validity, uid_validity)`,
 );
 const RAISE_HIGHEST = sqlQuery<{ folder: number; generation: number; uid: number }, never>(
   `UPDATE generations SET highest_uid = :uid
@@ -361,7 +362,7 @@ export class FoldFolders {
     }
     if (found === undefined || found.gone_commit !== null || found.special_use !== fact.specialUse)
       this.#openSpan(id, commit, storableName(fact.folder), fact.specialUse);
-    this.#generation(this.#remember(fact, id, mailbox), fact.generation, commit, null);
+    this.#generation(this.#remember(fact, id, mailbox), fact.generation, commit, fact);
   }
 
   renamed(fact: FactOf<'folder-renamed'>, commit: number): void {
@@ -393,7 +394,7 @@ export class FoldFolders {
 
   generation(fact: FactOf<'generation'>, commit: number): void {
     const folder = this.#folderFor(fact, commit, fact.generation);
-    this.#generation(folder, fact.generation, commit, fact.reason);
+    this.#generation(folder, fact.generation, commit, fact);
     this.connection.run(SET_GENERATION, { id: folder.id, generation: fact.generation });
   }
 
@@ -414,8 +415,7 @@ export class FoldFolders {
     commit: number,
   ): { readonly folder: KnownFolder; readonly first: boolean } {
     const folder = this.#folderFor(key, commit, key.generation);
-    if (!folder.generations.has(key.generation))
-      this.#generation(folder, key.generation, commit, null);
+    if (!folder.generations.has(key.generation)) this.#generation(folder, key.generation, commit);
     const first = key.uid > (folder.generations.get(key.generation) ?? 0);
     if (first) {
       folder.generations.set(key.generation, key.uid);
@@ -474,7 +474,7 @@ export class FoldFolders {
     const id = this.connection.run(ADD_FOLDER, row).lastInsertRowid;
     this.#openSpan(id, commit, path, null);
     const folder = this.#remember(key, id, mailbox);
-    this.#generation(folder, generation, commit, null);
+    this.#generation(folder, generation, commit);
     return folder;
   }
 
@@ -490,13 +490,19 @@ export class FoldFolders {
     return folder;
   }
 
-  #generation(folder: KnownFolder, generation: number, commit: number, reason: string | null) {
+  #generation(
+    folder: KnownFolder,
+    generation: number,
+    commit: number,
+    fact?: { readonly reason?: string; readonly uidValidity?: string },
+  ) {
     this.connection.run(ADD_GENERATION, {
       folder_id: folder.id,
       generation,
       from_commit: commit,
-      reason,
+      reason: fact?.reason ?? null,
       highest_uid: 0,
+      uid_validity: fact?.uidValidity ?? null,
     });
     if (folder.generations.has(generation)) return;
     folder.generations.set(generation, highestUid(this.connection, folder.id, generation));

@@ -212,6 +212,19 @@ const FIND = sqlQuery<FolderKey, KnownRow>(
   `${SHOWN} WHERE m.host = :host AND m.mailbox = :mailbox AND f.path = :folder
      AND f.gone_commit IS NULL`,
 );
+type EpochRow = Pick<Row<'folders'>, 'generation' | 'gone_commit' | 'mailbox_id'> & {
+  readonly newest: number;
+  readonly uidValidity: string | null;
+};
+// Like the fold: prefers a live folder, then the one removed most recently.
+const EPOCH = sqlQuery<FolderKey, EpochRow>(
+  `SELECT f.generation, f.gone_commit, f.mailbox_id, g.uid_validity AS uidValidity,
+     (SELECT max(n.generation) FROM generations n WHERE n.folder_id = f.id) AS newest
+   FROM mailboxes m JOIN folders f ON f.mailbox_id = m.id
+     JOIN generations g ON g.folder_id = f.id AND g.generation = f.generation
+   WHERE m.host = :host AND m.mailbox = :mailbox AND f.path = :folder
+   ORDER BY f.gone_commit IS NULL DESC, f.gone_commit DESC, f.id DESC LIMIT 1`,
+);
 const HIGHEST = selectBy('generations', 'highest_uid', 'folder_id, generation');
 const UNREAD = countBy('places', 'folder_id', `AND to_commit IS NULL AND marks & ${MARK.seen} = 0`);
 const COUNTED = {
@@ -295,6 +308,13 @@ export function folderQueries(connection: Connection) {
     find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
       const row = connection.get(FIND, { host, mailbox, folder });
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : toKnownFolder(row);
+    },
+    /** Returns the current UID epoch of a folder, or the last one of a removed folder. `newest` is its highest one. */
+    epoch({ host, mailbox, folder }: FolderKey) {
+      const row = connection.get(EPOCH, { host, mailbox, folder });
+      if (row === undefined || !isOurs(row.mailbox_id)) return undefined;
+      const { generation, newest, uidValidity, gone_commit: gone } = row;
+      return { generation, newest, uidValidity, gone: gone !== null };
     },
     /**
      * Counts a folder's places in all generations. `open` includes those that are held or were matched without being

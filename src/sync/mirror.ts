@@ -37,6 +37,7 @@ export function catalogMirror(catalog: WritableCatalog) {
   return {
     mailboxAddress: (at: MailboxKey) => folders.mailbox(at)?.address,
     folder: (at: FolderKey) => folders.find(at),
+    epoch: (at: FolderKey) => folders.epoch(at),
     folders: (mailbox: MailboxKey) => folders.all({ mailbox }),
     /** Open places with uids in the interval. Includes held places, which the service no longer has. */
     openPlaces: (at: FolderKey, generation: number, { lo, hi }: UidInterval) =>
