@@ -25,6 +25,8 @@ export function lazyImapOrigin(
     host: connections.server.host.toLowerCase(),
     /** The end of a message is where the server ends it. RFC822.SIZE is often wrong (Exchange). */
     sourcesAreComplete: true,
+    /** One command fetches up to 16 messages, and another one is answered meanwhile. */
+    sourcesAtOnce: 32,
     requestsPerMinute: () => REQUESTS_PER_MINUTE,
     /** Returns an EMAILID (RFC 8474), or Gmail's X-GM-MSGID. */
     stableId({ extra }: Listing): string | null {

@@ -45,6 +45,13 @@ import { canSearch, fetchUids, newestPage, walkRange } from './walk.ts';
 /** Larger rejected sources are stored only as a hash. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
 
+/** Failures of a fetch that say nothing about its message: the folder was renumbered, deleted or renamed meanwhile. */
+const ENDS_THE_FOLDER: ReadonlySet<string> = new Set([
+  'imap.renumbered',
+  'imap.folder-refused',
+  'imap.no-uid-epoch',
+]);
+
 class FetchJob {
   readonly #place: Place;
 
@@ -131,9 +138,15 @@ class FetchJob {
 
   /** Handles a failed request: the message is gone, or the service refuses it. */
   async #recordFailure(error: MailkeepError): Promise<void> {
-    const isNotFound = error.code === 'origin.status' && error.facts.status === 404;
+    const isNotFound =
+      error.code === 'imap.message-gone' ||
+      (error.code === 'origin.status' && error.facts.status === 404);
     if (isNotFound && (await this.#isGone())) {
       this.#recordGone();
+      return;
+    }
+    if (ENDS_THE_FOLDER.has(error.code)) {
+      this.folder.fail(error);
       return;
     }
     this.ctx.host.failures.failed(error);
@@ -225,6 +238,13 @@ export class FolderSync {
     if (this.#failed) return;
     const at = { mailbox: this.address, folder: this.at.folder };
     this.#failed = !(await runGuarded(this.ctx, at, act));
+  }
+
+  /** Ends the folder for this sync run. Only its first failure is reported. */
+  fail(error: MailkeepError): void {
+    if (this.#failed) return;
+    this.#failed = true;
+    this.ctx.ledger.fail(error, { mailbox: this.address, folder: this.at.folder });
   }
 
   /** Returns the newest page, requesting it at most once per sync run. */

@@ -143,6 +143,8 @@ export interface Origin {
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
   /** True if a source that `source` returns is always complete, whatever size is listed. */
   readonly sourcesAreComplete?: boolean;
+  /** Sources to request at the same time, if the service answers several together. Replaces `rateLimit.concurrency`. */
+  readonly sourcesAtOnce?: number;
   /** Returns an id that stays with the message in every folder of this account; null if it has none. */
   stableId?(listing: Listing): string | null;
   /** Returns every uid of a folder. Present if the answer is evidence of which messages are gone. */

@@ -271,7 +271,7 @@ async function runAccount(
       rules: new HostRules(memory, origin.host),
       failures: new FailureCounter(),
     },
-    queue: new FetchQueue(concurrency, FETCHES_AHEAD),
+    queue: new FetchQueue(origin.sourcesAtOnce ?? concurrency, FETCHES_AHEAD),
     now,
     signal: controller.signal,
     stop: (error) => {
