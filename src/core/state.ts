@@ -309,6 +309,8 @@ const SCOPES = {
   'disk-sample': scope('name', diskSample),
   /** Earlier fetches whose results were not accepted. */
   'earlier-fetches': local('place', list(fields({ at: number, sha256: text }))),
+  /** When a folder's UIDVALIDITY last went back to a lower value, which IMAP forbids. */
+  'epoch-returned': scope('folder', since),
   'flag-counts': scope('folder', flagCounts),
   /** When a host's search was first found to ignore flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),

@@ -32,6 +32,23 @@ function withCode(code: string): string {
   return code === '' ? '' : ` (${code})`;
 }
 
+const CANNOT_BE_MIRRORED = 'This folder cannot be mirrored. Ask the mail provider to repair it.';
+
+const NO_UID_EPOCH = {
+  missing: (folder: string): [string, string] => [
+    `The server reports no valid UIDVALIDITY for the folder ${folder}, so its messages cannot be told apart.`,
+    CANNOT_BE_MIRRORED,
+  ],
+  'not-sticky': (folder: string): [string, string] => [
+    `The server renumbers the messages of the folder ${folder} in every session (UIDNOTSTICKY).`,
+    CANNOT_BE_MIRRORED,
+  ],
+  unstable: (folder: string): [string, string] => [
+    `The UIDVALIDITY of the folder ${folder} went back to a lower value for the second time within a day.`,
+    'The folder is read again once its UIDVALIDITY has been stable for a day. If it stays like this, ask the mail provider.',
+  ],
+};
+
 /** Errors in communication with an IMAP server. Facts never contain text from the server, only response codes. */
 export const imapError = defineErrors({
   auth: {
@@ -126,13 +143,8 @@ export const imapError = defineErrors({
       problem,
     }: {
       readonly folder: string;
-      readonly problem: 'missing' | 'not-sticky';
-    }) => [
-      problem === 'missing'
-        ? `The server reports no valid UIDVALIDITY for the folder ${folder}, so its messages cannot be told apart.`
-        : `The server renumbers the messages of the folder ${folder} in every session (UIDNOTSTICKY).`,
-      'This folder cannot be mirrored. Ask the mail provider to repair it.',
-    ],
+      readonly problem: keyof typeof NO_UID_EPOCH;
+    }) => NO_UID_EPOCH[problem](folder),
     /** The server has reassigned all uids since the folder's first answer of this sync run. */
     'imap.renumbered': ({ folder }: { readonly folder: string }) => [
       `The server has renumbered the messages of the folder ${folder} during this sync.`,

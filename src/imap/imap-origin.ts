@@ -115,7 +115,7 @@ class ImapReader {
   readonly #clock: Clock;
   /** By path, from the last listing. */
   #wireNames: ReadonlyMap<string, string> = new Map();
-  /** UIDVALIDITY of each folder's last newest page. */
+  /** UIDVALIDITY of each folder, as of the last listing or, without one, of the folder's first answer. */
   readonly #epochs = new Map<string, string>();
   readonly #snapshots = new Map<string, Snapshot>();
   readonly #queues = new Map<string, SourceQueue>();
@@ -144,6 +144,11 @@ class ImapReader {
       byPath.set(key, folder);
     }
     this.#wireNames = new Map([...byPath].map(([key, { wireName }]) => [key, wireName]));
+    this.#epochs.clear();
+    this.#snapshots.clear();
+    for (const [key, { status }] of byPath) {
+      if (status.uidValidity !== null) this.#epochs.set(key, status.uidValidity);
+    }
     const problem =
       refused === 0
         ? {}
@@ -156,7 +161,7 @@ class ImapReader {
     };
   }
 
-  /** The newest page of a folder determines its UID epoch. Later answers from another epoch are errors. */
+  /** @throws imap.renumbered if the folder's UID epoch has changed since the last listing of folders */
   async list(
     at: FolderKey,
     { page, perPage, order }: { page: number; perPage: number; order: Order },
@@ -204,7 +209,7 @@ class ImapReader {
   }
 
   async uids(at: FolderKey, signal: AbortSignal) {
-    const { uidValidity, highestModSeq, uids } = await this.#snapshot(at, signal, true);
+    const { uidValidity, highestModSeq, uids } = await this.#snapshot(at, signal, false);
     return { uidValidity, highestModSeq, uids };
   }
 
@@ -323,7 +328,7 @@ class ImapReader {
     }
   }
 
-  /** Returns the folder's uids. @param isNewest asks again, and accepts a new UID epoch */
+  /** Returns the folder's uids. @param isNewest asks again, even if they are recent */
   async #snapshot(at: FolderKey, signal: AbortSignal, isNewest: boolean): Promise<Snapshot> {
     const known = this.#snapshots.get(at.folder);
     const age = this.#clock.now() - (known?.at ?? 0);
@@ -339,7 +344,7 @@ class ImapReader {
           uids: await allUids(session, selected),
           at: selected.openedAt,
         }),
-        { reopen: true, isNewest },
+        { reopen: true },
       ),
     );
     this.#snapshots.delete(at.folder);
@@ -427,7 +432,6 @@ class ImapReader {
    *
    * @param how.reopen opens it again even if it is open, for current counts
    * @param how.since opens it again if it was opened earlier, in milliseconds since the epoch
-   * @param how.isNewest accepts another UID epoch than before
    * @throws imap.renumbered
    */
   async #onFolder<T>(
@@ -437,7 +441,6 @@ class ImapReader {
     how: {
       readonly reopen?: boolean;
       readonly since?: number;
-      readonly isNewest?: boolean;
       readonly fresh?: boolean;
     } = {},
   ): Promise<T> {
@@ -451,12 +454,12 @@ class ImapReader {
           current !== null &&
           current.openedAt >= (how.since ?? 0) &&
           Math.abs(now - current.openedAt) < SNAPSHOT_MS;
-        const isOpen = current?.wireName === wireName && isRecent && how.reopen !== true;
-        const selected = isOpen ? current : await examine(session, wireName, folder, now);
         const epoch = this.#epochs.get(folder);
-        if (epoch === undefined || how.isNewest === true) {
-          this.#epochs.set(folder, selected.uidValidity);
-        } else if (epoch !== selected.uidValidity) {
+        const isSame = epoch === undefined || epoch === current?.uidValidity;
+        const isOpen = current?.wireName === wireName && isRecent && isSame && how.reopen !== true;
+        const selected = isOpen ? current : await examine(session, wireName, folder, now);
+        if (epoch === undefined) this.#epochs.set(folder, selected.uidValidity);
+        else if (epoch !== selected.uidValidity) {
           this.#snapshots.delete(folder);
           throw imapError('imap.renumbered', { folder });
         }

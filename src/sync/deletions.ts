@@ -1,6 +1,8 @@
 import type { PlacedMessage } from '../catalog/origin-places.ts';
-import { placeKey } from '../core/state.ts';
+import type { MailkeepError } from '../core/errors.ts';
+import { folderKey, placeKey } from '../core/state.ts';
 import type { FolderKey, Listing, Place } from '../core/types.ts';
+import { imapError } from '../imap/errors.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { bareId, hasListedMessageId } from './fetch-source.ts';
 import { FolderSync } from './folder-sync.ts';
@@ -13,7 +15,7 @@ import {
   type SampleAnswer,
   samplePositions,
 } from './plan/folder-evidence.ts';
-import type { SyncContext } from './ports.ts';
+import { type FolderState, isRecent, type SyncContext } from './ports.ts';
 import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.ts';
 import { canSearch, fetchUids, markSearchUnreliable, walkByOffset } from './walk.ts';
 
@@ -49,8 +51,10 @@ export function releaseUnplaced(
  */
 async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly number[]> {
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
-  const { answered, silent } = await fetchUids(ctx, pass.at, missing);
-  const listed = await shownByListing(ctx, pass, silent);
+  const { answered, silent } = await fetchUids(ctx, pass.at, missing, { fresh: true });
+  // A list of all uids lacked them already.
+  const listed =
+    ctx.origin.uids === undefined ? await shownByListing(ctx, pass, silent) : new Set<number>();
   const heldUids = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
   for (const uid of [...answered.keys(), ...listed]) {
     pass.evidence.missing.delete(uid);
@@ -109,7 +113,8 @@ export async function recordDeletions(
   for (const folder of folders) removals.push(...(await findRemovals(ctx, folder)));
   // The catalog must release reappeared messages before anything is decided.
   await ctx.committer.flush();
-  const { relinks, fetch } = pairMoves(removals, folders.flatMap(findNewPlaces));
+  const newPlaces = folders.flatMap(findNewPlaces);
+  const { relinks, fetch } = pairMoves(removals, newPlaces);
   const byPlace = new Map(removals.map((item) => [placeKey(item.place), item]));
   const moves = new Set(relinks.map(({ from }) => placeKey(from)));
   const ended = new Set<string>();
@@ -136,6 +141,7 @@ export async function recordDeletions(
     end(source);
     ctx.ledger.count(address, 'relinked', 1);
   }
+  const reappeared = new Set(newPlaces.map(({ fingerprint: print }) => print));
   const endings = new Map<DeletionCandidate, Removal[]>(folders.map((folder) => [folder, []]));
   for (const item of removals) {
     if (moves.has(placeKey(item.place))) continue;
@@ -147,7 +153,7 @@ export async function recordDeletions(
       folder: folder.at.folder,
       specialUse: folder.specialUse,
       open: folder.open,
-      ending: endings.get(folder)?.length ?? 0,
+      ending: countEndings(folder, endings.get(folder) ?? [], reappeared),
       empty: folder.pass === undefined || folder.pass.evidence.total === 0,
     })),
     ctx.policy.brake,
@@ -156,6 +162,18 @@ export async function recordDeletions(
     endOrHold(ctx, address, folder, endings.get(folder) ?? [], decisions[i]?.hold ?? true);
   }
   for (const { place } of fetch) await findPass(folders, place)?.fetchDeferred(place.uid);
+}
+
+/** Counts what is gone. In a new UID epoch, a message that reappears under another uid is not, matched or not. */
+function countEndings(
+  { renumbered }: DeletionCandidate,
+  removals: readonly Removal[],
+  reappeared: ReadonlySet<string>,
+): number {
+  if (renumbered !== undefined) return removals.length;
+  return removals.filter(
+    ({ reason, fingerprint: print }) => reason !== 'renumbered' || !reappeared.has(print),
+  ).length;
 }
 
 async function findRemovals(ctx: SyncContext, folder: DeletionCandidate): Promise<Removal[]> {
@@ -168,9 +186,11 @@ async function findRemovals(ctx: SyncContext, folder: DeletionCandidate): Promis
       const place: Place = { host, mailbox, folder: path, generation: number, uid };
       return [{ place, fingerprint: message.fingerprint, message, folder, reason }];
     });
-  const result = ctx.mirror
-    .olderGenerations(at)
-    .flatMap((number) => list(number, ctx.mirror.openUids(at, number), 'renumbered'));
+  // Messages of older epochs are matched with those of the current one, which must have been read.
+  const older = pass?.failed === true ? [] : ctx.mirror.olderGenerations(at);
+  const result = older.flatMap((number) =>
+    list(number, ctx.mirror.openUids(at, number), 'renumbered'),
+  );
   if (pass === undefined) {
     return [...result, ...list(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
   }
@@ -221,7 +241,8 @@ function endOrHold(
   }
   // Held messages not checked in this sync run remain held.
   ctx.ledger.count(address, 'held', heldUids.size);
-  const holdsAny = (mustHold && removals.length > 0) || heldUids.size > 0;
+  const isUnread = folder.pass?.failed === true && since !== undefined;
+  const holdsAny = (mustHold && removals.length > 0) || heldUids.size > 0 || isUnread;
   if (!holdsAny && since === undefined) return;
   const from = since ?? ctx.now();
   if (holdsAny) ctx.ledger.hold(address, from + ctx.policy.confirmAfterMs);
@@ -287,7 +308,13 @@ export async function judgeFolder(
   pass: FolderSync,
 ): Promise<RenumberedFolder | undefined> {
   const { evidence } = pass;
-  if (evidence.contradicted.size === 0 && evidence.reappeared.size === 0) return undefined;
+  if (evidence.contradicted.size === 0) {
+    if (evidence.reappeared.size === 0) return undefined;
+    if (ctx.origin.uids !== undefined) {
+      acceptSingles(ctx, pass);
+      return undefined;
+    }
+  }
   const uids = ctx.mirror.openUids(pass.at, pass.generation);
   const sample = samplePositions(uids.length).flatMap((position) => uids[position] ?? []);
   let verdict = judgeUidEpoch(await askSample(ctx, pass, sample));
@@ -355,6 +382,65 @@ function acceptSingles(ctx: SyncContext, pass: FolderSync): void {
   }
 }
 
+/** Memory scope: when a folder's UIDVALIDITY last went back to a lower value. */
+const RETURNED = 'epoch-returned';
+const DAY_MS = 86_400_000;
+
+interface OpenedEpoch {
+  readonly generation: number;
+  /** The epoch's number at the service, if it reports one. */
+  readonly uidValidity?: string;
+  /** True if the archive has recorded `uidValidity` for this generation. */
+  readonly isStored: boolean;
+  /** Why the folder's messages cannot be told apart from earlier ones. The folder must not be read. */
+  readonly problem?: MailkeepError;
+}
+
+/**
+ * Returns a folder's UID epoch. If the service reports epochs, another UIDVALIDITY than the last one always starts a new
+ * generation, even one that the folder has had before. Otherwise, or if the archive has no UIDVALIDITY yet, the
+ * generation stays, and `judgeFolder` infers changes.
+ */
+export function openEpoch(
+  ctx: SyncContext,
+  at: FolderKey,
+  state: FolderState | undefined,
+): OpenedEpoch {
+  const known = ctx.mirror.epoch(at);
+  const generation = known === undefined || known.gone ? 1 : known.generation;
+  if (state === undefined) return { generation, isStored: true };
+  const { uidValidity } = state;
+  const problem = (kind: 'missing' | 'unstable') =>
+    imapError('imap.no-uid-epoch', { folder: at.folder, problem: kind });
+  if (uidValidity === null) return { generation, isStored: true, problem: problem('missing') };
+  const before = known?.uidValidity ?? null;
+  if (known === undefined || before === null) return { generation, uidValidity, isStored: false };
+  if (before === uidValidity) return { generation: known.generation, uidValidity, isStored: true };
+  if (Number(uidValidity) < Number(before)) {
+    const returned = ctx.memory.get(RETURNED, folderKey(at));
+    if (returned !== undefined && isRecent(returned.since, ctx.now(), DAY_MS)) {
+      return { generation, isStored: true, problem: problem('unstable') };
+    }
+    ctx.memory.set(RETURNED, folderKey(at), { since: ctx.now() });
+  }
+  const next = known.newest + 1;
+  if (!known.gone) startGeneration(ctx, at, known.generation, next, uidValidity);
+  return { generation: next, uidValidity, isStored: !known.gone };
+}
+
+/** Records that a folder's uids were reassigned. What the old ones refer to is decided once the folder was read. */
+function startGeneration(
+  ctx: SyncContext,
+  at: FolderKey,
+  old: number,
+  generation: number,
+  uidValidity: string | null,
+): void {
+  releaseUnplaced(ctx, at, old, 'renumbered');
+  const fact = { fact: 'generation', ...at, generation, reason: 'renumbered' } as const;
+  ctx.committer.addFact({ ...fact, ...(uidValidity === null ? {} : { uidValidity }) });
+}
+
 async function renumber(
   ctx: SyncContext,
   old: FolderSync,
@@ -363,9 +449,9 @@ async function renumber(
   const sampled = sample.flatMap(
     (uid) => ctx.mirror.placed(old.at, old.generation, uid)?.fingerprint ?? [],
   );
-  const generation = old.generation + 1;
-  releaseUnplaced(ctx, old.at, old.generation, 'renumbered');
-  ctx.committer.addFact({ fact: 'generation', ...old.at, generation, reason: 'renumbered' });
+  const { newest, uidValidity } = ctx.mirror.epoch(old.at) ?? { newest: 1, uidValidity: null };
+  const generation = newest + 1;
+  startGeneration(ctx, old.at, old.generation, generation, uidValidity);
   old.evidence.abandon();
   await ctx.queue.onIdle();
   await ctx.committer.flush();

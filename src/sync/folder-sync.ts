@@ -299,9 +299,22 @@ export class FolderSync {
     }
   }
 
-  /** If the counts differ, searches below the newest page for the uids responsible. */
+  /** Compares all uids. Reads those that answer unexpectedly. */
+  async #compareUids(list: NonNullable<SyncContext['origin']['uids']>): Promise<void> {
+    const { uids } = await list(this.at, this.ctx.signal);
+    const expected = this.ctx.mirror.expectedUids(this.at, this.generation);
+    const range = this.evidence.readUids(uids, expected);
+    if (range !== null) await this.#readRange(range);
+  }
+
+  /**
+   * Finds the uids below the newest page that differ from the archive's: from a list of all uids, or by searching if the
+   * counts differ.
+   */
   async findDifferences(): Promise<void> {
     const head = await this.head();
+    const { uids: list } = this.ctx.origin;
+    if (list !== undefined) return this.#compareUids(list);
     const range = this.evidence.belowHead;
     if (range.hi < range.lo || this.evidence.addsUp(this.sums, head.total)) return;
     const { mirror, memory, origin, signal } = this.ctx;

@@ -13,6 +13,7 @@ import {
   type DeletionCandidate,
   holdUnlistedFolder,
   judgeFolder,
+  openEpoch,
   type RenumberedFolder,
   recordDeletions,
   releaseUnplaced,
@@ -26,6 +27,7 @@ import {
   concernsOnly,
   drain,
   type FolderListing,
+  type FolderState,
   isRecent,
   type Memory,
   type OriginMailbox,
@@ -412,7 +414,10 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
   noteListing(ctx, key, all);
   recordExcludedFolders(ctx, key, wanted);
   const passes = folders.flatMap((folder) =>
-    openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
+    openFolder(ctx, key, folder, mailbox.address, {
+      head: pages.get(folder.path),
+      state: all.states?.get(folder.path),
+    }),
   );
   // By path, before this sync run changes anything.
   const openCounts = new Map(passes.map(({ at, sums }) => [at.folder, countOpenPlaces(sums)]));
@@ -435,19 +440,32 @@ function openFolder(
   key: MailboxKey,
   listed: ListedFolder,
   address: string,
-  head: OriginPage | undefined,
+  {
+    head,
+    state,
+  }: { readonly head: OriginPage | undefined; readonly state: FolderState | undefined },
 ): FolderSync[] {
   const at = { ...key, folder: listed.path };
   const { name, delimiter, specialUse } = listed;
   const previous = ctx.mirror.folder(at);
-  const generation = previous?.generation ?? 1;
+  const epoch = openEpoch(ctx, at, state);
+  const { generation } = epoch;
   const isSame =
     previous !== undefined &&
     previous.name === name &&
     previous.delimiter === delimiter &&
-    previous.specialUse === specialUse;
+    previous.specialUse === specialUse &&
+    epoch.isStored;
   if (!isSame) {
-    ctx.committer.addFact({ fact: 'folder', ...at, name, delimiter, specialUse, generation });
+    const { uidValidity } = epoch;
+    const known = uidValidity === undefined ? {} : { uidValidity };
+    const fact = { fact: 'folder', ...at, name, delimiter, specialUse, generation } as const;
+    ctx.committer.addFact({ ...fact, ...known });
+  }
+  if (epoch.problem !== undefined) {
+    const failed = new FolderSync(ctx, at, listed, address, generation);
+    failed.fail(epoch.problem);
+    return [failed];
   }
   if (head === undefined && canSkipFolder(ctx, at, listed, generation)) {
     ctx.ledger.count(address, 'compared', 1);

@@ -22,7 +22,7 @@ export interface OriginPage {
 }
 
 /** What a service with certain UID epochs reports about a folder (IMAP STATUS). */
-interface FolderState {
+export interface FolderState {
   /** Changes exactly when the service reassigns the folder's uids. Null if the service reports no valid value. */
   readonly uidValidity: string | null;
   /** Lower bound for the uids of later messages. */
@@ -65,7 +65,10 @@ export interface FolderListing {
   readonly withoutPath?: number;
   /** Why the listing ended early: its pages make no progress, or it is longer than any real listing. */
   readonly problem?: MailkeepError;
-  /** The folders' states by path, if the service reports them. */
+  /**
+   * The folders' states by path, if the service reports them. Later answers about a folder are from the UID epoch
+   * listed here, or they are errors (`imap.renumbered`).
+   */
   readonly states?: ReadonlyMap<string, FolderState>;
 }
 

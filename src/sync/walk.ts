@@ -413,11 +413,19 @@ interface UidAnswers {
   readonly silent: readonly number[];
 }
 
-/** Requests single uids (ascending), 100 per request. Walks their range if the host cannot search by uid. */
+/** Uids that are probably gone, per request in a new session. They make a line of at most 11 kB. */
+const GONE_AT_ONCE = 1_000;
+
+/**
+ * Requests single uids (ascending), 100 per request. Walks their range if the host cannot search by uid.
+ *
+ * @param how.fresh asks in a new session if the service has sessions
+ */
 export async function fetchUids(
   deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
   at: FolderKey,
   uids: readonly number[],
+  how: { readonly fresh?: boolean } = {},
 ): Promise<UidAnswers> {
   const answered = new Map<number, Listing>();
   const lo = uids[0];
@@ -425,9 +433,12 @@ export async function fetchUids(
   if (lo === undefined || hi === undefined) return { answered, silent: [] };
   if (!canSearch(deps.memory, at.host)) return walkUids(deps, at, uids, { lo, hi });
   const silent: number[] = [];
+  const fresh = how.fresh === true && deps.origin.uids !== undefined;
+  const size = fresh ? GONE_AT_ONCE : PAGE_SIZE;
   for (let from = 0; from < uids.length; ) {
-    const batch = uids.slice(from, from + PAGE_SIZE);
-    const page = { uids: batch.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
+    const batch = uids.slice(from, from + size);
+    const asked = { uids: batch.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
+    const page = fresh ? { ...asked, fresh } : asked;
     let answer: OriginPage;
     try {
       answer = await deps.origin.search(at, page, deps.signal);

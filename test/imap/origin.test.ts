@@ -265,7 +265,12 @@ describe.each(SERVERS)('$name', ({ without, start, prefix, delimiter }) => {
     await expect(origin.search(at, named, signal)).rejects.toMatchObject({
       code: 'imap.renumbered',
     });
+    await expect(origin.list(at, newest, signal)).rejects.toMatchObject({
+      code: 'imap.renumbered',
+    });
+    const { states } = await origin.folders('', signal);
     const after = await origin.list(at, newest, signal);
+    expect(after.uidValidity).toBe(states?.get(folder)?.uidValidity);
     expect(after.uidValidity).not.toBe(before.uidValidity);
     expect(after.items.map(({ messageId }) => messageId)).toEqual(['<2@example.org>']);
     client.close();

@@ -189,6 +189,35 @@ export class FolderEvidence {
     return { ticket: this.coverage.ticket(range), answered: range };
   }
 
+  /**
+   * Records a list of all uids (ascending). Returns the range of the uids that answer unexpectedly, or null.
+   *
+   * @param known the archive's uids, ascending, without held ones
+   */
+  readUids(uids: Uint32Array, known: readonly number[]): UidInterval | null {
+    const expected = this.expectedUids(known);
+    let at = 0;
+    const unexpected: number[] = [];
+    const missUntil = (uid: number): void => {
+      for (let next = expected[at]; next !== undefined && next < uid; next = expected[at]) {
+        if (!this.isAwaited(next) && !this.reappeared.has(next)) this.missing.add(next);
+        at += 1;
+      }
+    };
+    for (const uid of uids) {
+      missUntil(uid);
+      if (expected[at] === uid) at += 1;
+      // Higher uids have arrived since the newest page was read.
+      else if (uid <= this.highestUid && !this.isAwaited(uid) && !this.setAside.has(uid)) {
+        unexpected.push(uid);
+      }
+    }
+    missUntil(Number.POSITIVE_INFINITY);
+    const [lo] = unexpected;
+    const hi = unexpected[unexpected.length - 1];
+    return lo === undefined || hi === undefined ? null : { lo, hi };
+  }
+
   sawUids(items: readonly Listing[]): void {
     for (const { uid } of items) this.highestUid = Math.max(this.highestUid, uid);
   }
