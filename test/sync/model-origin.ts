@@ -1,6 +1,12 @@
 import { MailkeepError } from '../../src/core/errors.ts';
 import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/core/types.ts';
-import type { FolderListing, Origin, OriginPage, UidOrder } from '../../src/sync/ports.ts';
+import type {
+  FolderListing,
+  FolderState,
+  Origin,
+  OriginPage,
+  UidOrder,
+} from '../../src/sync/ports.ts';
 
 export interface ModelMessage {
   readonly uid: number;
@@ -12,6 +18,10 @@ export interface ModelMessage {
 export class ModelFolder {
   readonly messages = new Map<number, ModelMessage>();
   nextUid = 1;
+  /** Of an IMAP server, which gives a folder another one when it reassigns its uids. */
+  uidValidity = 1;
+  readonly #modSeqs = new Map<number, { readonly flags: string; readonly modSeq: number }>();
+  #highestModSeq = 1;
   constructor(
     readonly path: string,
     readonly specialUse: string | null = null,
@@ -24,6 +34,26 @@ export class ModelFolder {
     this.messages.set(uid, { uid, raw, date, flags: options.flags ?? [] });
     return uid;
   }
+
+  /** When each message appeared or changed its flags. As without QRESYNC, deleting a message changes nothing. */
+  modSeqs(): { readonly highest: number; readonly byUid: ReadonlyMap<number, number> } {
+    for (const [uid, message] of this.messages) {
+      const flags = [...message.flags].sort().join(' ');
+      if (this.#modSeqs.get(uid)?.flags === flags) continue;
+      this.#highestModSeq += 1;
+      this.#modSeqs.set(uid, { flags, modSeq: this.#highestModSeq });
+    }
+    const byUid = [...this.messages.keys()].map((uid): [number, number] => {
+      return [uid, this.#modSeqs.get(uid)?.modSeq ?? 0];
+    });
+    return { highest: this.#highestModSeq, byUid: new Map(byUid) };
+  }
+}
+
+/** What an IMAP server supports of what the interface can report. */
+export interface ModelImap {
+  /** Modification sequences. */
+  readonly condstore: boolean;
 }
 
 export type Request =
@@ -46,10 +76,34 @@ export class ModelOrigin implements Origin {
   listsAll = true;
   reportsQuota = true;
   requestsPerMinute = (): number => 60;
+  sourcesAreComplete?: true;
+  uids?: NonNullable<Origin['uids']>;
+  readonly #epochs = new Map<string, number>();
+  /** The uids of a folder's last newest page, which serve later pages. */
+  readonly #snapshots = new Map<string, readonly number[]>();
+  #imap: ModelImap | undefined;
   before: (request: Request) => void = () => {};
   after: (request: Request) => void = () => {};
   /** What a source answers instead of its bytes. */
   source$: (message: ModelMessage) => Buffer = (message) => message.raw;
+
+  /** Makes it answer like an IMAP server: with certain UID epochs, lists of all uids, and wrong sizes. */
+  speakImap(imap: ModelImap): void {
+    this.#imap = imap;
+    this.sourcesAreComplete = true;
+    this.uids = (at) =>
+      this.#answer({ operation: 'search', folder: at.folder }, () => {
+        const folder = this.#folder(at);
+        const uids = this.#snapshots.get(at.folder) ?? [...folder.messages.keys()];
+        const { uidValidity } = folder;
+        const highestModSeq = imap.condstore ? `${folder.modSeqs().highest}` : null;
+        return {
+          uidValidity: `${uidValidity}`,
+          uids: Uint32Array.from(uids).sort(),
+          highestModSeq,
+        };
+      });
+  }
 
   mailbox(resourceId: string, address: string, folders: readonly ModelFolder[]): void {
     this.boxes.set(resourceId, {
@@ -70,7 +124,8 @@ export class ModelOrigin implements Origin {
 
   async folders(mailbox: string): Promise<FolderListing> {
     return this.#answer({ operation: 'folders' }, () => {
-      const folders = [...(this.boxes.get(mailbox)?.folders.values() ?? [])].map((folder) => ({
+      const all = [...(this.boxes.get(mailbox)?.folders.values() ?? [])];
+      const folders = all.map((folder) => ({
         path: folder.path,
         name: folder.path.split('.').at(-1) ?? folder.path,
         delimiter: '.',
@@ -79,7 +134,16 @@ export class ModelOrigin implements Origin {
         unreadCount: [...folder.messages.values()].filter((m) => !m.flags.includes('\\Seen'))
           .length,
       }));
-      return { folders, complete: this.listsAll };
+      const imap = this.#imap;
+      if (imap === undefined) return { folders, complete: this.listsAll };
+      this.#snapshots.clear();
+      const states = new Map(
+        all.map((folder) => {
+          this.#epochs.set(folder.path, folder.uidValidity);
+          return [folder.path, stateOf(folder, imap)];
+        }),
+      );
+      return { folders, complete: this.listsAll, states };
     });
   }
 
@@ -87,9 +151,11 @@ export class ModelOrigin implements Origin {
     at: FolderKey,
     { page, perPage, order }: { page: number; perPage: number; order: UidOrder },
   ): Promise<OriginPage> {
-    return this.#answer({ operation: 'list', folder: at.folder }, () =>
-      this.#page([...this.#folder(at).messages.values()], page, perPage, order),
-    );
+    return this.#answer({ operation: 'list', folder: at.folder }, () => {
+      const { messages } = this.#folder(at);
+      if (this.#imap && page === 1) this.#snapshots.set(at.folder, [...messages.keys()]);
+      return this.#page([...messages.values()], page, perPage, order);
+    });
   }
 
   async search(
@@ -104,7 +170,11 @@ export class ModelOrigin implements Origin {
   ): Promise<OriginPage> {
     return this.#answer({ operation: 'search', folder: at.folder }, () => {
       if (!this.searches) throw status(405);
-      const all = [...this.#folder(at).messages.values()];
+      const isRange = uids.includes(':') && flag === undefined && since === undefined;
+      const shown = isRange ? this.#snapshots.get(at.folder) : undefined;
+      const all = [...this.#folder(at).messages.values()].filter(
+        ({ uid }) => shown?.includes(uid) ?? true,
+      );
       const top = Math.max(0, ...all.map(({ uid }) => uid));
       const wanted = uids.split(',').map((part) => {
         const [from = '', to = from] = part.split(':');
@@ -122,7 +192,7 @@ export class ModelOrigin implements Origin {
   async source(at: FolderKey, uid: number): ReturnType<Origin['source']> {
     return this.#answer({ operation: 'source', folder: at.folder, uid }, () => {
       const message = this.#folder(at).messages.get(uid);
-      if (message === undefined) throw status(404);
+      if (message === undefined) throw this.#imap ? imap('imap.message-gone') : status(404);
       return { kind: 'buffer' as const, bytes: this.source$(message) };
     });
   }
@@ -142,7 +212,9 @@ export class ModelOrigin implements Origin {
 
   #folder(at: FolderKey): ModelFolder {
     const folder = this.boxes.get(at.mailbox)?.folders.get(at.folder);
-    if (folder === undefined) throw status(422);
+    if (folder === undefined) throw this.#imap ? imap('imap.folder-refused') : status(422);
+    const epoch = this.#epochs.get(at.folder);
+    if (epoch !== undefined && epoch !== folder.uidValidity) throw imap('imap.renumbered');
     return folder;
   }
 
@@ -156,7 +228,11 @@ export class ModelOrigin implements Origin {
       order === 'ascending' ? a.uid - b.uid : b.uid - a.uid,
     );
     return {
-      items: sorted.slice((page - 1) * perPage, page * perPage).map(listingOf),
+      items: sorted.slice((page - 1) * perPage, page * perPage).map((message) => {
+        const listing = listingOf(message);
+        // As Exchange does; the same for every copy of a message.
+        return this.#imap ? { ...listing, size: listing.size + (listing.size % 3) } : listing;
+      }),
       total: messages.length,
     };
   }
@@ -168,6 +244,18 @@ export class ModelOrigin implements Origin {
     this.after(request);
     return result;
   }
+}
+
+function stateOf(folder: ModelFolder, { condstore }: ModelImap): FolderState {
+  return {
+    uidValidity: `${folder.uidValidity}`,
+    uidNext: folder.nextUid,
+    highestModSeq: condstore ? `${folder.modSeqs().highest}` : null,
+  };
+}
+
+function imap(code: string): MailkeepError {
+  return new MailkeepError('origin', code, {});
 }
 
 /** The error a client raises for a status of the origin. */

@@ -25,7 +25,9 @@ export type Act =
   | { readonly act: 'create' }
   | { readonly act: 'drop'; readonly folder: number }
   | { readonly act: 'rename'; readonly folder: number }
-  | { readonly act: 'renumber'; readonly folder: number; readonly above: boolean };
+  | { readonly act: 'renumber'; readonly folder: number; readonly above: boolean }
+  /** The folder is deleted, and a new one with as many messages gets its name. An HTTP service keeps its uids. */
+  | { readonly act: 'recreate'; readonly folder: number; readonly messages: number };
 
 /** What happens while a pass runs: acts between its requests, requests that fail, and its end. */
 export interface PassPlan {
@@ -43,7 +45,7 @@ export interface PassPlan {
 }
 
 export interface History {
-  readonly host: 'plain' | 'no-search' | 'flags-unheeded';
+  readonly host: 'plain' | 'no-search' | 'flags-unheeded' | 'imap' | 'imap-condstore';
   readonly start: readonly number[];
   readonly steps: readonly { readonly between: readonly Act[]; readonly pass: PassPlan }[];
 }
@@ -108,6 +110,14 @@ const act: fc.Arbitrary<Act> = fc.oneof(
       above: fc.boolean(),
     }),
   },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      act: fc.constant('recreate' as const),
+      folder: small,
+      messages: fc.nat(3),
+    }),
+  },
 );
 
 const passPlan: fc.Arbitrary<PassPlan> = fc.record({
@@ -133,6 +143,8 @@ export const history: fc.Arbitrary<History> = fc.record({
     'plain' as const,
     'no-search' as const,
     'flags-unheeded' as const,
+    'imap' as const,
+    'imap-condstore' as const,
   ),
   start: fc.array(fc.nat(12), { minLength: 1, maxLength: 4 }),
   steps: fc.array(fc.record({ between: fc.array(act, { maxLength: 8 }), pass: passPlan }), {
@@ -150,8 +162,13 @@ export class Actor {
   readonly #folders: Map<string, ModelFolder>;
   #messages = 0;
   #made = 0;
+  #epochs = 0;
+
+  readonly #keepsUids: boolean;
 
   constructor(origin: ModelOrigin, counts: readonly number[]) {
+    // Without epochs, a folder whose uids start again with other messages looks like one that lost and gained mail.
+    this.#keepsUids = origin.uids === undefined;
     this.#folders = new Map([['INBOX', new ModelFolder('INBOX')]]);
     origin.mailbox('AC1', 'ada@example.org', []);
     origin.boxes.set('AC1', { address: 'ada@example.org', folders: this.#folders });
@@ -227,6 +244,7 @@ export class Actor {
         const renamed = this.#create(folder.specialUse);
         for (const [uid, message] of folder.messages) renamed.messages.set(uid, message);
         renamed.nextUid = folder.nextUid;
+        renamed.uidValidity = folder.uidValidity;
         this.#folders.delete(folder.path);
         if (this.renumbered.has(folder.path)) this.renumbered.add(renamed.path);
         return;
@@ -236,8 +254,19 @@ export class Actor {
         this.renumbered.add(folder.path);
         const messages = [...folder.messages.values()];
         folder.messages.clear();
+        folder.uidValidity = this.#nextEpoch();
         if (!step.above) folder.nextUid = 1;
         for (const { raw, date, flags } of messages) folder.deliver(raw, { date, flags });
+        return;
+      }
+      case 'recreate': {
+        const { path, specialUse, nextUid } = this.#at(step.folder);
+        const folder = new ModelFolder(path, specialUse);
+        this.#folders.set(path, folder);
+        folder.uidValidity = this.#nextEpoch();
+        if (this.#keepsUids) folder.nextUid = nextUid;
+        else this.renumbered.add(path);
+        for (let n = 0; n < step.messages; n += 1) this.#deliver(folder, false);
       }
     }
   }
@@ -254,9 +283,15 @@ export class Actor {
     return all[number % Math.max(1, all.length)];
   }
 
+  #nextEpoch(): number {
+    this.#epochs += 1;
+    return this.#epochs;
+  }
+
   #create(specialUse: string | null = null): ModelFolder {
     this.#made += 1;
     const folder = new ModelFolder(`INBOX.f${this.#made}`, specialUse);
+    folder.uidValidity = this.#nextEpoch();
     this.#folders.set(folder.path, folder);
     return folder;
   }

@@ -89,6 +89,9 @@ class World {
     this.#catalogDir = catalogDir;
     this.origin.searches = host !== 'no-search';
     this.origin.heedsFlags = host !== 'flags-unheeded';
+    if (host === 'imap' || host === 'imap-condstore') {
+      this.origin.speakImap({ condstore: host === 'imap-condstore' });
+    }
     this.actor = new Actor(this.origin, start);
   }
 
