@@ -23,6 +23,7 @@ export const CATALOG_SCHEMA: readonly string[] = [
     host TEXT NOT NULL,
     mailbox TEXT NOT NULL,
     address TEXT NOT NULL,
+    account TEXT,
     from_commit INTEGER NOT NULL,
     UNIQUE (host, mailbox))`,
 

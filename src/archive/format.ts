@@ -152,8 +152,11 @@ export type RemovedRange = Checked<typeof removedPart>;
  * because their batch's commit has one.
  */
 const FACTS = {
-  /** A mailbox was first seen, or its address changed. */
-  mailbox: { ...mailbox, address: isText },
+  /**
+   * A mailbox was first seen, or its address or account changed. `account` is the account's name in the configuration,
+   * for accounts that are one mailbox (IMAP).
+   */
+  mailbox: { ...mailbox, address: isText, account: isOptional(isText) },
   /**
    * A folder was created or restored, or its special use changed. `generation` is its current UID epoch, and
    * `uidValidity` that epoch's number at an IMAP server.

@@ -54,7 +54,7 @@ interface Compared {
  */
 const COMPARED: readonly Compared[] = [
   select('commits', 'number, time', 1),
-  select('mailboxes', 'id, host, mailbox, address, from_commit', 1),
+  select('mailboxes', 'id, host, mailbox, address, account, from_commit', 1),
   select(
     'folders',
     'id, mailbox_id, path, name, delimiter, special_use, generation, gone_commit',

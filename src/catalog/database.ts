@@ -45,6 +45,8 @@ export interface CatalogTables {
     host: string;
     mailbox: string;
     address: string;
+    /** Name of the account that is this mailbox (IMAP), or null. */
+    account: string | null;
     from_commit: number;
   };
   folders: {

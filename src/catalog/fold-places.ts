@@ -283,6 +283,7 @@ export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 const FIND_MAILBOX = selectBy('mailboxes', 'id', 'host, mailbox');
 const ADD_MAILBOX = insertInto('mailboxes', 'host, mailbox, address, from_commit');
 const SET_ADDRESS = updateBy('mailboxes', 'address', 'id');
+const SET_ACCOUNT = updateBy('mailboxes', 'account', 'id');
 // Prefers a live folder, then the one removed most recently.
 const FIND_FOLDER = selectBy(
   'folders',
@@ -339,7 +340,9 @@ export class FoldFolders {
 
   mailbox(fact: FactOf<'mailbox'>, commit: number): void {
     const id = this.#mailboxOf(fact, commit, fact.address);
-    this.connection.run(SET_ADDRESS, { id, address: fact.address });
+    const { address, account } = fact;
+    this.connection.run(SET_ADDRESS, { id, address });
+    if (account !== undefined) this.connection.run(SET_ACCOUNT, { id, account });
   }
 
   folder(fact: FactOf<'folder'>, commit: number): void {

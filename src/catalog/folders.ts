@@ -6,6 +6,8 @@ import { type FlagSetRow, flagSetRows, MARK, untilCommit } from './sql.ts';
 
 /** A folder's name at a commit, and its mailbox. */
 export interface FolderName {
+  /** Name of the account that is this mailbox (IMAP), or null. */
+  readonly account: string | null;
   readonly id: number;
   readonly host: string;
   readonly mailbox: string;
@@ -21,20 +23,20 @@ export interface FolderName {
 
 type NameRow = Omit<FolderName, 'name' | 'namesake'>;
 const CURRENT = sqlQuery<object, NameRow>(
-  `SELECT f.id, b.host, b.mailbox, b.address, b.id AS mailboxId, f.path,
+  `SELECT f.id, b.host, b.mailbox, b.address, b.account, b.id AS mailboxId, f.path,
      f.special_use AS specialUse, f.delimiter
    FROM folders f JOIN mailboxes b ON b.id = f.mailbox_id ORDER BY f.id`,
 );
 /** Selects the last span that started by the commit, so that a removed folder keeps its name. */
 const AT = sqlQuery<{ commit: number }, NameRow>(
-  `SELECT f.id, b.host, b.mailbox, b.address, b.id AS mailboxId, s.path,
+  `SELECT f.id, b.host, b.mailbox, b.address, b.account, b.id AS mailboxId, s.path,
      s.special_use AS specialUse, f.delimiter
    FROM folder_spans s JOIN folders f ON f.id = s.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
    WHERE s.from_commit <= :commit ORDER BY s.folder_id, s.from_commit`,
 );
 
 const EVER = sqlQuery<object, Omit<NameRow, 'id'>>(
-  `SELECT DISTINCT b.id AS mailboxId, b.host, b.mailbox, b.address, s.path,
+  `SELECT DISTINCT b.id AS mailboxId, b.host, b.mailbox, b.address, b.account, s.path,
      s.special_use AS specialUse, f.delimiter
    FROM folder_spans s JOIN folders f ON f.id = s.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
    ORDER BY s.path`,
@@ -45,7 +47,7 @@ export interface AllNames {
     FolderName,
     'host' | 'mailbox' | 'address' | 'path' | 'name' | 'specialUse'
   >[];
-  readonly mailboxes: readonly Pick<FolderName, 'host' | 'mailbox' | 'address'>[];
+  readonly mailboxes: readonly Pick<FolderName, 'host' | 'mailbox' | 'address' | 'account'>[];
 }
 
 /** Returns all past and present folder names, and all mailboxes, even those without folders. */
@@ -55,7 +57,7 @@ export function allNames(connection: Connection): AllNames {
     .all(EVER, {})
     .filter(({ mailboxId }) => has(mailboxId))
     .map(({ mailboxId: _, ...row }) => ({ ...row, name: lastPart(row) }));
-  const mailboxes = connection.all(MAILBOXES, {}).filter(({ id }) => has(id));
+  const mailboxes = connection.all(WITH_ACCOUNT, {}).filter(({ id }) => has(id));
   return { folders, mailboxes: mailboxes.map(({ id: _, ...mailbox }) => mailbox) };
 }
 
@@ -136,7 +138,7 @@ export function hasMailboxName(
   );
 }
 
-type Named = Pick<FolderName, 'host' | 'mailbox' | 'address' | 'mailboxId'>;
+type Named = Pick<FolderName, 'host' | 'mailbox' | 'address' | 'account' | 'mailboxId'>;
 
 /** Resolves the value of `mailbox:`: an address, a resource ID, or the part before the @. */
 export function findMailboxes(value: string, folders: readonly Named[]): ReadonlySet<number> {
@@ -157,7 +159,7 @@ export function matchesMailboxTerm(
 /**
  * Resolves the value of `account:`: a name in the configuration, or a host.
  *
- * @param accounts hosts by lower-case account name
+ * @param accounts hosts by lower-case name of each account of the hosted service; the archive has the names of others
  */
 export function accountMailboxes(
   value: string,
@@ -167,13 +169,19 @@ export function accountMailboxes(
   const term = value.toLowerCase();
   const host = accounts.get(term) ?? term;
   return new Set(
-    folders.filter((one) => one.host.toLowerCase() === host).map(({ mailboxId }) => mailboxId),
+    folders
+      .filter((one) => one.account?.toLowerCase() === term || one.host.toLowerCase() === host)
+      .map(({ mailboxId }) => mailboxId),
   );
 }
 
 export interface KnownMailbox extends MailboxKey {
   readonly id: number;
   readonly address: string;
+}
+
+export interface AccountMailbox extends KnownMailbox {
+  readonly account: string;
 }
 
 /** A folder whose `id` survives renames. Facts and users refer to folders by path. */
@@ -189,6 +197,12 @@ export interface KnownFolder extends FolderKey {
 }
 
 const MAILBOXES = selectBy('mailboxes', 'id, host, mailbox, address', '', 'ORDER BY id');
+const WITH_ACCOUNT = selectBy(
+  'mailboxes',
+  'id, host, mailbox, address, account',
+  '',
+  'ORDER BY id',
+);
 const MAILBOX = selectBy('mailboxes', 'id, host, mailbox, address', 'host, mailbox');
 const SHOWN = `SELECT f.id, m.host, m.mailbox, m.address, f.path AS folder, f.name, f.delimiter,
     f.special_use AS specialUse, f.generation, f.gone_commit, f.mailbox_id
@@ -295,6 +309,13 @@ export function folderQueries(connection: Connection) {
   };
   return {
     mailboxes: (): KnownMailbox[] => connection.all(MAILBOXES, {}).filter(({ id }) => isOurs(id)),
+    /** Lists mailboxes that are an account of their own (IMAP). */
+    accountMailboxes: (): AccountMailbox[] =>
+      connection
+        .all(WITH_ACCOUNT, {})
+        .flatMap(({ account, ...mailbox }) =>
+          account !== null && isOurs(mailbox.id) ? { ...mailbox, account } : [],
+        ),
     /** Avoids reading all other mailboxes, of which there can be a thousand. */
     mailbox: ownMailbox,
     /** Lists folders by mailbox and path. Includes deleted ones only with `gone`. */

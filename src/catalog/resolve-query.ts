@@ -216,11 +216,15 @@ function account(
   const host = accounts.get(name) ?? name;
   const ids = accountMailboxes(value, [...folders.values()], accounts);
   if (ids.size === 0) {
-    const hosts = new Set(ever().mailboxes.map((entry) => entry.host));
-    const candidates = [...accounts.keys(), ...hosts];
+    const archived = new Set(
+      ever().mailboxes.flatMap((entry) =>
+        [entry.account?.toLowerCase(), entry.host].filter((one) => one !== undefined),
+      ),
+    );
+    const candidates = [...accounts.keys(), ...archived];
     const suggestion = nearest(value, candidates);
     const named = { kind: 'account', found: value, suggestion, candidates } as const;
-    report({ ...named, never: !accounts.has(name) && !hosts.has(host) });
+    report({ ...named, never: !accounts.has(name) && !archived.has(host) });
   }
   return { op: 'mailboxes', ids: [...ids] };
 }

@@ -1029,7 +1029,10 @@ function imapSettings(section: ImapSection, name: string, folder: string) {
   return {
     server: { host, port, tls, user },
     address: section.address ?? user,
+    /** Resource id of the mailbox in the archive. */
     id: section.id ?? `${host}${isUsual ? '' : `:${port}`}/${user}`,
+    /** True if the configuration names the id, and does not leave it to host, port and user. */
+    hasId: section.id !== undefined,
     secret: tokenSource(secret, folder, place),
     kind,
     connections,

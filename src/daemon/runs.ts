@@ -354,6 +354,7 @@ export class SyncRuns {
       env,
       clock,
       spoolDir: writer.spoolDir,
+      archived: () => writer.catalog.folders.accountMailboxes(),
       state: writer.state,
       onRequest: (account, report) => {
         this.#counts.get(keyOf(account, report.key))?.(report);

@@ -14,6 +14,8 @@ type TooLargeFacts = AtHost & {
   readonly limit: number;
 };
 
+type MailboxChangedFacts = Readonly<Record<'account' | 'address' | 'kept' | 'found', string>>;
+
 const LIMIT_UNITS: Readonly<Record<TooLargeFacts['what'], string>> = {
   literal: 'bytes in one literal',
   line: 'bytes in one line',
@@ -72,6 +74,11 @@ export const imapError = defineErrors({
     'imap.no-api': ({ account }: { readonly account: string }) => [
       `The account ${account} is an IMAP account, and this works only with accounts that have baseUrl and token.`,
       'Choose another account with --account.',
+    ],
+    /** The archive has the account's mailbox under another key. `kept` and `found` are keys; see `ImapSettings.id`. */
+    'imap.mailbox-changed': (f: MailboxChangedFacts) => [
+      `The archive keeps ${f.address} as the mailbox ${f.kept}, but the configuration of the account ${f.account} now leads to ${f.found}.`,
+      `If it is the same mailbox, add "id": ${JSON.stringify(f.kept)} to "imap" in the configuration. To mirror it as another mailbox, add "id": ${JSON.stringify(f.found)}.`,
     ],
     'imap.needs-tls': ({ host }: AtHost) => [
       `Without TLS, the password would be sent to ${host} unencrypted.`,

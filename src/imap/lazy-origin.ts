@@ -1,3 +1,4 @@
+import type { MailkeepError } from '../core/errors.ts';
 import type { Listing } from '../core/types.ts';
 import type { ConnectionsOptions } from './connections.ts';
 import type { ImapOriginOptions, imapOrigin } from './imap-origin.ts';
@@ -15,14 +16,18 @@ const REQUESTS_PER_MINUTE = 1_200;
 export function lazyImapOrigin(
   connections: ConnectionsOptions,
   options: Omit<ImapOriginOptions, 'connections'>,
+  /** The host under which the archive keeps the mailbox; or an error, with which every request fails. */
+  key: { readonly host: string } | { readonly error: MailkeepError },
 ) {
   let loading: Promise<Loaded> | undefined;
   const call = async () => {
+    if ('error' in key) throw key.error;
     loading ??= load(connections, options);
     return (await loading).origin;
   };
   return {
-    host: connections.server.host.toLowerCase(),
+    host: 'host' in key ? key.host : connections.server.host,
+    isOneMailbox: true,
     /** The end of a message is where the server ends it. RFC822.SIZE is often wrong (Exchange). */
     sourcesAreComplete: true,
     /** One command fetches up to 16 messages, and another one is answered meanwhile. */

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
+import type { AccountMailbox } from '../catalog/folders.ts';
 import { type Clock, type Lane, systemClock } from '../core/concurrency.ts';
 import type {
   AccountSettings,
@@ -20,6 +21,7 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
+import { imapError } from '../imap/errors.ts';
 import { lazyImapOrigin } from '../imap/lazy-origin.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
 import type { RetryPolicy } from '../service/surface-client.ts';
@@ -115,9 +117,13 @@ export async function orderOf(
 
 interface AccountOriginsOptions {
   readonly accounts: readonly AccountSettings[];
+  /** All accounts of the configuration, if `accounts` are only some of them. */
+  readonly configured?: readonly AccountSettings[];
   readonly rateLimit: Settings['rateLimit'];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly spoolDir: string;
+  /** Lists the archive's mailboxes that are accounts of their own; none by default. */
+  readonly archived?: () => readonly AccountMailbox[];
   readonly clock?: Clock;
   /** Stores what the limiter has learned, and request counts. If omitted, both are lost when the process exits. */
   readonly state?: StateFile;
@@ -125,6 +131,29 @@ interface AccountOriginsOptions {
   readonly platformRetries?: Partial<RetryPolicy>;
   readonly onRequest?: (account: string, report: RequestReport) => void;
   readonly onWait?: (wait: Wait) => void;
+}
+
+/**
+ * Returns the host under which the archive keeps an account's mailbox, which does not change when the server moves. An
+ * account of which the archive has another mailbox is refused unless the configuration names the id: mail of two
+ * mailboxes must not get mixed, and one mailbox must not be mirrored twice.
+ */
+function mailboxKeyOf(
+  { name: account, imap: { id, hasId, address, server } }: ImapAccount,
+  configured: readonly AccountSettings[],
+  archived: readonly AccountMailbox[],
+) {
+  const same = archived.find(({ mailbox }) => mailbox === id);
+  if (same !== undefined || hasId) return { host: same?.host ?? server.host };
+  const claimed = new Set(configured.map((one) => (one.kind === 'imap' ? one.imap.id : '')));
+  const earlier = archived.find(
+    (one) =>
+      !claimed.has(one.mailbox) &&
+      (one.account === account || one.address.toLowerCase() === address.toLowerCase()),
+  );
+  if (earlier === undefined) return { host: server.host };
+  const facts = { account, address: earlier.address, kept: earlier.mailbox, found: id };
+  return { error: imapError('imap.mailbox-changed', facts) };
 }
 
 /** Accounts that share a limiter. The caller closes them. */
@@ -172,8 +201,10 @@ export class AccountOrigins {
   }
 
   #imapAccount(settings: ImapAccount): ImapAccountOrigin {
-    const { env, spoolDir, clock = systemClock } = this.#options;
+    const { accounts, env, spoolDir, clock = systemClock } = this.#options;
+    const { configured = accounts, archived = () => [] } = this.#options;
     const { imap } = settings;
+    const key = mailboxKeyOf(settings, configured, archived());
     const origin = lazyImapOrigin(
       {
         server: imap.server,
@@ -182,6 +213,7 @@ export class AccountOrigins {
         most: imap.connections,
       },
       { mailbox: imap, spoolDir, clock },
+      key,
     );
     const { host, requestsPerMinute } = origin;
     return { settings, origin, host, requestsPerMinute, listing: undefined };

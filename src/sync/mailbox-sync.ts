@@ -403,8 +403,14 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
   ctx.ledger.open(mailbox.address, folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
   if (!all.complete) ctx.ledger.fail(incompleteListing(all), { mailbox: mailbox.address });
-  if (ctx.mirror.mailboxAddress(key) !== mailbox.address) {
-    ctx.committer.addFact({ fact: 'mailbox', ...key, address: mailbox.address });
+  const { mirror } = ctx;
+  const { address } = mailbox;
+  if (ctx.origin.isOneMailbox === true) {
+    const { account } = ctx;
+    if (mirror.mailboxAddress(key) !== address || mirror.mailboxAccount(key) !== account)
+      ctx.committer.addFact({ fact: 'mailbox', ...key, address, account });
+  } else if (mirror.mailboxAddress(key) !== address) {
+    ctx.committer.addFact({ fact: 'mailbox', ...key, address });
   }
   const pages = all.complete
     ? await findRenames(ctx, key, all.folders)

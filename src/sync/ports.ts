@@ -113,7 +113,10 @@ export type UidOrder = 'ascending' | 'descending';
  * Requests are already rate-limited and retried, so errors are final for this sync run.
  */
 export interface Origin {
+  /** The host under which the archive keeps the mailboxes. */
   readonly host: string;
+  /** True if the account is one mailbox, so that the archive keeps the account's name with it. */
+  readonly isOneMailbox?: boolean;
   /** Returns the current requests per minute: the configured limit, or a lower one learned since. */
   requestsPerMinute(): number;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;

@@ -43,7 +43,7 @@ interface RunListeners {
 /** Connects the chosen accounts through one limiter while `act` runs. */
 export async function withAccounts<T>(
   { environment, now }: Pick<EngineContext, 'environment' | 'now'>,
-  settings: Pick<Settings, 'rateLimit'>,
+  settings: Pick<Settings, 'rateLimit' | 'accounts'>,
   chosen: readonly AccountSettings[],
   restrictions: SyncRestrictions,
   writer: Writer,
@@ -55,9 +55,11 @@ export async function withAccounts<T>(
   const byAccount = new Map(chosen.map(({ name }) => [name, new RequestMeter()]));
   const origins = new AccountOrigins({
     accounts: chosen,
+    configured: settings.accounts,
     rateLimit: settings.rateLimit,
     env: environment.env,
     spoolDir: writer.spoolDir,
+    archived: () => writer.catalog.folders.accountMailboxes(),
     clock: { ...systemClock, now },
     state: writer.state,
     platformRetries: PLATFORM_RETRIES,

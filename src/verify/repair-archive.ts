@@ -39,6 +39,7 @@ import {
 } from '../archive/segment-reader.ts';
 import { loadSettings } from '../catalog/archive-settings.ts';
 import { catalogFile } from '../catalog/database.ts';
+import { folderQueries } from '../catalog/folders.ts';
 import { openComparedCatalog, openImpliedCatalog, readCatalogHead } from '../catalog/implied.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import { rebuildWithExtractors } from '../catalog/rebuild.ts';
@@ -800,10 +801,16 @@ function fetchingAgain(
   const spoolDir = path.join(dataDir, 'tmp');
   makeFolders(spoolDir, FOLDER_MODE);
   const { accounts, rateLimit } = settings;
-  const origins = new AccountOrigins({ accounts, rateLimit, env: environment.env, spoolDir });
+  const origins = new AccountOrigins({
+    ...{ accounts, rateLimit, env: environment.env, spoolDir },
+    archived: () =>
+      fromCatalog(dataDir, ({ connection }) => folderQueries(connection).accountMailboxes()),
+  });
   const fetch = async (place: Place): Promise<Buffer | undefined> => {
     for (const account of origins.all()) {
       if (account.host !== place.host) continue;
+      const { settings: each } = account;
+      if (each.kind === 'imap' && each.imap.id !== place.mailbox) continue;
       try {
         const origin = origins.fresh(account);
         const source = await origin.source(place, place.uid, signal);
@@ -820,7 +827,7 @@ function fetchingAgain(
   };
   return {
     async fetch(id) {
-      for (const place of placesOf(dataDir, id)) {
+      for (const place of fromCatalog(dataDir, (catalog) => catalog.openPlaces(id))) {
         const bytes = await fetch(place);
         if (bytes !== undefined) return bytes;
       }
@@ -830,16 +837,19 @@ function fetchingAgain(
   };
 }
 
-function placesOf(dataDir: string, id: MessageId): Place[] {
+function fromCatalog<T>(
+  dataDir: string,
+  read: (catalog: ReturnType<typeof openComparedCatalog>) => readonly T[],
+): readonly T[] {
   try {
     const catalog = openComparedCatalog(dataDir);
     try {
-      return catalog.openPlaces(id);
+      return read(catalog);
     } finally {
       catalog.close();
     }
   } catch (error) {
-    // Without a catalog, the places are unknown. Data found elsewhere is still restored.
+    // Without a catalog, mailboxes and places are unknown. Data found elsewhere is still restored.
     if (error instanceof MailkeepError) return [];
     throw error;
   }

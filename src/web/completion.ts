@@ -153,6 +153,7 @@ function accounts(reader: ServedReader, typed: string, request: CompletionReques
   const hosts = new Set(catalog.folders.mailboxes().map(({ host }) => host.toLowerCase()));
   const named = [
     ...accountsFor(reader, request.accounts, { kind: 'account', value: '', span: SPAN }),
+    ...catalog.folders.accountMailboxes().map(({ account, host }) => [account, host] as const),
   ];
   const rest = [...hosts].filter((host) => named.every(([, known]) => known !== host));
   return [...named, ...rest.map((host) => [host, ''] as const)]

@@ -11,7 +11,7 @@ if (first.fact !== 'appeared') throw new Error('the sample is another fact');
 
 /** One of each, with every optional field. */
 const samples: { readonly [Name in FactName]: Extract<Fact, { fact: Name }> } = {
-  mailbox: { fact: 'mailbox', ...mailbox, address: 'ada@example.org' },
+  mailbox: { fact: 'mailbox', ...mailbox, address: 'ada@example.org', account: 'ada' },
   folder: {
     fact: 'folder',
     ...folder,
@@ -64,6 +64,7 @@ const samples: { readonly [Name in FactName]: Extract<Fact, { fact: Name }> } = 
 };
 
 const optional: Readonly<Record<string, readonly string[]>> = {
+  mailbox: ['account'],
   appeared: ['accepted', 'assumedFrom'],
   quarantined: ['kept'],
   purged: ['places', 'again'],
