@@ -4,7 +4,8 @@
  * shorter answer.
  */
 import type { CountedFlag, FlagSet, Listing } from '../core/types.ts';
-import { codeOf, type ImapSession, PIECE_BYTES, type SelectedFolder } from './connection.ts';
+import type { ImapSession, SelectedFolder } from './connection.ts';
+import { codeOf, PIECE_BYTES } from './connection-errors.ts';
 import { imapError } from './errors.ts';
 import { readEnvelope, readFlags, stableIds } from './listing-record.ts';
 import {
@@ -160,7 +161,7 @@ function statusItems(session: ImapSession): string {
   return `MESSAGES UIDNEXT UIDVALIDITY UNSEEN${modSeq}`;
 }
 
-function readListed({ values }: DataResponse): [wireName: string, folder: FoundFolder] {
+export function readListed({ values }: DataResponse): [wireName: string, folder: FoundFolder] {
   const [attributes, delimiter, name] = values;
   const wireName = astring(name)?.toString('latin1');
   if (!isList(attributes) || wireName === undefined || delimiter === undefined) {
@@ -199,11 +200,11 @@ function epoch(value: Value | undefined): string | null {
 }
 
 /** Reports whether a name can be sent as a quoted string. */
-function canSend(wireName: string): boolean {
+export function canSend(wireName: string): boolean {
   return !/[\0\r\n]/.test(wireName);
 }
 
-function pathOf(wireName: string): string {
+export function pathOf(wireName: string): string {
   const bytes = Buffer.from(wireName, 'latin1');
   return decodeMailbox(bytes) ?? bytes.toString('utf8');
 }
@@ -224,50 +225,58 @@ function incomplete(session: ImapSession, command: string, { status, code }: Sta
   return imapError('imap.incomplete', facts);
 }
 
-/**
- * Opens a folder for reading, even if it is open already, so that its counts are current.
- *
- * @param path the decoded name, for errors
- * @param openedAt the current time
- * @throws imap.folder-refused, imap.no-uid-epoch
- */
-export async function examine(
+/** What a server says about a folder that it opens. */
+interface OpenedFolder {
+  readonly result: StatusResponse;
+  readonly exists: number | null;
+  /** Texts of response codes such as UIDVALIDITY, by name. */
+  readonly codes: ReadonlyMap<string, string>;
+}
+
+/** Sends EXAMINE, or SELECT. */
+export async function openFolder(
   session: ImapSession,
+  verb: 'EXAMINE' | 'SELECT',
   wireName: string,
-  path: string,
-  openedAt: number,
-): Promise<SelectedFolder> {
+): Promise<OpenedFolder> {
   session.selected = null;
   let exists: number | null = null;
-  let isSticky = true;
   const codes = new Map<string, string>();
-  const condstore = session.has('CONDSTORE') ? ' (CONDSTORE)' : '';
+  const condstore = verb === 'EXAMINE' && session.has('CONDSTORE') ? ' (CONDSTORE)' : '';
   const [result] = await session.runAll(
-    'EXAMINE',
-    [`EXAMINE ${quoted(wireName)}${condstore}`],
+    verb,
+    [`${verb} ${quoted(wireName)}${condstore}`],
     (response) => {
       if ('name' in response) {
         if (response.name === 'EXISTS') exists = response.number;
         else if (response.name === 'EXPUNGE' && exists !== null) exists = Math.max(0, exists - 1);
-        return;
-      }
-      if (response.code === null) return;
-      codes.set(response.code.name, response.code.text);
-      if (response.code.name === 'UIDNOTSTICKY') isSticky = false;
+      } else if (response.code !== null) codes.set(response.code.name, response.code.text);
     },
   );
-  if (result?.status !== 'OK') {
-    const error = result && session.refusal('EXAMINE', result);
-    if (error !== undefined && error.code !== 'imap.refused') throw error;
-    const code = String(error?.facts.code ?? '');
-    throw imapError('imap.folder-refused', { host: session.host, folder: path, code });
-  }
-  if (result.code?.name === 'UIDNOTSTICKY') isSticky = false;
+  if (result === undefined) throw new Error('a command without a result');
+  if (result.code !== null) codes.set(result.code.name, result.code.text);
+  return { result, exists, codes };
+}
+
+/**
+ * Returns an opened folder's state, and notes it as selected.
+ *
+ * @param path the decoded name, for errors
+ * @param openedAt the current time
+ * @throws imap.no-uid-epoch
+ */
+export function noteSelected(
+  session: ImapSession,
+  { exists, codes }: OpenedFolder,
+  { wireName, path, openedAt }: { wireName: string; path: string; openedAt: number },
+): SelectedFolder {
   const uidValidity = epoch(codes.get('UIDVALIDITY'));
   if (uidValidity === null) {
     throw imapError('imap.no-uid-epoch', { folder: path, problem: 'missing' });
   }
-  if (!isSticky) throw imapError('imap.no-uid-epoch', { folder: path, problem: 'not-sticky' });
+  if (codes.has('UIDNOTSTICKY')) {
+    throw imapError('imap.no-uid-epoch', { folder: path, problem: 'not-sticky' });
+  }
   if (exists === null) throw session.malformed('EXAMINE', 'it does not count the messages');
   const modSeq = decimal(codes.get('HIGHESTMODSEQ'));
   session.selected = {
@@ -281,6 +290,29 @@ export async function examine(
     changes: 0,
   };
   return session.selected;
+}
+
+/**
+ * Opens a folder for reading, even if it is open already, so that its counts are current.
+ *
+ * @param path the decoded name, for errors
+ * @param openedAt the current time
+ * @throws imap.folder-refused, imap.no-uid-epoch
+ */
+export async function examine(
+  session: ImapSession,
+  wireName: string,
+  path: string,
+  openedAt: number,
+): Promise<SelectedFolder> {
+  const opened = await openFolder(session, 'EXAMINE', wireName);
+  if (opened.result.status !== 'OK') {
+    const error = session.refusal('EXAMINE', opened.result);
+    if (error.code !== 'imap.refused') throw error;
+    const code = String(error.facts.code ?? '');
+    throw imapError('imap.folder-refused', { host: session.host, folder: path, code });
+  }
+  return noteSelected(session, opened, { wireName, path, openedAt });
 }
 
 /**
@@ -412,17 +444,19 @@ function readPlain({ values }: DataResponse, uids: number[], lo: number, hi: num
   }
 }
 
-/** Collects FETCH responses by uid. A server can split a message's items into several responses. */
-async function fetchItems(
+/**
+ * Fetches items of messages in the selected folder.
+ *
+ * @param set uids such as `1:5,8` or `7:*`
+ * @param take receives each response with a uid, also of a message that was not asked for
+ */
+export async function fetchEach(
   session: ImapSession,
-  uids: readonly number[],
+  set: string,
   items: string,
-): Promise<Map<number, Map<string, Value>>> {
-  const wanted = new Set(uids);
-  const found = new Map<number, { readonly number: number; readonly items: Map<string, Value> }>();
-  const expunged = session.selected?.changes ?? 0;
-  const line = `UID FETCH ${formatUidSet(uids)} ${items}`;
-  const ok = await session.run('UID FETCH', line, (response) => {
+  take: (uid: number, items: Map<string, Value>, number: number) => void,
+): Promise<void> {
+  const ok = await session.run('UID FETCH', `UID FETCH ${set} ${items}`, (response) => {
     if ('status' in response || response.name !== 'FETCH') return;
     const { number, values } = response;
     const [list] = values;
@@ -432,6 +466,23 @@ async function fetchItems(
     // Without a uid, it reports a flag that another client has changed.
     if (uid === null && !received.has('UID')) return;
     if (uid === null || uid < 1) throw new MalformedResponse('an invalid uid');
+    take(uid, received, number);
+  });
+  const code = ok.code?.name ?? '';
+  // EXPUNGEISSUED only says that some of the messages are gone.
+  if (code !== 'EXPUNGEISSUED') requireComplete(session, 'UID FETCH', ok);
+}
+
+/** Collects FETCH responses by uid. A server can split a message's items into several responses. */
+async function fetchItems(
+  session: ImapSession,
+  uids: readonly number[],
+  items: string,
+): Promise<Map<number, Map<string, Value>>> {
+  const wanted = new Set(uids);
+  const found = new Map<number, { readonly number: number; readonly items: Map<string, Value> }>();
+  const expunged = session.selected?.changes ?? 0;
+  await fetchEach(session, formatUidSet(uids), items, (uid, received, number) => {
     if (!wanted.has(uid)) return;
     const before = found.get(uid);
     if (before === undefined) {
@@ -443,9 +494,6 @@ async function fetchItems(
     }
     for (const [name, value] of received) before.items.set(name, value);
   });
-  const code = ok.code?.name ?? '';
-  // EXPUNGEISSUED only says that some of the messages are gone.
-  if (code !== 'EXPUNGEISSUED') requireComplete(session, 'UID FETCH', ok);
   return new Map([...found].map(([uid, one]) => [uid, one.items]));
 }
 

@@ -9,11 +9,23 @@
  * - It waits for throttled servers within the connection, without a clock or signal from outside.
  * - It sends commands (LSUB, SELECT, COMPRESS, IDLE) that a mirror does not need.
  */
+import type { Socket } from 'node:net';
 import { ImapFlow } from 'imapflow';
 import { isLoopback } from '../core/address.ts';
 import { onAbort } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import type { Secret } from '../core/secrets.ts';
+import {
+  CLOSED,
+  codeOf,
+  connectError,
+  isTemporary,
+  lossError,
+  MAX_LINE,
+  MAX_LITERAL,
+  MAX_RESPONSE,
+  suggestedWait,
+} from './connection-errors.ts';
 import { imapError } from './errors.ts';
 import {
   type DataResponse,
@@ -38,11 +50,6 @@ export interface Credential {
   readonly secret: Secret;
 }
 
-/** Bytes requested at once from a message. */
-export const PIECE_BYTES = 1024 * 1024;
-const MAX_LITERAL = PIECE_BYTES + 64 * 1024;
-const MAX_LINE = 8 * 1024 * 1024;
-const MAX_RESPONSE = MAX_LITERAL + MAX_LINE;
 /** Responses to one command. The largest ones have one response per folder, or per message of about 50,000. */
 const MAX_RESPONSES = 200_000;
 
@@ -62,13 +69,16 @@ interface Item {
   readonly literals: readonly Buffer[];
 }
 
+interface Namespace {
+  readonly prefix?: string;
+  readonly delimiter?: string;
+}
+
 /** Internals that imapflow does not export. */
 interface Internals {
   handleResponse(item: Item): Promise<boolean>;
-  write(line: string): void;
-  readonly namespaces?: Readonly<
-    Record<string, readonly { readonly prefix?: string }[] | false | undefined>
-  >;
+  readonly writeSocket: Socket | false;
+  readonly namespaces?: Readonly<Record<string, readonly Namespace[] | false | undefined>>;
 }
 
 type UntaggedResponse = DataResponse | StatusResponse;
@@ -79,10 +89,24 @@ interface Running {
   readonly results: (StatusResponse | undefined)[];
   readonly onData: (response: UntaggedResponse) => void | Promise<void>;
   readonly done: PromiseWithResolvers<void>;
+  /** Called when the server is ready for a literal. */
+  onContinuation: (() => void) | undefined;
   responses: number;
   missing: number;
   fault: Error | undefined;
 }
+
+/** Bytes to send within a command, or a function that reads them in pieces. */
+export interface Literal {
+  readonly size: number;
+  readonly content: Buffer | (() => AsyncIterable<Buffer>);
+}
+
+/** The longest literal that LITERAL- (RFC 7888) allows to be sent without waiting, in bytes. */
+const MAX_UNASKED_LITERAL = 4096;
+const CRLF = Buffer.from('\r\n');
+
+class SocketClosed extends Error {}
 
 /** The folder opened with EXAMINE. */
 export interface SelectedFolder {
@@ -106,12 +130,20 @@ export interface SelectedFolder {
   changes: number;
 }
 
+function requireOneLine(text: string): void {
+  if (/[\0\r\n]/.test(text)) throw new Error('a line break within a command');
+}
+
 /** One signed-in connection. Runs one call at a time. */
 export class ImapSession {
   selected: SelectedFolder | null = null;
   readonly capabilities: ReadonlySet<string>;
   /** Prefixes of other users' and shared folders, one character per byte, as sent by the server. */
   readonly foreignPrefixes: readonly string[];
+  /** The user's own namespace: where new folders go. */
+  readonly namespace: Required<Namespace>;
+  /** Maximum size in bytes of a message to store (RFC 7889); null if the server advertises none. */
+  readonly appendLimit: number | null;
   #running: Running | undefined;
   #end: MailkeepError | undefined;
   #tag = 0;
@@ -123,9 +155,15 @@ export class ImapSession {
   ) {
     const inner = client as unknown as Internals;
     this.capabilities = new Set([...client.capabilities.keys()].map((name) => name.toUpperCase()));
-    const { other, shared } = inner.namespaces ?? {};
+    const limit = client.capabilities.get('APPENDLIMIT');
+    this.appendLimit = typeof limit === 'number' ? limit : null;
+    const { personal, other, shared } = inner.namespaces ?? {};
+    const { prefix = '', delimiter = '' } = (personal || [])[0] ?? {};
+    this.namespace = { prefix, delimiter };
+    // Nagle's algorithm would delay the end of a message until the server acknowledges its start.
+    if (inner.writeSocket !== false) inner.writeSocket.setNoDelay(true);
     this.foreignPrefixes = [...(other || []), ...(shared || [])]
-      .map(({ prefix }) => prefix ?? '')
+      .map((one) => one.prefix ?? '')
       .filter((prefix) => prefix !== '');
     inner.handleResponse = (item) => this.#receive(item);
     client.on('error', (error) => this.#fail(error));
@@ -180,11 +218,6 @@ export class ImapSession {
     } finally {
       release();
     }
-    // Before TLS, anybody on the way can claim that the session is signed in already (PREAUTH).
-    if (tls === 'starttls' && client.greeting === undefined) {
-      client.close();
-      throw imapError('imap.starttls-injection', { host });
-    }
     return new ImapSession(client, server);
   }
 
@@ -225,26 +258,93 @@ export class ImapSession {
     lines: readonly string[],
     onData: Running['onData'],
   ): Promise<readonly StatusResponse[]> {
-    if (lines.length === 0) return [];
+    for (const line of lines) requireOneLine(line);
+    return this.#exchange(command, lines.length, onData, ({ tags }) =>
+      this.#write([Buffer.from([...tags].map(([tag, i]) => `${tag} ${lines[i]}\r\n`).join(''))]),
+    );
+  }
+
+  /**
+   * Sends a command with literals. Sends a literal whole even if the server responds early, because no command can
+   * follow half of one.
+   *
+   * @param parts text and literals in order
+   * @param waits whether to wait for the server to accept the size before sending the bytes of each literal
+   * @returns the tagged response, which can be a refusal
+   * @throws as `run`; errors from reading a literal, after which the connection is closed, so that the server drops it
+   */
+  async runWithLiterals(
+    command: string,
+    parts: readonly (string | Literal)[],
+    waits: boolean,
+  ): Promise<StatusResponse> {
+    const send = async (running: Running): Promise<void> => {
+      let ready: Buffer[] = [Buffer.from(`${[...running.tags.keys()][0]} `)];
+      const flush = async (): Promise<void> => this.#write(ready.splice(0));
+      for (const part of parts) {
+        if (typeof part === 'string') {
+          requireOneLine(part);
+          ready.push(Buffer.from(part, 'latin1'));
+          continue;
+        }
+        const { size, content } = part;
+        const isUnasked =
+          !waits && (this.has('LITERAL+') || (this.has('LITERAL-') && size <= MAX_UNASKED_LITERAL));
+        ready.push(Buffer.from(`{${size}${isUnasked ? '+' : ''}}\r\n`));
+        if (!isUnasked) {
+          const accepted = Promise.withResolvers<void>();
+          running.onContinuation = accepted.resolve;
+          await flush();
+          await Promise.race([accepted.promise, running.done.promise]);
+          // It has refused the size, and expects no bytes.
+          if (running.onContinuation !== undefined) return;
+        }
+        if (Buffer.isBuffer(content)) ready.push(content);
+        else {
+          await flush();
+          await this.#writePieces(content(), size);
+        }
+      }
+      ready = [...ready, CRLF];
+      await flush();
+    };
+    const [result] = await this.#exchange(command, 1, () => {}, send);
+    if (result === undefined) throw new Error('a command without a result');
+    return result;
+  }
+
+  /** @param send writes the commands, whose number is `count` */
+  async #exchange(
+    command: string,
+    count: number,
+    onData: Running['onData'],
+    send: (running: Running) => Promise<void>,
+  ): Promise<readonly StatusResponse[]> {
+    if (count === 0) return [];
     if (this.#running !== undefined) throw new Error('a session runs one call at a time');
     if (this.#end !== undefined) throw this.#end;
-    const tags = new Map(lines.map((_, i) => [`k${this.#tag + i}`, i]));
-    this.#tag += lines.length;
+    const tags = new Map(Array.from({ length: count }, (_, i) => [`k${this.#tag + i}`, i]));
+    this.#tag += count;
     const done = Promise.withResolvers<void>();
-    const results = lines.map(() => undefined);
-    const missing = lines.length;
+    const results = new Array<undefined>(count).fill(undefined);
     const running: Running = {
-      ...{ command, tags, results, onData, done, missing },
+      ...{ command, tags, results, onData, done, missing: count },
+      onContinuation: undefined,
       responses: 0,
       fault: undefined,
     };
     this.#running = running;
     this.#idleResponses = 0;
+    const failures: unknown[] = [];
     try {
-      const inner = this.client as unknown as Internals;
-      for (const [tag, i] of tags) inner.write(`${tag} ${lines[i]}`);
-      await done.promise;
+      const sending = send(running).catch((error: unknown) => {
+        if (!(error instanceof SocketClosed) && this.#end === undefined) failures.push(error);
+        this.#fail(undefined);
+      });
+      await Promise.all([sending, done.promise]);
+      if (failures.length > 0) throw failures[0];
     } catch (error) {
+      if (failures.length > 0) throw failures[0];
       if (error instanceof MailkeepError) throw error;
       this.#fail(error);
       throw this.#end ?? error;
@@ -289,6 +389,35 @@ export class ImapSession {
     this.client.close();
   }
 
+  /** Writes all pieces. Holds back the last one until the source has ended, since damage may be found only at the end. */
+  async #writePieces(pieces: AsyncIterable<Buffer>, size: number): Promise<void> {
+    let last: Buffer | undefined;
+    let count = 0;
+    for await (const piece of pieces) {
+      // If a message has grown, do not truncate it to its declared size: the server would accept it as complete.
+      if (last !== undefined && count <= size) await this.#write([last]);
+      last = piece;
+      count += piece.length;
+    }
+    if (count !== size) throw new Error('a message changed while it was sent');
+    if (last !== undefined) await this.#write([last]);
+  }
+
+  /** Resolves when the operating system has taken the bytes. */
+  #write(bytes: readonly Buffer[]): Promise<void> {
+    const { writeSocket: socket } = this.client as unknown as Internals;
+    return new Promise((resolve, reject) => {
+      if (socket === false || socket.destroyed) return reject(new SocketClosed());
+      const fail = (): void => reject(new SocketClosed());
+      socket.once('close', fail);
+      socket.write(Buffer.concat(bytes), (error) => {
+        socket.off('close', fail);
+        if (error === undefined || error === null) resolve();
+        else fail();
+      });
+    });
+  }
+
   /** Handles one response. imapflow reads the next one when the promise resolves. */
   async #receive({ payload, literals }: Item): Promise<boolean> {
     const running = this.#running;
@@ -316,7 +445,12 @@ export class ImapSession {
 
   async #dispatch(response: Response, running: Running): Promise<void> {
     this.#note(response, running);
-    if ('continuation' in response) throw new MalformedResponse('an unexpected continuation');
+    if ('continuation' in response) {
+      const { onContinuation } = running;
+      if (onContinuation === undefined) throw new MalformedResponse('an unexpected continuation');
+      running.onContinuation = undefined;
+      return onContinuation();
+    }
     if ('name' in response || response.tag === '*') {
       if (running.fault === undefined) await running.onData(response);
       return;
@@ -382,119 +516,4 @@ export class ImapSession {
     const isMalformed = fault instanceof MalformedResponse;
     running.done.reject(isMalformed ? this.malformed(running.command, fault.message) : this.#end);
   }
-}
-
-const CLOSED = 'the server closed it';
-
-/** Response codes that ask for a pause (RFC 5530, RFC 9738; THROTTLED and OVERQUOTA are Yahoo's and Gmail's). */
-const TEMPORARY: ReadonlySet<string> = new Set([
-  'LIMIT',
-  'THROTTLED',
-  'OVERQUOTA',
-  'OVERLOADED',
-  'UNAVAILABLE',
-  'INUSE',
-]);
-/** Some servers indicate this only in the text. */
-const TEMPORARY_WORDS =
-  /throttl|temporar|try again|too many|(?:bandwidth|rate) limit|server (?:is )?(?:busy|unavailable)/i;
-
-function isTemporary(code: string, text: string): boolean {
-  return TEMPORARY.has(code) || (code === '' && TEMPORARY_WORDS.test(text));
-}
-
-/** Returns a response code that can be shown, or an empty string. */
-export function codeOf(name: string | null | undefined): string {
-  const code = name?.toUpperCase() ?? '';
-  return /^[A-Z][A-Z0-9-]{0,39}$/.test(code) ? code : '';
-}
-
-/** Returns the milliseconds of `Request is throttled. Suggested Backoff Time: N milliseconds` (Exchange), or 0. */
-function suggestedWait(text: string): number {
-  const [, ms] = /Suggested Backoff Time[:=\s]+(\d{1,10})/i.exec(text) ?? [];
-  return ms === undefined ? 0 : Number(ms);
-}
-
-const TOO_LARGE = {
-  LiteralTooLarge: ['literal', MAX_LITERAL],
-  LineTooLarge: ['line', MAX_LINE],
-  ResponseTooLarge: ['response', MAX_RESPONSE],
-} as const;
-
-function tooLarge(code: string | null, host: string, command: string): MailkeepError | undefined {
-  const [what, limit] = TOO_LARGE[(code ?? '') as keyof typeof TOO_LARGE] ?? [];
-  if (what === undefined || limit === undefined) return undefined;
-  return imapError('imap.too-large', { host, command, what, limit });
-}
-
-function lossError(error: unknown, host: string, command: string): MailkeepError {
-  if (error instanceof MailkeepError) return error;
-  if (error instanceof MalformedResponse) {
-    return imapError('imap.malformed', { host, command, found: error.message });
-  }
-  const { code } = readFields(error);
-  const facts = { host, command, reason: reasonOf(code) };
-  return tooLarge(code, host, command) ?? imapError('imap.connection-lost', facts, error);
-}
-
-/** Translates the codes of imapflow. */
-function reasonOf(code: string | null): string {
-  if (code === null || code === 'NoConnection') return CLOSED;
-  if (code.startsWith('ClosedAfterConnect')) return CLOSED;
-  return code === 'ETIMEOUT' || code.endsWith('_TIMEOUT') ? 'ETIMEDOUT' : code;
-}
-
-const NO_METHOD = /Unsupported authentication mechanism|Login is disabled|No matching auth/;
-
-function connectError(
-  error: unknown,
-  { host, port, user, tls }: ImapServer,
-  kind: Credential['kind'],
-): MailkeepError {
-  const { code, text, status, response, signedOut, bye } = readFields(error);
-  const command = 'sign-in';
-  if (code === 'STARTTLS_INJECTION') return imapError('imap.starttls-injection', { host });
-  if (text === 'Server does not support STARTTLS') {
-    return imapError('imap.starttls-missing', { host, port });
-  }
-  const large = tooLarge(code, host, command);
-  if (large !== undefined) return large;
-  const waitMs = suggestedWait(text);
-  const shown = codeOf(response);
-  if (waitMs > 0 || bye || ((status !== null || signedOut) && isTemporary(shown, text))) {
-    return imapError('imap.throttled', { host, command, code: shown, waitMs }, error);
-  }
-  if (NO_METHOD.test(text)) return imapError('imap.no-sign-in-method', { host, kind });
-  if (status !== null || signedOut) {
-    return imapError('imap.sign-in-refused', { host, user, code: shown }, error);
-  }
-  if (code !== null && /CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code)) {
-    return imapError('imap.certificate', { host, reason: code }, error);
-  }
-  const reason = reasonOf(code);
-  const isBroken = tls === 'starttls' && /^ERR_SSL/.test(reason);
-  if (isBroken) return imapError('imap.starttls-injection', { host }, error);
-  return imapError('imap.unreachable', { host, port, reason }, error);
-}
-
-/** Reads the fields of an error of imapflow. */
-function readFields(error: unknown) {
-  const field = (name: string): unknown =>
-    typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined;
-  const string = (name: string): string | null => {
-    const value = field(name);
-    return typeof value === 'string' && value !== '' ? value : null;
-  };
-  const code = string('code');
-  // Node.js also has a `reason`, in errors about certificates.
-  const isClosed = code === 'NoConnection' || code?.startsWith('ClosedAfterConnect') === true;
-  const bye = isClosed ? string('reason') : null;
-  return {
-    code,
-    status: string('responseStatus'),
-    response: string('serverResponseCode'),
-    text: bye ?? string('responseText') ?? string('message') ?? '',
-    signedOut: field('authenticationFailed') === true,
-    bye: bye !== null,
-  };
 }

@@ -144,7 +144,7 @@ export class ImapConnections {
     }
     this.#open += 1;
     try {
-      return await this.#signIn(signal);
+      return await openSession(this.#options, signal);
     } catch (error) {
       this.#open -= 1;
       throw error;
@@ -155,19 +155,25 @@ export class ImapConnections {
     this.#idle.splice(this.#idle.indexOf(session), 1);
     this.#open -= 1;
   }
+}
 
-  /** Signs in. If the credential is refused, reads it again, and tries once more if it has changed. */
-  async #signIn(signal: AbortSignal): Promise<ImapSession> {
-    const { server, credential, times } = this.#options;
-    const first = await credential(false);
-    try {
-      return await ImapSession.open(server, first, signal, times);
-    } catch (error) {
-      if (!hasCode(error, 'imap.sign-in-refused')) throw error;
-      const second = await credential(true);
-      if (second.secret.reveal() === first.secret.reveal()) throw error;
-      return await ImapSession.open(server, second, signal, times);
-    }
+/**
+ * Connects and signs in. If the credential is refused, reads it again, and tries once more if it has changed.
+ *
+ * @throws errors of `ImapSession.open`
+ */
+export async function openSession(
+  { server, credential, times }: Pick<ConnectionsOptions, 'server' | 'credential' | 'times'>,
+  signal: AbortSignal,
+): Promise<ImapSession> {
+  const first = await credential(false);
+  try {
+    return await ImapSession.open(server, first, signal, times);
+  } catch (error) {
+    if (!hasCode(error, 'imap.sign-in-refused')) throw error;
+    const second = await credential(true);
+    if (second.secret.reveal() === first.secret.reveal()) throw error;
+    return await ImapSession.open(server, second, signal, times);
   }
 }
 

@@ -20,7 +20,8 @@ import {
   type ServerFolder,
   searchUids,
 } from './commands.ts';
-import { type ImapSession, PIECE_BYTES, type SelectedFolder } from './connection.ts';
+import type { ImapSession, SelectedFolder } from './connection.ts';
+import { PIECE_BYTES } from './connection-errors.ts';
 import type { ImapConnections } from './connections.ts';
 import { imapError } from './errors.ts';
 import { encodeMailbox, MAX_UINT32 } from './response.ts';

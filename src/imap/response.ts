@@ -6,7 +6,7 @@
 /** An atom or number is a string, a quoted string or literal is a Buffer, and NIL is null. */
 export type Value = string | Buffer | null | readonly Value[];
 
-export interface ResponseCode {
+interface ResponseCode {
   /** In upper case, such as `UIDVALIDITY`. */
   readonly name: string;
   /** Text after the name; empty if there is none. */
@@ -156,6 +156,12 @@ class Parser {
     if (next !== undefined && next < SPACE && next !== TAB) {
       throw new MalformedResponse('a control character');
     }
+    const atom = this.line.toString('utf8', start, this.at);
+    if (next !== SPACE || !/^BODY\[[^\]]*$/i.test(atom)) return atom;
+    // A section with a list of fields (RFC 9051: section-msgtext).
+    const end = this.line.indexOf(']', this.at, 'latin1');
+    if (end < 0) throw new MalformedResponse('an unclosed section');
+    this.at = end + 1;
     return this.line.toString('utf8', start, this.at);
   }
 
@@ -331,6 +337,13 @@ export function parseDateTime(value: Value | undefined): string | null {
   const offset = (Number(zoneHours) * 60 + Number(zoneMinutes)) * 60_000;
   const time = new Date(local + (sign === '-' ? offset : -offset));
   return Number.isNaN(time.getTime()) ? null : time.toISOString().replace('.000Z', 'Z');
+}
+
+/** Formats a date-time for APPEND (RFC 9051: date-time) in UTC, such as ` 1-Feb-1994 21:52:25 +0000`. */
+export function formatDateTime(date: Date): string {
+  const day = String(date.getUTCDate()).padStart(2);
+  const time = date.toISOString().slice(11, 19);
+  return `${day}-${MONTHS[date.getUTCMonth()]}-${date.getUTCFullYear()} ${time} +0000`;
 }
 
 /** Formats a day for SEARCH (RFC 9051: date), such as `1-Feb-1994`. @param day YYYY-MM-DD */

@@ -435,7 +435,7 @@ export async function matchFolder(
   const journaled = journaledUids(journal, selected);
   const found: FoundMessage[] = [];
   const there = new Set<number>();
-  for await (const message of connection.messages(1)) {
+  for (const message of await connection.messages(1)) {
     there.add(message.uid);
     if (!journaled.uids.has(message.uid)) found.push(message);
   }

@@ -81,11 +81,11 @@ async function verifyRestored(
   const due: DueMessage[] = [];
   const repeats = [...plan.again(folder)];
   let compared = 0;
-  for await (const seen of connection.looks(1)) {
+  await connection.looks(1, (seen) => {
     const message = plan.appendedAs(folder, seen.uid);
     if (message === undefined) {
       if (repeats.length > 0) strangers.push(seen);
-      continue;
+      return;
     }
     compared += 1;
     plan.seen(message.seq);
@@ -97,7 +97,7 @@ async function verifyRestored(
       (message.sent !== null && message.sent !== seen.size) ||
       message.isDelicate;
     if (isSure || message.sent === null) due.push({ message, size: seen.size, isSure });
-  }
+  });
   let fetched = 0;
   for (const one of due) {
     await deps.limit(one.message.size, async () => {
@@ -216,8 +216,7 @@ async function findArrived(
   after: number,
   ready: readonly { readonly form: SentForm }[],
 ): Promise<(number | undefined)[]> {
-  const arrivals: FoundMessage[] = [];
-  for await (const found of connection.messages(after + 1)) arrivals.push(found);
+  const arrivals = await connection.messages(after + 1);
   const uids: (number | undefined)[] = [];
   const taken = new Set<number>();
   for (const { form } of ready) {

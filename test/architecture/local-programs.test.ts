@@ -43,7 +43,7 @@ const STARTS: Readonly<Record<string, readonly string[]>> = {
   'commands/prune': ['better-sqlite3', 'node-cron', 'zod'],
   'commands/quarantine': READING,
   'commands/rebuild': READING,
-  'commands/restore': ['better-sqlite3', 'imapflow'],
+  'commands/restore': ['better-sqlite3'],
   'commands/sandbox': [],
   'commands/search': READING,
   'commands/service': ['node-cron', 'zod'],

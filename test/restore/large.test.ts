@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { archiveError } from '../../src/archive/errors.ts';
+import { Secret } from '../../src/core/secrets.ts';
 import { connectImap } from '../../src/transfer/imap-connection.ts';
 import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import {
@@ -146,8 +147,8 @@ test('no more is read than the server takes', { timeout: 60_000 }, async () => {
   const address = listener.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   const connection = await connectImap(
-    { host: '127.0.0.1', port, user: 'anna', tls: false },
-    { password: PASSWORD },
+    { host: '127.0.0.1', port, user: 'anna', tls: 'none' },
+    async () => ({ kind: 'password', secret: new Secret(PASSWORD) }),
   );
   await connection.select('INBOX');
   let pieces = 0;

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { ImapFlow } from 'imapflow';
+import { Secret } from '../../src/core/secrets.ts';
 import { connectImap, type RestoreConnection } from '../../src/transfer/imap-connection.ts';
 import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import { RestoreJournal } from '../../src/transfer/restore-journal.ts';
@@ -50,13 +51,14 @@ export class Restoring {
     const { user, password } = this.server;
     const journal = new RestoreJournal(new Database(path.join(this.#folder, 'journal.sqlite')));
     this.#journal = journal;
-    const address = { host: '127.0.0.1', port, user, tls: false };
+    const address = { host: '127.0.0.1', port, user, tls: 'none' } as const;
+    const credential = { kind: 'password', secret: new Secret(password) } as const;
     try {
       return await runRestore({
         // The same server through any port.
         target: `imap://${user}@server`,
         host: address.host,
-        connect: async () => wrap(await connectImap(address, { password })),
+        connect: async () => wrap(await connectImap(address, async () => credential)),
         selection: ALL,
         destination: { kind: 'dated' },
         fresh: false,

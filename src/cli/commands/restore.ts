@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Reader, refuseUnknownFolder } from '../../catalog/open-reader.ts';
+import { isLoopback } from '../../core/address.ts';
 import { usageError } from '../../core/error-tables.ts';
 import {
   combineExitCodes,
@@ -12,17 +13,12 @@ import {
   exitCodeFor,
   MailkeepError,
 } from '../../core/errors.ts';
+import { Secret } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, localTime, span } from '../../core/text.ts';
 import { fixYoungGeneration } from '../../core/worker-thread.ts';
+import type { Credential, ImapServer } from '../../imap/connection.ts';
 import { restoreError } from '../../transfer/errors.ts';
-import {
-  addressText,
-  type Credential,
-  connectImap,
-  type ImapAddress,
-  imapAddress,
-} from '../../transfer/imap-connection.ts';
 import type {
   Destination,
   NamedMessage,
@@ -40,6 +36,48 @@ import { collect, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
 import { firstLines, joinReport, type Output, type Report, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
+const PORTS = { 'imaps:': 993, 'imap:': 143 } as const;
+
+/** Parses the server part of an IMAP URL (RFC 5092). @throws restore-target-invalid, restore-needs-tls */
+function imapAddress(text: string): ImapServer {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const found = withoutSecret(text);
+  const invalid = (problem: string) => restoreError('restore-target-invalid', { found, problem });
+  if (url === null || (url.protocol !== 'imaps:' && url.protocol !== 'imap:'))
+    throw invalid('it does not begin with imaps://');
+  if (url.password !== '')
+    throw invalid('a password in it can be read by every user of this machine');
+  if (url.username === '') throw invalid('it names no user');
+  if (url.hostname === '') throw invalid('it names no host');
+  if (!['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '')
+    throw invalid('something follows the host');
+  const tls = url.protocol === 'imaps:' ? 'implicit' : 'none';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (tls === 'none' && !isLoopback(host)) throw restoreError('restore-needs-tls', { host });
+  const port = url.port === '' ? PORTS[url.protocol] : Number(url.port);
+  return { host, port, user: decodedUser(url.username, invalid), tls };
+}
+
+function addressText({ host, port, user, tls }: ImapServer): string {
+  const name = host.includes(':') ? `[${host}]` : host;
+  return `${tls === 'none' ? 'imap' : 'imaps'}://${encodeURIComponent(user)}@${name}:${port}`;
+}
+
+function decodedUser(user: string, invalid: (problem: string) => Error): string {
+  try {
+    return decodeURIComponent(user);
+  } catch {
+    throw invalid('its user has a % that is no escape');
+  }
+}
+
+/** Text between a colon and the last @ may be a password. */
+function withoutSecret(text: string): string {
+  const [scheme] = /^[a-z]*:\/\//i.exec(text) ?? [''];
+  const at = text.lastIndexOf('@');
+  return text.slice(scheme.length, at).includes(':') ? `${scheme}…${text.slice(at)}` : text;
+}
+
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
 
 /**
@@ -49,18 +87,20 @@ type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
  */
 async function credentialFor(
   context: CommandContext,
-  { user, host }: ImapAddress,
+  { user, host }: ImapServer,
   { passwordFile, passwordEnv, oauthTokenEnv }: CredentialLine,
 ): Promise<Credential> {
   const { cwd, env } = context.environment;
-  if (passwordFile !== undefined) return { password: fromFile(path.resolve(cwd, passwordFile)) };
-  if (passwordEnv !== undefined) return { password: fromEnvironment(env, passwordEnv) };
-  if (oauthTokenEnv !== undefined) return { accessToken: fromEnvironment(env, oauthTokenEnv) };
+  const password = (text: string): Credential => ({ kind: 'password', secret: new Secret(text) });
+  if (passwordFile !== undefined) return password(fromFile(path.resolve(cwd, passwordFile)));
+  if (passwordEnv !== undefined) return password(fromEnvironment(env, passwordEnv));
+  if (oauthTokenEnv !== undefined) {
+    return { kind: 'token', secret: new Secret(fromEnvironment(env, oauthTokenEnv)) };
+  }
   const prompter = context.globals.json ? undefined : terminalPrompter(context);
   if (prompter === undefined) throw restoreError('restore-no-password', { user });
-  return {
-    password: await prompter.secret(`Password of ${terminalLine(user)} at ${terminalLine(host)}`),
-  };
+  const label = `Password of ${terminalLine(user)} at ${terminalLine(host)}`;
+  return password(await prompter.secret(label));
 }
 
 /** Returns the first line only, because editors add a line break. */
@@ -334,6 +374,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
     const file = line.journal === undefined ? null : path.resolve(environment.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };
     const journal = dryRun ? readJournal(place) : openJournal(place);
+    const { connectImap } = await import('../../transfer/imap-connection.ts');
     // Most allocations here are short-lived, and by default the heap would grow to retain them.
     fixYoungGeneration();
     const activity = openActivity(context, `connecting to ${address.host}`);
@@ -341,7 +382,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
       const result = await runRestore({
         target: addressText(address),
         host: address.host,
-        connect: () => connectImap(address, credential),
+        connect: () => connectImap(address, async () => credential),
         selection,
         destination,
         fresh: line.new ?? false,

@@ -1,0 +1,131 @@
+/** Translates errors of imapflow, and refusals of a server, into errors of this room. */
+import { MailkeepError } from '../core/errors.ts';
+import type { Credential, ImapServer } from './connection.ts';
+import { imapError } from './errors.ts';
+import { MalformedResponse } from './response.ts';
+
+/** Bytes requested at once from a message. */
+export const PIECE_BYTES = 1024 * 1024;
+export const MAX_LITERAL = PIECE_BYTES + 64 * 1024;
+export const MAX_LINE = 8 * 1024 * 1024;
+export const MAX_RESPONSE = MAX_LITERAL + MAX_LINE;
+
+/** The reason of an error if the server gave none. */
+export const CLOSED = 'the server closed it';
+
+/** Response codes that ask for a pause (RFC 5530, RFC 9738; THROTTLED and OVERQUOTA are Yahoo's and Gmail's). */
+const TEMPORARY: ReadonlySet<string> = new Set([
+  'LIMIT',
+  'THROTTLED',
+  'OVERQUOTA',
+  'OVERLOADED',
+  'UNAVAILABLE',
+  'INUSE',
+]);
+/** Some servers indicate this only in the text. */
+const TEMPORARY_WORDS =
+  /throttl|temporar|try again|too many|(?:bandwidth|rate) limit|server (?:is )?(?:busy|unavailable)/i;
+
+export function isTemporary(code: string, text: string): boolean {
+  return TEMPORARY.has(code) || (code === '' && TEMPORARY_WORDS.test(text));
+}
+
+/** Returns a response code that can be shown, or an empty string. */
+export function codeOf(name: string | null | undefined): string {
+  const code = name?.toUpperCase() ?? '';
+  return /^[A-Z][A-Z0-9-]{0,39}$/.test(code) ? code : '';
+}
+
+/** Returns the milliseconds of `Request is throttled. Suggested Backoff Time: N milliseconds` (Exchange), or 0. */
+export function suggestedWait(text: string): number {
+  const [, ms] = /Suggested Backoff Time[:=\s]+(\d{1,10})/i.exec(text) ?? [];
+  return ms === undefined ? 0 : Number(ms);
+}
+
+const TOO_LARGE = {
+  LiteralTooLarge: ['literal', MAX_LITERAL],
+  LineTooLarge: ['line', MAX_LINE],
+  ResponseTooLarge: ['response', MAX_RESPONSE],
+} as const;
+
+function tooLarge(code: string | null, host: string, command: string): MailkeepError | undefined {
+  const [what, limit] = TOO_LARGE[(code ?? '') as keyof typeof TOO_LARGE] ?? [];
+  if (what === undefined || limit === undefined) return undefined;
+  return imapError('imap.too-large', { host, command, what, limit });
+}
+
+/** Returns the error for a connection that ended. @param error what ended it; undefined if the server did */
+export function lossError(error: unknown, host: string, command: string): MailkeepError {
+  if (error instanceof MailkeepError) return error;
+  if (error instanceof MalformedResponse) {
+    return imapError('imap.malformed', { host, command, found: error.message });
+  }
+  const { code } = readFields(error);
+  const facts = { host, command, reason: reasonOf(code) };
+  return tooLarge(code, host, command) ?? imapError('imap.connection-lost', facts, error);
+}
+
+/** Translates the codes of imapflow. */
+function reasonOf(code: string | null): string {
+  if (code === null || code === 'NoConnection') return CLOSED;
+  if (code.startsWith('ClosedAfterConnect')) return CLOSED;
+  return code === 'ETIMEOUT' || code.endsWith('_TIMEOUT') ? 'ETIMEDOUT' : code;
+}
+
+const NO_METHOD = /Unsupported authentication mechanism|Login is disabled|No matching auth/;
+
+/** @param error what `ImapFlow.connect` threw */
+export function connectError(
+  error: unknown,
+  { host, port, user, tls }: ImapServer,
+  kind: Credential['kind'],
+): MailkeepError {
+  const { code, text, status, response, signedOut, bye } = readFields(error);
+  const command = 'sign-in';
+  // Before TLS, anybody on the way can claim that the session is signed in already (PREAUTH).
+  if (code === 'STARTTLS_INJECTION' || /after a PREAUTH greeting/.test(text))
+    return imapError('imap.starttls-injection', { host });
+  if (text === 'Server does not support STARTTLS') {
+    return imapError('imap.starttls-missing', { host, port });
+  }
+  const large = tooLarge(code, host, command);
+  if (large !== undefined) return large;
+  const waitMs = suggestedWait(text);
+  const shown = codeOf(response);
+  if (waitMs > 0 || bye || ((status !== null || signedOut) && isTemporary(shown, text))) {
+    return imapError('imap.throttled', { host, command, code: shown, waitMs }, error);
+  }
+  if (NO_METHOD.test(text)) return imapError('imap.no-sign-in-method', { host, kind });
+  if (status !== null || signedOut) {
+    return imapError('imap.sign-in-refused', { host, user, code: shown }, error);
+  }
+  if (code !== null && /CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code)) {
+    return imapError('imap.certificate', { host, reason: code }, error);
+  }
+  const reason = reasonOf(code);
+  const isBroken = tls === 'starttls' && /^ERR_SSL/.test(reason);
+  if (isBroken) return imapError('imap.starttls-injection', { host }, error);
+  return imapError('imap.unreachable', { host, port, reason }, error);
+}
+
+/** Reads the fields of an error of imapflow. */
+function readFields(error: unknown) {
+  const field = (name: string): unknown =>
+    typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined;
+  const string = (name: string): string | null => {
+    const value = field(name);
+    return typeof value === 'string' && value !== '' ? value : null;
+  };
+  const code = string('code');
+  // Node.js also has a `reason`, in errors about certificates.
+  const isClosed = code === 'NoConnection' || code?.startsWith('ClosedAfterConnect') === true;
+  const bye = isClosed ? string('reason') : null;
+  return {
+    code,
+    status: string('responseStatus'),
+    response: string('serverResponseCode'),
+    text: bye ?? string('responseText') ?? string('message') ?? '',
+    signedOut: field('authenticationFailed') === true,
+    bye: bye !== null,
+  };
+}
