@@ -128,6 +128,15 @@ function parseDamage(value: unknown): StoredDamage | undefined {
   return { ...damage, counted: counted ?? { log: damage.found - damage.findings.length } };
 }
 
+/** A folder's counts, epoch and modification sequence in an IMAP server's listing. */
+const folderTuple = fields({
+  messages: number,
+  unseen: number,
+  uidValidity: text,
+  uidNext: number,
+  highestModSeq: text,
+});
+
 const proof = fields({
   /** When the newest page was requested. The proof does not cover later mail. */
   at: text,
@@ -142,7 +151,14 @@ const proof = fields({
   certifiedOn: withDefault(text, null),
   /** Number of consecutive sync runs in which the sums did not add up. */
   incomplete: withDefault(number, 0),
+  /**
+   * What the listing reported before the sync run read anything. As long as it reports the same, nothing has changed.
+   * Null if that proves nothing, or if a later sync run may have recorded changes.
+   */
+  tuple: withDefault(nullable(folderTuple), null),
 });
+
+export type FolderTuple = ReadValue<typeof folderTuple>;
 
 /** Time and result of a folder's last comparison with the origin. Times are ISO 8601 UTC. */
 export type Proof = ReadValue<typeof proof>;
@@ -318,6 +334,8 @@ const SCOPES = {
   held: scope('folder', since),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
   /** Notifications sent, by channel. Only the notifier reads and parses them. */
+  /** Marks UID epochs whose modification sequence an IMAP server once left out. */
+  'no-mod-seq': scope('generation', mark),
   notify: local('name', (value): unknown => value ?? undefined),
   /** Number of consecutive sources whose Message-ID differs from the listing. */
   'odd-ids': scope('host', number),

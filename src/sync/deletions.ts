@@ -1,7 +1,7 @@
 import type { PlacedMessage } from '../catalog/origin-places.ts';
 import type { MailkeepError } from '../core/errors.ts';
 import { folderKey, placeKey } from '../core/state.ts';
-import type { FolderKey, Listing, Place } from '../core/types.ts';
+import { countOpenPlaces, type FolderKey, type Listing, type Place } from '../core/types.ts';
 import { imapError } from '../imap/errors.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { bareId, hasListedMessageId } from './fetch-source.ts';
@@ -255,13 +255,16 @@ export function holdUnlistedFolder(
   address: string,
   { at, generation }: DeletionCandidate,
 ): void {
-  const uids = ctx.mirror.openUids(at, generation);
-  if (uids.length === 0) return;
-  const held = new Set(ctx.mirror.heldUids(at, generation));
-  for (const uid of uids) {
-    if (!held.has(uid)) ctx.committer.addFact({ fact: 'held', ...at, generation, uid, held: true });
+  const open = countOpenPlaces(ctx.mirror.sumsOf(at));
+  if (open === 0) return;
+  for (const number of [...ctx.mirror.olderGenerations(at), generation]) {
+    const held = new Set(ctx.mirror.heldUids(at, number));
+    for (const uid of ctx.mirror.openUids(at, number)) {
+      if (held.has(uid)) continue;
+      ctx.committer.addFact({ fact: 'held', ...at, generation: number, uid, held: true });
+    }
   }
-  ctx.ledger.count(address, 'held', uids.length);
+  ctx.ledger.count(address, 'held', open);
   const from = heldSince(ctx, at) ?? ctx.now();
   ctx.ledger.hold(address, from + ctx.policy.confirmAfterMs);
   rememberHeld(ctx, at, from);

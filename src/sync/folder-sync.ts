@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../archive/format.ts';
 import type { MailkeepError } from '../core/errors.ts';
+import type { FolderTuple } from '../core/state.ts';
 import {
   countAccountedFor,
   countMissing,
@@ -195,6 +196,8 @@ export class FolderSync {
     readonly address: string,
     readonly generation: number,
     head?: OriginPage,
+    /** What the listing reported, if it shows every change. */
+    readonly tuple: FolderTuple | null = null,
   ) {
     this.#head = head;
     this.evidence = new FolderEvidence({

@@ -38,6 +38,8 @@ import {
 import type { FolderReconciliation } from './result.ts';
 import {
   canSkipFolder,
+  forgetTuple,
+  listedTuple,
   listMailboxFolders,
   type MailSelection,
   recordProof,
@@ -252,7 +254,7 @@ function unlistedFolders(
     .map(({ at, specialUse, generation }) => ({
       at,
       specialUse,
-      open: ctx.mirror.openUids(at, generation).length,
+      open: countOpenPlaces(ctx.mirror.sumsOf(at)),
       pass: undefined,
       generation,
       renumbered: undefined,
@@ -398,6 +400,7 @@ export type MailboxSync = Awaited<ReturnType<typeof openMailbox>>;
 
 /** Reads a mailbox's folders, records new, renamed and changed ones, and opens them for the sync run. */
 export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scope: MailSelection) {
+  const askedAt = ctx.now();
   const { key, all, folders, excluded, wanted } = await listMailboxFolders(ctx, mailbox, scope);
   forgetSuspension(ctx.memory, key);
   ctx.ledger.open(mailbox.address, folders.length);
@@ -423,6 +426,7 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
     openFolder(ctx, key, folder, mailbox.address, {
       head: pages.get(folder.path),
       state: all.states?.get(folder.path),
+      askedAt,
     }),
   );
   // By path, before this sync run changes anything.
@@ -446,12 +450,14 @@ function openFolder(
   key: MailboxKey,
   listed: ListedFolder,
   address: string,
-  {
-    head,
-    state,
-  }: { readonly head: OriginPage | undefined; readonly state: FolderState | undefined },
+  listing: {
+    readonly head: OriginPage | undefined;
+    readonly state: FolderState | undefined;
+    readonly askedAt: number;
+  },
 ): FolderSync[] {
   const at = { ...key, folder: listed.path };
+  const { head, state, askedAt } = listing;
   const { name, delimiter, specialUse } = listed;
   const previous = ctx.mirror.folder(at);
   const epoch = openEpoch(ctx, at, state);
@@ -464,20 +470,22 @@ function openFolder(
     epoch.isStored;
   if (!isSame) {
     const { uidValidity } = epoch;
-    const known = uidValidity === undefined ? {} : { uidValidity };
     const fact = { fact: 'folder', ...at, name, delimiter, specialUse, generation } as const;
-    ctx.committer.addFact({ ...fact, ...known });
+    ctx.committer.addFact({ ...fact, ...(uidValidity === undefined ? {} : { uidValidity }) });
   }
   if (epoch.problem !== undefined) {
     const failed = new FolderSync(ctx, at, listed, address, generation);
     failed.fail(epoch.problem);
     return [failed];
   }
-  if (head === undefined && canSkipFolder(ctx, at, listed, generation)) {
+  const tuple = listedTuple(ctx.memory, at, generation, listed, state);
+  const known = { generation, tuple, address, askedAt };
+  if (head === undefined && canSkipFolder(ctx, at, listed, known)) {
     ctx.ledger.count(address, 'compared', 1);
     return [];
   }
-  return [new FolderSync(ctx, at, listed, address, generation, head)];
+  forgetTuple(ctx.memory, at);
+  return [new FolderSync(ctx, at, listed, address, generation, head, tuple)];
 }
 
 export async function readNewestPages({ folders }: MailboxSync): Promise<void> {
@@ -515,7 +523,7 @@ export async function finishMailbox(ctx: SyncContext, pass: MailboxSync): Promis
   for (const folder of pass.unlisted) if (!folder.isGone) holdUnlistedFolder(ctx, address, folder);
   await drain(ctx);
   for (const { at, generation } of gone) {
-    if (ctx.mirror.openUids(at, generation).length > 0) continue;
+    if (countOpenPlaces(ctx.mirror.sumsOf(at)) > 0) continue;
     releaseUnplaced(ctx, at, generation, 'folder-gone');
     ctx.committer.addFact({ fact: 'folder-gone', ...at });
   }

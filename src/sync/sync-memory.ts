@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { findFolders, isInbox, type Selection, selects } from '../core/names.ts';
 import {
   accountKey,
+  type FolderTuple,
   folderKey,
   generationKey,
   type Proof,
@@ -12,7 +13,7 @@ import {
   type StoredMailbox,
 } from '../core/state.ts';
 import type { FolderKey, ListedFolder, MailboxKey, Place } from '../core/types.ts';
-import { isHeldOnly } from '../core/types.ts';
+import { countAccountedFor, isHeldOnly } from '../core/types.ts';
 import { syncError } from './errors.ts';
 import type { FolderSync } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';
@@ -22,7 +23,13 @@ import {
   type UidInterval,
   type UidIntervals,
 } from './plan/plan-folder.ts';
-import { isRecent, type Memory, type OriginMailbox, type SyncContext } from './ports.ts';
+import {
+  type FolderState,
+  isRecent,
+  type Memory,
+  type OriginMailbox,
+  type SyncContext,
+} from './ports.ts';
 import type { FolderReconciliation } from './result.ts';
 import { forgetSuspension } from './usage.ts';
 
@@ -213,6 +220,28 @@ function recallTries(ctx: SyncContext, place: Place): ScopeValue<typeof TRIES> {
 }
 
 const SCOPE = 'proof';
+/** Memory scope: UID epochs whose modification sequence was missing once. */
+const NO_MOD_SEQ = 'no-mod-seq';
+
+/**
+ * Returns what a listing reports about a folder if any change to it would change the report. Returns null without
+ * modification sequences: the report then cannot show every change. A folder that once had none is never trusted again.
+ */
+export function listedTuple(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  { messageCount: messages, unreadCount: unseen }: ListedFolder,
+  state: FolderState | undefined,
+): FolderTuple | null {
+  if (state === undefined) return null;
+  const key = generationKey(at, generation);
+  const { uidValidity, uidNext, highestModSeq } = state;
+  const isMarked = memory.get(NO_MOD_SEQ, key) !== undefined;
+  if (highestModSeq === null && !isMarked) memory.set(NO_MOD_SEQ, key, true);
+  if (highestModSeq === null || isMarked || uidValidity === null || uidNext === null) return null;
+  return { messages, unseen, uidValidity, uidNext, highestModSeq };
+}
 
 /**
  * Stores a folder's proof, and logs the reconciliation once a day and whenever the folder becomes complete again.
@@ -226,56 +255,96 @@ export function recordProof(
   const before = recallProof(ctx.memory, folder.at);
   // A failed folder yields no proof, so keep the earlier one with its age.
   if (folder.failed) return 0;
-  const since = new Date(folder.evidence.askedAt).toISOString();
-  const day = since.slice(0, 10);
   const { complete } = reconciliation;
-  const isDue = complete && !(before?.complete === true && before.certifiedOn === day);
   const incomplete = complete || isHeldOnly(reconciliation) ? 0 : (before?.incomplete ?? 0) + 1;
   const { full, sweptSince } = ctx.policy;
   const flagsSince = full ? (sweptSince ?? ctx.startedAt) : ctx.startedAt;
   const flagsAt = new Date(flagsSince).toISOString();
-  const proof: Proof = {
-    at: since,
+  storeProof(ctx, folder.at, before, reconciliation, {
+    at: new Date(folder.evidence.askedAt).toISOString(),
     complete,
     generation: folder.generation,
     originTotal: folder.evidence.total,
     unread: folder.listed.unreadCount,
     flagsAt: folder.evidence.everyFlagAnswered ? flagsAt : (before?.flagsAt ?? null),
-    certifiedOn: isDue ? day : (before?.certifiedOn ?? null),
     incomplete,
-  };
-  const store = (): void => ctx.memory.set(SCOPE, folderKey(folder.at), proof);
-  if (isDue) {
-    const { mailbox: _address, ...sums } = reconciliation;
-    const { generation } = folder;
-    const fact = { fact: 'certificate', ...sums, ...folder.at, generation, since } as const;
-    ctx.committer.addFact(fact, store);
-  } else {
-    store();
-  }
+    tuple: folder.tuple,
+  });
   return incomplete;
 }
 
+function storeProof(
+  { memory, committer }: SyncContext,
+  at: FolderKey,
+  before: Proof | undefined,
+  reconciliation: FolderReconciliation,
+  proof: Omit<Proof, 'certifiedOn'>,
+): void {
+  const day = proof.at.slice(0, 10);
+  const certifiedOn = before?.certifiedOn ?? null;
+  const isDue = proof.complete && !(before?.complete === true && certifiedOn === day);
+  const stored: Proof = { ...proof, certifiedOn: isDue ? day : certifiedOn };
+  const store = (): void => memory.set(SCOPE, folderKey(at), stored);
+  if (!isDue) {
+    store();
+    return;
+  }
+  const { mailbox: _address, ...sums } = reconciliation;
+  const { generation, at: since } = proof;
+  committer.addFact({ fact: 'certificate', ...sums, ...at, generation, since }, store);
+}
+
 /**
- * Reports whether a sync run can skip a folder: its counts match a recent complete proof, and nothing in it awaits a
- * second check. INBOX and sent mail are never skipped, and manual sync runs skip nothing.
+ * Reports whether a sync run can skip a folder, because nothing in it awaits a second check and its listing proves that
+ * it has not changed, or at least matches a recent complete proof. The former is as good as reading the folder, so its
+ * proof is renewed. Otherwise, INBOX and sent mail are never skipped, and manual sync runs skip nothing.
+ *
+ * @param now.askedAt when the listing was requested, in milliseconds since the epoch
  */
 export function canSkipFolder(
   ctx: SyncContext,
   at: FolderKey,
   listed: ListedFolder,
-  generation: number,
+  now: {
+    readonly generation: number;
+    readonly tuple: FolderTuple | null;
+    readonly address: string;
+    readonly askedAt: number;
+  },
 ): boolean {
   const { rhythm, full } = ctx.policy;
-  if (rhythm === null || full) return false;
-  if (isInbox(listed.path) || listed.specialUse === '\\Sent') return false;
+  const { generation, tuple } = now;
   const proof = recallProof(ctx.memory, at);
-  if (proof === undefined || !proof.complete || proof.generation !== generation) return false;
-  if (proof.originTotal !== listed.messageCount || proof.unread !== listed.unreadCount) {
-    return false;
+  if (full || proof?.complete !== true || proof.generation !== generation) return false;
+  if (proof.originTotal !== listed.messageCount) return false;
+  if (tuple === null) {
+    if (rhythm === null || isInbox(listed.path) || listed.specialUse === '\\Sent') return false;
+    if (proof.unread !== listed.unreadCount) return false;
+    if (!isRecent(Date.parse(proof.at), ctx.startedAt, rhythm.folderMs)) return false;
+    return !isHeldDue(ctx, at) && dueIncomplete(ctx, at, generation).length === 0;
   }
-  if (!isRecent(Date.parse(proof.at), ctx.startedAt, rhythm.folderMs)) return false;
-  return !isHeldDue(ctx, at) && dueIncomplete(ctx, at, generation).length === 0;
+  const sums = ctx.mirror.sumsOf(at);
+  const isProven =
+    isDeepStrictEqual(proof.tuple, tuple) &&
+    sums.held === 0 &&
+    countAccountedFor(sums) === tuple.messages &&
+    ctx.mirror.unread(at, generation) === tuple.unseen &&
+    dueIncomplete(ctx, at, generation).length === 0;
+  if (!isProven) return false;
+  const { address: mailbox, askedAt } = now;
+  const { folder } = at;
+  const sum = { mailbox, folder, originTotal: tuple.messages, ...sums, complete: true };
+  ctx.ledger.certificates.push(sum);
+  storeProof(ctx, at, proof, sum, { ...proof, at: new Date(askedAt).toISOString() });
+  return true;
+}
+
+/** Forgets what a folder's listing proved, because the sync run may record changes. */
+export function forgetTuple(memory: Memory, at: FolderKey): void {
+  const proof = recallProof(memory, at);
+  if (proof !== undefined && proof.tuple !== null) {
+    memory.set(SCOPE, folderKey(at), { ...proof, tuple: null });
+  }
 }
 
 export function recallProof(

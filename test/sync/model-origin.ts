@@ -87,6 +87,10 @@ export class ModelOrigin implements Origin {
   /** What a source answers instead of its bytes. */
   source$: (message: ModelMessage) => Buffer = (message) => message.raw;
 
+  get showsEveryChange(): boolean {
+    return this.#imap?.condstore === true;
+  }
+
   /** Makes it answer like an IMAP server: with certain UID epochs, lists of all uids, and wrong sizes. */
   speakImap(imap: ModelImap): void {
     this.#imap = imap;

@@ -124,4 +124,17 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
       { between: [{ act: 'delete', folder: 0, message: 0 }], pass: { ...QUIET, daemon: true } },
     ],
   },
+  'a folder renumbered, then renamed before it was read: what it held before was neither ended nor held':
+    {
+      host: 'imap',
+      start: [0, 1],
+      steps: [
+        { between: [], pass: QUIET },
+        {
+          between: [{ act: 'renumber', folder: 1, above: false }],
+          pass: { ...QUIET, acts: [{ at: 1, act: { act: 'rename', folder: 1 } }] },
+        },
+        { between: [], pass: QUIET },
+      ],
+    },
 };

@@ -14,7 +14,7 @@ import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { threadOn } from '../../archive/thread-link.ts';
 import { FakeClock, memoryOf, syncModel } from '../harness.ts';
 import { ModelOrigin, status } from '../model-origin.ts';
-import { Actor, type History, type PassPlan } from './history.ts';
+import { type Act, Actor, type History, type PassPlan } from './history.ts';
 
 const HOUR = 3_600_000;
 const BESIDE_A_DAEMON = {
@@ -53,7 +53,7 @@ interface Snapshot {
 export async function runHistory(script: History, catalogDir: string): Promise<void> {
   const world = new World(catalogDir, script);
   for (const { between, pass } of script.steps) {
-    for (const act of between) world.actor.do(act);
+    for (const act of between) world.act(act);
     await world.pass(pass);
     for (let i = 0; i < pass.again; i += 1) {
       world.clock.advance(1000);
@@ -84,6 +84,8 @@ class World {
   readonly #snapshots: Snapshot[] = [];
   #disk = new SimulatedDisk();
   #passes = 0;
+  /** Whether the last pass found everything, and nothing has happened since. */
+  #isSettled = false;
 
   constructor(catalogDir: string, { host, start }: History) {
     this.#catalogDir = catalogDir;
@@ -95,12 +97,20 @@ class World {
     this.actor = new Actor(this.origin, start);
   }
 
+  act(act: Act): void {
+    this.#isSettled = false;
+    this.actor.do(act);
+  }
+
   /** One pass as planned; a power cut, an unreachable host or an interruption ends it early. */
   async pass(plan: PassPlan, acceptEndings = false): Promise<void> {
     const catalog = await openCatalog(this.#catalogDir);
     const disk = this.#disk;
     const acts = disk.acts;
     const { powerCut } = plan;
+    const wasSettled = this.#isSettled;
+    this.#isSettled = false;
+    const sent = this.origin.requests.length;
     try {
       const log = await openLogWriter({
         dir: '/archive',
@@ -138,7 +148,10 @@ class World {
         // After a kill the log may hold a commit that the catalog has yet to fold: its list is not the archive's.
         const lines = [...catalog.list({})].map((line) => JSON.stringify(line));
         this.#snapshots.push({ time: catalog.reached().time, lines });
-        if (!disturbed()) this.#expectAtRest(result, catalog);
+        if (disturbed()) return;
+        this.#expectAtRest(result, catalog);
+        if (wasSettled && !plan.full && !plan.daemon) this.#expectQuiet(sent);
+        this.#isSettled = syncExitCode(result) === EXIT.done;
       } finally {
         this.origin.before = () => {};
         this.origin.after = () => {};
@@ -212,6 +225,13 @@ class World {
     }
     const holds = result.mailboxes.some(({ held }) => held > 0);
     expect(syncExitCode(result)).toBe(holds ? EXIT.held : EXIT.done);
+  }
+
+  /** One listing proves all folders if it shows every change. @param from the pass's first request */
+  #expectQuiet(from: number): void {
+    if (!this.origin.showsEveryChange) return;
+    const sent = this.origin.requests.slice(from).map(({ operation }) => operation);
+    expect(sent.filter((operation) => operation !== 'quota')).toEqual(['mailboxes', 'folders']);
   }
 
   /**
