@@ -97,6 +97,7 @@ export const CATALOG_SCHEMA: readonly string[] = [
     flag_set INTEGER NOT NULL,
     marks INTEGER NOT NULL,
     fingerprint BLOB NOT NULL,
+    stable_id INTEGER,
     date INTEGER,
     assumed INTEGER NOT NULL,
     held INTEGER NOT NULL,
@@ -112,6 +113,7 @@ export const CATALOG_SCHEMA: readonly string[] = [
   `CREATE INDEX places_by_flags ON places (flag_set, docid, to_commit) WHERE to_commit IS NULL`,
   `CREATE INDEX places_by_end ON places (to_commit, docid, folder_id) WHERE to_commit IS NOT NULL`,
   `CREATE INDEX places_by_fingerprint ON places (fingerprint) WHERE to_commit IS NULL`,
+  `CREATE INDEX places_by_stable_id ON places (stable_id) WHERE stable_id IS NOT NULL`,
   `CREATE INDEX places_assumed ON places (folder_id, from_commit) WHERE assumed = 1`,
   `CREATE INDEX places_held ON places (folder_id) WHERE held = 1`,
   `CREATE TABLE spans (

@@ -2,7 +2,7 @@ import type { Fact, FoldedRecord, Position } from '../archive/format.ts';
 import { catalogError } from '../core/error-tables.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import { fingerprint, type PlaceLine } from '../mail/identity.ts';
+import { fingerprint, type PlaceLine, stableIdKey } from '../mail/identity.ts';
 import {
   type Connection,
   catalogFile,
@@ -72,7 +72,7 @@ const COMPARED: readonly Compared[] = [
     'places',
     `folder_id, generation, uid, docid, from_commit, to_commit, first_commit,
      (SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags,
-     marks, hex(fingerprint), date, assumed, held, reason`,
+     marks, hex(fingerprint), stable_id, date, assumed, held, reason`,
     3,
     'id',
   ),
@@ -755,7 +755,7 @@ const ARRIVAL = `SELECT places.folder_id
     AND places.docid = records.docid AND places.generation = +? AND places.uid = +?
     AND places.from_commit = messages.first_commit AND places.to_commit IS NULL
     AND places.first_commit = messages.first_commit AND places.marks = +? AND places.fingerprint = +?
-    AND places.date IS NULL AND places.assumed = 0 AND places.held = 0 AND places.reason IS NULL
+    AND places.stable_id IS +? AND places.date IS NULL AND places.assumed = 0 AND places.held = 0 AND places.reason IS NULL
     AND flag_sets.id = places.flag_set AND flag_sets.flags = +?
     AND (
       SELECT count(*) = 1 AND min(same.id) = places.id FROM places same
@@ -807,7 +807,11 @@ export function openSettledRows(dataDir: string) {
         ...[Buffer.from(fact.message, 'hex'), size, segment, ordinal, offset, docid],
         ...[fact.size, date, subject, sender_name, sender_address, message_id, commit],
         ...[generation, uid, flagMarks(listing.flags)],
-        ...[Buffer.from(fingerprint(listing), 'hex'), JSON.stringify(listing.flags)],
+        ...[
+          Buffer.from(fingerprint(listing), 'hex'),
+          stableIdKey(listing),
+          JSON.stringify(listing.flags),
+        ],
       ]);
     },
     /** Runs several lookups against one snapshot of the catalog, which is faster. */

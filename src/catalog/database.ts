@@ -110,6 +110,8 @@ export interface CatalogTables {
     flag_set: number;
     marks: number;
     fingerprint: Buffer;
+    /** See `stableIdKey`; null if the server has no such ids. */
+    stable_id: number | null;
     /** Received date if it differs from the message's. */
     date: number | null;
     assumed: number;

@@ -1,6 +1,6 @@
 import { canonicalJson, type Fact } from '../archive/format.ts';
 import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
-import { fingerprint } from '../mail/identity.ts';
+import { fingerprint, stableIdKey } from '../mail/identity.ts';
 import type { Connection } from './database.ts';
 import type { FoldChanges, FoldMessages } from './fold.ts';
 import { highestUid } from './folders.ts';
@@ -43,7 +43,7 @@ const FIND = selectBy(
 );
 type PlaceRow = ResultOf<typeof FIND>;
 
-const ARRIVED = 'docid, from_commit, flag_set, marks, fingerprint, date, assumed';
+const ARRIVED = 'docid, from_commit, flag_set, marks, fingerprint, stable_id, date, assumed';
 
 const ADD = insertInto('places', `${UID}, ${ARRIVED}, first_commit, held`);
 type NewPlace = ParametersOf<typeof ADD>;
@@ -107,6 +107,7 @@ export class FoldPlaces {
       flag_set: flags.id,
       marks: flags.marks,
       fingerprint: Buffer.from(fingerprint(listing), 'hex'),
+      stable_id: stableIdKey(listing),
       date: receivedAt === date ? null : receivedAt,
       assumed: fact.assumedFrom === undefined ? 0 : 1,
       held: 0,

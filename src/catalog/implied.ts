@@ -37,6 +37,7 @@ const UNUSED = [
   'places_unread',
   'places_starred',
   'places_by_fingerprint',
+  'places_by_stable_id',
   'places_assumed',
   'places_held',
   'messages_by_commit',

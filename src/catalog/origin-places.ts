@@ -191,6 +191,8 @@ export interface PlacedMessage {
   readonly messageId: string | null;
   /** When it was received, in milliseconds since the epoch; null if the listing's date is invalid. */
   readonly date: number | null;
+  /** See `stableIdKey`. */
+  readonly stableId: number | null;
 }
 
 type PlacedRow = Omit<PlacedMessage, 'id' | 'fingerprint'> & Record<'id' | 'fingerprint', Buffer>;
@@ -198,9 +200,10 @@ interface InGeneration {
   readonly folder: number;
   readonly generation: number;
 }
+const PLACED_COLUMNS = `p.uid, p.docid, m.id, m.size, p.fingerprint, m.message_id AS messageId,
+     coalesce(p.date, m.date) AS date, p.stable_id AS stableId`;
 const PLACED = sqlQuery<InGeneration & { uid: number }, PlacedRow>(
-  `SELECT p.uid, p.docid, m.id, m.size, p.fingerprint, m.message_id AS messageId,
-     coalesce(p.date, m.date) AS date
+  `SELECT ${PLACED_COLUMNS}
    FROM places p JOIN messages m ON m.docid = p.docid
    WHERE p.folder_id = :folder AND p.generation = :generation AND p.uid = :uid
      AND p.to_commit IS NULL LIMIT 1`,
@@ -210,6 +213,24 @@ const OPEN_ALIKE = sqlQuery<MailboxKey & { fingerprint: Buffer; before: number }
      JOIN mailboxes b ON b.id = f.mailbox_id
    WHERE p.fingerprint = :fingerprint AND p.to_commit IS NULL
      AND b.host = :host AND b.mailbox = :mailbox AND p.first_commit <= :before LIMIT 1`,
+);
+const IN_MAILBOX = `JOIN folders f ON f.id = p.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
+   WHERE b.host = :host AND b.mailbox = :mailbox`;
+// Verified places first, then the oldest. A faulty server could give many messages the same id.
+const BY_STABLE_ID = sqlQuery<
+  MailboxKey & { stableId: number },
+  PlacedRow & { generation: number; folder: string }
+>(
+  `SELECT ${PLACED_COLUMNS}, p.generation, f.path AS folder
+   FROM places p JOIN messages m ON m.docid = p.docid ${IN_MAILBOX} AND p.stable_id = :stableId
+   ORDER BY p.assumed, p.id LIMIT 16`,
+);
+const ARRIVED_SINCE = sqlQuery<
+  MailboxKey & { stableId: number; docid: number; after: number },
+  { n: number }
+>(
+  `SELECT count(*) AS n FROM places p ${IN_MAILBOX} AND p.stable_id = :stableId
+     AND p.docid = :docid AND p.to_commit IS NULL AND p.first_commit > :after`,
 );
 const UNREAD = countBy('places', FOLDER_KEY, `AND to_commit IS NULL AND ${IS_UNREAD}`);
 
@@ -229,10 +250,14 @@ export function relinkQueries(connection: Connection) {
     /** Returns a UID's open place, with its message. */
     placed(folder: number, generation: number, uid: number) {
       const row = connection.get(PLACED, { folder, generation, uid });
-      return (
-        row && { ...row, id: row.id.toString('hex'), fingerprint: row.fingerprint.toString('hex') }
-      );
+      return row && inHex(row);
     },
+    /** Returns places by the server's id of their message, current or ended, verified ones first. */
+    byStableId: ({ host, mailbox }: MailboxKey, stableId: number) =>
+      connection.all(BY_STABLE_ID, { host, mailbox, stableId }).map(inHex),
+    /** Counts the current places of a message that appeared after a commit under the same stable id. */
+    arrivedSince: ({ host, mailbox }: MailboxKey, stableId: number, docid: number, after: number) =>
+      connection.get(ARRIVED_SINCE, { host, mailbox, stableId, docid, after })?.n ?? 0,
     /** Reports whether the mailbox has an open place with this fingerprint that is older than the commit `before`. */
     isOpenSomewhere: ({ host, mailbox }: MailboxKey, fingerprint: string, before: number) =>
       connection.get(OPEN_ALIKE, {
@@ -268,4 +293,8 @@ export function relinkQueries(connection: Connection) {
       return others.length === 0 ? current : current.concat(others).sort((a, b) => a - b);
     },
   };
+}
+
+function inHex<R extends PlacedRow>(row: R) {
+  return { ...row, id: row.id.toString('hex'), fingerprint: row.fingerprint.toString('hex') };
 }

@@ -1,5 +1,5 @@
 import type { MailkeepError } from '../core/errors.ts';
-import type { Listing } from '../core/types.ts';
+import { stableId } from '../mail/identity.ts';
 import type { ConnectionsOptions } from './connections.ts';
 import type { ImapOriginOptions, imapOrigin } from './imap-origin.ts';
 
@@ -33,11 +33,7 @@ export function lazyImapOrigin(
     /** One command fetches up to 16 messages, and another one is answered meanwhile. */
     sourcesAtOnce: 32,
     requestsPerMinute: () => REQUESTS_PER_MINUTE,
-    /** Returns an EMAILID (RFC 8474), or Gmail's X-GM-MSGID. */
-    stableId({ extra }: Listing): string | null {
-      const id = extra.emailId ?? extra.gmailMessageId;
-      return typeof id === 'string' ? id : null;
-    },
+    stableId,
     mailboxes: async (...args: Parameters<Methods['mailboxes']>) =>
       (await call()).mailboxes(...args),
     folders: async (...args: Parameters<Methods['folders']>) => (await call()).folders(...args),

@@ -144,6 +144,21 @@ export function fingerprint(listing: Listing): string {
   return digest('sha256', JSON.stringify(fields), 'hex').slice(0, 32);
 }
 
+/**
+ * Returns the id that an IMAP server gives a message in every folder of an account: EMAILID (RFC 8474), or Gmail's
+ * X-GM-MSGID. Null if the server has neither. Other services may use the same field names for something else.
+ */
+export function stableId({ extra }: Pick<Listing, 'extra'>): string | null {
+  const id = extra.emailId ?? extra.gmailMessageId;
+  return typeof id === 'string' ? id : null;
+}
+
+/** Returns the stable id's hash for the catalog: 47 bits, so a match must be confirmed by other fields. */
+export function stableIdKey(listing: Pick<Listing, 'extra'>): number | null {
+  const id = stableId(listing);
+  return id === null ? null : hash47(id);
+}
+
 function pair(address: Address): readonly [string, string] {
   return [address.name, address.address];
 }

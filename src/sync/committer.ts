@@ -92,21 +92,24 @@ export class Committer {
       this.noteForgotten(id, place, () => onDurable(is));
       return put;
     }
-    if (wasQuarantined) this.addFact({ fact: 'released', ...place, reason: 'stored' });
-    this.addFact(
-      {
-        fact: 'appeared',
-        ...place,
-        listing,
-        docid: put.docid,
-        message: id,
-        size: put.size,
-        ...(accepted === undefined ? {} : { accepted }),
-      },
-      () => onDurable(is),
-    );
-    await this.#room();
+    const { docid, size } = put;
+    const fact = { ...place, listing, docid, message: id, size };
+    const how = accepted === undefined ? {} : { accepted };
+    await this.addAppearance({ ...fact, ...how }, wasQuarantined, () => onDurable(is));
     return put;
+  }
+
+  /** Records the appearance of a message with known bytes. Resolves once there is room for more. */
+  async addAppearance(
+    fact: Omit<Extract<Fact, { fact: 'appeared' }>, 'fact'>,
+    wasQuarantined: boolean,
+    onDurable: () => void,
+  ): Promise<void> {
+    const { host, mailbox, folder, generation, uid } = fact;
+    const place = { host, mailbox, folder, generation, uid };
+    if (wasQuarantined) this.addFact({ fact: 'released', ...place, reason: 'stored' });
+    this.addFact({ fact: 'appeared', ...fact }, onDurable);
+    await this.#room();
   }
 
   /** Adds a message's bytes to the batch unless they are known, pending or forgotten. The caller adds the fact. */

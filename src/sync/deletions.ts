@@ -15,7 +15,7 @@ import {
   type SampleAnswer,
   samplePositions,
 } from './plan/folder-evidence.ts';
-import { type FolderState, isRecent, type SyncContext } from './ports.ts';
+import { drain, type FolderState, isRecent, type SyncContext } from './ports.ts';
 import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.ts';
 import { canSearch, fetchUids, markSearchUnreliable, walkByOffset } from './walk.ts';
 
@@ -97,7 +97,7 @@ export interface DeletionCandidate {
 interface Removal extends GonePlace {
   readonly folder: DeletionCandidate;
   readonly reason: 'missing' | 'renumbered' | 'folder-gone' | 'replaced';
-  readonly message: { readonly docid: number; readonly id: string; readonly size: number };
+  readonly message: PlacedMessage;
 }
 
 /**
@@ -117,6 +117,7 @@ export async function recordDeletions(
   const { relinks, fetch } = pairMoves(removals, newPlaces);
   const byPlace = new Map(removals.map((item) => [placeKey(item.place), item]));
   const moves = new Set(relinks.map(({ from }) => placeKey(from)));
+  for (const { place } of movedById(ctx, removals)) moves.add(placeKey(place));
   const ended = new Set<string>();
   const end = (item: Removal): void => {
     const key = placeKey(item.place);
@@ -144,8 +145,7 @@ export async function recordDeletions(
   const reappeared = new Set(newPlaces.map(({ fingerprint: print }) => print));
   const endings = new Map<DeletionCandidate, Removal[]>(folders.map((folder) => [folder, []]));
   for (const item of removals) {
-    if (moves.has(placeKey(item.place))) continue;
-    if (item.reason === 'replaced') end(item);
+    if (item.reason === 'replaced' || moves.has(placeKey(item.place))) end(item);
     else endings.get(item.folder)?.push(item);
   }
   const decisions = guardDeletions(
@@ -158,6 +158,8 @@ export async function recordDeletions(
     })),
     ctx.policy.brake,
   );
+  // What has moved is no longer held.
+  if (moves.size > 0) await ctx.committer.flush();
   for (const [i, folder] of folders.entries()) {
     endOrHold(ctx, address, folder, endings.get(folder) ?? [], decisions[i]?.hold ?? true);
   }
@@ -174,6 +176,19 @@ function countEndings(
   return removals.filter(
     ({ reason, fingerprint: print }) => reason !== 'renumbered' || !reappeared.has(print),
   ).length;
+}
+
+/** Returns removals whose message appeared elsewhere in this sync run under its stable id: one for each appearance. */
+function movedById(ctx: SyncContext, removals: readonly Removal[]): Removal[] {
+  const moved = new Map<string, number>();
+  return removals.filter(({ place, message: { id, docid, stableId } }) => {
+    if (stableId === null) return false;
+    const key = `${stableId} ${id}`;
+    const count = moved.get(key) ?? 0;
+    if (count >= ctx.mirror.arrivedSince(place, stableId, docid, ctx.startedAtCommit)) return false;
+    moved.set(key, count + 1);
+    return true;
+  });
 }
 
 async function findRemovals(ctx: SyncContext, folder: DeletionCandidate): Promise<Removal[]> {
@@ -449,9 +464,7 @@ async function renumber(
   old: FolderSync,
   sample: readonly number[],
 ): Promise<RenumberedFolder> {
-  const sampled = sample.flatMap(
-    (uid) => ctx.mirror.placed(old.at, old.generation, uid)?.fingerprint ?? [],
-  );
+  const sampled = sample.flatMap((uid) => ctx.mirror.placed(old.at, old.generation, uid) ?? []);
   const { newest, uidValidity } = ctx.mirror.epoch(old.at) ?? { newest: 1, uidValidity: null };
   const generation = newest + 1;
   startGeneration(ctx, old.at, old.generation, generation, uidValidity);
@@ -461,7 +474,13 @@ async function renumber(
   const pass = new FolderSync(ctx, old.at, old.listed, old.address, generation);
   await pass.readHead();
   await pass.walkBacklog();
+  await drain(ctx);
   const prints = deferredPrints(pass);
-  const matches = sampled.filter((print) => prints.has(print)).length;
+  const matches = sampled.filter(
+    ({ fingerprint: print, stableId, docid }) =>
+      prints.has(print) ||
+      (stableId !== null &&
+        ctx.mirror.arrivedSince(old.at, stableId, docid, ctx.startedAtCommit) > 0),
+  ).length;
   return { pass, familiar: matches >= sampled.length / 2 };
 }

@@ -16,6 +16,7 @@ import {
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
 import { type FetchVerdict, fetchVerified } from './fetch-source.ts';
+import { agrees, type KnownMessage } from './mirror.ts';
 import { ALL_UIDS, FolderEvidence } from './plan/folder-evidence.ts';
 import {
   bisect,
@@ -53,8 +54,16 @@ const ENDS_THE_FOLDER: ReadonlySet<string> = new Set([
   'imap.no-uid-epoch',
 ]);
 
+/** A message whose source has been fetched but may not be durable yet, with the fields that `agrees` compares. */
+interface FetchedMessage extends KnownMessage {
+  readonly fingerprint: string;
+  readonly messageId: string | null;
+}
+
 class FetchJob {
   readonly #place: Place;
+  /** Called once the message is in the catalog. */
+  #onStored = (): void => {};
 
   /**
    * @param isRetry true for a message that an earlier sync run quarantined
@@ -73,16 +82,55 @@ class FetchJob {
   /** @throws errors unrelated to this message: a refused token, an unreachable host, a full disk */
   async run(): Promise<void> {
     const { ctx, folder, listing } = this;
+    ctx.signal.throwIfAborted();
+    const id = ctx.origin.stableId?.(listing) ?? null;
+    if (id === null) {
+      await this.#fetch();
+      return;
+    }
+    const { underWay } = ctx.queue;
+    const key = JSON.stringify([folder.at.mailbox, id]);
+    const fetched = await underWay.get(key);
+    ctx.signal.throwIfAborted();
+    const known =
+      fetched !== undefined && agrees(listing, fetched)
+        ? fetched
+        : ctx.mirror.knownMessage(folder.at, listing);
+    if (known !== undefined) {
+      await this.#assume(known);
+      return;
+    }
+    const fetching = this.#fetch();
+    underWay.set(key, fetching);
+    this.#onStored = () => {
+      if (underWay.get(key) === fetching) underWay.delete(key);
+    };
+    if ((await fetching) === undefined) this.#onStored();
+  }
+
+  /** Records the message with known bytes. It stays unverified until its own source is compared. */
+  async #assume({ place: assumedFrom, id: message, docid, size }: KnownMessage): Promise<void> {
+    const { ctx, listing, isRetry } = this;
+    if (isRetry) forgetTries(ctx, this.#place);
+    const fact = { ...this.#place, listing, docid, message, size, assumedFrom };
+    await ctx.committer.addAppearance(fact, isRetry, () => {
+      ctx.ledger.count(this.folder.address, 'relinked', 1);
+      this.onSettled();
+    });
+  }
+
+  /** Returns undefined if the message was not stored. */
+  async #fetch(): Promise<FetchedMessage | undefined> {
+    const { ctx, folder, listing } = this;
     const { host, signal } = ctx;
-    signal.throwIfAborted();
     let source: FetchedSource | undefined;
     try {
       const result = await fetchVerified(ctx, folder, listing);
       source = result.source;
       await host.readFlagCheck.watch(folder.at, listing, signal);
       const { judgement, detail } = result;
+      if (judgement.verdict === 'accept') return await this.#store(source, judgement.mark);
       if (judgement.verdict === 'other') this.#recordGone();
-      else if (judgement.verdict === 'accept') await this.#store(source, judgement.mark);
       else this.#quarantine(judgement.reason, detail, source);
     } catch (error) {
       signal.throwIfAborted();
@@ -91,12 +139,13 @@ class FetchJob {
     } finally {
       if (source?.kind === 'file') await rm(source.path, { force: true });
     }
+    return undefined;
   }
 
   async #store(
     source: FetchedSource,
     mark: Extract<FetchVerdict, { verdict: 'accept' }>['mark'],
-  ): Promise<void> {
+  ): Promise<FetchedMessage | undefined> {
     const { ctx, listing, isRetry } = this;
     const { address, evidence } = this.folder;
     const place = this.#place;
@@ -106,14 +155,20 @@ class FetchJob {
     const put = await ctx.committer.storeSource(place, listing, source, options, (is) => {
       if (is === 'stored') ctx.ledger.count(address, 'added', 1);
       ctx.ledger.count(address, 'bytes', bytes);
+      this.#onStored();
       this.onSettled();
     });
-    if (put.is === 'stored') return;
+    if (put.is === 'stored') {
+      const { id, docid, size } = put;
+      const { messageId } = listing;
+      return { place, id, docid, size, messageId, fingerprint: fingerprint(listing) };
+    }
     evidence.setAside.add(listing.uid);
     if (isRetry) {
       const error = syncError('sync.forgotten-in-quarantine', { id: put.id });
       ctx.ledger.fail(error, { mailbox: address, place });
     }
+    return undefined;
   }
 
   /** Records once why a message is not stored. A failed retry is not recorded again. */
@@ -442,7 +497,7 @@ export class FolderSync {
     ticket: PageTicket,
     postpones: ((listing: Listing) => boolean) | undefined,
   ): Promise<void> {
-    const { startedAtCommit, mirror } = this.ctx;
+    const { startedAtCommit, mirror, origin } = this.ctx;
     const { evidence } = this;
     // A page can list a uid twice.
     if (evidence.isAwaited(listing.uid)) return;
@@ -450,8 +505,11 @@ export class FolderSync {
       evidence.reappeared.set(listing.uid, listing);
       return;
     }
-    // A move is possible only if the archive had messages before this sync run.
-    const print = startedAtCommit === 0 ? '' : fingerprint(listing);
+    // A move is possible only if the archive had messages before this sync run. A stable id needs no evidence of it.
+    const isUndecided =
+      startedAtCommit > 0 &&
+      (origin.stableId === undefined || mirror.knownMessage(this.at, listing) === undefined);
+    const print = isUndecided ? fingerprint(listing) : '';
     if (print !== '' && mirror.isOpenSomewhere(this.at, print, startedAtCommit)) {
       evidence.defer({ listing, fingerprint: print, ticket });
       return;
@@ -489,6 +547,8 @@ export class FolderSync {
 
 /** Source fetches of one account, in order of arrival. */
 export class FetchQueue {
+  /** Fetches of messages with stable ids that are not in the catalog yet. Undefined results mean nothing was stored. */
+  readonly underWay = new Map<string, Promise<FetchedMessage | undefined>>();
   readonly #queue: (() => Promise<void>)[] = [];
   #running = 0;
   readonly #roomWaiters: (() => void)[] = [];

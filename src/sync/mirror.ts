@@ -4,15 +4,26 @@ import type {
   BlobHash,
   CountedFlag,
   FolderKey,
+  Listing,
   MailboxKey,
   MessageId,
   Place,
 } from '../core/types.ts';
 import { NO_PLACES } from '../core/types.ts';
+import { fingerprint, stableIdKey } from '../mail/identity.ts';
 import type { UidInterval } from './plan/plan-folder.ts';
 
 type OpenPlace =
   ReturnType<WritableCatalog['places']['open']> extends Iterable<infer P> ? P : never;
+
+/** A message whose bytes the archive has, or is about to have, and a place where it is or was. */
+export interface KnownMessage {
+  readonly place: Place;
+  readonly id: MessageId;
+  readonly docid: number;
+  /** Size of the raw source, in bytes. */
+  readonly size: number;
+}
 
 /** Catalog queries for a sync run. Synchronous: the catalog is a local index that the run itself updates. */
 export type Mirror = ReturnType<typeof catalogMirror>;
@@ -60,6 +71,20 @@ export function catalogMirror(catalog: WritableCatalog) {
       }),
     isOpenSomewhere: (mailbox: MailboxKey, print: string, before: number) =>
       relinking.isOpenSomewhere(mailbox, print, before),
+    /** Returns the message with the listing's stable id, from a current or ended place, if the archive has its bytes. */
+    knownMessage: (at: MailboxKey, listing: Listing) => {
+      const key = stableIdKey(listing);
+      if (key === null) return undefined;
+      return relinking
+        .byStableId(at, key)
+        .filter((place) => agrees(listing, place) && messages.find(place.id) !== undefined)
+        .map(({ folder, generation, uid, id, docid, size }): KnownMessage => {
+          const { host, mailbox } = at;
+          return { place: { host, mailbox, folder, generation, uid }, id, docid, size };
+        })
+        .at(0);
+    },
+    arrivedSince: relinking.arrivedSince,
     /** Uids that the service should list, ascending: open but not held, quarantined, or forgotten. */
     expectedUids: readEpoch<readonly number[]>([], relinking.expectedUids),
     /** Uids of the open places in a UID epoch, including held ones, ascending. */
@@ -113,4 +138,17 @@ export function catalogMirror(catalog: WritableCatalog) {
     /** Applies a durable batch to the catalog. */
     fold: (batch: CommittedBatch) => catalog.foldBatch(batch),
   };
+}
+
+/**
+ * Reports whether a listing agrees with a message that has the same stable id, because catalog and server can be wrong.
+ * The date can differ: some servers derive the id from the content, and the same content can be added twice.
+ */
+export function agrees(
+  listing: Listing,
+  message: { fingerprint: string; size: number; messageId: string | null },
+): boolean {
+  const { messageId, size } = listing;
+  if (messageId !== null && messageId === message.messageId && size === message.size) return true;
+  return message.fingerprint === fingerprint(listing);
 }

@@ -1,5 +1,7 @@
+import { hash } from 'node:crypto';
 import { MailkeepError } from '../../src/core/errors.ts';
 import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/core/types.ts';
+import { stableId } from '../../src/mail/identity.ts';
 import type {
   FolderListing,
   FolderState,
@@ -75,6 +77,8 @@ export class ModelOrigin implements Origin {
   /** Whether the listing of folders shows as many as it counts. */
   listsAll = true;
   reportsQuota = true;
+  /** Set by `identify`. */
+  stableId?: NonNullable<Origin['stableId']>;
   requestsPerMinute = (): number => 60;
   sourcesAreComplete?: true;
   uids?: NonNullable<Origin['uids']>;
@@ -107,6 +111,14 @@ export class ModelOrigin implements Origin {
           highestModSeq,
         };
       });
+  }
+
+  #emailId: (raw: Buffer) => string = () => '';
+
+  /** From now on, listings have an EMAILID (RFC 8474) that follows from the content, as in Cyrus. */
+  identify(emailId = (raw: Buffer) => `M${hash('sha256', raw).slice(0, 24)}`): void {
+    this.stableId = stableId;
+    this.#emailId = emailId;
   }
 
   mailbox(resourceId: string, address: string, folders: readonly ModelFolder[]): void {
@@ -235,7 +247,9 @@ export class ModelOrigin implements Origin {
       items: sorted.slice((page - 1) * perPage, page * perPage).map((message) => {
         const listing = listingOf(message);
         // As Exchange does; the same for every copy of a message.
-        return this.#imap ? { ...listing, size: listing.size + (listing.size % 3) } : listing;
+        const size = listing.size + (this.#imap === undefined ? 0 : listing.size % 3);
+        const ids = this.stableId && { emailId: this.#emailId(message.raw) };
+        return { ...listing, size, extra: { ...listing.extra, ...ids } };
       }),
       total: messages.length,
     };

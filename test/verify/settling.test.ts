@@ -211,11 +211,11 @@ const id = (n: number) => hash('sha256', sampleMail(n));
 test.each([
   ...[10, 1].flatMap((uid) => [
     `INSERT INTO places SELECT id + 900, folder_id, generation, uid, docid, from_commit, to_commit, first_commit, flag_set,
-       marks, fingerprint, date, assumed, held, reason FROM places WHERE uid = ${uid}`,
+       marks, fingerprint, stable_id, date, assumed, held, reason FROM places WHERE uid = ${uid}`,
     `INSERT INTO places SELECT id + 900, folder_id, generation, uid + 900, docid, from_commit, to_commit, first_commit,
-       flag_set, marks, fingerprint, date, assumed, held, reason FROM places WHERE uid = ${uid}`,
+       flag_set, marks, fingerprint, stable_id, date, assumed, held, reason FROM places WHERE uid = ${uid}`,
     `INSERT INTO places SELECT id + 900, folder_id + 1, generation, uid, docid, from_commit, to_commit, first_commit,
-       flag_set, marks, fingerprint, date, assumed, held, reason FROM places WHERE uid = ${uid}`,
+       flag_set, marks, fingerprint, stable_id, date, assumed, held, reason FROM places WHERE uid = ${uid}`,
     `INSERT INTO messages SELECT docid + 1, id, size, date, subject, sender_name, sender_address, message_id, first_commit,
        open_places, extractor, place_set FROM messages WHERE docid = ${uid * 64}`,
     `INSERT INTO spans SELECT NULL, id, folder_id, docid, from_commit, from_commit, flag_set, NULL, NULL, NULL FROM places
@@ -226,7 +226,7 @@ test.each([
     // As if it had never arrived; and instead of that, a row that nothing explains, so that the numbers are right.
     `DELETE FROM places WHERE uid = ${uid};
      INSERT INTO places SELECT id + 900, folder_id, generation, uid + 900, docid, from_commit, to_commit, first_commit,
-       flag_set, marks, fingerprint, date, assumed, held, reason FROM places WHERE uid = 11`,
+       flag_set, marks, fingerprint, stable_id, date, assumed, held, reason FROM places WHERE uid = 11`,
   ]),
   `UPDATE records SET segment = segment + 1 WHERE kind = 1`,
   `INSERT INTO records SELECT kind, x'00', size, segment, ordinal, offset, docid FROM records LIMIT 1`,

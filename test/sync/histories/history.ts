@@ -45,7 +45,7 @@ export interface PassPlan {
 }
 
 export interface History {
-  readonly host: 'plain' | 'no-search' | 'flags-unheeded' | 'imap' | 'imap-condstore';
+  readonly host: 'plain' | 'no-search' | 'flags-unheeded' | 'imap' | 'imap-condstore' | 'imap-ids';
   readonly start: readonly number[];
   readonly steps: readonly { readonly between: readonly Act[]; readonly pass: PassPlan }[];
 }
@@ -145,6 +145,7 @@ export const history: fc.Arbitrary<History> = fc.record({
     'flags-unheeded' as const,
     'imap' as const,
     'imap-condstore' as const,
+    'imap-ids' as const,
   ),
   start: fc.array(fc.nat(12), { minLength: 1, maxLength: 4 }),
   steps: fc.array(fc.record({ between: fc.array(act, { maxLength: 8 }), pass: passPlan }), {

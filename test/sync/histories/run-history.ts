@@ -45,7 +45,8 @@ interface Snapshot {
 /**
  * Runs a history against a real catalog and a log on a simulated disk, and checks what must hold: after passes at
  * rest the mirror equals the origin, bytes included; what was listed at a moment is listed as of it for ever;
- * nothing that was committed under a uid is fetched again under it; and a pass during which nothing changed and
+ * nothing that was committed under a uid is fetched again under it, and with stable ids nothing that the archive has
+ * is fetched at all, but to verify it; and a pass during which nothing changed and
  * nothing failed is complete, has covered every uid, and ends with 0.
  *
  * @param catalogDir a new folder for the catalog
@@ -90,10 +91,9 @@ class World {
   constructor(catalogDir: string, { host, start }: History) {
     this.#catalogDir = catalogDir;
     this.origin.searches = host !== 'no-search';
+    if (host === 'imap-ids') this.origin.identify();
     this.origin.heedsFlags = host !== 'flags-unheeded';
-    if (host === 'imap' || host === 'imap-condstore') {
-      this.origin.speakImap({ condstore: host === 'imap-condstore' });
-    }
+    if (host.startsWith('imap')) this.origin.speakImap({ condstore: host !== 'imap' });
     this.actor = new Actor(this.origin, start);
   }
 
@@ -132,7 +132,7 @@ class World {
           return undefined;
         };
       }
-      const disturbed = this.#disturb(plan, committedPlaces(catalog));
+      const disturbed = this.#disturb(plan, catalog);
       try {
         const writer = { log, catalog, dataDir: this.#catalogDir, state: this.#memory };
         const result = await syncModel(writer, this.origin, this.clock, {
@@ -238,7 +238,8 @@ class World {
    * @param committed hash of the bytes of every open place that was fetched, by folder and uid
    * @returns tells whether something has changed or failed during the pass
    */
-  #disturb(plan: PassPlan, committed: ReadonlyMap<string, string>): () => boolean {
+  #disturb(plan: PassPlan, catalog: WritableCatalog): () => boolean {
+    const committed = committedPlaces(catalog);
     let disturbed = false;
     const from = this.origin.requests.length;
     this.origin.before = (request) => {
@@ -250,6 +251,11 @@ class World {
         const same = message !== undefined && known !== undefined && hash(message.raw) === known;
         if (same && !this.actor.renumbered.has(request.folder)) {
           throw new Error(`fetched again: ${request.folder}/${request.uid}`);
+        }
+        const isVerified = assumedPlaces(catalog).has(`${request.folder}/${request.uid}`);
+        if (message !== undefined && this.origin.stableId !== undefined && !isVerified) {
+          if (catalog.messages.find(hash(message.raw)) !== undefined)
+            throw new Error(`fetched though known: ${request.uid}`);
         }
       }
       const number = this.origin.requests.length - from - 1;

@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import { ModelFolder, mail, status } from './model-origin.ts';
+import {
+  archive,
+  box,
+  eachWithItsOwn,
+  expectTrue,
+  folders,
+  HOUR,
+  move,
+  origin,
+  policy,
+  range,
+  renumber,
+} from './one-mailbox.ts';
+
+eachWithItsOwn();
+
+/** As Gmail shows labels: each message is in some of the folders, and in All Mail. */
+function labels(messages: number): void {
+  const [inbox, work, all] = ['INBOX', 'Work', 'All'].map((path) => new ModelFolder(path));
+  if (inbox === undefined || work === undefined || all === undefined) return;
+  for (const n of range(1, messages)) {
+    const raw = mail(`letter ${n}`);
+    const date = new Date(Date.UTC(2026, 0, 1) + n * 60_000).toISOString();
+    if (n % 2 === 0) inbox.deliver(raw, { date });
+    if (n % 3 === 0) work.deliver(raw, { date });
+    all.deliver(raw, { date });
+  }
+  origin.mailbox('AC1', 'ada@example.org', [inbox, work, all]);
+  origin.identify();
+}
+
+describe('a message with a stable id', () => {
+  it('is fetched once in all of its folders, with the first sync', async () => {
+    labels(300);
+    const result = await archive.sync(origin);
+    expect(origin.count('source')).toBe(300);
+    expect(result.mailboxes).toMatchObject([{ added: 300, relinked: 250 }]);
+    expect(result.certificates).toMatchObject([
+      { folder: 'INBOX', complete: true },
+      { folder: 'All', complete: true },
+      { folder: 'Work', complete: true },
+    ]);
+    await expectTrue();
+    const docids = [...(await archive.places()).values()].map(({ docid }) => docid);
+    expect(new Set(docids).size).toBe(300);
+  });
+
+  it('is not fetched from a folder that gets a copy, and not when a deleted one comes back', async () => {
+    labels(60);
+    await archive.sync(origin);
+    for (const { raw, date } of [...box('All').messages.values()].slice(0, 10))
+      box('Work').deliver(raw, { date });
+    const [first] = box('All').messages.values();
+    for (const path of ['INBOX', 'Work', 'All'])
+      for (const [uid, { raw }] of box(path).messages)
+        if (first !== undefined && raw.equals(first.raw)) box(path).messages.delete(uid);
+    await archive.sync(origin);
+    if (first !== undefined) box('INBOX').deliver(first.raw, { date: first.date });
+    await archive.sync(origin);
+    expect(origin.count('source')).toBe(60);
+    await expectTrue();
+  });
+
+  it('moves without a fetch, and is no deletion to the guard', async () => {
+    folders({ INBOX: 120, Archive: 0 });
+    origin.identify();
+    await archive.sync(origin);
+    move('INBOX', 'Archive', range(1, 120));
+    const result = await archive.sync(origin);
+    expect(origin.count('source')).toBe(120);
+    expect(result.mailboxes).toMatchObject([{ relinked: 120, ended: 0, held: 0 }]);
+    await expectTrue();
+  });
+
+  it('is not fetched when a folder is renumbered and one of its messages goes', async () => {
+    folders({ INBOX: 120, Archive: 120 });
+    origin.identify();
+    await archive.sync(origin);
+    renumber('Archive', 500);
+    box('INBOX').messages.delete(7);
+    renumber('INBOX');
+    const result = await archive.sync(origin);
+    expect(origin.count('source')).toBe(240);
+    expect(result.mailboxes).toMatchObject([{ relinked: 239, ended: 1, held: 0 }]);
+    await expectTrue();
+  });
+
+  it('is verified later, one request for each place', async () => {
+    labels(12);
+    await archive.sync(origin);
+    archive.clock.advance(HOUR);
+    const result = await archive.sync(origin, { policy: { ...policy, verifyPerHour: 100 } });
+    expect(result.mailboxes).toMatchObject([{ verified: 10, corrected: 0 }]);
+    expect(origin.count('source')).toBe(22);
+  });
+
+  it('is fetched from another folder if the first refuses it', async () => {
+    labels(12);
+    let refused = false;
+    origin.before = (request) => {
+      if (request.operation !== 'source' || request.folder !== 'INBOX' || refused) return;
+      refused = true;
+      throw status(500);
+    };
+    await archive.sync(origin);
+    expect(origin.count('source')).toBe(13);
+    expect((await archive.places()).size).toBe(21);
+    await archive.sync(origin);
+    expect(origin.count('source')).toBe(13);
+    await expectTrue();
+  });
+});
+
+describe('a server whose ids are wrong', () => {
+  it.each([1, 4])(
+    'gives all messages the same id: each is fetched, %i at a time',
+    async (concurrency) => {
+      folders({ INBOX: 300, Archive: 100 });
+      origin.identify(() => 'M1');
+      await archive.sync(origin, { concurrency });
+      expect(origin.count('source')).toBe(400);
+      const places = await archive.places();
+      expect(new Set([...places.values()].map(({ docid }) => docid)).size).toBe(400);
+      await expectTrue();
+    },
+  );
+});
