@@ -75,6 +75,10 @@ export const imapError = defineErrors({
       `The account ${account} is an IMAP account, and this works only with accounts that have baseUrl and token.`,
       'Choose another account with --account.',
     ],
+    'imap.no-imap': ({ account }: { readonly account: string }) => [
+      `The account ${account} is an account of the hosted mail service (baseUrl and token), and this works only with accounts that have imap.`,
+      'Choose an IMAP account, or use --to imaps://USER@HOST.',
+    ],
     /** The archive has the account's mailbox under another key. `kept` and `found` are keys; see `ImapSettings.id`. */
     'imap.mailbox-changed': (f: MailboxChangedFacts) => [
       `The archive keeps ${f.address} as the mailbox ${f.kept}, but the configuration of the account ${f.account} now leads to ${f.found}.`,

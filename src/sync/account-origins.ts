@@ -21,6 +21,7 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
+import type { ConnectionsOptions } from '../imap/connections.ts';
 import { imapError } from '../imap/errors.ts';
 import { lazyImapOrigin } from '../imap/lazy-origin.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
@@ -156,6 +157,14 @@ function mailboxKeyOf(
   return { error: imapError('imap.mailbox-changed', facts) };
 }
 
+/** Returns the function that reads an account's credential for each connection. */
+export function credentialReader(
+  { imap: { kind, secret } }: ImapAccount,
+  env: Readonly<Record<string, string | undefined>>,
+): ConnectionsOptions['credential'] {
+  return async () => ({ kind, secret: await readPassword(secret, env) });
+}
+
 /** Accounts that share a limiter. The caller closes them. */
 export class AccountOrigins {
   readonly #options: AccountOriginsOptions;
@@ -208,7 +217,7 @@ export class AccountOrigins {
     const origin = lazyImapOrigin(
       {
         server: imap.server,
-        credential: async () => ({ kind: imap.kind, secret: await readPassword(imap.secret, env) }),
+        credential: credentialReader(settings, env),
         clock,
         most: imap.connections,
       },

@@ -18,6 +18,7 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, localTime, span } from '../../core/text.ts';
 import { fixYoungGeneration } from '../../core/worker-thread.ts';
 import type { Credential, ImapServer } from '../../imap/connection.ts';
+import { imapError } from '../../imap/errors.ts';
 import { restoreError } from '../../transfer/errors.ts';
 import type {
   Destination,
@@ -31,7 +32,14 @@ import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
 import { readSelection, refuseUnknown, warnBeforeFirstCommit, withReader } from '../archive.ts';
 import { terminalPrompter } from '../ask.ts';
-import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
+import {
+  action,
+  type CommandContext,
+  type Flags,
+  invalidUsage,
+  type Register,
+  type Values,
+} from '../context.ts';
 import { collect, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
 import { firstLines, joinReport, type Output, type Report, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
@@ -300,6 +308,34 @@ function progressText(progress: RestoreProgress): string {
   return `appended ${count(sent)} of ${counted(of, 'message')}, ${bytes(written)} of ${bytes(ofBytes)}${rest}`;
 }
 
+interface RestoreTarget {
+  readonly server: ImapServer;
+  readonly credential: (refused: boolean) => Promise<Credential>;
+  /** Connections at most, unless the command line says otherwise. */
+  readonly jobs: number;
+}
+
+/** @throws usage-unknown-account, imap.no-imap, and errors of `imapAddress` and `credentialFor` */
+async function targetOf(context: CommandContext, line: RestoreLine): Promise<RestoreTarget> {
+  const { to, toAccount } = line;
+  if (to !== undefined) {
+    const server = imapAddress(to);
+    let known: Promise<Credential> | undefined;
+    const credential = () => (known ??= credentialFor(context, server, line));
+    return { server, credential, jobs: DEFAULT_JOBS };
+  }
+  if (toAccount === undefined) {
+    throw invalidUsage('restore', '--to or --to-account is needed: the mailbox to restore to.');
+  }
+  const { loadSettings } = await import('../../catalog/archive-settings.ts');
+  const { credentialReader } = await import('../../sync/account-origins.ts');
+  const { chooseAccounts } = await import('../../sync/selection.ts');
+  const [account] = chooseAccounts(loadSettings(context), toAccount);
+  if (account?.kind !== 'imap') throw imapError('imap.no-imap', { account: toAccount });
+  const { server, connections: jobs } = account.imap;
+  return { server, credential: credentialReader(account, context.environment.env), jobs };
+}
+
 /** Servers allow at least ten connections per user, and other programs need some of them. */
 const DEFAULT_JOBS = 4;
 const MAX_JOBS = 16;
@@ -307,11 +343,9 @@ const MAX_JOBS = 16;
 interface RestoreLine
   extends CredentialLine,
     Flags<'deleted' | 'inPlace' | 'new' | 'dryRun'>,
-    Values<'query' | 'asOf' | 'into' | 'journal'>,
-    Values<'mailbox' | 'folder', readonly string[]> {
-  readonly to: string;
-  readonly jobs: number;
-}
+    Values<'to' | 'toAccount' | 'query' | 'asOf' | 'into' | 'journal'>,
+    Values<'jobs', number>,
+    Values<'mailbox' | 'folder', readonly string[]> {}
 
 const HELP = `
 Puts messages back into a mailbox, over IMAP, with their folders, flags and received dates. Nothing at the server is
@@ -326,11 +360,12 @@ EXAMPLES
   mailkeep restore --to imaps://anna%40example.org@mail.example.org --dry-run
   mailkeep restore --to imaps://anna@mail.example.org --folder Projects --as-of 2026-03-01
   mailkeep restore --to imaps://anna@mail.example.org --deleted --query 'from:landlord'
-  mailkeep restore --to imaps://anna@mail.example.org --mailbox anna@example.org --in-place`;
+  mailkeep restore --to-account anna --mailbox anna@example.org --in-place`;
 
 export const register: Register = (command, run) => {
   command
-    .requiredOption('--to <url>', 'the server and the user there: imaps://USER@HOST[:PORT]')
+    .option('--to <url>', 'the server and the user there: imaps://USER@HOST[:PORT]')
+    .option('--to-account <name>', 'an IMAP account of the configuration, in place of --to')
     .option('--password-file <file>', 'read the password from the first line of this file')
     .option('--password-env <name>', 'read it from this variable of the environment')
     .option('--oauth-token-env <name>', 'sign in with the OAuth access token in this variable')
@@ -347,9 +382,8 @@ export const register: Register = (command, run) => {
     .option('--new', 'begin another restore, also where one is unfinished')
     .option(
       '--jobs <n>',
-      `connections at most (default: ${DEFAULT_JOBS})`,
+      `connections at most (default: ${DEFAULT_JOBS}, or as many as the account allows)`,
       wholeNumber(1, MAX_JOBS),
-      DEFAULT_JOBS,
     )
     .option('--journal <file>', 'keep the journal in this file')
     .option('--dry-run', 'print what would be done, and do nothing')
@@ -359,17 +393,19 @@ export const register: Register = (command, run) => {
     command,
     ['passwordEnv', 'passwordFile'],
     ['oauthTokenEnv', 'passwordFile', 'passwordEnv'],
+    ['toAccount', 'to', 'passwordFile', 'passwordEnv', 'oauthTokenEnv'],
     ['inPlace', 'into'],
   );
 };
 
 async function restore(context: CommandContext, line: RestoreLine): Promise<ExitCode> {
   const { output, signal, environment, now } = context;
-  const address = imapAddress(line.to);
+  const { server, credential, jobs } = await targetOf(context, line);
   const destination = destinationOf(line);
   return withReader(context, async (reader) => {
     const selection = selectionOf(context, reader, line);
-    const credential = await credentialFor(context, address, line);
+    // Asks for a password before anything else.
+    await credential(false);
     const dryRun = line.dryRun ?? false;
     const file = line.journal === undefined ? null : path.resolve(environment.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };
@@ -377,17 +413,17 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
     const { connectImap } = await import('../../transfer/imap-connection.ts');
     // Most allocations here are short-lived, and by default the heap would grow to retain them.
     fixYoungGeneration();
-    const activity = openActivity(context, `connecting to ${address.host}`);
+    const activity = openActivity(context, `connecting to ${server.host}`);
     try {
       const result = await runRestore({
-        target: addressText(address),
-        host: address.host,
-        connect: () => connectImap(address, async () => credential),
+        target: addressText(server),
+        host: server.host,
+        connect: () => connectImap(server, credential),
         selection,
         destination,
         fresh: line.new ?? false,
         dryRun,
-        jobs: line.jobs,
+        jobs: line.jobs ?? jobs,
         catalog: reader.catalog,
         sources: reader.sources(),
         journal,
