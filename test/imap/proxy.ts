@@ -159,6 +159,8 @@ export class ImapProxy {
     }
     const { host, port } = this.#options.to;
     const server = connect(port, host);
+    // Otherwise each of several short lines waits for the acknowledgement of the one before.
+    for (const socket of [client, server]) socket.setNoDelay(true);
     const connection = new ProxiedConnection(number, client, server, {
       meet: (command) => this.#meet(command),
       allow: (to, bytes) => this.#allow(to, bytes),
