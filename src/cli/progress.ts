@@ -19,6 +19,12 @@ interface MailboxTally extends Stored {
   readonly finished: boolean;
 }
 
+interface Sample {
+  readonly at: number;
+  readonly messages: number;
+  readonly bytes: number;
+}
+
 export interface ProgressTally {
   readonly startedAt: number;
   /** Keyed by account and address, in the order they started. */
@@ -31,7 +37,7 @@ export interface ProgressTally {
   readonly waiting: Waiting | null;
   readonly indexing: Pick<EventOf<'indexing'>, 'indexed' | 'remaining'> | null;
   /** Messages stored over the last minute: at most one sample per second, oldest first. */
-  readonly samples: readonly { readonly at: number; readonly messages: number }[];
+  readonly samples: readonly Sample[];
 }
 
 export function emptyTally(startedAt: number): ProgressTally {
@@ -101,20 +107,29 @@ function addSample(tally: ProgressTally, now: number): ProgressTally {
   const last = tally.samples.at(-1);
   if (last !== undefined && now - last.at < SAMPLE_EVERY_MS) return tally;
   const recent = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
-  return { ...tally, samples: [...recent, { at: now, messages: sumOf(tally).messages }] };
+  const { messages, bytes } = sumOf(tally);
+  return { ...tally, samples: [...recent, { at: now, messages, bytes }] };
 }
 
-/** Returns messages stored per second over the last minute, or null during the first few seconds. */
-export function messagesPerSecond(tally: ProgressTally, now: number): number | null {
+/** Returns what was stored per second over the last minute, or null during the first few seconds. */
+export function storedPerSecond(
+  tally: ProgressTally,
+  now: number,
+): { readonly messages: number; readonly bytes: number } | null {
   const [first] = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
   if (first === undefined || now - first.at < MIN_MS) return null;
-  const stored = sumOf(tally).messages - first.messages;
-  return stored > 0 ? (stored / (now - first.at)) * 1000 : null;
+  const { messages, bytes } = sumOf(tally);
+  if (messages <= first.messages) return null;
+  const perSecond = (stored: number) => (stored / (now - first.at)) * 1000;
+  return {
+    messages: perSecond(messages - first.messages),
+    bytes: perSecond(bytes - first.bytes),
+  };
 }
 
 /** Returns the estimated milliseconds left, based on the last minute's speed and the rate limits; null if unknown. */
 export function timeLeft(tally: ProgressTally, now: number): number | null {
-  const speed = messagesPerSecond(tally, now);
+  const speed = storedPerSecond(tally, now)?.messages ?? null;
   if (speed === null) return null;
   const { ahead, messages } = sumOf(tally);
   const limits = [...tally.perMinute].map(([account, perMinute]) =>
@@ -147,7 +162,7 @@ export function forecastText(ahead: Forecast): string {
     `To fetch: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
     `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync continues.`,
   ];
-  if (isLong(ahead)) {
+  if (isLong(ahead) && ahead.traffic === undefined) {
     lines.push(
       'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
     );
@@ -163,15 +178,32 @@ export function placesText(messages: number): string {
 /** Above this rate, the speed depends on the service and this machine, and is not known in advance. */
 const PACED_PER_MINUTE = 1_200;
 
-/** Describes the requests of a first sync, and its duration if the rate limit determines that. */
+/** Describes the requests or bytes of a first sync, and its duration if a limit or an earlier sync determines that. */
 export function timeText({
   requests,
   requestsPerMinute,
   hours,
-}: Pick<Forecast, 'requests' | 'requestsPerMinute' | 'hours'>): string {
+  traffic,
+}: Pick<Forecast, 'requests' | 'requestsPerMinute' | 'hours' | 'traffic'>): string {
   const sum = `That is ${counted(requests, 'request')}`;
-  if (requestsPerMinute > PACED_PER_MINUTE) return `${sum}.`;
-  return `${sum}: about ${span(hours * 3_600_000)} at ${count(Math.floor(requestsPerMinute))} a minute.`;
+  const time = `about ${span(hours * 3_600_000)}`;
+  if (traffic === undefined) {
+    if (requestsPerMinute > PACED_PER_MINUTE) return `${sum}.`;
+    return `${sum}: ${time} at ${count(Math.floor(requestsPerMinute))} a minute.`;
+  }
+  const { limit, speed } = traffic;
+  return joinReport([
+    requests > 0 && `${sum} to accounts with an API.`,
+    hours > 0
+      ? `Over IMAP, that takes ${time}${speed === null ? '' : `, at ${speedText(speed)} as in an earlier sync`}.`
+      : 'The duration depends on the server.',
+    limit !== null && `At most ${bytes(limit)} are exchanged a day (imap.maxBytesPerDay).`,
+  ]).join(' ');
+}
+
+/** Returns text such as `210 messages and 1.3 MB a second`. */
+function speedText(speed: { readonly messages: number; readonly bytes: number }): string {
+  return `${rateText(speed.messages)} messages and ${bytes(speed.bytes)} a second`;
 }
 
 export function isLong({ hours }: Forecast): boolean {
@@ -183,10 +215,15 @@ function storedText({ messages, ahead }: Pick<MailboxTally, 'messages' | 'ahead'
   return `${count(messages)} of ${counted(ahead, 'message')}`;
 }
 
-/** Returns text such as `1,300 requests, 58 a minute (budget 60)`. The budget is an account's current rate. */
-function requestsText(tally: ProgressTally, now: number): string {
+/**
+ * Returns text such as `1,300 requests, 58 a minute (budget 60)`. The budget is an account's current rate. False if no
+ * account limits requests.
+ */
+function requestsText(tally: ProgressTally, now: number): string | false {
   const elapsed = now - tally.startedAt;
-  const { requests } = sumOf(tally);
+  const limited = [...tally.requests].filter(([name]) => tally.perMinute.get(name) !== 0);
+  if (limited.length === 0 && tally.requests.size > 0) return false;
+  const requests = total(limited.map(([, sent]) => sent));
   const rate = elapsed < 1_000 ? requests : (requests / elapsed) * 60_000;
   const budget = Math.max(0, ...tally.perMinute.values());
   const suffix = budget === 0 ? '' : ` (budget ${count(Math.floor(budget))})`;
@@ -224,7 +261,7 @@ export function sumTexts(tally: ProgressTally, now: number): readonly string[] {
   const left = timeLeft(tally, now);
   const stored = fetchedText(tally, now);
   return [
-    `all  ${stored}; ${requestsText(tally, now)}`,
+    `all  ${joinReport([stored, requestsText(tally, now)]).join('; ')}`,
     `all  ${stored}`,
     `all  ${joinReport([done, left !== null && `${span(left)} left`]).join(', ')}`,
   ];
@@ -241,15 +278,24 @@ function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[]
   ];
 }
 
+/** Reports whether an account limits requests. */
+function isPaced({ perMinute }: ProgressTally): boolean {
+  return perMinute.size === 0 || [...perMinute.values()].some((rate) => rate > 0);
+}
+
+function rateText(perSecond: number): string {
+  return perSecond < 10 ? perSecond.toFixed(1) : count(perSecond);
+}
+
 /** Returns text such as `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
 function fetchedText(tally: ProgressTally, now: number): string {
   const sum = sumOf(tally);
-  const speed = messagesPerSecond(tally, now);
+  const speed = storedPerSecond(tally, now);
   const left = sum.messages < sum.ahead ? timeLeft(tally, now) : null;
   return joinReport([
     storedText(sum),
     bytes(sum.bytes),
-    speed !== null && `${speed < 10 ? speed.toFixed(1) : count(speed)}/s`,
+    speed !== null && (isPaced(tally) ? `${rateText(speed.messages)}/s` : speedText(speed)),
     left !== null && `${span(left)} left`,
   ]).join(', ');
 }

@@ -375,6 +375,21 @@ const passwordSchema = z
       'a password, or {"env": NAME}, {"file": PATH}, {"credential": NAME} or {"command": [PROGRAM, ARGUMENT, …]}',
   });
 
+/** A smaller limit would be spent on listing messages alone. */
+const MIN_BYTES_PER_DAY = 1_000_000;
+
+/** A number of bytes, or a size such as "5G". */
+function sizeOrBytes(least: number) {
+  return z.union([
+    z.int().min(least).max(Number.MAX_SAFE_INTEGER),
+    z.string().refine((text) => (readSize(text) ?? -1) >= least),
+  ]);
+}
+
+function bytesIn(size: number | string): number {
+  return typeof size === 'number' ? size : assertParsed('size', readSize(size));
+}
+
 const IMAP_HOST = 'a host name or IP address without a port, such as "imap.example.org"';
 const MAX_PORT = 65_535;
 const MAX_CONNECTIONS = 16;
@@ -412,6 +427,11 @@ const imapSchema = z
       MAX_CONNECTIONS,
       'Connections at the same time; fewer are used if the server refuses them',
     ).default(2),
+    maxBytesPerDay: sizeOrBytes(MIN_BYTES_PER_DAY).nullable().optional().meta({
+      description:
+        'Bytes to exchange with the server in 24 hours, over all sync runs; null for no limit. By default, none, except for Gmail: 2G',
+      expected: 'a whole number of bytes from 1000000, a size such as "500M" or "2G", or null',
+    }),
   })
   .meta({
     description: 'An IMAP server, in place of baseUrl and token',
@@ -649,16 +669,10 @@ export const configSchema = z
         .meta({ expected: 'a whole number from 1 to 100, or null' }),
     }).prefault({}),
     fleet: fleetSchema.optional(),
-    minFreeBytes: z
-      .union([
-        z.int().min(0).max(Number.MAX_SAFE_INTEGER),
-        z.string().refine((text) => readSize(text) !== undefined),
-      ])
-      .default(1_073_741_824)
-      .meta({
-        description: 'Free disk space below which fetching stops: bytes, or a size such as "5G"',
-        expected: 'a whole number of bytes, or a size such as "500M" or "5G"',
-      }),
+    minFreeBytes: sizeOrBytes(0).default(1_073_741_824).meta({
+      description: 'Free disk space below which fetching stops: bytes, or a size such as "5G"',
+      expected: 'a whole number of bytes, or a size such as "500M" or "5G"',
+    }),
     log: section({
       level: z
         .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -967,10 +981,7 @@ export function toSettings(content: ConfigFile, file: string) {
     health: listener(health),
     web: listener(web),
     notify: { ...notify, url: notify.url === null ? null : new Secret(notify.url) },
-    minFreeBytes:
-      typeof minFreeBytes === 'number'
-        ? minFreeBytes
-        : assertParsed('size', readSize(minFreeBytes)),
+    minFreeBytes: bytesIn(minFreeBytes),
   });
 }
 
@@ -1019,7 +1030,7 @@ export type ApiAccount = Readonly<ReturnType<typeof apiAccount>>;
 type ImapSection = NonNullable<ConfigFile['accounts'][number]['imap']>;
 
 function imapSettings(section: ImapSection, name: string, folder: string) {
-  const { tls, user, password, accessToken, connections } = section;
+  const { tls, user, password, accessToken, connections, maxBytesPerDay: perDay } = section;
   const host = section.host.toLowerCase();
   const port = section.port ?? (tls === 'implicit' ? 993 : 143);
   const isUsual = port === 993 || port === 143;
@@ -1036,6 +1047,8 @@ function imapSettings(section: ImapSection, name: string, folder: string) {
     secret: tokenSource(secret, folder, place),
     kind,
     connections,
+    /** Null for no limit; undefined for the limit that the server is known for. */
+    maxBytesPerDay: typeof perDay === 'string' ? bytesIn(perDay) : perDay,
   } as const;
 }
 

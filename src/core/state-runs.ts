@@ -269,7 +269,7 @@ export const diskSample = fields({
 
 /** Requests sent through one of the limiter's gates during one UTC day. */
 export const requestDay = fields({
-  /** Configured maximum number of requests per minute. */
+  /** Configured maximum number of requests per minute; 0 if the server does not limit requests. */
   perMinute: number,
   /** Hour of the day (UTC), response status (0 if none) and number of requests. */
   hours: strictList(fields({ hour: count, status: count, requests: count })),

@@ -210,6 +210,19 @@ export type ListingCost = ReadValue<typeof listingCost>;
 
 const sizeLessons = fields({ lf: count, crlf: count, offset: fields({ bytes: integer, count }) });
 
+/** Bytes exchanged with an IMAP server, by ten minutes. Times are milliseconds since the epoch. */
+const imapTraffic = fields({
+  /** Bytes a day when it was stored; null for no limit. */
+  limit: nullable(number),
+  /** End of the pause after the limit was reached. */
+  until: nullable(number),
+  /** When the first sync was expected to be complete, when the limit last stopped it. */
+  completeAt: nullable(number),
+  /** Messages and bytes per second in the last sync run that fetched many. */
+  speed: nullable(fields({ messages: number, bytes: number })),
+  slots: strictList(fields({ at: number, bytes: count })),
+});
+
 const deliveries = strictList(
   fields({
     at: number,
@@ -332,6 +345,8 @@ const SCOPES = {
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** When the deletion guard first held any of a folder's messages. */
   held: scope('folder', since),
+  /** Bytes exchanged with IMAP servers, and what limits them. */
+  'imap-traffic': scope('account', imapTraffic),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
   /** Notifications sent, by channel. Only the notifier reads and parses them. */
   /** Marks UID epochs whose modification sequence an IMAP server once left out. */
@@ -410,11 +425,6 @@ export function folderKey({ host, mailbox, folder }: FolderKey): string {
 
 export function mailboxKey({ host, mailbox }: MailboxKey): string {
   return JSON.stringify([host, mailbox]);
-}
-
-/** @param account name in the configuration */
-export function accountKey(account: string, host: string): string {
-  return JSON.stringify([account, host]);
 }
 
 export function parseAccountKey(key: string): { readonly account: string; readonly host: string } {

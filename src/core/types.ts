@@ -169,3 +169,12 @@ export function isHeldOnly(
 /** Groups of attachments by type, as on the files page. */
 export const FILE_GROUPS = ['pdf', 'pictures', 'documents', 'tables', 'archives', 'other'] as const;
 export type FileGroup = (typeof FILE_GROUPS)[number];
+
+/**
+ * Returns an account's key in the state.
+ *
+ * @param account name in the configuration
+ */
+export function accountKey(account: string, host: string): string {
+  return JSON.stringify([account, host]);
+}

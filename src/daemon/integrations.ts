@@ -499,7 +499,7 @@ export async function openIntegrations(options: {
   const { writer, env, now, log, onStop } = options;
   let { settings } = options;
   const state = new DaemonState(now());
-  const cache = new ShortCache(STATUS_MS, now, () => archiveStatus(writer, writer.state));
+  const cache = new ShortCache(STATUS_MS, now, () => archiveStatus(writer, writer.state, now()));
   const status = () => cache.get();
   const copies = () => copyStatuses(writer.state, writer.catalog.reached().number, now());
   const metrics = new Metrics({ version: packageJson.version, now, status, copies });

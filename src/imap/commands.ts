@@ -155,6 +155,38 @@ async function requestStatuses(
   }
 }
 
+/**
+ * Returns the total size of the messages in each folder (STATUS=SIZE, RFC 8438), in bytes. Leaves out folders whose
+ * status is refused. Empty without STATUS=SIZE.
+ */
+export async function fetchFolderBytes(
+  session: ImapSession,
+  wireNames: readonly string[],
+): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>();
+  if (!session.has('STATUS=SIZE')) return sizes;
+  await unselect(session);
+  for (let from = 0; from < wireNames.length; from += STATUSES_AT_ONCE) {
+    const batch = wireNames.slice(from, from + STATUSES_AT_ONCE);
+    const lines = batch.map((wireName) => `STATUS ${quoted(wireName)} (SIZE)`);
+    await session.runAll('STATUS', lines, (response) => {
+      if (!('name' in response) || response.name !== 'STATUS') return;
+      const [name, list] = response.values;
+      const size = Number(
+        decimal(isList(list) ? pairs(list).get('SIZE') : undefined) ?? Number.NaN,
+      );
+      const wireName = astring(name)?.toString('latin1') ?? '';
+      if (Number.isSafeInteger(size)) sizes.set(canonical(wireName), size);
+    });
+  }
+  return sizes;
+}
+
+/** INBOX is the only name whose case does not matter. */
+function canonical(wireName: string): string {
+  return wireName.toUpperCase() === 'INBOX' ? 'INBOX' : wireName;
+}
+
 /** Does not ask for MAILBOXID: within LIST, Cyrus 3.6 sends random bytes in its place. EXAMINE has the right one. */
 function statusItems(session: ImapSession): string {
   const modSeq = session.has('CONDSTORE') ? ' HIGHESTMODSEQ' : '';
@@ -171,7 +203,7 @@ export function readListed({ values }: DataResponse): [wireName: string, folder:
     delimiter: delimiter === null ? '' : (astring(delimiter)?.toString('utf8') ?? ''),
     attributes: new Set(attributes.map((one) => String(one).toLowerCase())),
   };
-  return [wireName.toUpperCase() === 'INBOX' ? 'INBOX' : wireName, folder];
+  return [canonical(wireName), folder];
 }
 
 function readStatus({ values }: DataResponse, statuses: Map<string, FolderStatus>): void {
@@ -186,7 +218,7 @@ function readStatus({ values }: DataResponse, statuses: Map<string, FolderStatus
   // A server may leave out folders that it could not open, or send only what has changed (NOTIFY).
   if (messages === null || unseen === null) return;
   const modSeq = decimal(items.get('HIGHESTMODSEQ'));
-  statuses.set(wireName.toUpperCase() === 'INBOX' ? 'INBOX' : wireName, {
+  statuses.set(canonical(wireName), {
     messages,
     unseen,
     uidNext: uint32(items.get('UIDNEXT')) || null,

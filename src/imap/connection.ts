@@ -34,6 +34,7 @@ import {
   type Response,
   type StatusResponse,
 } from './response.ts';
+import type { Traffic } from './traffic.ts';
 
 export interface ImapServer {
   readonly host: string;
@@ -60,6 +61,21 @@ export interface ConnectionTimes {
   readonly silenceMs: number;
 }
 
+/** One finished command. */
+export interface CommandReport {
+  readonly command: string;
+  readonly result: 'ok' | 'refused' | 'throttled' | 'lost';
+  readonly ms: number;
+  /** Bytes received while it ran. */
+  readonly bytes: number;
+}
+
+/** Observers of a session. */
+export interface SessionHooks {
+  readonly traffic?: Traffic;
+  readonly onCommand?: (report: CommandReport) => void;
+}
+
 const TIMES: ConnectionTimes = { connectMs: 30_000, silenceMs: 120_000 };
 /** Milliseconds to wait for the answer to LOGOUT. */
 const LOGOUT_MS = 2_000;
@@ -77,6 +93,7 @@ interface Namespace {
 /** Internals that imapflow does not export. */
 interface Internals {
   handleResponse(item: Item): Promise<boolean>;
+  throttleWait(ms: number): Promise<boolean>;
   readonly writeSocket: Socket | false;
   readonly namespaces?: Readonly<Record<string, readonly Namespace[] | false | undefined>>;
 }
@@ -148,10 +165,15 @@ export class ImapSession {
   #end: MailkeepError | undefined;
   #tag = 0;
   #idleResponses = 0;
+  /** Bytes in both directions that were counted. */
+  #counted = 0;
+  #received = 0;
+  #written = 0;
 
   private constructor(
     private readonly client: ImapFlow,
     private readonly server: ImapServer,
+    private readonly hooks: SessionHooks,
   ) {
     const inner = client as unknown as Internals;
     this.capabilities = new Set([...client.capabilities.keys()].map((name) => name.toUpperCase()));
@@ -168,6 +190,8 @@ export class ImapSession {
     inner.handleResponse = (item) => this.#receive(item);
     client.on('error', (error) => this.#fail(error));
     client.on('close', () => this.#fail(undefined));
+    hooks.traffic?.learn(this.capabilities);
+    this.#count();
   }
 
   /**
@@ -181,6 +205,7 @@ export class ImapSession {
     { kind, secret }: Credential,
     signal: AbortSignal,
     times: ConnectionTimes = TIMES,
+    hooks: SessionHooks = {},
   ): Promise<ImapSession> {
     const { host, port, tls, user, ca } = server;
     if (tls === 'none' && !isLoopback(host)) throw imapError('imap.needs-tls', { host });
@@ -208,6 +233,8 @@ export class ImapSession {
       maxResponseSize: MAX_RESPONSE,
     });
     client.on('error', () => {});
+    // A server that throttles the sign-in is waited for by `ImapConnections`, which can be interrupted.
+    (client as unknown as Internals).throttleWait = () => Promise.resolve(false);
     const release = onAbort(signal, () => client.close());
     try {
       await client.connect();
@@ -218,7 +245,7 @@ export class ImapSession {
     } finally {
       release();
     }
-    return new ImapSession(client, server);
+    return new ImapSession(client, server, hooks);
   }
 
   get host(): string {
@@ -336,6 +363,7 @@ export class ImapSession {
     this.#running = running;
     this.#idleResponses = 0;
     const failures: unknown[] = [];
+    const [startedAt, received] = [performance.now(), this.#received];
     try {
       const sending = send(running).catch((error: unknown) => {
         if (!(error instanceof SocketClosed) && this.#end === undefined) failures.push(error);
@@ -350,6 +378,12 @@ export class ImapSession {
       throw this.#end ?? error;
     } finally {
       this.#running = undefined;
+      this.#count();
+      const bytes = Math.round((this.#received - received) / count);
+      const ms = performance.now() - startedAt;
+      for (const result of running.results) {
+        this.hooks.onCommand?.({ command, result: this.#outcome(result), ms, bytes });
+      }
     }
     if (running.fault !== undefined) {
       // A response that does not parse may be the rest of a literal with a wrong length.
@@ -370,6 +404,21 @@ export class ImapSession {
       return imapError('imap.throttled', { host, command, code, waitMs });
     }
     return imapError('imap.refused', { host, command, code });
+  }
+
+  #outcome(result: StatusResponse | undefined): CommandReport['result'] {
+    if (result === undefined) return 'lost';
+    if (result.status === 'OK') return 'ok';
+    return this.refusal('', result).code === 'imap.throttled' ? 'throttled' : 'refused';
+  }
+
+  /** Adds the bytes since the last call to the user's traffic. */
+  #count(): void {
+    const { sent, received } = this.client.stats();
+    const all = sent + received + this.#written;
+    this.hooks.traffic?.add(all - this.#counted);
+    this.#counted = all;
+    this.#received = received;
   }
 
   malformed(command: string, found: string): MailkeepError {
@@ -410,7 +459,9 @@ export class ImapSession {
       if (socket === false || socket.destroyed) return reject(new SocketClosed());
       const fail = (): void => reject(new SocketClosed());
       socket.once('close', fail);
-      socket.write(Buffer.concat(bytes), (error) => {
+      const all = Buffer.concat(bytes);
+      this.#written += all.length;
+      socket.write(all, (error) => {
         socket.off('close', fail);
         if (error === undefined || error === null) resolve();
         else fail();
@@ -421,6 +472,7 @@ export class ImapSession {
   /** Handles one response. imapflow reads the next one when the promise resolves. */
   async #receive({ payload, literals }: Item): Promise<boolean> {
     const running = this.#running;
+    this.#count();
     try {
       const response = parseResponse(payload, literals);
       if (running === undefined) {

@@ -5,6 +5,7 @@ import {
   type Credential,
   type ImapServer,
   ImapSession,
+  type SessionHooks,
 } from './connection.ts';
 
 export interface RetryTimes {
@@ -25,7 +26,12 @@ const RETRY_TIMES: RetryTimes = {
 /** Longest pause that a server can ask for. After a longer one, the sync run ends. */
 const MAX_SUGGESTED_MS = 900_000;
 
-export interface ConnectionsOptions {
+/** Fewer connections are used for this long after the server has refused one. */
+const FEWER_MS = 3_600_000;
+/** Shorter pauses are not reported. */
+const REPORT_FROM_MS = 1_000;
+
+export interface ConnectionsOptions extends SessionHooks {
   readonly server: ImapServer;
   /**
    * Reads the credential for each connection.
@@ -38,6 +44,14 @@ export interface ConnectionsOptions {
   readonly most?: number;
   readonly times?: ConnectionTimes;
   readonly retries?: RetryTimes;
+  /** Called when the server is left alone until a time, in milliseconds since the epoch. */
+  readonly onWait?: (until: number) => void;
+}
+
+interface Wanted {
+  readonly wireName?: string;
+  readonly fresh?: boolean;
+  readonly rest?: boolean;
 }
 
 /** An account's connections. They are opened when needed and reused. The caller closes them. */
@@ -45,10 +59,11 @@ export class ImapConnections {
   readonly #options: ConnectionsOptions;
   readonly #slots: Semaphore;
   readonly #idle: ImapSession[] = [];
-  readonly #closed = Promise.withResolvers<void>();
+  readonly #closing = new AbortController();
   #budget: number;
   #open = 0;
-  #isClosed = false;
+  /** The server has asked for a pause, until a time in milliseconds since the epoch. */
+  #hold: { readonly until: number; readonly over: Promise<void> } | undefined;
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -65,54 +80,109 @@ export class ImapConnections {
     return this.#budget;
   }
 
+  /** Bytes until the day's limit. */
+  get bytesLeft(): number {
+    return this.#options.traffic?.left ?? Number.POSITIVE_INFINITY;
+  }
+
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
   /**
    * Runs `act` on a session. Retries it as a whole, on another session if necessary, after a broken connection or if
-   * the server asks for a pause.
+   * the server asks for a pause. During a pause, nothing else is sent either.
    *
    * @param want.wireName prefers a session with this folder selected
    * @param want.fresh requires a new session
-   * @throws the errors of `ImapSession` and `act`; the signal's reason
+   * @param want.rest finishes something that has started, even if that exceeds the day's limit
+   * @throws imap.day-limit, the errors of `ImapSession` and `act`; the signal's reason
    */
   async use<T>(
     act: (session: ImapSession) => Promise<T>,
     signal: AbortSignal,
-    want: { readonly wireName?: string; readonly fresh?: boolean } = {},
+    want: Wanted = {},
   ): Promise<T> {
-    const { clock = systemClock, retries = RETRY_TIMES } = this.#options;
+    const { retries = RETRY_TIMES } = this.#options;
     for (let failures = 0; ; ) {
       try {
+        await this.#pause(signal);
         return await this.#slots.run(() => this.#useOnce(act, signal, want), signal);
       } catch (error) {
         signal.throwIfAborted();
         if (this.#isClosed) throw error;
         if (isConnectionLimit(error) && this.#open > 0 && this.#budget > 1) {
-          this.#budget -= 1;
-          // Occupies a slot for good.
-          void this.#slots.run(() => this.#closed.promise);
+          this.#useFewer();
           continue;
         }
         const waitMs = retryWait(error, failures, retries);
         if (waitMs === null) throw error;
         failures += 1;
-        await sleep(clock, waitMs, signal);
+        if (hasCode(error, 'imap.throttled')) this.#leaveAlone(waitMs);
+        else await sleep(this.#clock, waitMs, signal);
       }
     }
   }
 
+  get #clock(): Clock {
+    return this.#options.clock ?? systemClock;
+  }
+
+  /** Occupies a slot for an hour, because the server refused a connection. */
+  #useFewer(): void {
+    this.#budget -= 1;
+    const { signal } = this.#closing;
+    void this.#slots
+      .run(() => sleep(this.#clock, FEWER_MS, signal))
+      .catch(() => {})
+      .finally(() => {
+        this.#budget += 1;
+      });
+  }
+
+  /** Lets everything wait, not only what the server has just refused. */
+  #leaveAlone(ms: number): void {
+    const until = this.#clock.now() + ms;
+    if (this.#hold !== undefined && this.#hold.until >= until) return;
+    const { signal } = this.#closing;
+    const over = sleep(this.#clock, ms, signal)
+      .catch(() => {})
+      .finally(() => {
+        if (this.#hold?.until === until) this.#hold = undefined;
+      });
+    this.#hold = { until, over };
+    if (ms >= REPORT_FROM_MS) this.#options.onWait?.(until);
+  }
+
+  /** @throws the signal's reason */
+  async #pause(signal: AbortSignal): Promise<void> {
+    while (this.#hold !== undefined) {
+      signal.throwIfAborted();
+      const { promise: aborted, resolve } = Promise.withResolvers<void>();
+      const release = onAbort(signal, resolve);
+      await Promise.race([this.#hold.over, aborted]);
+      release();
+    }
+  }
+
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#closed.resolve();
+    this.#closing.abort();
     await Promise.all(this.#idle.splice(0).map((session) => session.logout()));
+    this.#options.traffic?.save();
   }
 
   async #useOnce<T>(
     act: (session: ImapSession) => Promise<T>,
     signal: AbortSignal,
-    want: { readonly wireName?: string; readonly fresh?: boolean },
+    want: Wanted,
   ): Promise<T> {
+    const check = () => (want.rest === true ? undefined : this.#options.traffic?.check());
+    check();
     const session = await this.#take(signal, want);
     const release = onAbort(signal, () => session.close());
     try {
+      // Another connection may have reached the limit during the sign-in.
+      check();
       return await act(session);
     } finally {
       release();
@@ -124,10 +194,7 @@ export class ImapConnections {
     }
   }
 
-  async #take(
-    signal: AbortSignal,
-    { wireName, fresh = false }: { readonly wireName?: string; readonly fresh?: boolean },
-  ): Promise<ImapSession> {
+  async #take(signal: AbortSignal, { wireName, fresh = false }: Wanted): Promise<ImapSession> {
     for (const session of [...this.#idle]) if (!session.usable) this.#drop(session);
     if (fresh) {
       const oldest = this.#idle[0];
@@ -163,17 +230,18 @@ export class ImapConnections {
  * @throws errors of `ImapSession.open`
  */
 export async function openSession(
-  { server, credential, times }: Pick<ConnectionsOptions, 'server' | 'credential' | 'times'>,
+  options: Pick<ConnectionsOptions, 'server' | 'credential' | 'times'> & SessionHooks,
   signal: AbortSignal,
 ): Promise<ImapSession> {
+  const { server, credential, times, ...hooks } = options;
   const first = await credential(false);
   try {
-    return await ImapSession.open(server, first, signal, times);
+    return await ImapSession.open(server, first, signal, times, hooks);
   } catch (error) {
     if (!hasCode(error, 'imap.sign-in-refused')) throw error;
     const second = await credential(true);
     if (second.secret.reveal() === first.secret.reveal()) throw error;
-    return await ImapSession.open(server, second, signal, times);
+    return await ImapSession.open(server, second, signal, times, hooks);
   }
 }
 

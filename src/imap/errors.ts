@@ -1,5 +1,5 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
-import { counted, span } from '../core/text.ts';
+import { bytes, counted, localTime, span } from '../core/text.ts';
 
 interface AtHost {
   readonly host: string;
@@ -15,6 +15,15 @@ type TooLargeFacts = AtHost & {
 };
 
 type MailboxChangedFacts = Readonly<Record<'account' | 'address' | 'kept' | 'found', string>>;
+/** `limit` is in bytes. `until` and `completeAt` are ISO 8601 times. */
+type DayLimitFacts = AtHost & {
+  readonly account: string;
+  readonly limit: number;
+  /** When the sync continues. */
+  readonly until: string;
+  /** When the first sync is expected to be complete; null if unknown. */
+  readonly completeAt: string | null;
+};
 
 const LIMIT_UNITS: Readonly<Record<TooLargeFacts['what'], string>> = {
   literal: 'bytes in one literal',
@@ -116,6 +125,14 @@ export const imapError = defineErrors({
     'imap.throttled': ({ host, command, code, waitMs }: CommandFacts & { waitMs: number }) => [
       `${host} asks to try ${command} again later${withCode(code)}${waitMs > 0 ? `, after ${span(waitMs)}` : ''}.`,
       RESUME_HINT,
+    ],
+    'imap.day-limit': ({ host, account, limit, until, completeAt }: DayLimitFacts) => [
+      `The account ${account} has exchanged ${bytes(limit)} with ${host} within 24 hours, which is the limit (imap.maxBytesPerDay).`,
+      `Everything fetched is stored. The first sync after ${localTime(Date.parse(until))} continues${
+        completeAt === null
+          ? '.'
+          : `; at this rate, everything will be fetched around ${localTime(Date.parse(completeAt))}.`
+      }`,
     ],
     'imap.refused': ({ host, command, code }: CommandFacts) => [
       `${host} refused ${command}${withCode(code)}.`,

@@ -12,6 +12,7 @@ import {
   changedSince,
   examine,
   type FolderStatus,
+  fetchFolderBytes,
   fetchListings,
   fetchPiece,
   fetchQuota,
@@ -106,6 +107,7 @@ export function imapOrigin(options: ImapOriginOptions) {
     source: reader.source.bind(reader),
     quota: reader.quota.bind(reader),
     uids: reader.uids.bind(reader),
+    folderBytes: reader.folderBytes.bind(reader),
     changedSince: reader.changedSince.bind(reader),
   };
 }
@@ -128,8 +130,9 @@ class ImapReader {
     this.host = options.connections.host.toLowerCase();
   }
 
+  /** Signs in, unless a connection is open, so that a refusal shows before any work. */
   async mailboxes(signal: AbortSignal) {
-    signal.throwIfAborted();
+    await this.#options.connections.use(async () => {}, signal);
     const { id, address } = this.#options.mailbox;
     return [{ resourceId: id, address }];
   }
@@ -238,6 +241,20 @@ class ImapReader {
     );
   }
 
+  /** Returns the total size of each folder's messages. Empty if the server does not add them up. */
+  async folderBytes(_mailbox: string, folders: readonly string[], signal: AbortSignal) {
+    const byName = new Map(folders.map((path) => [this.#wireName(path), path]));
+    const sizes = await this.#options.connections.use(
+      (session) => fetchFolderBytes(session, [...byName.keys()]),
+      signal,
+    );
+    return new Map([...sizes].map(([name, bytes]) => [byName.get(name) ?? name, bytes]));
+  }
+
+  #wireName(folder: string): string {
+    return this.#wireNames.get(folder) ?? encodeMailbox(folder);
+  }
+
   async quota(_mailbox: string, signal: AbortSignal) {
     return this.#options.connections.use(fetchQuota, signal);
   }
@@ -261,7 +278,8 @@ class ImapReader {
     for (;;) {
       // Lets requests of the same turn join.
       await nextTurn();
-      const batch = queue.waiting.splice(0, SOURCES_AT_ONCE);
+      const room = Math.floor(this.#options.connections.bytesLeft / PIECE_BYTES);
+      const batch = queue.waiting.splice(0, Math.min(SOURCES_AT_ONCE, Math.max(1, room)));
       if (batch.length === 0) break;
       await this.#serveBatch(at, batch);
     }
@@ -298,7 +316,7 @@ class ImapReader {
     const { spoolDir } = this.#options;
     const file = path.join(spoolDir, `imap-${randomUUID()}`);
     const piece = (offset: number) =>
-      this.#onFolder(at, signal, (session) => fetchPiece(session, uid, offset));
+      this.#onFolder(at, signal, (session) => fetchPiece(session, uid, offset), { rest: true });
     try {
       const handle = await open(file, 'wx', 0o600);
       const digest = createHash('sha256');
@@ -433,6 +451,7 @@ class ImapReader {
    *
    * @param how.reopen opens it again even if it is open, for current counts
    * @param how.since opens it again if it was opened earlier, in milliseconds since the epoch
+   * @param how.rest fetches the rest of a message, even if that exceeds the day's limit
    * @throws imap.renumbered
    */
   async #onFolder<T>(
@@ -443,10 +462,12 @@ class ImapReader {
       readonly reopen?: boolean;
       readonly since?: number;
       readonly fresh?: boolean;
+      readonly rest?: boolean;
     } = {},
   ): Promise<T> {
     const { folder } = at;
-    const wireName = this.#wireNames.get(folder) ?? encodeMailbox(folder);
+    const { fresh = false, rest = false } = how;
+    const wireName = this.#wireName(folder);
     return this.#options.connections.use(
       async (session) => {
         const current = session.selected;
@@ -467,7 +488,7 @@ class ImapReader {
         return act(session, selected);
       },
       signal,
-      { wireName, ...(how.fresh === true ? { fresh: true } : {}) },
+      { wireName, fresh, rest },
     );
   }
 }

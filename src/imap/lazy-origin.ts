@@ -6,9 +6,6 @@ import type { ImapOriginOptions, imapOrigin } from './imap-origin.ts';
 type Methods = ReturnType<typeof imapOrigin>;
 type Loaded = { readonly origin: Methods; readonly close: () => Promise<void> };
 
-/** A nominal rate for estimates: IMAP servers limit connections and bytes. */
-const REQUESTS_PER_MINUTE = 1_200;
-
 /**
  * Returns an IMAP account as an `Origin` of `src/sync`. Loads the client with the first request, because most commands
  * never connect.
@@ -32,7 +29,9 @@ export function lazyImapOrigin(
     sourcesAreComplete: true,
     /** One command fetches up to 16 messages, and another one is answered meanwhile. */
     sourcesAtOnce: 32,
-    requestsPerMinute: () => REQUESTS_PER_MINUTE,
+    /** IMAP servers limit connections and bytes. */
+    requestsPerMinute: () => null,
+    ...(connections.traffic === undefined ? {} : { traffic: connections.traffic }),
     stableId,
     mailboxes: async (...args: Parameters<Methods['mailboxes']>) =>
       (await call()).mailboxes(...args),
@@ -42,6 +41,8 @@ export function lazyImapOrigin(
     source: async (...args: Parameters<Methods['source']>) => (await call()).source(...args),
     quota: async (...args: Parameters<Methods['quota']>) => (await call()).quota(...args),
     uids: async (...args: Parameters<Methods['uids']>) => (await call()).uids(...args),
+    folderBytes: async (...args: Parameters<Methods['folderBytes']>) =>
+      (await call()).folderBytes(...args),
     changedSince: async (...args: Parameters<Methods['changedSince']>) =>
       (await call()).changedSince(...args),
     close: async () => (await loading)?.close(),

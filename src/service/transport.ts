@@ -399,9 +399,9 @@ export interface RequestReport {
   readonly operation: string;
   /** Resource id of the mailbox; empty if the request does not concern a mailbox. */
   readonly key: string;
-  readonly surface: 'mailbox' | 'platform';
+  readonly surface: 'mailbox' | 'platform' | 'imap';
   readonly host: string;
-  /** 0 if no response arrived. */
+  /** 0 if no response arrived. For IMAP commands: 200 for OK, 400 for NO and BAD, 429 for a request to slow down. */
   readonly status: number;
   readonly ms: number;
   /** Size of the response body. */

@@ -21,9 +21,11 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
+import type { CommandReport } from '../imap/connection.ts';
 import type { ConnectionsOptions } from '../imap/connections.ts';
 import { imapError } from '../imap/errors.ts';
 import { lazyImapOrigin } from '../imap/lazy-origin.ts';
+import { Traffic } from '../imap/traffic.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
 import type { RetryPolicy } from '../service/surface-client.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -82,7 +84,8 @@ export const PLATFORM_RETRIES: Partial<RetryPolicy> = { budgetMs: 10_000 };
 interface ConnectedAccount {
   /** The host under which the archive keeps the account's mailboxes. */
   readonly host: string;
-  readonly requestsPerMinute: () => number;
+  /** Null if the source does not limit requests. */
+  readonly requestsPerMinute: () => number | null;
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
 }
 
@@ -210,14 +213,34 @@ export class AccountOrigins {
   }
 
   #imapAccount(settings: ImapAccount): ImapAccountOrigin {
-    const { accounts, env, spoolDir, clock = systemClock } = this.#options;
+    const {
+      accounts,
+      env,
+      spoolDir,
+      clock = systemClock,
+      state,
+      onRequest,
+      onWait,
+    } = this.#options;
     const { configured = accounts, archived = () => [] } = this.#options;
-    const { imap } = settings;
+    const { imap, name } = settings;
     const key = mailboxKeyOf(settings, configured, archived());
+    const { host: server } = imap.server;
+    const traffic = new Traffic({
+      ...{ host: server, account: name, limit: imap.maxBytesPerDay },
+      ...{ memory: state, now: clock.now },
+    });
     const origin = lazyImapOrigin(
       {
         server: imap.server,
         credential: credentialReader(settings, env),
+        traffic,
+        onCommand: (command) => {
+          const report = requestReport(command, server, imap.id);
+          this.#requests?.note(name, report);
+          onRequest?.(name, report);
+        },
+        onWait: (until) => onWait?.({ host: server, until, reason: 'retry-after' }),
         clock,
         most: imap.connections,
       },
@@ -311,6 +334,18 @@ export class AccountOrigins {
   }
 }
 
+const STATUS_OF_RESULT = { ok: 200, refused: 400, throttled: 429, lost: 0 } as const;
+
+/** Reports an IMAP command like a request, with the HTTP status that means the same. */
+function requestReport(
+  { command, result, ms, bytes }: CommandReport,
+  host: string,
+  key: string,
+): RequestReport {
+  const status = STATUS_OF_RESULT[result];
+  return { operation: command, key, surface: 'imap', host, status, ms, bytes };
+}
+
 /** Counts requests by operation. Each retry counts as a request. */
 export class RequestMeter {
   readonly #byOperation = new Map<string, number>();
@@ -334,6 +369,8 @@ type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
 /** Counts each gate's requests by hour and status in the state, or in memory while the state is read-only. */
 export class RequestLog {
   readonly #counts = new Map<string, Map<string, RequestCount>>();
+  /** Keys of servers that do not limit requests. */
+  readonly #unlimited = new Set<string>();
   #savedAt: number;
   #prunedOn = '';
 
@@ -353,6 +390,7 @@ export class RequestLog {
     const key = requestKey(utcDay(at), gate);
     const counts = this.#counts.get(key) ?? new Map<string, RequestCount>();
     this.#counts.set(key, counts);
+    if (surface === 'imap') this.#unlimited.add(key);
     add(counts, { hour: new Date(at).getUTCHours(), status, requests: 1 });
     if (at - this.#savedAt >= SAVE_EVERY_MS || at < this.#savedAt) this.save();
   }
@@ -368,6 +406,7 @@ export class RequestLog {
       return;
     }
     this.#counts.clear();
+    this.#unlimited.clear();
   }
 
   #write(today: string, oldest: string): void {
@@ -377,7 +416,8 @@ export class RequestLog {
       for (const entry of this.state.get('requests', key)?.hours ?? []) add(all, entry);
       for (const entry of counts.values()) add(all, entry);
       const hours = [...all.values()].sort((a, b) => a.hour - b.hour || a.status - b.status);
-      this.state.set('requests', key, { perMinute: this.perMinute, hours });
+      const perMinute = this.#unlimited.has(key) ? 0 : this.perMinute;
+      this.state.set('requests', key, { perMinute, hours });
     }
     if (this.#prunedOn === today) return;
     for (const { key } of this.state.entries('requests'))

@@ -1,9 +1,9 @@
 import type { Writer } from '../catalog/open-writer.ts';
-import { countAccountedFor } from '../core/types.ts';
+import { countAccountedFor, type ListedFolder } from '../core/types.ts';
 import type { FolderSync } from './folder-sync.ts';
 import { finishMailbox, type MailboxSync, openMailbox, readNewestPages } from './mailbox-sync.ts';
 import { catalogMirror } from './mirror.ts';
-import { forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
+import { forecast, hoursOf, PAGE_SIZE, planFolder, type TrafficPace } from './plan/plan-folder.ts';
 import {
   concernsOnly,
   type Origin,
@@ -81,6 +81,7 @@ async function syncGroup(
       passes.push(pass);
     });
   }
+  ctx.ledger.expect(remaining(passes.flatMap(({ folders }) => folders)));
   await announceForecast(ctx, passes, mailboxes);
   for (const pass of passes) {
     const { address } = pass.mailbox;
@@ -109,10 +110,20 @@ async function announceForecast(
 ): Promise<void> {
   const folders = passes.flatMap((pass) => pass.folders);
   if (remaining(folders) < WORTH_A_FORECAST) return;
-  const means = await askMeanSizes(ctx, passes);
+  const listed = new Map<MailboxSync, ReadonlyMap<string, number>>();
+  for (const pass of passes) {
+    const large = pass.folders.filter((folder) => folder.remaining > 0).map((one) => one.listed);
+    listed.set(pass, await folderMeans(ctx, pass.key.mailbox, large));
+  }
+  const means = await askMeanSizes(
+    ctx,
+    passes.filter((pass) => (listed.get(pass)?.size ?? 0) === 0),
+  );
   const samples = passes
     .filter((pass) => !means.has(pass))
-    .flatMap((pass) => pass.folders)
+    .flatMap((pass) =>
+      pass.folders.filter(({ at }) => listed.get(pass)?.get(at.folder) === undefined),
+    )
     .filter((folder) => folder.remaining > 0 && !folder.isBackwards)
     .sort((a, b) => b.remaining - a.remaining)
     .slice(0, SAMPLED_FOLDERS);
@@ -138,13 +149,35 @@ async function announceForecast(
         pass.folders.map((folder) => ({
           messages: folder.listed.messageCount,
           known: folder.listed.messageCount - folder.remaining,
-          meanBytes: means.get(pass),
+          meanBytes: listed.get(pass)?.get(folder.at.folder) ?? means.get(pass),
         })),
       ),
       sizes,
       requestsPerMinute: ctx.origin.requestsPerMinute(),
+      traffic: ctx.origin.traffic,
     }),
   });
+}
+
+/** Returns the mean message size of each folder whose total size the source reports. */
+async function folderMeans(
+  { origin, signal }: Pick<SyncContext, 'origin' | 'signal'>,
+  mailbox: string,
+  folders: readonly ListedFolder[],
+): Promise<ReadonlyMap<string, number>> {
+  if (origin.folderBytes === undefined || folders.length === 0) return new Map();
+  const paths = folders.map((folder) => folder.path);
+  const sizes = await origin.folderBytes(mailbox, paths, signal).catch((error: unknown) => {
+    signal.throwIfAborted();
+    if (concernsOnly(error)) return new Map<string, number>();
+    throw error;
+  });
+  return new Map(
+    folders.flatMap(({ path, messageCount }) => {
+      const bytes = sizes.get(path);
+      return bytes === undefined || messageCount === 0 ? [] : [[path, bytes / messageCount]];
+    }),
+  );
 }
 
 /** Returns the mean message size in large mailboxes with nothing stored yet. In others, the rest may differ. */
@@ -250,10 +283,12 @@ export async function planSync(
 ): Promise<SyncPlan> {
   const mirror = catalogMirror(catalog);
   const mailboxes: SyncPlan['mailboxes'][number][] = [];
-  const accounts: { readonly requests: number; readonly perMinute: number }[] = [];
+  const accounts: PlannedAccount[] = [];
   for (const { name, wanted, origin } of toSync) {
     const deps = { origin, signal };
-    let requests = 1;
+    const perMinute = origin.requestsPerMinute();
+    let requests = perMinute === null ? 0 : 1;
+    const work = { messages: 0, bytes: 0, isSized: true };
     for (const mailbox of (await listAccount(deps, wanted)).mailboxes) {
       const { key, folders, excluded } = await listMailboxFolders(deps, mailbox, wanted);
       const plans = folders.map((listed) => {
@@ -262,23 +297,58 @@ export async function planSync(
         const accounted = countAccountedFor(mirror.sumsOf(at));
         const unread = mirror.unread(at, generation);
         const covered = recallCoverage(state, at, generation, accounted);
-        return planFolder(listed, { accounted, unread, covered }, full);
+        const plan = planFolder(listed, { accounted, unread, covered }, full);
+        return { listed, plan: perMinute === null ? { ...plan, requests: 0 } : plan };
       });
-      requests += 1 + sum(plans, (plan) => plan.requests);
-      mailboxes.push({ account: name, address: mailbox.address, folders: plans, excluded });
+      const large = plans.filter(({ plan }) => plan.messages > 0);
+      const means = await folderMeans(
+        deps,
+        mailbox.resourceId,
+        large.map(({ listed }) => listed),
+      );
+      const sized = plans.map(({ plan }) => {
+        const mean = means.get(plan.folder);
+        return mean === undefined ? plan : { ...plan, bytes: Math.round(mean * plan.messages) };
+      });
+      work.isSized &&= means.size === large.length;
+      work.messages += sum(sized, ({ messages }) => messages);
+      work.bytes += sum(sized, ({ bytes = 0 }) => bytes);
+      if (perMinute !== null) requests += 1 + sum(sized, (plan) => plan.requests);
+      mailboxes.push({ account: name, address: mailbox.address, folders: sized, excluded });
     }
-    accounts.push({ requests, perMinute: origin.requestsPerMinute() });
+    const { traffic } = origin;
+    const hours = perMinute === null ? hoursOf(work, traffic) : requests / perMinute / 60;
+    accounts.push({ requests, perMinute, hours, work, traffic });
   }
-  const [longest] = [...accounts].sort(
-    (a, b) => b.requests / b.perMinute - a.requests / a.perMinute,
-  );
-  const { requests = 0, perMinute = 1 } = longest ?? {};
   return {
     mailboxes,
     messages: sum(mailboxes, ({ folders }) => sum(folders, ({ messages }) => messages)),
+    ...planCost(accounts),
+  };
+}
+
+interface PlannedAccount {
+  readonly requests: number;
+  readonly perMinute: number | null;
+  readonly hours: number;
+  readonly work: { readonly messages: number; readonly bytes: number; readonly isSized: boolean };
+  readonly traffic: TrafficPace | undefined;
+}
+
+/** Accounts run in parallel, so the slowest of each kind determines the duration. */
+function planCost(accounts: readonly PlannedAccount[]) {
+  const slowest = accounts.toSorted((a, b) => b.hours - a.hours);
+  const paced = slowest.find(({ perMinute }) => perMinute !== null);
+  const metered = slowest.filter(({ traffic }) => traffic !== undefined);
+  const traffic = metered[0]?.traffic;
+  return {
     requests: sum(accounts, (account) => account.requests),
-    requestsPerMinute: perMinute,
-    hours: requests / perMinute / 60,
+    requestsPerMinute: paced?.perMinute ?? 0,
+    hours: slowest[0]?.hours ?? 0,
+    ...(metered.length > 0 && metered.every(({ work }) => work.isSized)
+      ? { bytes: sum(metered, ({ work }) => work.bytes) }
+      : {}),
+    ...(traffic && { traffic: { limit: traffic.limit, speed: traffic.speed } }),
   };
 }
 

@@ -265,6 +265,8 @@ export class Ledger {
   readonly #opened = new Set<string>();
   /** Expiry of the deletion guard's hold on each mailbox, in milliseconds since the epoch. */
   readonly #heldUntil = new Map<string, number>();
+  /** Messages to fetch according to the folder listings. */
+  #expected = 0;
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderReconciliation[] = [];
   readonly excluded: ExcludedFolder[] = [];
@@ -280,6 +282,18 @@ export class Ledger {
     counts[counter] += amount;
     this.#mailboxes.set(address, counts);
     this.#changed.add(address);
+  }
+
+  expect(messages: number): void {
+    this.#expected += messages;
+  }
+
+  /** Returns what was fetched so far, and the messages that remain. */
+  fetched() {
+    const all = [...this.#mailboxes.values()];
+    const messages = all.reduce((sum, { added }) => sum + added, 0);
+    const bytes = all.reduce((sum, one) => sum + one.bytes, 0);
+    return { messages, bytes, remaining: Math.max(0, this.#expected - messages) };
   }
 
   open(address: string, folders: number): void {

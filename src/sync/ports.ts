@@ -2,6 +2,7 @@ import type { Settings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { CountedFlag, FlagSet, FolderKey, ListedFolder, Listing } from '../core/types.ts';
+import type { Traffic } from '../imap/traffic.ts';
 import type { Committer, Ledger } from './committer.ts';
 import type { FailureCounter, HostRules } from './fetch-source.ts';
 import type { FetchQueue } from './folder-sync.ts';
@@ -117,8 +118,13 @@ export interface Origin {
   readonly host: string;
   /** True if the account is one mailbox, so that the archive keeps the account's name with it. */
   readonly isOneMailbox?: boolean;
-  /** Returns the current requests per minute: the configured limit, or a lower one learned since. */
-  requestsPerMinute(): number;
+  /**
+   * Returns the current requests per minute: the configured limit, or a lower one learned since. Null if the source
+   * does not limit requests.
+   */
+  requestsPerMinute(): number | null;
+  /** Present if the source limits bytes. */
+  readonly traffic?: Pick<Traffic, 'limit' | 'speed' | 'noteSpeed' | 'withCompletion'>;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
   folders(mailbox: string, signal: AbortSignal): Promise<FolderListing>;
   /** Calls `listMessages` sorted by uid. Pages are numbered from 1. */
@@ -145,6 +151,12 @@ export interface Origin {
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
   /** A mailbox's usage and limits. Empty if the service has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
+  /** Total size of the messages in each of these folders, in bytes. Leaves out folders whose size is unknown. */
+  folderBytes?(
+    mailbox: string,
+    folders: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, number>>;
   /** Usage of all mailboxes, 100 per request. Requires a Platform API token. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
   /** True if a source that `source` returns is always complete, whatever size is listed. */
@@ -187,6 +199,7 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'imap.starttls-injection',
   'imap.connection-lost',
   'imap.throttled',
+  'imap.day-limit',
 ]);
 
 /**

@@ -129,8 +129,19 @@ export function totalsOf<F extends Counted>(mailboxes: readonly MailboxResult[],
   >;
 }
 
+/** Present for sources that limit bytes. */
+const traffic = z
+  .object({
+    /** Bytes a day; null for no limit. */
+    limit: count.nullable(),
+    /** Per second in an earlier sync run; null if unknown. */
+    speed: z.object(counts('messages', 'bytes')).nullable(),
+  })
+  .optional();
+
 const forecast = z.object({
   ...counts('mailboxes', 'folders', 'messages', 'bytes', 'requests', 'requestsPerMinute', 'hours'),
+  traffic,
 });
 
 const folderPlan = z.object({
@@ -138,6 +149,7 @@ const folderPlan = z.object({
   action: z.enum(PLAN_ACTIONS),
   reason: z.enum(PLAN_REASONS),
   ...counts('messages', 'requests'),
+  bytes: count.optional(),
 });
 
 export const syncProgress = z.discriminatedUnion('event', [
@@ -158,7 +170,7 @@ export const syncProgress = z.discriminatedUnion('event', [
     ...counts('messages', 'bytes'),
   }),
   z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
-  /** Reported after each request, with the sync run's requests so far and the current rate. */
+  /** Reported after each request, with the sync run's requests so far and the current rate (0 for no limit). */
   z.object({ event: z.literal('requests'), account: name, ...counts('requests', 'perMinute') }),
   /** The limiter delays the sync run until `until`, in milliseconds since the epoch. */
   z.object({
@@ -187,9 +199,13 @@ export const syncPlan = z.object({
   messages: count,
   /** Requests for the sync run itself, including listings of mailboxes and folders. */
   requests: count,
-  /** Current rate; if accounts run in parallel, the rate of the slowest one. */
+  /** Current rate; if accounts run in parallel, the rate of the slowest one. 0 if no account limits requests. */
   requestsPerMinute: count,
+  /** 0 if unknown. */
   hours: count,
+  /** Size of the messages to fetch from sources that limit bytes; absent if unknown. */
+  bytes: count.optional(),
+  traffic,
 });
 /** A sync run's plan and its cost in requests. Planning neither fetches nor stores any messages. */
 export type SyncPlan = Readonly<z.output<typeof syncPlan>>;

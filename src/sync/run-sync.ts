@@ -6,7 +6,7 @@ import type { EngineContext } from '../catalog/open-reader.ts';
 import { attachmentReading, tidyArchive, type Writer } from '../catalog/open-writer.ts';
 import { linkedController, systemClock } from '../core/concurrency.ts';
 import type { AccountSettings, Settings } from '../core/config-schema.ts';
-import { MailkeepError } from '../core/errors.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -294,9 +294,16 @@ async function runAccount(
   // The signal stops running fetches. Add nothing after the last flush.
   await ctx.queue.onIdle();
   release();
+  // The totals below include only what is durable.
+  if (origin.traffic !== undefined) await committer.flush().catch(stopAll);
+  const { remaining, ...fetched } = ctx.ledger.fetched();
+  origin.traffic?.noteSpeed(fetched, now() - ctx.startedAt);
   if (stopped === undefined || isAbort(stopped.error)) return;
-  if (endsOnlyTheAccount(stopped.error)) ctx.ledger.fail(stopped.error);
-  else stopAll(stopped.error);
+  const { error } = stopped;
+  if (!endsOnlyTheAccount(error)) stopAll(error);
+  else if (origin.traffic === undefined || !hasCode(error, 'imap.day-limit'))
+    ctx.ledger.fail(error);
+  else ctx.ledger.fail(origin.traffic.withCompletion(error, fetched, remaining));
 }
 
 function isAbort(error: unknown): boolean {

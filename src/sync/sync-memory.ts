@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { findFolders, isInbox, type Selection, selects } from '../core/names.ts';
 import {
-  accountKey,
   type FolderTuple,
   folderKey,
   generationKey,
@@ -12,8 +11,15 @@ import {
   type StateFile,
   type StoredMailbox,
 } from '../core/state.ts';
-import type { FolderKey, ListedFolder, MailboxKey, Place } from '../core/types.ts';
-import { countAccountedFor, isHeldOnly } from '../core/types.ts';
+import {
+  accountKey,
+  countAccountedFor,
+  type FolderKey,
+  isHeldOnly,
+  type ListedFolder,
+  type MailboxKey,
+  type Place,
+} from '../core/types.ts';
 import { syncError } from './errors.ts';
 import type { FolderSync } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';

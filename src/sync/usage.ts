@@ -1,7 +1,7 @@
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { selects } from '../core/names.ts';
-import { accountKey, folderKey, type ListingCost, mailboxKey } from '../core/state.ts';
-import type { FolderKey, MailboxKey } from '../core/types.ts';
+import { folderKey, type ListingCost, mailboxKey } from '../core/state.ts';
+import { accountKey, type FolderKey, type MailboxKey } from '../core/types.ts';
 import { syncError } from './errors.ts';
 import { isListingCheaper, MAILBOXES_PER_REQUEST } from './plan/plan-folder.ts';
 import {

@@ -1,7 +1,8 @@
 import { rm } from 'node:fs/promises';
 import type { UnverifiedPlace } from '../catalog/list.ts';
-import { accountKey, placeKey } from '../core/state.ts';
+import { placeKey } from '../core/state.ts';
 import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
+import { accountKey } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
 import { type FetchingFolder, fetchVerified } from './fetch-source.ts';

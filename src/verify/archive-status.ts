@@ -5,9 +5,10 @@ import { directoryBytes, fileBytes } from '../catalog/disk-samples.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { RetentionSettings, Settings } from '../core/config-schema.ts';
-import { folderKey, mailboxKey, placeKey, type StateFile } from '../core/state.ts';
+import { folderKey, mailboxKey, parseAccountKey, placeKey, type StateFile } from '../core/state.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import { addSums } from '../core/types.ts';
+import { trafficStatus } from '../imap/traffic.ts';
 import { isImported } from '../mail/identity.ts';
 import { listedMailboxes, nextTryAt, recallProof } from '../sync/sync-memory.ts';
 import { isExcludedFolder, isExcludedMailbox, suspendedSince } from '../sync/usage.ts';
@@ -31,10 +32,13 @@ export interface Quota {
 /**
  * Returns the data for `status`, with sizes in bytes and times in ISO 8601 UTC. Uses neither the network nor the
  * configuration.
+ *
+ * @param now milliseconds since the epoch
  */
 export function archiveStatus(
   { catalog, dataDir }: Pick<Reader, 'catalog' | 'dataDir'>,
   state: StateFile | undefined,
+  now: number,
 ) {
   const { number, hash } = catalog.reached();
   const { messages, bytes, pending, unparsed } = catalog.totals();
@@ -51,6 +55,11 @@ export function archiveStatus(
     attachments: catalog.attachments.counts(),
     verification: verificationStatus(recallVerification(state)),
     budget: budgets(state),
+    /** IMAP accounts. */
+    traffic: (state?.entries('imap-traffic') ?? []).map(({ key, value }) => ({
+      ...parseAccountKey(key),
+      ...trafficStatus(value, now),
+    })),
     /** All messages in synced mailboxes, counted once per folder, as reported at the end of a sync. */
     sum: addSums(
       mailboxes

@@ -362,7 +362,7 @@ function withState<T>(reader: ServedReader, now: number, act: (known: Known) => 
   const { dataDir, catalog } = reader;
   const state = readState(dataDir);
   try {
-    const status = statusFor(reader, state);
+    const status = statusFor(reader, state, now);
     const whole = reader.mailboxes === null;
     const behind = whole ? catalogLag(dataDir, () => catalog.reached().number) : null;
     // A run covers all mailboxes of an account.

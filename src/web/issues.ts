@@ -367,8 +367,12 @@ function countCurrent(catalog: Reader['catalog'], query: string, now: number) {
 }
 
 /** Returns the archive's status, limited to the mailboxes of a limited reader. */
-export function statusFor(reader: ServedReader, state: StateFile | undefined): ArchiveStatus {
-  const status = archiveStatus(reader, state);
+export function statusFor(
+  reader: ServedReader,
+  state: StateFile | undefined,
+  now: number,
+): ArchiveStatus {
+  const status = archiveStatus(reader, state, now);
   const { mailboxes: ours } = reader;
   if (ours === null) return status;
   return {
@@ -378,7 +382,7 @@ export function statusFor(reader: ServedReader, state: StateFile | undefined): A
       ours.includes(mailboxKey({ host, mailbox: resourceId })),
     ),
     // Findings, requests and files cover all mailboxes.
-    ...{ verification: null, budget: [], logBytes: 0, catalogBytes: 0 },
+    ...{ verification: null, budget: [], traffic: [], logBytes: 0, catalogBytes: 0 },
     commit: { ...status.commit, hash: '' },
   };
 }

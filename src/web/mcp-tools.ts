@@ -239,8 +239,8 @@ const listFolders = tool({
     ),
     complete: z.boolean().describe(`False where there are more than ${MAX_FOLDERS}.`),
   },
-  answer(_, { reader, state }) {
-    const all = statusFor(reader, state).mailboxes.flatMap(({ address, folders }) =>
+  answer(_, { reader, state, now }) {
+    const all = statusFor(reader, state, now).mailboxes.flatMap(({ address, folders }) =>
       folders.map(({ folder, specialUse, messages, unread, ended: deleted }) => ({
         ...{ mailbox: visible(address), folder: visible(folder), messages, unread, deleted },
         special_use: specialUse === null ? null : visible(specialUse),
@@ -312,7 +312,7 @@ const status = tool({
     ),
   },
   answer(_, { reader, state, now }) {
-    const { messages, pending, mailboxes } = statusFor(reader, state);
+    const { messages, pending, mailboxes } = statusFor(reader, state, now);
     return {
       now: new Date(now).toISOString(),
       messages,

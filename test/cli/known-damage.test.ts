@@ -78,7 +78,7 @@ async function everywhere({ config, data }: Workplace) {
   const metrics = new Metrics({
     version: '0',
     now: Date.now,
-    status: () => archiveStatus({ catalog, dataDir: data }, state),
+    status: () => archiveStatus({ catalog, dataDir: data }, state, 0),
     copies: () => [],
   });
   const scraped = await metrics.text(false);

@@ -58,7 +58,7 @@ async function statusJson(maxAge: string) {
 function monitored() {
   const catalog = openCatalogReader(place.data);
   const state = readState(place.data);
-  const found = archiveStatus({ catalog, dataDir: place.data }, state);
+  const found = archiveStatus({ catalog, dataDir: place.data }, state, 0);
   state?.close();
   catalog.close();
   return found;

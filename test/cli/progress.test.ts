@@ -4,9 +4,9 @@ import { planText } from '../../src/cli/commands/sync.ts';
 import {
   emptyTally,
   liveProgress,
-  messagesPerSecond,
   type ProgressTally,
   plainProgress,
+  storedPerSecond,
   summaryLine,
   sumOf,
   sumTexts,
@@ -56,7 +56,7 @@ test('no time is named before a speed was measured, however late the first messa
   expect(timeLeft(after(early), 4_000)).toBeNull();
   expect(summaryLine(after(early), 4_000)).not.toContain('left');
   const later = after([...early, stored(8_000, 161)]);
-  expect(messagesPerSecond(later, 8_000)).toBeCloseTo(160 / 6);
+  expect(storedPerSecond(later, 8_000)?.messages).toBeCloseTo(160 / 6);
   expect(timeLeft(later, 8_000)).toBeCloseTo((639 / 160) * 6_000);
 });
 
@@ -65,7 +65,7 @@ test('the time left follows the last minute, and stretches while nothing comes',
   const slow = Array.from({ length: 90 }, (_, i) => stored(6_000 + i * 1_000, 501 + i));
   const now = 95_000;
   const tally = after([begun, paced(1_000_000), ...burst, ...slow]);
-  expect(messagesPerSecond(tally, now)).toBeCloseTo(1, 1);
+  expect(storedPerSecond(tally, now)?.messages).toBeCloseTo(1, 1);
   expect(timeLeft(tally, now)).toBeCloseTo(210_000, -4);
   expect(timeLeft(tally, now + 30_000)).toBeGreaterThan(400_000);
   expect(timeLeft(tally, now + 300_000)).toBeNull();

@@ -20,7 +20,7 @@ function folder(name: string, facts: Partial<FolderStatus> = {}): FolderStatus {
 
 const status: ArchiveStatus = {
   ...{ dataDir: '/data', commit: { number: 1, hash: '' }, messages: 3, bytes: 1, logBytes: 1 },
-  ...{ catalogBytes: 1, pending: 0, unparsed: 0, budget: [], verification: null },
+  ...{ catalogBytes: 1, pending: 0, unparsed: 0, budget: [], traffic: [], verification: null },
   attachments: { pending: 0, done: 0, failed: 0 },
   sum: { stored: 3, assumed: 0, quarantined: 0, held: 0, forgotten: 0 },
   mailboxes: [

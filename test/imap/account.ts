@@ -4,7 +4,11 @@ import path from 'node:path';
 import type { Clock } from '../../src/core/concurrency.ts';
 import { Secret } from '../../src/core/secrets.ts';
 import type { Credential, ImapServer } from '../../src/imap/connection.ts';
-import { ImapConnections, type RetryTimes } from '../../src/imap/connections.ts';
+import {
+  type ConnectionsOptions,
+  ImapConnections,
+  type RetryTimes,
+} from '../../src/imap/connections.ts';
 import { imapOrigin } from '../../src/imap/imap-origin.ts';
 import type { Origin } from '../../src/sync/ports.ts';
 
@@ -32,10 +36,18 @@ export function openAccount(
     readonly silenceMs?: number;
     readonly retries?: RetryTimes;
     readonly credential?: (refused: boolean) => Promise<Credential>;
-  } = {},
+  } & Pick<ConnectionsOptions, 'traffic' | 'onCommand' | 'onWait'> = {},
 ): TestAccount {
   const { host = '127.0.0.1', port, user = 'anna', password = 'correct-horse', ca } = server;
-  const { silenceMs = 20_000, retries = RETRIES, most, clock } = options;
+  const {
+    silenceMs = 20_000,
+    retries = RETRIES,
+    most,
+    clock,
+    traffic,
+    onCommand,
+    onWait,
+  } = options;
   const secret = new Secret(password);
   const connections = new ImapConnections({
     server: { host, port, tls: server.tls ?? 'none', user, ...(ca === undefined ? {} : { ca }) },
@@ -44,6 +56,9 @@ export function openAccount(
     retries,
     ...(most === undefined ? {} : { most }),
     ...(clock === undefined ? {} : { clock }),
+    ...(traffic === undefined ? {} : { traffic }),
+    ...(onCommand === undefined ? {} : { onCommand }),
+    ...(onWait === undefined ? {} : { onWait }),
   });
   const spoolDir = mkdtempSync(path.join(tmpdir(), 'imap-spool-'));
   const mailbox = { id: `${host}:${port}/${user}`, address: `${user}@example.org` };

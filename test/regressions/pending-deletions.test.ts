@@ -35,7 +35,7 @@ function fill(path: string, messages: number): ModelFolder {
 /** Sums of the archive, as `status` and the web interface have them. */
 function shown() {
   return archive.reading((catalog) => ({
-    status: archiveStatus({ catalog, dataDir: archive.dir }, undefined).sum,
+    status: archiveStatus({ catalog, dataDir: archive.dir }, undefined, 0).sum,
     web: sumAtService(catalog, () => true),
   }));
 }

@@ -6,9 +6,10 @@ import { renderToString } from 'preact-render-to-string';
 import { describe, expect, test } from 'vitest';
 import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { openWriter } from '../../src/catalog/open-writer.ts';
-import { accountKey, folderKey, mailboxKey, openState } from '../../src/core/state.ts';
+import { folderKey, mailboxKey, openState } from '../../src/core/state.ts';
 import type { RunRecord } from '../../src/core/state-runs.ts';
 import { count } from '../../src/core/text.ts';
+import { accountKey } from '../../src/core/types.ts';
 import { daemonError } from '../../src/daemon/errors.ts';
 import { archiveStatus } from '../../src/verify/archive-status.ts';
 import { summariseState } from '../../src/web/issues.ts';
@@ -342,7 +343,7 @@ describe('an archive without mail', () => {
   test('and with some of it, what is here and what is not', () => {
     const reader = openReaderAt(archive.data);
     const state = openState(archive.data);
-    const status = archiveStatus(reader, state);
+    const status = archiveStatus(reader, state, Date.now());
     reader.close();
     state.close();
     const known = { state, lastRuns: [], issues: [] };

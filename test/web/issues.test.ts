@@ -24,7 +24,15 @@ function status(
   const held = folders.reduce((sum, one) => sum + one.held, 0);
   return {
     ...{ dataDir: '/srv/mail archive', commit: { number: 3, hash: 'ab' }, messages: 0, bytes: 0 },
-    ...{ logBytes: 0, catalogBytes: 0, pending: 0, unparsed: 0, budget: [], verification },
+    ...{
+      logBytes: 0,
+      catalogBytes: 0,
+      pending: 0,
+      unparsed: 0,
+      budget: [],
+      traffic: [],
+      verification,
+    },
     attachments: { pending: 0, done: 0, failed: 0 },
     sum: addSums([]),
     mailboxes: [

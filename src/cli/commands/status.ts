@@ -6,6 +6,7 @@ import {
   consistencyText,
   count,
   counted,
+  localTime,
   notSearchableText,
   pendingText,
   span,
@@ -148,6 +149,7 @@ export function statusText(
     attachmentLine(status.attachments),
     verificationLines(status.verification, now, colours, data),
     status.budget.flatMap((budget) => budgetLines(budget, now)),
+    status.traffic.flatMap(trafficLines),
     tables.flatMap(({ mailbox, rows }) => [
       '',
       mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
@@ -214,6 +216,18 @@ function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number)
       `${label}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
     held > 0 && `${label}: the service asked for a pause of ${span(held)} more`,
   ]);
+}
+
+/** Includes only accounts with a limit. */
+function trafficLines(traffic: ArchiveStatus['traffic'][number]): string[] {
+  const { account, host, limit, bytes: used, heldUntil, completeAt } = traffic;
+  if (limit === null) return [];
+  const label = `${terminalLine(account)} at ${terminalLine(host)}`;
+  const amount = `${bytes(used)} of ${bytes(limit)} exchanged in 24 hours`;
+  if (heldUntil === null) return [`${label}: ${amount}`];
+  const end =
+    completeAt === null ? '' : `; all fetched around ${localTime(Date.parse(completeAt))}`;
+  return [`${label}: ${amount}; continues after ${localTime(Date.parse(heldUntil))}${end}`];
 }
 
 function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {
@@ -344,7 +358,7 @@ function printStatus(
   maxAge: number | undefined,
 ): Promise<ExitCode> {
   return withState(reader.dataDir, async (state) => {
-    const status = archiveStatus(reader, state);
+    const status = archiveStatus(reader, state, now());
     const copies = copyStatuses(state, status.commit.number, now());
     const issues = listIssues(status, { copies, maxAgeMs: maxAge ?? null, now: now() });
     const has = (kinds: readonly Issue['kind'][]): boolean =>

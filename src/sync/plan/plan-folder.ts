@@ -122,7 +122,9 @@ export class Coverage {
 }
 
 /** Estimate of the remaining work, based on listings. */
-export type Forecast = Readonly<ReturnType<typeof forecast>>;
+export type Forecast = Readonly<Omit<ReturnType<typeof forecast>, 'traffic'>> & {
+  readonly traffic?: TrafficPace | undefined;
+};
 
 interface FolderAhead {
   /** Number of messages that the service counts in the folder. */
@@ -142,7 +144,9 @@ export function forecast(input: {
   readonly mailboxes: number;
   readonly folders: readonly FolderAhead[];
   readonly sizes: { readonly count: number; readonly bytes: number };
-  readonly requestsPerMinute: number;
+  /** Null if the source limits bytes instead. */
+  readonly requestsPerMinute: number | null;
+  readonly traffic?: TrafficPace | undefined;
 }) {
   const ahead = input.folders.map(({ messages, known }) => Math.max(0, messages - known));
   const messages = ahead.reduce((sum, count) => sum + count, 0);
@@ -158,20 +162,46 @@ export function forecast(input: {
     bytes = isKnown ? bytes + (unreported * sizes.bytes) / sizes.count : 0;
   }
   const pages = ahead.reduce((sum, count) => sum + Math.max(1, Math.ceil(count / PAGE_SIZE)), 0);
-  const requests = messages + pages + input.mailboxes + 1;
+  const { requestsPerMinute: perMinute, traffic } = input;
+  const requests = perMinute === null ? 0 : messages + pages + input.mailboxes + 1;
+  const work = { messages, bytes: Math.round(bytes) };
   return {
     mailboxes: input.mailboxes,
     folders: input.folders.length,
-    messages,
-    /** 0 if the sizes of most messages appear in neither a quota nor the listings. */
-    bytes: Math.round(bytes),
-    /** One per message, one per page of 100, and the folder listings. */
+    /** `bytes` is 0 if the sizes of most messages appear in neither a quota nor the listings. */
+    ...work,
+    /** One per message, one per page of 100, and the folder listings. 0 if the source does not limit requests. */
     requests,
-    /** The current rate. */
-    requestsPerMinute: input.requestsPerMinute,
-    /** At the current rate; the service may be slower. */
-    hours: requests / input.requestsPerMinute / 60,
+    /** The current rate; 0 if the source does not limit requests. */
+    requestsPerMinute: perMinute ?? 0,
+    /** At the current rate, or at the speed of an earlier sync run; the service may be slower. 0 if unknown. */
+    hours: perMinute === null ? hoursOf(work, traffic) : requests / perMinute / 60,
+    /** Present if the source limits bytes. */
+    traffic: traffic && { limit: traffic.limit, speed: traffic.speed },
   };
+}
+
+/** How fast messages arrive from a source that limits bytes. */
+export interface TrafficPace {
+  /** Bytes a day; null for no limit. */
+  readonly limit: number | null;
+  /** Per second in an earlier sync run; null if unknown. */
+  readonly speed: { readonly messages: number; readonly bytes: number } | null;
+}
+
+/** Returns the hours to fetch messages at the speed of an earlier sync run and within the day's limit; 0 if unknown. */
+export function hoursOf(
+  { messages, bytes }: { readonly messages: number; readonly bytes: number },
+  traffic: TrafficPace | undefined,
+): number {
+  const { limit = null, speed = null } = traffic ?? {};
+  const byLimit = limit === null || bytes <= limit ? 0 : (bytes / limit) * 24;
+  const bySpeed =
+    speed === null
+      ? 0
+      : Math.max(messages / Math.max(speed.messages, 0.1), bytes / Math.max(speed.bytes, 1)) /
+        3_600;
+  return Math.max(byLimit, bySpeed);
 }
 
 export const PLAN_ACTIONS = ['nothing', 'look', 'search', 'walk', 'sweep'] as const;
@@ -186,8 +216,13 @@ export interface FolderPlan {
   readonly reason: (typeof PLAN_REASONS)[number];
   /** Messages at the service that are missing from the archive. */
   readonly messages: number;
-  /** Listing pages plus sources. For `search`, the maximum needed to find a difference. */
+  /**
+   * Listing pages plus sources. For `search`, the maximum needed to find a difference. 0 if the source does not limit
+   * requests.
+   */
   readonly requests: number;
+  /** Size of the messages to fetch, about, in bytes; absent if unknown. */
+  readonly bytes?: number | undefined;
 }
 
 interface KnownOfFolder {
