@@ -341,6 +341,8 @@ const SCOPES = {
   /** When a folder's UIDVALIDITY last went back to a lower value, which IMAP forbids. */
   'epoch-returned': scope('folder', since),
   'flag-counts': scope('folder', flagCounts),
+  /** Modification sequence up to which the archive has every flag. */
+  'flags-up-to': scope('generation', fields({ uidValidity: text, modSeq: text })),
   /** When a host's search was first found to ignore flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** When the deletion guard first held any of a folder's messages. */
@@ -348,9 +350,9 @@ const SCOPES = {
   /** Bytes exchanged with IMAP servers, and what limits them. */
   'imap-traffic': scope('account', imapTraffic),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
-  /** Notifications sent, by channel. Only the notifier reads and parses them. */
   /** Marks UID epochs whose modification sequence an IMAP server once left out. */
   'no-mod-seq': scope('generation', mark),
+  /** Notifications sent, by channel. Only the notifier reads and parses them. */
   notify: local('name', (value): unknown => value ?? undefined),
   /** Number of consecutive sources whose Message-ID differs from the listing. */
   'odd-ids': scope('host', number),

@@ -614,23 +614,24 @@ export async function fetchPiece(
   return bytes;
 }
 
-export interface ChangedFlags {
+interface ChangedFlags {
   readonly uid: number;
   readonly flags: FlagSet;
   readonly modSeq: string;
 }
 
 /**
- * Returns the messages in a range of uids that were added or whose flags have changed since a modification sequence
- * (RFC 7162). The server must support CONDSTORE, and the folder must have modification sequences.
+ * Returns the messages of the selected folder that were added or whose flags have changed since a modification sequence
+ * (RFC 7162), or null if they are more than `limit`. The server must support CONDSTORE, and the folder must have
+ * modification sequences.
  */
 export async function changedSince(
   session: ImapSession,
-  range: { readonly lo: number; readonly hi: number },
   modSeq: string,
-): Promise<ChangedFlags[]> {
+  limit: number,
+): Promise<ChangedFlags[] | null> {
   const changes = new Map<number, ChangedFlags>();
-  const line = `UID FETCH ${range.lo}:${range.hi} (UID FLAGS) (CHANGEDSINCE ${modSeq})`;
+  const line = `UID FETCH 1:* (UID FLAGS) (CHANGEDSINCE ${modSeq})`;
   const ok = await session.run('UID FETCH', line, (response) => {
     if ('status' in response || response.name !== 'FETCH') return;
     const [list] = response.values;
@@ -641,9 +642,10 @@ export async function changedSince(
     const value = items.get('MODSEQ');
     const changedAt = decimal(isList(value) ? value[0] : undefined);
     if (uid === null || flags === null || changedAt === null) return;
-    if (uid >= range.lo && uid <= range.hi) changes.set(uid, { uid, flags, modSeq: changedAt });
+    if (changes.size <= limit) changes.set(uid, { uid, flags, modSeq: changedAt });
   });
   requireComplete(session, 'UID FETCH', ok);
+  if (changes.size > limit) return null;
   return [...changes.values()].sort((a, b) => a.uid - b.uid);
 }
 

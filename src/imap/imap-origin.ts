@@ -8,7 +8,6 @@ import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/type
 import { originError } from '../service/errors.ts';
 import {
   allUids,
-  type ChangedFlags,
   changedSince,
   examine,
   type FolderStatus,
@@ -39,7 +38,6 @@ const MAX_SOURCE_BYTES = 1024 * 1024 * 1024;
 const REFILLS = 3;
 /** Messages remembered because their ENVELOPE does not parse. */
 const MAX_ODD = 10_000;
-const UIDS_PER_CHANGES = 50_000;
 /** Beyond this number of changed flags, reading all of them takes less memory. */
 const MAX_CHANGES = 200_000;
 
@@ -225,17 +223,10 @@ class ImapReader {
     return this.#onFolder(
       at,
       signal,
-      async (session, { uidValidity, highestModSeq, uidNext, exists }) => {
+      async (session, { uidValidity, highestModSeq, exists }) => {
         if (highestModSeq === null || uidValidity !== since.uidValidity) return null;
-        const last = Math.max(1, (uidNext ?? MAX_UINT32) - 1);
-        const width = UIDS_PER_CHANGES * Math.max(1, Math.ceil(last / Math.max(1, exists)));
-        const changes: ChangedFlags[] = [];
-        for (let lo = 1; lo <= last; lo += width) {
-          const range = { lo, hi: lo + width > last ? MAX_UINT32 : lo + width - 1 };
-          changes.push(...(await changedSince(session, range, since.modSeq)));
-          if (changes.length > MAX_CHANGES) return null;
-        }
-        return { changes, highestModSeq };
+        const changes = exists === 0 ? [] : await changedSince(session, since.modSeq, MAX_CHANGES);
+        return changes === null ? null : { changes, highestModSeq };
       },
       { reopen: true },
     );

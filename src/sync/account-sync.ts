@@ -86,7 +86,7 @@ async function syncGroup(
   for (const pass of passes) {
     const { address } = pass.mailbox;
     ctx.ledger.report({ event: 'mailbox-started', address, messages: remaining(pass.folders) });
-    await readNewestPages(pass);
+    await readNewestPages(ctx, pass);
   }
   await fetchFirstPart(
     ctx,

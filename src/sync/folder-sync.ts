@@ -12,6 +12,7 @@ import {
   type ListedFolder,
   type Listing,
   type Place,
+  sameFlags,
 } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
@@ -241,6 +242,8 @@ interface BacklogOptions {
 /** One folder in one sync run. Makes requests, records evidence and queues fetches, but does not interpret them. */
 export class FolderSync {
   readonly evidence: FolderEvidence;
+  /** True if only flags can have changed, so no page needs reading. */
+  onlyFlags = false;
   #head: OriginPage | undefined;
   #failed = false;
 
@@ -534,6 +537,16 @@ export class FolderSync {
       const lookup = { open, settled: () => true };
       this.#recordChangedFlags(observe([item], lookup, fingerprint).flagsChanged);
     }
+  }
+
+  /** Records the flags of open places, as returned by `Origin.changedSince`. */
+  applyFlags(changes: readonly { readonly uid: number; readonly flags: FlagSet }[]): void {
+    const { mirror } = this.ctx;
+    const isChanged = ({ uid, flags }: (typeof changes)[number]): boolean => {
+      const place = mirror.openPlaces(this.at, this.generation, { lo: uid, hi: uid }).get(uid);
+      return place !== undefined && !sameFlags(place.flags, flags);
+    };
+    this.#recordChangedFlags(changes.filter(isChanged));
   }
 
   #recordChangedFlags(changes: readonly { readonly uid: number; readonly flags: FlagSet }[]): void {

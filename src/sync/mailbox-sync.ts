@@ -38,11 +38,14 @@ import {
 import type { FolderReconciliation } from './result.ts';
 import {
   canSkipFolder,
+  flagsUpTo,
   forgetTuple,
+  isFlagChange,
   listedTuple,
   listMailboxFolders,
   type MailSelection,
   recordProof,
+  rememberFlagsUpTo,
 } from './sync-memory.ts';
 import { forgetSuspension, recordExcludedFolders, recordQuota } from './usage.ts';
 import { verifyUnverified } from './verify-unverified.ts';
@@ -289,11 +292,36 @@ const ASK_AGAIN_MS = 3_600_000;
 const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
 
 /**
+ * Records all flags that have changed since the archive had them all, by modification sequence. Everything fetched must
+ * be durable. Returns false if the service cannot tell.
+ */
+async function readChangedFlags(ctx: SyncContext, pass: FolderSync): Promise<boolean> {
+  const { at, generation, tuple, evidence } = pass;
+  if (tuple === null || ctx.origin.changedSince === undefined) return false;
+  let { highestModSeq } = tuple;
+  const since = flagsUpTo(ctx.memory, at, generation, tuple);
+  if (since === undefined) {
+    const isRead = ctx.policy.full && ctx.policy.sweptSince === null && evidence.everyFlagAnswered;
+    if (!isRead) return false;
+  } else if (since.modSeq !== highestModSeq) {
+    const answer = await ctx.origin.changedSince(at, since, ctx.signal);
+    if (answer === null) return false;
+    pass.applyFlags(answer.changes);
+    highestModSeq = answer.highestModSeq;
+  }
+  await ctx.committer.flush();
+  rememberFlagsUpTo(ctx.memory, at, generation, { ...tuple, highestModSeq });
+  evidence.flagsUpToDate = true;
+  return true;
+}
+
+/**
  * Finds changed flags on messages below the newest page. If the folder's unread count differs from the archive's,
  * searches by flag in UID ranges to locate the changes. Changes that cancel out are found by the next full sync.
  */
 async function findFlagChanges(ctx: SyncContext, pass: FolderSync): Promise<void> {
   const { evidence } = pass;
+  if (pass.onlyFlags || pass.isEmpty || (await readChangedFlags(ctx, pass))) return;
   if (ctx.policy.full || evidence.isFirst || evidence.belowHead.hi < 1) return;
   const { host } = pass.at;
   if (!canSearch(ctx.memory, host) || ctx.memory.get(IGNORES_FLAGS, host) !== undefined) return;
@@ -484,14 +512,22 @@ function openFolder(
     ctx.ledger.count(address, 'compared', 1);
     return [];
   }
+  const opened = new FolderSync(ctx, at, listed, address, generation, head, tuple);
+  opened.onlyFlags = head === undefined && isFlagChange(ctx, at, generation, tuple);
   forgetTuple(ctx.memory, at);
-  return [new FolderSync(ctx, at, listed, address, generation, head, tuple)];
+  // All flags are yet to be read, and later than this.
+  if (tuple !== null && opened.evidence.isFirst)
+    rememberFlagsUpTo(ctx.memory, at, generation, tuple);
+  return [opened];
 }
 
-export async function readNewestPages({ folders }: MailboxSync): Promise<void> {
+export async function readNewestPages(ctx: SyncContext, { folders }: MailboxSync): Promise<void> {
   for (const folder of folders) {
     if (folder.isEmpty || folder.isBackwards) continue;
-    await folder.guarded(() => folder.readHead());
+    await folder.guarded(async () => {
+      if (folder.onlyFlags) folder.onlyFlags = await readChangedFlags(ctx, folder);
+      if (!folder.onlyFlags) await folder.readHead();
+    });
   }
 }
 
@@ -545,7 +581,7 @@ async function judgeFolders(
 ): Promise<ReadonlyMap<FolderSync, RenumberedFolder>> {
   const renumbered = new Map<FolderSync, RenumberedFolder>();
   for (const folder of folders) {
-    if (folder.isEmpty || folder.evidence.isFirst) continue;
+    if (folder.isEmpty || folder.evidence.isFirst || folder.onlyFlags) continue;
     await folder.guarded(async () => {
       if (ctx.policy.full) await folder.sweep();
       else await folder.findDifferences();

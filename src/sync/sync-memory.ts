@@ -345,6 +345,56 @@ export function canSkipFolder(
   return true;
 }
 
+/**
+ * Reports whether only flags can have changed since a folder's last proof: as many messages, and none of them new. The
+ * flags that changed must be known by modification sequence.
+ */
+export function isFlagChange(
+  ctx: SyncContext,
+  at: FolderKey,
+  generation: number,
+  tuple: FolderTuple | null,
+): boolean {
+  const proof = recallProof(ctx.memory, at);
+  if (ctx.policy.full || tuple === null || proof?.complete !== true) return false;
+  if (proof.generation !== generation || proof.tuple === null) return false;
+  const { messages, uidNext, uidValidity } = proof.tuple;
+  const sums = ctx.mirror.sumsOf(at);
+  return (
+    tuple.messages === messages &&
+    tuple.uidNext === uidNext &&
+    tuple.uidValidity === uidValidity &&
+    flagsUpTo(ctx.memory, at, generation, tuple) !== undefined &&
+    sums.held === 0 &&
+    countAccountedFor(sums) === messages &&
+    dueIncomplete(ctx, at, generation).length === 0
+  );
+}
+
+/** Memory scope: the modification sequence up to which the archive has every flag. */
+const FLAGS_UP_TO = 'flags-up-to';
+
+/** Returns where the next request for changed flags starts. */
+export function flagsUpTo(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  { uidValidity }: FolderTuple,
+): ScopeValue<typeof FLAGS_UP_TO> | undefined {
+  const known = memory.get(FLAGS_UP_TO, generationKey(at, generation));
+  return known?.uidValidity === uidValidity ? known : undefined;
+}
+
+/** Records that the archive has, or will have, every flag up to a modification sequence. */
+export function rememberFlagsUpTo(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  { uidValidity, highestModSeq: modSeq }: Pick<FolderTuple, 'uidValidity' | 'highestModSeq'>,
+): void {
+  memory.set(FLAGS_UP_TO, generationKey(at, generation), { uidValidity, modSeq });
+}
+
 /** Forgets what a folder's listing proved, because the sync run may record changes. */
 export function forgetTuple(memory: Memory, at: FolderKey): void {
   const proof = recallProof(memory, at);

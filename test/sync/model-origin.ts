@@ -60,7 +60,7 @@ export interface ModelImap {
 
 export type Request =
   | { readonly operation: 'mailboxes' | 'folders' | 'quota' }
-  | { readonly operation: 'list' | 'search'; readonly folder: string }
+  | { readonly operation: 'list' | 'search' | 'changes'; readonly folder: string }
   | { readonly operation: 'source'; readonly folder: string; readonly uid: number };
 
 /**
@@ -82,6 +82,7 @@ export class ModelOrigin implements Origin {
   requestsPerMinute = (): number => 60;
   sourcesAreComplete?: true;
   uids?: NonNullable<Origin['uids']>;
+  changedSince?: NonNullable<Origin['changedSince']>;
   readonly #epochs = new Map<string, number>();
   /** The uids of a folder's last newest page, which serve later pages. */
   readonly #snapshots = new Map<string, readonly number[]>();
@@ -110,6 +111,20 @@ export class ModelOrigin implements Origin {
           uids: Uint32Array.from(uids).sort(),
           highestModSeq,
         };
+      });
+    if (!imap.condstore) return;
+    this.changedSince = (at, since) =>
+      this.#answer({ operation: 'changes', folder: at.folder }, () => {
+        const folder = this.#folder(at);
+        if (`${folder.uidValidity}` !== since.uidValidity) return null;
+        const { highest, byUid } = folder.modSeqs();
+        const changes = [...folder.messages.values()].flatMap(({ uid, flags }) => {
+          const modSeq = byUid.get(uid) ?? 0;
+          return modSeq > Number(since.modSeq)
+            ? [{ uid, flags: flagSet(flags), modSeq: `${modSeq}` }]
+            : [];
+        });
+        return { changes, highestModSeq: `${highest}` };
       });
   }
 

@@ -53,6 +53,8 @@ export class FolderEvidence {
   askedAt: number;
   /** True if flags on a page differed from the archive's. */
   flagsChanged = false;
+  /** True if one response had every flag that changed since the archive had them all. */
+  flagsUpToDate = false;
   /** Undecided uids missing from a response even though the archive has their message. */
   readonly missing = new Set<number>();
   /** Open places, by uid, whose listing differs from the original one. */
@@ -102,7 +104,7 @@ export class FolderEvidence {
 
   /** True if this sync run, or the full sync it continues, saw the flags of every message. */
   get everyFlagAnswered(): boolean {
-    return this.#reachesTop(this.#answered);
+    return this.flagsUpToDate || this.#reachesTop(this.#answered);
   }
 
   #reachesTop(uids: UidIntervals): boolean {

@@ -223,8 +223,21 @@ class World {
       const covered = recallCoverage(this.#memory, at, generation, accounted);
       expect([folder, findGaps(covered, { lo: 1, hi: top })]).toEqual([folder, []]);
     }
+    if (this.origin.changedSince !== undefined) this.#expectFlags(result, catalog);
     const holds = result.mailboxes.some(({ held }) => held > 0);
     expect(syncExitCode(result)).toBe(holds ? EXIT.held : EXIT.done);
+  }
+
+  /** A server that tells which flags have changed leaves none unknown, in older mail neither. */
+  #expectFlags({ certificates }: SyncResult, catalog: WritableCatalog): void {
+    const complete = new Set(
+      certificates.filter((one) => one.complete).map(({ folder }) => folder),
+    );
+    const wrong = [...catalog.list({})].filter(({ folder, uid, flags }) => {
+      const there = this.actor.folders.get(folder)?.messages.get(uid)?.flags ?? [];
+      return complete.has(folder) && [...new Set(there)].sort().join() !== flags.join();
+    });
+    expect(wrong).toEqual([]);
   }
 
   /** One listing proves all folders if it shows every change. @param from the pass's first request */
