@@ -35,6 +35,7 @@ const STOPPED: Meanings = {
 
 const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   init: { ...ASKS, 1: 'the service cannot be reached, or a file cannot be written' },
+  account: { ...ASKS, 1: 'the provider or the server cannot be reached' },
   sync: { ...MAY_HOLD, 1: 'partly failed; what failed is named' },
   daemon: { ...WRITES, ...STOPPED },
   status: {

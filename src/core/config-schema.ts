@@ -390,6 +390,48 @@ function bytesIn(size: number | string): number {
   return typeof size === 'number' ? size : assertParsed('size', readSize(size));
 }
 
+/** Providers whose addresses and scopes are known. */
+const OAUTH_PROVIDERS = {
+  google: { scope: 'https://mail.google.com/', appScope: null },
+  microsoft: {
+    scope: 'https://outlook.office.com/IMAP.AccessAsUser.All offline_access',
+    appScope: 'https://outlook.office365.com/.default',
+  },
+} as const;
+
+const oauthSchema = z
+  .strictObject({
+    provider: z.enum(['google', 'microsoft']).optional().meta({
+      description: 'A provider whose addresses and scopes are known',
+      expected: '"google" or "microsoft"',
+    }),
+    issuer: checked(
+      'In place of provider: the address of another authorization server',
+      'an https address (http only for this machine) without user name, password, query or fragment',
+      isEndpoint,
+    ).optional(),
+    tenant: checked(
+      'With the provider microsoft: the id or domain of the tenant; without it, any account can sign in',
+      'the id or domain of a tenant',
+      (text) => /^[A-Za-z0-9.-]{1,128}$/.test(text),
+    ).optional(),
+    clientId: z.string().min(1).meta({
+      description: 'The id of the client that you registered at the provider',
+      expected: 'a client id',
+    }),
+    clientSecret: passwordSchema.optional().meta({
+      description: 'Its secret, if it has one, from the same sources as a password',
+    }),
+    scope: z.string().min(1).optional().meta({
+      description: 'The scopes to ask for, separated by blanks; needed with issuer',
+      expected: 'scopes separated by blanks',
+    }),
+    appOnly: optIn(
+      'Signs in as the application, without a person: for administrators who gave it IMAP.AccessAsApp',
+    ),
+  })
+  .meta({ expected: 'an object with provider or issuer, and clientId' });
+
 const IMAP_HOST = 'a host name or IP address without a port, such as "imap.example.org"';
 const MAX_PORT = 65_535;
 const MAX_CONNECTIONS = 16;
@@ -421,6 +463,9 @@ const imapSchema = z
     accessToken: passwordSchema.optional().meta({
       description:
         'Instead of a password: an OAuth access token, such as one that a command prints',
+    }),
+    oauth: oauthSchema.optional().meta({
+      description: 'Instead of a password: OAuth, after "mailkeep account login NAME"',
     }),
     connections: wholeNumber(
       1,
@@ -787,9 +832,10 @@ export function validationProblems(
 
 /** Returns problems that involve more than one field. Reads the raw file, so that invalid fields do not hide any. */
 export function crossFieldProblems(raw: unknown): ConfigProblem[] {
-  return [sourceKinds, imapSources, plainHttp, repeatedNames, sharedPorts, openWeb, noUrl].flatMap(
-    (find) => find(raw),
-  );
+  return [
+    ...[sourceKinds, imapSources, plainHttp, repeatedNames, repeatedMailboxes],
+    ...[sharedPorts, openWeb, noUrl],
+  ].flatMap((find) => find(raw));
 }
 
 /** Each account has either an API or an IMAP server. */
@@ -816,22 +862,63 @@ function imapSources(raw: unknown): ConfigProblem[] {
   return listAccounts(raw).flatMap((account, i) => {
     const imap = valueAt(account, ['imap']);
     if (!isObject(imap)) return [];
-    const { host, tls, user, address, password, accessToken } = imap;
+    const { host, tls, user, address, password, accessToken, oauth } = imap;
     const problem = (field: string, expected: string): ConfigProblem => {
       const path = ['accounts', i, 'imap', field];
       return { path: pathText(path), found: describe(imap[field], path), expected };
     };
     const isExposed = tls === 'none' && typeof host === 'string' && !isLoopback(host);
     const needsAddress = typeof user === 'string' && !user.includes('@') && address === undefined;
-    const secrets = [password, accessToken].filter((one) => one !== undefined).length;
+    const given = Object.entries({ password, accessToken, oauth }).flatMap(([field, value]) =>
+      value === undefined ? [] : field,
+    );
     return [
       ...(isExposed
         ? [problem('tls', '"implicit" or "starttls", since this host is not this machine')]
         : []),
       ...(needsAddress ? [problem('address', 'an address, since the user is not one')] : []),
-      ...(secrets === 0 ? [problem('password', passwordSchema.meta()?.expected ?? '')] : []),
-      ...(secrets === 2 ? [problem('accessToken', 'nothing, next to password')] : []),
+      ...(given.length === 0 ? [problem('password', passwordSchema.meta()?.expected ?? '')] : []),
+      ...given.slice(1).map((field) => problem(field, `nothing, next to ${given[0]}`)),
+      ...oauthProblems(oauth, (field, expected) => {
+        const path = ['accounts', i, 'imap', 'oauth', field];
+        return { path: pathText(path), found: describe(valueAt(oauth, [field]), path), expected };
+      }),
     ];
+  });
+}
+
+function oauthProblems(
+  oauth: unknown,
+  problem: (field: string, expected: string) => ConfigProblem,
+): ConfigProblem[] {
+  if (!isObject(oauth)) return [];
+  const { provider, issuer, tenant, clientSecret, scope, appOnly } = oauth;
+  const isMicrosoft = provider === 'microsoft';
+  const isApp = appOnly === true;
+  return [
+    provider === undefined && issuer === undefined && problem('provider', 'a provider, or issuer'),
+    provider !== undefined &&
+      issuer !== undefined &&
+      problem('issuer', 'nothing, next to provider'),
+    issuer !== undefined && scope === undefined && problem('scope', 'the scopes for IMAP'),
+    tenant !== undefined && !isMicrosoft && problem('tenant', 'nothing, without microsoft'),
+    isApp && clientSecret === undefined && problem('clientSecret', 'a secret, with appOnly'),
+    isApp && isMicrosoft && tenant === undefined && problem('tenant', 'a tenant, with appOnly'),
+    isApp && provider === 'google' && problem('appOnly', 'false, with google'),
+  ].filter((one) => one !== false);
+}
+
+/** Two accounts with the same mailbox would overwrite each other's places. */
+function repeatedMailboxes(raw: unknown): ConfigProblem[] {
+  const ids = listAccounts(raw).map((account) => {
+    const imap = imapSchema.safeParse(valueAt(account, ['imap'])).data;
+    return imap === undefined ? undefined : imapMailboxId(imap);
+  });
+  return ids.flatMap((id, i) => {
+    const first = id === undefined ? i : ids.indexOf(id);
+    const path = pathText(['accounts', i, 'imap', 'id']);
+    const expected = `another mailbox than accounts[${first}]`;
+    return first < i ? { path, found: JSON.stringify(id), expected } : [];
   });
 }
 
@@ -1029,28 +1116,71 @@ export type ApiAccount = Readonly<ReturnType<typeof apiAccount>>;
 
 type ImapSection = NonNullable<ConfigFile['accounts'][number]['imap']>;
 
-function imapSettings(section: ImapSection, name: string, folder: string) {
-  const { tls, user, password, accessToken, connections, maxBytesPerDay: perDay } = section;
-  const host = section.host.toLowerCase();
-  const port = section.port ?? (tls === 'implicit' ? 993 : 143);
-  const isUsual = port === 993 || port === 143;
-  const secret = accessToken ?? password ?? '';
-  const kind = accessToken === undefined ? 'password' : 'token';
-  const place = `accounts.${name}.imap.${kind === 'token' ? 'accessToken' : 'password'}`;
+function imapServer({ host, port, tls, user }: ImapSection) {
   return {
-    server: { host, port, tls, user },
-    address: section.address ?? user,
+    host: host.toLowerCase(),
+    port: port ?? (tls === 'implicit' ? 993 : 143),
+    ...{ tls, user },
+  };
+}
+
+function imapMailboxId(section: ImapSection): string {
+  const { host, port, user } = imapServer(section);
+  const isUsual = port === 993 || port === 143;
+  return section.id ?? `${host}${isUsual ? '' : `:${port}`}/${user}`;
+}
+
+function imapSettings(section: ImapSection, name: string, folder: string) {
+  const server = imapServer(section);
+  const place = `accounts.${name}.imap`;
+  const { password = '', accessToken, oauth, connections, maxBytesPerDay: perDay } = section;
+  const signIn =
+    oauth !== undefined
+      ? ({ kind: 'oauth', ...oauthSettings(oauth, folder, `${place}.oauth`) } as const)
+      : accessToken !== undefined
+        ? ({
+            kind: 'token',
+            secret: tokenSource(accessToken, folder, `${place}.accessToken`),
+          } as const)
+        : ({
+            kind: 'password',
+            secret: tokenSource(password, folder, `${place}.password`),
+          } as const);
+  return {
+    server,
+    address: section.address ?? server.user,
     /** Resource id of the mailbox in the archive. */
-    id: section.id ?? `${host}${isUsual ? '' : `:${port}`}/${user}`,
+    id: imapMailboxId(section),
     /** True if the configuration names the id, and does not leave it to host, port and user. */
     hasId: section.id !== undefined,
-    secret: tokenSource(secret, folder, place),
-    kind,
+    signIn,
     connections,
     /** Null for no limit; undefined for the limit that the server is known for. */
     maxBytesPerDay: typeof perDay === 'string' ? bytesIn(perDay) : perDay,
-  } as const;
+  };
 }
+
+function oauthSettings(oauth: z.output<typeof oauthSchema>, folder: string, place: string) {
+  const { provider, tenant = 'common', clientId, clientSecret, appOnly } = oauth;
+  const known = provider === undefined ? undefined : OAUTH_PROVIDERS[provider];
+  const scope = oauth.scope ?? (appOnly ? known?.appScope : undefined) ?? known?.scope ?? '';
+  const issuer =
+    provider === 'google'
+      ? 'https://accounts.google.com'
+      : provider === 'microsoft'
+        ? `https://login.microsoftonline.com/${tenant}/v2.0`
+        : (oauth.issuer ?? '');
+  return {
+    provider: provider ?? null,
+    ...{ issuer, clientId, scope, appOnly },
+    clientSecret:
+      clientSecret === undefined
+        ? null
+        : tokenSource(clientSecret, folder, `${place}.clientSecret`),
+  };
+}
+
+export type OAuthSettings = Readonly<ReturnType<typeof oauthSettings>>;
 
 export type ImapSettings = Readonly<ReturnType<typeof imapSettings>>;
 
@@ -1065,10 +1195,15 @@ export type AccountSettings = ApiAccount | ImapAccount;
 /** Returns the sources of all secrets of the accounts. */
 export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[] {
   return accounts.flatMap((account) => {
-    if (account.kind === 'imap') return [account.imap.secret];
+    if (account.kind === 'imap') return secretsOf(account.imap);
     const { token, platform } = account;
     return platform ? [token, platform.token] : [token];
   });
+}
+
+function secretsOf({ signIn }: ImapSettings): TokenSource[] {
+  if (signIn.kind !== 'oauth') return [signIn.secret];
+  return signIn.clientSecret === null ? [] : [signIn.clientSecret];
 }
 
 /** @param place what errors call a secret in the file itself */

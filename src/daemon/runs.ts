@@ -354,6 +354,7 @@ export class SyncRuns {
       env,
       clock,
       spoolDir: writer.spoolDir,
+      dataDir: writer.dataDir,
       archived: () => writer.catalog.folders.accountMailboxes(),
       state: writer.state,
       onRequest: (account, report) => {

@@ -13,8 +13,12 @@ export const MAX_RESPONSE = MAX_LITERAL + MAX_LINE;
 /** The reason of an error if the server gave none. */
 export const CLOSED = 'the server closed it';
 
-/** Response codes that ask for a pause (RFC 5530, RFC 9738; THROTTLED and OVERQUOTA are Yahoo's and Gmail's). */
+/**
+ * Response codes that ask for a pause (RFC 5530, RFC 9738; THROTTLED and OVERQUOTA are Yahoo's and Gmail's). A server
+ * with a bug of its own (SERVERBUG) has judged no password.
+ */
 const TEMPORARY: ReadonlySet<string> = new Set([
+  'SERVERBUG',
   'LIMIT',
   'THROTTLED',
   'OVERQUOTA',
@@ -27,7 +31,9 @@ const TEMPORARY_WORDS =
   /throttl|temporar|try again|too many|(?:bandwidth|rate) limit|server (?:is )?(?:busy|unavailable)/i;
 
 export function isTemporary(code: string, text: string): boolean {
-  return TEMPORARY.has(code) || (code === '' && TEMPORARY_WORDS.test(text));
+  // Gmail sends [ALERT] both with "Too many simultaneous connections" and with "Invalid credentials".
+  const tells = code === '' || code === 'ALERT';
+  return TEMPORARY.has(code) || (tells && TEMPORARY_WORDS.test(text));
 }
 
 /** Returns a response code that can be shown, or an empty string. */
@@ -78,7 +84,7 @@ const NO_METHOD = /Unsupported authentication mechanism|Login is disabled|No mat
 export function connectError(
   error: unknown,
   { host, port, user, tls }: ImapServer,
-  kind: Credential['kind'],
+  { kind, login }: Credential,
 ): MailkeepError {
   const { code, text, status, response, signedOut, bye } = readFields(error);
   const command = 'sign-in';
@@ -97,7 +103,8 @@ export function connectError(
   }
   if (NO_METHOD.test(text)) return imapError('imap.no-sign-in-method', { host, kind });
   if (status !== null || signedOut) {
-    return imapError('imap.sign-in-refused', { host, user, code: shown }, error);
+    const facts = { host, user, code: shown, ...(login === undefined ? {} : { login }) };
+    return imapError('imap.sign-in-refused', facts, error);
   }
   if (code !== null && /CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code)) {
     return imapError('imap.certificate', { host, reason: code }, error);

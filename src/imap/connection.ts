@@ -49,6 +49,8 @@ export interface ImapServer {
 export interface Credential {
   readonly kind: 'password' | 'token';
   readonly secret: Secret;
+  /** Name of the account, if a person signs in with "mailkeep account login". */
+  readonly login?: string;
 }
 
 /** Responses to one command. The largest ones have one response per folder, or per message of about 50,000. */
@@ -202,12 +204,13 @@ export class ImapSession {
    */
   static async open(
     server: ImapServer,
-    { kind, secret }: Credential,
+    credential: Credential,
     signal: AbortSignal,
     times: ConnectionTimes = TIMES,
     hooks: SessionHooks = {},
   ): Promise<ImapSession> {
     const { host, port, tls, user, ca } = server;
+    const { kind, secret } = credential;
     if (tls === 'none' && !isLoopback(host)) throw imapError('imap.needs-tls', { host });
     signal.throwIfAborted();
     const client = new ImapFlow({
@@ -241,7 +244,7 @@ export class ImapSession {
     } catch (error) {
       client.close();
       signal.throwIfAborted();
-      throw connectError(error, server, kind);
+      throw connectError(error, server, credential);
     } finally {
       release();
     }

@@ -1,5 +1,6 @@
 import { type Clock, onAbort, Semaphore, sleep, systemClock } from '../core/concurrency.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
+import type { Secret } from '../core/secrets.ts';
 import {
   type ConnectionTimes,
   type Credential,
@@ -36,9 +37,9 @@ export interface ConnectionsOptions extends SessionHooks {
   /**
    * Reads the credential for each connection.
    *
-   * @param refused true if the server has just refused the previous one
+   * @param refused the secret that the server has just refused, or null
    */
-  readonly credential: (refused: boolean) => Promise<Credential>;
+  readonly credential: (refused: Secret | null) => Promise<Credential>;
   readonly clock?: Clock;
   /** Connections at the same time; 2 by default. */
   readonly most?: number;
@@ -234,12 +235,12 @@ export async function openSession(
   signal: AbortSignal,
 ): Promise<ImapSession> {
   const { server, credential, times, ...hooks } = options;
-  const first = await credential(false);
+  const first = await credential(null);
   try {
     return await ImapSession.open(server, first, signal, times, hooks);
   } catch (error) {
     if (!hasCode(error, 'imap.sign-in-refused')) throw error;
-    const second = await credential(true);
+    const second = await credential(first.secret);
     if (second.secret.reveal() === first.secret.reveal()) throw error;
     return await ImapSession.open(server, second, signal, times, hooks);
   }

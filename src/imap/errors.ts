@@ -25,6 +25,30 @@ type DayLimitFacts = AtHost & {
   readonly completeAt: string | null;
 };
 
+interface SignInFacts extends AtHost {
+  readonly user: string;
+  readonly code: string;
+  readonly login?: string;
+}
+
+interface LoginNeededFacts {
+  readonly account: string;
+  readonly reason: keyof typeof NOT_SIGNED_IN;
+}
+
+interface NotSignedInFacts {
+  readonly account: string;
+  readonly reason: 'denied' | 'expired';
+}
+
+type FileFacts = Readonly<Record<'file' | 'reason', string>>;
+
+const NOT_SIGNED_IN = {
+  never: 'is not signed in yet',
+  changed: 'was signed in with another client, issuer or scope',
+  ended: 'is not signed in any more: the provider has ended the sign-in',
+};
+
 const LIMIT_UNITS: Readonly<Record<TooLargeFacts['what'], string>> = {
   literal: 'bytes in one literal',
   line: 'bytes in one line',
@@ -63,14 +87,35 @@ const NO_UID_EPOCH = {
 /** Errors in communication with an IMAP server. Facts never contain text from the server, only response codes. */
 export const imapError = defineErrors({
   auth: {
-    /** AUTHENTICATIONFAILED, EXPIRED, PRIVACYREQUIRED, or a refusal without a code. Stops the account. */
-    'imap.sign-in-refused': ({
-      host,
-      user,
-      code,
-    }: AtHost & { readonly user: string; readonly code: string }) => [
+    /**
+     * AUTHENTICATIONFAILED, EXPIRED, PRIVACYREQUIRED, or a refusal without a code. Stops the account. `login` is the
+     * account's name if it signs in with OAuth.
+     */
+    'imap.sign-in-refused': ({ host, user, code, login }: SignInFacts) => [
       `${host} refused to sign in ${user}${withCode(code)}.`,
-      'Check the user name and the password or token. Many providers require an app password, or IMAP to be enabled first.',
+      login === undefined
+        ? 'Check the user name and the password or token. Many providers require an app password, or IMAP to be enabled first.'
+        : `The token is new, so it may be of another user, or not for IMAP. Run "mailkeep account login ${login}" and sign in as ${user}.`,
+    ],
+    /** There is no usable refresh token. */
+    'imap.login-needed': ({ account, reason }: LoginNeededFacts) => [
+      `The account ${account} ${NOT_SIGNED_IN[reason]}.`,
+      `Run "mailkeep account login ${account}".`,
+    ],
+    'imap.oauth-not-signed-in': ({ account, reason }: NotSignedInFacts) => [
+      reason === 'denied'
+        ? `The provider was told to refuse the sign-in of the account ${account}.`
+        : `Nobody signed in for the account ${account} in time.`,
+      `Run "mailkeep account login ${account}" again.`,
+    ],
+    /** `error` is a code of RFC 6749, 5.2, such as `invalid_client`. */
+    'imap.oauth-refused': (f: AtHost & { readonly account: string; readonly error: string }) => [
+      `${f.host} refused the request of the account ${f.account} for a token (${f.error}).`,
+      'Check clientId, clientSecret and scope in "oauth", and what the provider allows this client.',
+    ],
+    'imap.oauth-scope': (f: { readonly account: string; readonly missing: string }) => [
+      `The sign-in of the account ${f.account} does not permit ${f.missing}, so mail cannot be read.`,
+      `Run "mailkeep account login ${f.account}" again, and allow everything that the provider asks for.`,
     ],
     'imap.no-sign-in-method': ({ host, kind }: AtHost & { readonly kind: string }) => [
       `${host} does not accept a ${kind} to sign in.`,
@@ -80,6 +125,18 @@ export const imapError = defineErrors({
     ],
   },
   config: {
+    'imap.tokens-unreadable': ({ file, reason }: FileFacts) => [
+      `${file} cannot be read: ${reason === 'content' ? 'it does not contain tokens' : reasonText(reason)}.`,
+      'Run "mailkeep account login" for this account, which replaces the file.',
+    ],
+    'imap.tokens-unwritable': ({ file, reason }: FileFacts) => [
+      `${file} cannot be written: ${reasonText(reason)}. The provider may accept its old content no longer.`,
+      'Make the folder writable, and run "mailkeep account login" for this account.',
+    ],
+    'imap.no-oauth': ({ account }: { readonly account: string }) => [
+      `The account ${account} has no "oauth" in its configuration that a person could sign in to.`,
+      'Configure "oauth" without "appOnly"; docs/imap.md has examples.',
+    ],
     'imap.no-api': ({ account }: { readonly account: string }) => [
       `The account ${account} is an IMAP account, and this works only with accounts that have baseUrl and token.`,
       'Choose another account with --account.',
@@ -103,6 +160,15 @@ export const imapError = defineErrors({
     'imap.unreachable': (f: AtHost & { readonly port: number; readonly reason: string }) => [
       `${f.host}, port ${f.port}, cannot be reached: ${reasonText(f.reason)}.`,
       `Check the network, and host, port and tls in the configuration. ${RESUME_HINT}`,
+    ],
+    /** The authorization server. `reason` is an errno, an HTTP status or a code of RFC 6749. */
+    'imap.oauth-unreachable': (f: AtHost & { readonly reason: string }) => [
+      `${f.host} cannot be reached for a token: ${reasonText(f.reason)}.`,
+      RESUME_HINT,
+    ],
+    'imap.oauth-malformed': (f: AtHost & { readonly found: string }) => [
+      `The answer of ${f.host} does not follow OAuth: ${f.found}.`,
+      'Check the issuer in the configuration, and report it to the provider if it is right.',
     ],
     'imap.certificate': (f: AtHost & { readonly reason: string }) => [
       `The certificate of ${f.host} cannot be trusted: ${reasonText(f.reason)}.`,
@@ -187,5 +253,10 @@ export const imapError = defineErrors({
       'It was not stored; the next sync fetches it again.',
     ],
   },
-  retryable: ['imap.connection-lost', 'imap.throttled', 'imap.unreachable'],
+  retryable: [
+    'imap.connection-lost',
+    'imap.oauth-unreachable',
+    'imap.throttled',
+    'imap.unreachable',
+  ],
 });

@@ -11,7 +11,7 @@ import type {
 } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { Limiter, type LimiterStore, type Wait } from '../core/pace.ts';
-import { readPassword, readToken } from '../core/secrets.ts';
+import { readToken } from '../core/secrets.ts';
 import type { StateFile } from '../core/state.ts';
 import {
   parseRequestKey,
@@ -22,9 +22,10 @@ import {
   utcDayBefore,
 } from '../core/state-runs.ts';
 import type { CommandReport } from '../imap/connection.ts';
-import type { ConnectionsOptions } from '../imap/connections.ts';
+import { imapCredential } from '../imap/credential.ts';
 import { imapError } from '../imap/errors.ts';
 import { lazyImapOrigin } from '../imap/lazy-origin.ts';
+import { tokensFile } from '../imap/oauth-tokens.ts';
 import { Traffic } from '../imap/traffic.ts';
 import { MailboxClient, PlatformClient } from '../service/client.ts';
 import type { RetryPolicy } from '../service/surface-client.ts';
@@ -126,6 +127,8 @@ interface AccountOriginsOptions {
   readonly rateLimit: Settings['rateLimit'];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly spoolDir: string;
+  /** Directory of the archive, which has the tokens of accounts that sign in with OAuth. */
+  readonly dataDir: string;
   /** Lists the archive's mailboxes that are accounts of their own; none by default. */
   readonly archived?: () => readonly AccountMailbox[];
   readonly clock?: Clock;
@@ -158,14 +161,6 @@ function mailboxKeyOf(
   if (earlier === undefined) return { host: server.host };
   const facts = { account, address: earlier.address, kept: earlier.mailbox, found: id };
   return { error: imapError('imap.mailbox-changed', facts) };
-}
-
-/** Returns the function that reads an account's credential for each connection. */
-export function credentialReader(
-  { imap: { kind, secret } }: ImapAccount,
-  env: Readonly<Record<string, string | undefined>>,
-): ConnectionsOptions['credential'] {
-  return async () => ({ kind, secret: await readPassword(secret, env) });
 }
 
 /** Accounts that share a limiter. The caller closes them. */
@@ -217,6 +212,7 @@ export class AccountOrigins {
       accounts,
       env,
       spoolDir,
+      dataDir,
       clock = systemClock,
       state,
       onRequest,
@@ -233,7 +229,7 @@ export class AccountOrigins {
     const origin = lazyImapOrigin(
       {
         server: imap.server,
-        credential: credentialReader(settings, env),
+        credential: imapCredential(settings, { env, dataDir, clock }),
         traffic,
         onCommand: (command) => {
           const report = requestReport(command, server, imap.id);
@@ -309,8 +305,9 @@ export class AccountOrigins {
   /** Returns a value that changes with the token file, or null if the token is not in a file. */
   tokenMark(name: string): string | null {
     const settings = this.#accounts.get(name)?.settings;
-    const source = settings?.kind === 'imap' ? settings.imap.secret : settings?.token;
-    if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
+    if (settings === undefined) return null;
+    const source = secretSource(settings, this.#options.dataDir);
+    if (source.kind !== 'file' && source.kind !== 'credential') return null;
     const folder = this.#options.env.CREDENTIALS_DIRECTORY ?? '';
     const file = source.kind === 'file' ? source.name : path.join(folder, source.name);
     const stat = statSync(file, { throwIfNoEntry: false });
@@ -344,6 +341,16 @@ function requestReport(
 ): RequestReport {
   const status = STATUS_OF_RESULT[result];
   return { operation: command, key, surface: 'imap', host, status, ms, bytes };
+}
+
+/** Returns where the secret of an account is that a person replaces when it is refused. */
+function secretSource(account: AccountSettings, dataDir: string): TokenSource {
+  if (account.kind === 'api') return account.token;
+  const { signIn } = account.imap;
+  if (signIn.kind !== 'oauth') return signIn.secret;
+  return signIn.clientSecret !== null && signIn.appOnly
+    ? signIn.clientSecret
+    : { kind: 'file', name: tokensFile(dataDir, account.name) };
 }
 
 /** Counts requests by operation. Each retry counts as a request. */

@@ -59,6 +59,7 @@ export async function withAccounts<T>(
     rateLimit: settings.rateLimit,
     env: environment.env,
     spoolDir: writer.spoolDir,
+    dataDir: writer.dataDir,
     archived: () => writer.catalog.folders.accountMailboxes(),
     clock: { ...systemClock, now },
     state: writer.state,

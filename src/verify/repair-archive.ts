@@ -802,7 +802,7 @@ function fetchingAgain(
   makeFolders(spoolDir, FOLDER_MODE);
   const { accounts, rateLimit } = settings;
   const origins = new AccountOrigins({
-    ...{ accounts, rateLimit, env: environment.env, spoolDir },
+    ...{ accounts, rateLimit, env: environment.env, spoolDir, dataDir },
     archived: () =>
       fromCatalog(dataDir, ({ connection }) => folderQueries(connection).accountMailboxes()),
   });

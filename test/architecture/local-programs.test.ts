@@ -21,6 +21,7 @@ const STARTS: Readonly<Record<string, readonly string[]>> = {
     ...['iconv-lite', 'libmime', 'node-cron', 'nodemailer/lib/addressparser', 'preact'],
     ...['preact-render-to-string', 'preact/hooks', 'zod'],
   ],
+  'commands/account': ['better-sqlite3', 'node-cron', 'zod'],
   'commands/api': SERVICE,
   'commands/attachments': READING,
   'commands/checkpoint': READING,

@@ -42,6 +42,7 @@ export function watchedAccount(options: {
     rateLimit,
     env: {},
     spoolDir: tmpdir(),
+    dataDir: tmpdir(),
     clock: systemClock,
     onRequest: () => {},
     onWait: () => {},

@@ -35,7 +35,7 @@ export function openAccount(
     readonly most?: number;
     readonly silenceMs?: number;
     readonly retries?: RetryTimes;
-    readonly credential?: (refused: boolean) => Promise<Credential>;
+    readonly credential?: (refused: Secret | null) => Promise<Credential>;
   } & Pick<ConnectionsOptions, 'traffic' | 'onCommand' | 'onWait'> = {},
 ): TestAccount {
   const { host = '127.0.0.1', port, user = 'anna', password = 'correct-horse', ca } = server;

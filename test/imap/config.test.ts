@@ -46,7 +46,8 @@ test('an IMAP account needs host, user and password', () => {
       server: { host: 'imap.example.org', port: 993, tls: 'implicit', user: 'ada@example.org' },
       address: 'ada@example.org',
       id: 'imap.example.org/ada@example.org',
-      kind: 'password',
+      hasId: false,
+      signIn: { kind: 'password' },
       connections: 2,
     },
   });
@@ -84,10 +85,84 @@ test.each([
   expect(problems({ name: 'ada', imap: section })).toEqual([problem]);
 });
 
+test.each([
+  [{}, { clientId: 'c' }, 'oauth.provider: nothing'],
+  [{}, { provider: 'yahoo', clientId: 'c' }, 'oauth.provider: "yahoo"'],
+  [{}, { provider: 'google' }, 'oauth.clientId: nothing'],
+  [{}, { issuer: 'https://a.example', clientId: 'c' }, 'oauth.scope: nothing'],
+  [
+    {},
+    { issuer: 'http://a.example', scope: 's', clientId: 'c' },
+    'oauth.issuer: "http://a.example"',
+  ],
+  [
+    {},
+    { provider: 'google', issuer: 'https://a.example', scope: 's', clientId: 'c' },
+    'oauth.issuer: "https://a.example"',
+  ],
+  [{}, { provider: 'google', tenant: 't', clientId: 'c' }, 'oauth.tenant: "t"'],
+  [
+    {},
+    { provider: 'microsoft', tenant: 't', clientId: 'c', appOnly: true },
+    'oauth.clientSecret: nothing',
+  ],
+  [
+    {},
+    { provider: 'microsoft', clientId: 'c', clientSecret: 'hush', appOnly: true },
+    'oauth.tenant: nothing',
+  ],
+  [
+    {},
+    { provider: 'google', clientId: 'c', clientSecret: 'hush', appOnly: true },
+    'oauth.appOnly: true',
+  ],
+  [{ password }, { provider: 'google', clientId: 'c' }, 'oauth: an object'],
+])('with %j, oauth %j is refused', (more, oauth, problem) => {
+  const { password: _, ...server } = imap;
+  expect(problems({ name: 'ada', imap: { ...server, ...more, oauth } })).toEqual([
+    `accounts[0].imap.${problem}`,
+  ]);
+});
+
+test('presets know the addresses and scopes of a provider', () => {
+  const { password: _, ...server } = imap;
+  const oauthOf = (oauth: object) => {
+    const { signIn } = imapOf(written({ name: 'ada', imap: { ...server, oauth } }));
+    return signIn.kind === 'oauth' ? [signIn.issuer, signIn.scope] : [];
+  };
+  const microsoft = { provider: 'microsoft', clientId: 'c' };
+  expect(oauthOf({ provider: 'google', clientId: 'c', clientSecret: 'hush' })).toEqual([
+    'https://accounts.google.com',
+    'https://mail.google.com/',
+  ]);
+  expect(oauthOf(microsoft)).toEqual([
+    'https://login.microsoftonline.com/common/v2.0',
+    'https://outlook.office.com/IMAP.AccessAsUser.All offline_access',
+  ]);
+  expect(
+    oauthOf({ ...microsoft, tenant: 'a.example', clientSecret: 'hush', appOnly: true }),
+  ).toEqual([
+    'https://login.microsoftonline.com/a.example/v2.0',
+    'https://outlook.office365.com/.default',
+  ]);
+});
+
+test('two accounts cannot be the same mailbox', () => {
+  const file = written({ name: 'ada', imap });
+  const accounts = ['ada', 'bert', 'cleo'].map((name) => ({ name, imap }));
+  writeFileSync(file, JSON.stringify({ accounts }), { mode: 0o600 });
+  expect(() => loadConfig(file)).toThrow('another mailbox than accounts[0]');
+  const apart = accounts.map((one) => ({ ...one, imap: { ...imap, id: one.name } }));
+  writeFileSync(file, JSON.stringify({ accounts: apart }), { mode: 0o600 });
+  expect(loadConfig(file).settings.accounts).toHaveLength(3);
+});
+
 test('a command prints the password, and neither it nor its arguments are shown', async () => {
   const command = [process.execPath, '-e', 'console.log("pass phrase ü\\nmore")', 'hush'];
   const file = written({ name: 'ada', imap: { ...imap, password: { command } } });
-  const { secret } = imapOf(file);
+  const { signIn } = imapOf(file);
+  if (signIn.kind !== 'password') throw new Error('no password');
+  const { secret } = signIn;
   expect((await readPassword(secret, {})).reveal()).toBe('pass phrase ü');
   expect(JSON.stringify(shownFields(file))).not.toContain('hush');
   const failing = (...args: string[]) =>

@@ -16,6 +16,8 @@ export interface DovecotOptions extends MailServerOptions {
   readonly prefix?: string;
   /** Longer keywords are dropped without an answer. */
   readonly maxKeywordLength?: number;
+  /** Address of a server that judges access tokens (RFC 7662); without it, only passwords are accepted. */
+  readonly introspection?: string;
   /** Drafts, Sent, Trash, Junk and Archive, with their special use; true by default. */
   readonly specialFolders?: boolean;
 }
@@ -51,6 +53,14 @@ export async function startDovecot(options: DovecotOptions = {}): Promise<Doveco
   // Only the processes that check passwords read it, and they may be another user's.
   writeFileSync(path.join(home, 'passwords'), passwords.join(''), { mode: 0o644 });
   writeFileSync(path.join(home, 'rights'), rights(options));
+  const { introspection } = options;
+  const oauth = `introspection_mode = post
+introspection_url = ${introspection}
+username_attribute = email
+active_attribute = active
+active_value = true
+`;
+  if (introspection !== undefined) writeFileSync(path.join(home, 'oauth2'), oauth, { mode: 0o644 });
   const config = path.join(home, 'dovecot.conf');
   writeFileSync(config, configuration({ home, port, tlsPort, owner, options }));
   const server = new ServerProcess({
@@ -114,7 +124,7 @@ log_path = ${home}/log
 protocols = imap
 listen = 127.0.0.1
 disable_plaintext_auth = no
-auth_mechanisms = plain login
+auth_mechanisms = plain login${options.introspection === undefined ? '' : ' oauthbearer xoauth2'}
 auth_failure_delay = 0
 ssl = yes
 ssl_cert = <${home}/certificate.pem
@@ -147,7 +157,7 @@ service anvil {
     mode = 0
   }
 }
-passdb {
+${options.introspection === undefined ? '' : tokenPasswords(home)}passdb {
   driver = passwd-file
   args = ${home}/passwords
 }
@@ -167,6 +177,15 @@ plugin {
   acl = vfile:${home}/rights
   quota_max_mail_size = ${options.maxMessageBytes ?? 0}
 ${quota(options)}}
+`;
+}
+
+function tokenPasswords(home: string): string {
+  return `passdb {
+  driver = oauth2
+  mechanisms = oauthbearer xoauth2
+  args = ${home}/oauth2
+}
 `;
 }
 

@@ -423,6 +423,10 @@ describe('sign-in', () => {
     ['NO [UNAVAILABLE] later', 'imap.throttled', 3],
     ['NO Temporary authentication failure', 'imap.throttled', 3],
     ['NO [LIMIT] Too many connections', 'imap.throttled', 3],
+    ['NO [SERVERBUG] Internal error', 'imap.throttled', 3],
+    ['NO [ALERT] Too many simultaneous connections. (Failure)', 'imap.throttled', 3],
+    ['NO [ALERT] Account exceeded command or bandwidth limits. (Failure)', 'imap.throttled', 3],
+    ['NO [ALERT] Application-specific password required', 'imap.sign-in-refused', 1],
   ])('a LOGIN answered with %s is %s', async (status, code, attempts) => {
     const { origin, server } = await against({
       answers: { LOGIN: (tag) => `${tag} ${status}\r\n` },

@@ -16,6 +16,8 @@ const NEEDS_SERVERS = 'needs servers: test/fleet/commands/json.test.ts records i
 
 /** Commands without JSON of their own, with the reason. */
 const WITHOUT_JSON: Readonly<Record<string, string>> = {
+  account: 'needs one of its subcommands',
+  'account login': 'needs servers: test/imap/account-login.test.ts runs it',
   completion: 'prints a script for a shell',
   config: 'needs one of its subcommands',
   'copy key': 'needs one of its subcommands',

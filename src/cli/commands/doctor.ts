@@ -37,11 +37,12 @@ import {
   MailkeepError,
 } from '../../core/errors.ts';
 import { openRegularFile } from '../../core/files.ts';
-import { readPassword, readToken, storedWebhooks } from '../../core/secrets.ts';
+import { readToken, storedWebhooks } from '../../core/secrets.ts';
 import { stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted, span } from '../../core/text.ts';
 import { errorOf, watchDeliveries } from '../../daemon/delivery-watch.ts';
+import { imapCredential } from '../../imap/credential.ts';
 import { AccountOrigins } from '../../sync/account-origins.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { damageError } from '../../verify/errors.ts';
@@ -135,8 +136,9 @@ async function checkAccount(
   const { env } = context.environment;
   const hasToken = await checks.run('token', name, async () => {
     if (account.kind === 'api') await readToken(account.token, env);
-    else await readPassword(account.imap.secret, env);
-    return well(`The ${account.kind === 'api' ? 'token' : account.imap.kind} can be read.`);
+    else await imapCredential(account, { env, dataDir: settings.dataDir })(null);
+    const kind = account.kind === 'api' ? 'token' : account.imap.signIn.kind;
+    return well(`The ${kind === 'oauth' ? 'access token' : kind} can be read.`);
   });
   if (!hasToken) return;
   if (account.kind === 'imap') {
@@ -160,12 +162,12 @@ async function checkAccount(
 /** Signs in to an IMAP account, and lists its folders. */
 async function imapFinding(
   { environment, signal }: CommandContext,
-  { rateLimit }: Settings,
+  { rateLimit, dataDir }: Settings,
   settings: ImapAccount,
 ): Promise<Finding> {
   const accounts = [settings];
   const origins = new AccountOrigins({
-    ...{ accounts, rateLimit, env: environment.env },
+    ...{ accounts, rateLimit, env: environment.env, dataDir },
     spoolDir: tmpdir(),
   });
   try {

@@ -47,6 +47,7 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
     rateLimit: { requestsPerMinute: 60, concurrency: 1 },
     env: context.environment.env,
     spoolDir: tmpdir(),
+    dataDir: tmpdir(),
     // Fails early: the user is waiting, and the address may be mistyped.
     retries: { attempts: 2 },
   });

@@ -18,6 +18,7 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, localTime, span } from '../../core/text.ts';
 import { fixYoungGeneration } from '../../core/worker-thread.ts';
 import type { Credential, ImapServer } from '../../imap/connection.ts';
+import type { ConnectionsOptions } from '../../imap/connections.ts';
 import { imapError } from '../../imap/errors.ts';
 import { restoreError } from '../../transfer/errors.ts';
 import type {
@@ -310,7 +311,7 @@ function progressText(progress: RestoreProgress): string {
 
 interface RestoreTarget {
   readonly server: ImapServer;
-  readonly credential: (refused: boolean) => Promise<Credential>;
+  readonly credential: ConnectionsOptions['credential'];
   /** Connections at most, unless the command line says otherwise. */
   readonly jobs: number;
 }
@@ -328,12 +329,15 @@ async function targetOf(context: CommandContext, line: RestoreLine): Promise<Res
     throw invalidUsage('restore', '--to or --to-account is needed: the mailbox to restore to.');
   }
   const { loadSettings } = await import('../../catalog/archive-settings.ts');
-  const { credentialReader } = await import('../../sync/account-origins.ts');
+  const { imapCredential } = await import('../../imap/credential.ts');
   const { chooseAccounts } = await import('../../sync/selection.ts');
-  const [account] = chooseAccounts(loadSettings(context), toAccount);
+  const settings = loadSettings(context);
+  const [account] = chooseAccounts(settings, toAccount);
   if (account?.kind !== 'imap') throw imapError('imap.no-imap', { account: toAccount });
   const { server, connections: jobs } = account.imap;
-  return { server, credential: credentialReader(account, context.environment.env), jobs };
+  const { dataDir } = settings;
+  const credential = imapCredential(account, { env: context.environment.env, dataDir });
+  return { server, credential, jobs };
 }
 
 /** Servers allow at least ten connections per user, and other programs need some of them. */
@@ -405,7 +409,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
   return withReader(context, async (reader) => {
     const selection = selectionOf(context, reader, line);
     // Asks for a password before anything else.
-    await credential(false);
+    await credential(null);
     const dryRun = line.dryRun ?? false;
     const file = line.journal === undefined ? null : path.resolve(environment.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };

@@ -1,0 +1,101 @@
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
+import path from 'node:path';
+import type { OAuthSettings } from '../core/config-schema.ts';
+import { errnoOf } from '../core/errors.ts';
+import { makeFolders, readRegularFile, syncFolder } from '../core/files.ts';
+import { Secret } from '../core/secrets.ts';
+import { fields, nullable, number, parseJson, text } from '../core/stored-values.ts';
+import { imapError } from './errors.ts';
+
+/** An access token with its end. */
+export interface AccessToken {
+  readonly secret: Secret;
+  /** Milliseconds since the epoch; null if the server did not say, so the token is used until it is refused. */
+  readonly expiresAt: number | null;
+}
+
+/** What a sign-in of a person leaves behind. */
+export interface StoredTokens {
+  readonly refresh: Secret;
+  readonly access: AccessToken;
+}
+
+const readStored = fields({
+  issuer: text,
+  clientId: text,
+  scope: text,
+  refreshToken: text,
+  accessToken: text,
+  expiresAt: nullable(number),
+});
+/** In bytes. Tokens of Microsoft have several kilobytes. */
+const MAX_FILE = 262_144;
+
+/** Returns the file with an account's tokens, which only `account login` and a refresh write. */
+export function tokensFile(dataDir: string, account: string): string {
+  return path.join(dataDir, 'oauth', `${account}.json`);
+}
+
+/**
+ * Returns the stored tokens, or why there are none that fit the settings: no sign-in yet, or one with another client.
+ *
+ * @throws imap.tokens-unreadable
+ */
+export function readTokens(
+  file: string,
+  { issuer, clientId, scope }: OAuthSettings,
+): StoredTokens | 'never' | 'changed' {
+  let bytes: Buffer;
+  try {
+    bytes = readRegularFile(file, MAX_FILE);
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    if (reason === 'ENOENT') return 'never';
+    throw imapError('imap.tokens-unreadable', { file, reason }, error);
+  }
+  const stored = readStored(parseJson(bytes.toString('utf8')));
+  if (stored === undefined) throw imapError('imap.tokens-unreadable', { file, reason: 'content' });
+  if (stored.issuer !== issuer || stored.clientId !== clientId || stored.scope !== scope) {
+    return 'changed';
+  }
+  const access = { secret: new Secret(stored.accessToken), expiresAt: stored.expiresAt };
+  return { refresh: new Secret(stored.refreshToken), access };
+}
+
+/**
+ * Replaces the stored tokens durably. The file has mode 0600.
+ *
+ * @throws imap.tokens-unwritable
+ */
+export function writeTokens(
+  file: string,
+  { issuer, clientId, scope }: OAuthSettings,
+  { refresh, access }: StoredTokens,
+): void {
+  const content = {
+    ...{ issuer, clientId, scope },
+    refreshToken: refresh.reveal(),
+    accessToken: access.secret.reveal(),
+    expiresAt: access.expiresAt,
+  };
+  const temporary = `${file}.${process.pid}.tmp`;
+  try {
+    makeFolders(path.dirname(file), 0o700);
+    // One of a process that was killed can have other permissions.
+    rmSync(temporary, { force: true });
+    const handle = openSync(temporary, 'wx', 0o600);
+    try {
+      writeSync(handle, `${JSON.stringify(content, null, 2)}\n`);
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+    renameSync(temporary, file);
+    syncFolder(path.dirname(file));
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw imapError('imap.tokens-unwritable', { file, reason }, error);
+  }
+}

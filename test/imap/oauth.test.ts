@@ -1,0 +1,356 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type Clock, systemClock } from '../../src/core/concurrency.ts';
+import type { ImapAccount } from '../../src/core/config-schema.ts';
+import { Secret } from '../../src/core/secrets.ts';
+import { imapCredential } from '../../src/imap/credential.ts';
+import { appToken, type LoginPrompt, login } from '../../src/imap/oauth.ts';
+import { tokensFile, writeTokens } from '../../src/imap/oauth-tokens.ts';
+import { AuthorizationServer, type ServerOptions } from './authorization-server.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+let dataDir: string;
+beforeEach(() => {
+  dataDir = mkdtempSync(path.join(tmpdir(), 'imap-oauth-'));
+  closing.push(() => rmSync(dataDir, { recursive: true, force: true }));
+});
+
+/** A clock in which each wait takes no time, but moves it forward. */
+class QuickClock implements Clock {
+  at = Date.UTC(2026, 10, 30);
+  readonly waits: number[] = [];
+  now = (): number => this.at;
+  after(ms: number, call: () => void): () => void {
+    this.waits.push(ms);
+    this.at += ms;
+    const handle = setImmediate(call);
+    return () => clearImmediate(handle);
+  }
+}
+
+async function served(options: Partial<ServerOptions> = {}): Promise<AuthorizationServer> {
+  const server = await AuthorizationServer.start({ user: 'ada@example.org', ...options });
+  closing.push(() => server.stop());
+  return server;
+}
+
+function settingsFor({ issuer }: { issuer: string }, more: object = {}) {
+  return {
+    ...{ provider: null, issuer, clientId: 'client-1', scope: 'imap offline_access' },
+    ...{ appOnly: false, clientSecret: null, ...more },
+  };
+}
+
+function clientFor(server: { issuer: string }, clock: Clock, more: object = {}) {
+  const settings = settingsFor(server, more);
+  return { account: 'ada', settings, clientSecret: null, clock };
+}
+
+const never = new AbortController().signal;
+
+async function logIn(
+  server: { issuer: string },
+  clock: Clock = new QuickClock(),
+  more: object = {},
+) {
+  const prompts: LoginPrompt[] = [];
+  const show = (prompt: LoginPrompt): void => void prompts.push(prompt);
+  const tokens = await login(clientFor(server, clock, more), { show }, never);
+  return { tokens, prompts };
+}
+
+describe('the device flow', () => {
+  test('shows an address and a code, and waits as long as the server says', async () => {
+    const polls = ['authorization_pending', 'slow_down', 'authorization_pending'];
+    const server = await served({ polls, interval: 2 });
+    const clock = new QuickClock();
+    const { tokens, prompts } = await logIn(server, clock);
+    expect(prompts).toEqual([{ url: `${server.issuer}/activate`, code: 'WDJB-MJHT', minutes: 10 }]);
+    expect(server.accepts(tokens.access.secret.reveal())).toBe(true);
+    expect(clock.waits).toEqual([2_000, 2_000, 7_000, 7_000]);
+    expect(tokens.access.expiresAt).toBe(clock.at + 3_600_000);
+  });
+
+  test.each([
+    [
+      'that it was denied',
+      ['access_denied'],
+      { code: 'imap.oauth-not-signed-in', facts: { reason: 'denied' } },
+    ],
+    [
+      'that it has expired',
+      ['expired_token'],
+      { code: 'imap.oauth-not-signed-in', facts: { reason: 'expired' } },
+    ],
+    [
+      'nothing for ten minutes',
+      Array.from({ length: 500 }, () => 'authorization_pending'),
+      { code: 'imap.oauth-not-signed-in', facts: { reason: 'expired' } },
+    ],
+    [
+      'another code',
+      ['invalid_scope'],
+      { code: 'imap.oauth-refused', facts: { error: 'invalid_scope' } },
+    ],
+  ])('ends without tokens if the server answers %s', async (_what, polls, error) => {
+    const server = await served({ polls, interval: 5 });
+    await expect(logIn(server)).rejects.toMatchObject({ family: 'auth', ...error });
+  });
+
+  test('goes on after a cut and an answer 503', async () => {
+    const server = await served();
+    server.faults.push('cut', [503, '{}']);
+    const clock = new QuickClock();
+    expect((await logIn(server, clock)).tokens.refresh.reveal()).toMatch(/^refresh-/);
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test('finds a server without OpenID Connect', async () => {
+    const server = await served({ isPlainOAuth: true });
+    expect((await logIn(server)).tokens.refresh.reveal()).toMatch(/^refresh-/);
+  });
+
+  test('refuses a sign-in in which the scope for mail was not granted', async () => {
+    const server = await served({ grantedScope: 'profile' });
+    await expect(logIn(server)).rejects.toMatchObject({
+      code: 'imap.oauth-scope',
+      facts: { missing: 'imap' },
+    });
+    const other = await served({ grantedScope: 'IMAP' });
+    await logIn(other);
+  });
+
+  test('stops when the user interrupts it', async () => {
+    const server = await served({ polls: ['authorization_pending'] });
+    const stop = new AbortController();
+    const show = (): void => stop.abort(new Error('interrupted'));
+    await expect(login(clientFor(server, systemClock), { show }, stop.signal)).rejects.toThrow(
+      'interrupted',
+    );
+  });
+});
+
+describe('the browser flow', () => {
+  test.each(['the loopback address', 'a pasted address'])(
+    'takes the answer from %s',
+    async (way) => {
+      const server = await served({ hasDeviceFlow: false });
+      const shown = Promise.withResolvers<string>();
+      const redirected = async (): Promise<string> => {
+        const answer = await fetch(await shown.promise, { redirect: 'manual' });
+        return answer.headers.get('location') ?? '';
+      };
+      const pastes = ['nonsense', 'http://127.0.0.1/?code=x&state=forged'];
+      const signing = login(
+        clientFor(server, systemClock),
+        {
+          show: ({ url }) => shown.resolve(url),
+          ...(way === 'a pasted address'
+            ? { paste: async () => pastes.shift() ?? (await redirected()) }
+            : {}),
+        },
+        never,
+      );
+      if (way === 'the loopback address') {
+        const target = new URL(await redirected());
+        // Other programs on the machine know neither the state nor the code.
+        const forged = new URL(target);
+        forged.searchParams.set('state', 'forged');
+        expect((await fetch(forged)).status).toBe(404);
+        expect((await fetch(target)).status).toBe(200);
+      }
+      expect((await signing).refresh.reveal()).toMatch(/^refresh-/);
+      expect(server.requests[0]?.get('code_verifier')).toMatch(/^.{43,}$/);
+    },
+  );
+
+  test('reports that the user refused', async () => {
+    const server = await served({ hasDeviceFlow: false });
+    const signing = login(
+      clientFor(server, systemClock),
+      {
+        show: ({ url }) => {
+          const { searchParams } = new URL(url);
+          const back = new URL(searchParams.get('redirect_uri') ?? '');
+          back.searchParams.set('error', 'access_denied');
+          back.searchParams.set('state', searchParams.get('state') ?? '');
+          void fetch(back);
+        },
+      },
+      never,
+    );
+    await expect(signing).rejects.toMatchObject({ facts: { reason: 'denied' } });
+  });
+
+  test('ends after ten minutes', async () => {
+    const server = await served({ hasDeviceFlow: false });
+    await expect(logIn(server)).rejects.toMatchObject({ facts: { reason: 'expired' } });
+  });
+});
+
+describe('hostile answers', () => {
+  test.each([
+    ['no JSON', [200, '<html>'], 'imap.oauth-malformed'],
+    ['no token', [200, '{"token_type":"Bearer"}'], 'imap.oauth-malformed'],
+    [
+      'a token with a line break',
+      [200, '{"access_token":"a\\r\\nb","token_type":"Bearer","refresh_token":"x"}'],
+      'imap.oauth-malformed',
+    ],
+    [
+      'no refresh token',
+      [200, '{"access_token":"a","token_type":"Bearer"}'],
+      'imap.oauth-malformed',
+    ],
+    ['two megabytes', [200, ' '.repeat(2_000_000)], 'imap.oauth-malformed'],
+    ['an odd error code', [400, '{"error":"\\u001b[2J evil"}'], 'imap.oauth-refused'],
+  ] as const)('%s is an error', async (_what, fault, code) => {
+    const server = await served();
+    server.faults.push(fault);
+    const failure = await logIn(server).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code });
+    expect(JSON.stringify(failure)).not.toContain('evil');
+  });
+
+  test('a server that is not there, and one that is another issuer', async () => {
+    const gone = await AuthorizationServer.start({ user: 'ada@example.org' });
+    const { issuer } = gone;
+    await gone.stop();
+    await expect(logIn({ issuer })).rejects.toMatchObject({
+      code: 'imap.oauth-unreachable',
+      facts: { reason: 'ECONNREFUSED' },
+      retryable: true,
+    });
+    const server = await served();
+    await expect(
+      logIn({ issuer: `${server.issuer.replace('127.0.0.1', 'localhost')}` }),
+    ).rejects.toMatchObject({
+      code: 'imap.oauth-malformed',
+    });
+  });
+});
+
+describe('an access token', () => {
+  const accountFor = (server: AuthorizationServer, more: object = {}) =>
+    ({
+      name: 'ada',
+      imap: { signIn: { kind: 'oauth', ...settingsFor(server, more) } },
+    }) as Pick<ImapAccount, 'name' | 'imap'>;
+
+  async function signedIn(options: Partial<ServerOptions> = {}) {
+    const server = await served(options);
+    const clock = new QuickClock();
+    const { tokens } = await logIn(server, clock);
+    const file = tokensFile(dataDir, 'ada');
+    writeTokens(file, settingsFor(server), tokens);
+    server.requests.length = 0;
+    const open = () => imapCredential(accountFor(server), { env: {}, dataDir, clock });
+    return { server, clock, tokens, file, open, read: open() };
+  }
+
+  test('is kept in a file that only the user can read, and used by the next process', async () => {
+    const { server, file, open } = await signedIn();
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(statSync(path.dirname(file)).mode & 0o777).toBe(0o700);
+    const first = await open()(null);
+    expect(first).toMatchObject({ kind: 'token', login: 'ada' });
+    expect((await open()(null)).secret.reveal()).toBe(first.secret.reveal());
+    expect(server.requests).toEqual([]);
+  });
+
+  test('is refreshed before it expires, once for connections that need it at the same time', async () => {
+    const { server, clock, file, read } = await signedIn();
+    const before = (await read(null)).secret.reveal();
+    clock.at += 3_541_000;
+    const [one, two] = await Promise.all([read(null), read(null)]);
+    expect(one.secret.reveal()).not.toBe(before);
+    expect(two.secret.reveal()).toBe(one.secret.reveal());
+    expect(server.requests.map((body) => body.get('grant_type'))).toEqual(['refresh_token']);
+    expect(readFileSync(file, 'utf8')).toContain(one.secret.reveal());
+    // The server has replaced the refresh token.
+    clock.at += 3_600_000;
+    await read(null);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test('that the mail server refuses is refreshed, whatever its time says', async () => {
+    const { server, read } = await signedIn({ expiresIn: null });
+    const first = await read(null);
+    const second = await read(first.secret);
+    expect(second.secret.reveal()).not.toBe(first.secret.reveal());
+    // Another connection was refused with the old token; the new one is not wasted.
+    expect((await read(first.secret)).secret.reveal()).toBe(second.secret.reveal());
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('without a refresh token that the server accepts names the command to sign in', async () => {
+    const { server, read, clock } = await signedIn();
+    server.revoke(true);
+    clock.at += 3_600_000;
+    await expect(read(null)).rejects.toMatchObject({
+      family: 'auth',
+      code: 'imap.login-needed',
+      facts: { account: 'ada', reason: 'ended' },
+    });
+  });
+
+  test('of another process is used if that one was faster with the refresh token', async () => {
+    const { server, clock, tokens, file, read } = await signedIn();
+    clock.at += 3_600_000;
+    const other = await imapCredential(accountFor(server), { env: {}, dataDir, clock })(null);
+    const latest = readFileSync(file, 'utf8');
+    // This process read the file before the other one replaced it.
+    writeTokens(file, settingsFor(server), tokens);
+    const racing = read(null);
+    server.faults.push([400, '{"error":"invalid_grant"}']);
+    const { writeFileSync } = await import('node:fs');
+    writeFileSync(file, latest);
+    expect((await racing).secret.reveal()).toBe(other.secret.reveal());
+  });
+
+  test('is not mistaken for one of another client, and a failing server is no refusal', async () => {
+    const { server, clock, read } = await signedIn();
+    const other = imapCredential(accountFor(server, { scope: 'other' }), {
+      env: {},
+      dataDir,
+      clock,
+    });
+    await expect(other(null)).rejects.toMatchObject({ facts: { reason: 'changed' } });
+    clock.at += 3_600_000;
+    server.faults.push([500, '{}'], [400, '{"error":"temporarily_unavailable"}'], 'cut');
+    for (let n = 0; n < 3; n += 1)
+      await expect(read(null)).rejects.toMatchObject({
+        code: 'imap.oauth-unreachable',
+        retryable: true,
+      });
+    await read(null);
+  });
+
+  test('of the application needs no sign-in and no file', async () => {
+    const server = await served({ clientSecret: 'hush' });
+    const clock = new QuickClock();
+    const more = {
+      appOnly: true,
+      clientSecret: { kind: 'literal', secret: new Secret('hush'), name: 'x' },
+    };
+    const read = imapCredential(accountFor(server, more), { env: {}, dataDir, clock });
+    const first = await read(null);
+    expect((await read(null)).secret.reveal()).toBe(first.secret.reveal());
+    expect((await read(first.secret)).secret.reveal()).not.toBe(first.secret.reveal());
+    expect(server.requests.map((body) => body.get('grant_type'))).toEqual([
+      'client_credentials',
+      'client_credentials',
+    ]);
+    const wrong = { ...clientFor(server, clock, more), clientSecret: new Secret('wrong') };
+    await expect(appToken(wrong, never)).rejects.toMatchObject({
+      code: 'imap.oauth-refused',
+      facts: { error: 'invalid_client' },
+    });
+  });
+});
