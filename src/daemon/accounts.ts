@@ -25,12 +25,23 @@ export function accountFailure(result: SyncResult): AccountFailure | undefined {
   return result.failures.find(({ mailbox }) => mailbox === null);
 }
 
+/** Longest wait that a server can ask for. */
+const MAX_ASKED_MS = 90_000_000;
+
+/** Returns the milliseconds until an IMAP server, or the limit of a day, allows another attempt; 0 if unknown. */
+function askedWait({ code, facts }: AccountFailure, now: number): number {
+  if (code !== 'imap.throttled' && code !== 'imap.day-limit') return 0;
+  const ms =
+    code === 'imap.throttled' ? Number(facts.waitMs) : Date.parse(String(facts.until)) - now;
+  return ms > 0 ? Math.min(ms, MAX_ASKED_MS) : 0;
+}
+
 /**
- * Returns how long to wait after a failure. The delay doubles each time, and up to half of it is random (`random` is
+ * Returns how long to wait after a failure, but no less than the service asked for. The delay doubles each time, and up to half of it is random (`random` is
  * from 0 to 1), so that many daemons do not retry at the same time.
  */
 function waitAfter(
-  failure: Pick<AccountFailure, 'code' | 'family'>,
+  failure: AccountFailure,
   before: Waiting | undefined,
   now: number,
   random: number,
@@ -40,8 +51,9 @@ function waitAfter(
   const tries = (last?.tries ?? 0) + 1;
   const { firstMs, longestMs } = state === 'refused' ? REFUSED : AWAY;
   const bound = Math.min(longestMs, firstMs * 2 ** Math.min(tries - 1, 20));
+  const asked = askedWait(failure, now);
   const since = last === undefined || last.problem.since > now ? now : last.problem.since;
-  const retryAt = now + Math.round(bound * (0.5 + random / 2));
+  const retryAt = now + Math.max(asked, Math.round(bound * (0.5 + random / 2)));
   return { problem: { state, code: failure.code, since, retryAt }, tries };
 }
 

@@ -66,6 +66,9 @@ export function daemonLog(log: Logger) {
   };
 }
 
+/** Codes of accounts that wait although their server can be reached. */
+const WAITS: ReadonlySet<string> = new Set(['imap.day-limit', 'imap.throttled']);
+
 function logEvent(log: Logger, event: DaemonEvent): void {
   switch (event.event) {
     case 'run-started':
@@ -110,6 +113,7 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       const { state, code } = problem;
       const line = { account, state, code, retryAt: new Date(problem.retryAt).toISOString() };
       if (state === 'refused') log.error(line, 'the service refuses the token; the account waits');
+      else if (WAITS.has(code)) log.warn(line, 'the account waits');
       else log.warn(line, 'the service cannot be reached; the account waits');
       return;
     }

@@ -43,10 +43,11 @@ import {
   WebhookListing,
   watchDeliveries,
 } from './delivery-watch.ts';
+import { MailboxWatches } from './mailbox-watches.ts';
 import { Metrics, startHealthServer } from './metrics.ts';
 import { COPY_PROBLEMS, copySubject } from './notifier.ts';
 import { Notifying, storedQuotas, webhookObservations } from './notifying.ts';
-import type { DaemonEvent } from './ports.ts';
+import type { ChangeNotice, DaemonEvent } from './ports.ts';
 import { type ReceiverEvent, startReceiver } from './receiver.ts';
 import { syncRunReport } from './runs.ts';
 
@@ -521,6 +522,7 @@ export async function openIntegrations(options: {
   onStop(() => notifying.close());
   let webhooks: WebhookWatch | undefined;
   let usages: UsageWatch | undefined;
+  let watches: MailboxWatches | undefined;
   if (settings.health !== null) {
     const { listen, hosts } = settings.health;
     const onError = (error: unknown): void =>
@@ -560,6 +562,7 @@ export async function openIntegrations(options: {
       notifying.onEvent(event);
       usages?.onEvent(event);
       webhooks?.onEvent(event);
+      watches?.onEvent(event);
       if (event.event !== 'run-finished') return;
       const { run, result } = event;
       const accounts =
@@ -617,6 +620,10 @@ export async function openIntegrations(options: {
       onStop(() => watch.close());
       webhooks = watch;
       watch.look();
+      const hint = (notice: ChangeNotice): void => daemon.hint(notice);
+      const mailboxes = new MailboxWatches({ accounts, hint, clock: { now }, log });
+      onStop(() => mailboxes.close());
+      watches = mailboxes;
     },
     /** Applies a new configuration, and logs changes that need a restart. */
     async configure(changed: Settings) {

@@ -343,6 +343,30 @@ export class ImapSession {
     return result;
   }
 
+  /**
+   * Waits for changes with IDLE (RFC 2177).
+   *
+   * @param onData receives what the server sends meanwhile
+   * @param until ends the wait when it resolves
+   * @throws as `run`
+   */
+  async idle(onData: Running['onData'], until: Promise<void>): Promise<void> {
+    const [result] = await this.#exchange('IDLE', 1, onData, async (running) => {
+      const { tags, done } = running;
+      const accepted = Promise.withResolvers<void>();
+      running.onContinuation = accepted.resolve;
+      await this.#write([Buffer.from(`${[...tags.keys()][0]} IDLE\r\n`)]);
+      await Promise.race([accepted.promise, done.promise]);
+      await Promise.race([until, done.promise]);
+      if (running.missing > 0) await this.#write([Buffer.from('DONE\r\n')]);
+    });
+    if (result?.status !== 'OK') {
+      throw result === undefined
+        ? new Error('IDLE without a result')
+        : this.refusal('IDLE', result);
+    }
+  }
+
   /** @param send writes the commands, whose number is `count` */
   async #exchange(
     command: string,

@@ -1,4 +1,11 @@
-import { type Clock, onAbort, Semaphore, sleep, systemClock } from '../core/concurrency.ts';
+import {
+  type Clock,
+  linkedController,
+  onAbort,
+  Semaphore,
+  sleep,
+  systemClock,
+} from '../core/concurrency.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { Secret } from '../core/secrets.ts';
 import {
@@ -61,6 +68,7 @@ export class ImapConnections {
   readonly #slots: Semaphore;
   readonly #idle: ImapSession[] = [];
   readonly #closing = new AbortController();
+  readonly #reserved = new Set<AbortController>();
   #budget: number;
   #open = 0;
   /** The server has asked for a pause, until a time in milliseconds since the epoch. */
@@ -132,6 +140,7 @@ export class ImapConnections {
   /** Occupies a slot for an hour, because the server refused a connection. */
   #useFewer(): void {
     this.#budget -= 1;
+    if (this.#budget < 2) for (const controller of this.#reserved) controller.abort();
     const { signal } = this.#closing;
     void this.#slots
       .run(() => sleep(this.#clock, FEWER_MS, signal))
@@ -166,8 +175,59 @@ export class ImapConnections {
     }
   }
 
+  /**
+   * Runs `act` on a connection of its own, if that leaves one for everything else. Does not repeat it. Ends it if the
+   * server refuses so many connections.
+   *
+   * @returns false if only one connection is allowed
+   * @throws imap.day-limit, the errors of `ImapSession` and `act`; the signal's reason
+   */
+  async reserve(
+    act: (session: ImapSession) => Promise<void>,
+    signal: AbortSignal,
+    times: ConnectionTimes,
+  ): Promise<boolean> {
+    await this.#pause(signal);
+    this.#closing.signal.throwIfAborted();
+    if (this.#budget < 2) return false;
+    const { controller, release } = linkedController(signal);
+    this.#reserved.add(controller);
+    try {
+      await this.#slots.run(async () => {
+        this.#options.traffic?.check();
+        this.#open += 1;
+        try {
+          const options = { ...this.#options, times, onCommand: () => {} };
+          const session = await openSession(options, controller.signal);
+          const stop = onAbort(controller.signal, () => session.close());
+          try {
+            await act(session);
+          } finally {
+            stop();
+            session.close();
+          }
+        } finally {
+          this.#open -= 1;
+        }
+      }, controller.signal);
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#closing.signal.throwIfAborted();
+      if (this.#budget < 2 || (isConnectionLimit(error) && this.#open > 0)) return false;
+      if (hasCode(error, 'imap.throttled')) {
+        this.#leaveAlone(retryWait(error, 0, this.#options.retries ?? RETRY_TIMES) ?? 0);
+      }
+      throw error;
+    } finally {
+      release();
+      this.#reserved.delete(controller);
+    }
+  }
+
   async close(): Promise<void> {
     this.#closing.abort();
+    for (const controller of this.#reserved) controller.abort();
     await Promise.all(this.#idle.splice(0).map((session) => session.logout()));
     this.#options.traffic?.save();
   }

@@ -1,10 +1,11 @@
 import type { MailkeepError } from '../core/errors.ts';
 import { stableId } from '../mail/identity.ts';
-import type { ConnectionsOptions } from './connections.ts';
+import type { ConnectionsOptions, ImapConnections } from './connections.ts';
 import type { ImapOriginOptions, imapOrigin } from './imap-origin.ts';
+import type { WatchEnd } from './watch.ts';
 
 type Methods = ReturnType<typeof imapOrigin>;
-type Loaded = { readonly origin: Methods; readonly close: () => Promise<void> };
+type Loaded = { readonly origin: Methods; readonly connections: ImapConnections };
 
 /**
  * Returns an IMAP account as an `Origin` of `src/sync`. Loads the client with the first request, because most commands
@@ -45,7 +46,14 @@ export function lazyImapOrigin(
       (await call()).folderBytes(...args),
     changedSince: async (...args: Parameters<Methods['changedSince']>) =>
       (await call()).changedSince(...args),
-    close: async () => (await loading)?.close(),
+    /** See `watchChanges`. */
+    async watch(onChange: () => void, signal: AbortSignal): Promise<WatchEnd> {
+      const [{ watchChanges }] = await Promise.all([import('./watch.ts'), call()]);
+      const opened = await loading;
+      if (opened === undefined) throw new Error('connections that were not loaded');
+      return watchChanges(opened.connections, onChange, signal, connections.clock);
+    },
+    close: async () => (await loading)?.connections.close(),
   };
 }
 
@@ -60,6 +68,6 @@ async function load(
   const opened = new ImapConnections(connections);
   return {
     origin: imapOrigin({ ...options, connections: opened }),
-    close: () => opened.close(),
+    connections: opened,
   };
 }

@@ -25,6 +25,8 @@ const USUAL: Readonly<Record<string, Answer>> = {
   LOGOUT: (tag) => `* BYE bye\r\n${tag} OK done\r\n`,
   UNSELECT: ok,
   NOOP: ok,
+  NOTIFY: ok,
+  IDLE: () => '+ idling\r\n',
   EXAMINE: (tag) =>
     `* 3 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 4] x\r\n${tag} OK [READ-ONLY] done\r\n`,
   'UID SEARCH': (tag, line) =>
@@ -41,6 +43,8 @@ export class ScriptedServer {
   readonly #sockets = new Set<Socket>();
   /** Everything that clients sent, without tags. */
   readonly lines: string[] = [];
+  /** The connection that sent the last IDLE. */
+  idle: { readonly tag: string; readonly socket: Socket } | undefined;
   connections = 0;
 
   private constructor(private readonly script: Script) {
@@ -78,8 +82,14 @@ export class ScriptedServer {
   }
 
   async #answer(line: string, socket: Socket): Promise<void> {
+    if (line === 'DONE') {
+      this.lines.push(line);
+      if (this.idle?.socket === socket) socket.write(`${this.idle.tag} OK done\r\n`);
+      return;
+    }
     const [tag = '', first = '', second = ''] = line.split(' ');
     this.lines.push(line.slice(tag.length + 1));
+    if (first === 'IDLE') this.idle = { tag, socket };
     const verb = first === 'UID' ? `UID ${second}` : first;
     const { capabilities = CAPABILITIES } = this.script;
     const answers: Readonly<Record<string, Answer>> = {

@@ -93,18 +93,27 @@ function daemonLines(
   ]);
 }
 
+/** Reasons to wait for a server that can be reached, by error code. */
+const WAITING: Readonly<Record<string, string>> = {
+  'imap.day-limit': 'the limit of a day has been reached',
+  'imap.throttled': 'the server has asked to wait',
+};
+
 function accountLine(
-  { name, state, since, retryAt, mailboxes, roundMs, everyMs }: DaemonStatus['accounts'][number],
+  account: DaemonStatus['accounts'][number],
   now: number,
   colours: Colours,
 ): string {
+  const { name, state, code, since, retryAt, mailboxes, roundMs, everyMs } = account;
   const label = `  ${terminalLine(name)}: `;
   const ago = (at: string | null): string =>
     span(at === null ? 0 : Math.max(0, now - Date.parse(at)));
   const retry = retryAt === null ? 0 : Math.max(0, Date.parse(retryAt) - now);
   if (state !== 'ok') {
     const problem =
-      state === 'refused' ? 'its token has been refused' : 'the service has been unreachable';
+      state === 'refused'
+        ? 'its token has been refused'
+        : (WAITING[code ?? ''] ?? 'the service has been unreachable');
     return `${label}${colours.red(`${problem} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
   const facts = joinReport([
