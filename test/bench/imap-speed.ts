@@ -7,7 +7,7 @@ import { type ImapServer, serveImap } from '../peers/dovecot.ts';
 import { mbsyncStored, prepareMbsync } from './mbsync.ts';
 import { AGAIN_RUNS, flush } from './measure-peers.ts';
 import type { MessageSet } from './message-set.ts';
-import { Peak, type ProcessCost, timeProgram } from './process-cost.ts';
+import { Peak } from './process-cost.ts';
 import type { Workplace } from './workplace.ts';
 
 /** Both programs, one after the other, `runs` times. Times are those of whole processes, unless said otherwise. */
@@ -31,8 +31,8 @@ export interface ImapSpeed {
     readonly folders: number;
     readonly mbsyncMs: readonly number[];
     readonly wallMs: readonly number[];
-    /** `node -e 0`. */
-    readonly nodeMs: readonly number[];
+    /** Of `wallMs`, before and after the sync run: the start of the process. */
+    readonly startMs: readonly number[];
   };
 }
 
@@ -41,6 +41,7 @@ export const FAR_MS = 50;
 const QUIET_FOLDERS = 50;
 
 const syncSchema = z.looseObject({
+  durationMs: z.number(),
   timings: z.looseObject({ fetchMs: z.number() }),
   failures: z.array(z.unknown()).max(0),
   certificates: z.array(z.looseObject({ stored: z.number(), complete: z.literal(true) })),
@@ -116,7 +117,7 @@ async function measureQuiet(
   program: string,
   maildir: string,
 ): Promise<ImapSpeed['quiet']> {
-  const [mbsyncMs, wallMs, nodeMs]: [number[], number[], number[]] = [[], [], []];
+  const [mbsyncMs, wallMs, startMs]: [number[], number[], number[]] = [[], [], []];
   const server = await serve(work, manyFolders(work, maildir));
   const mbsync = prepareMbsync(work, server);
   const mailkeep = prepareSync(work, program, server);
@@ -126,11 +127,12 @@ async function measureQuiet(
   await mbsync.firstSync();
   for (let run = 0; run < AGAIN_RUNS; run++) {
     mbsyncMs.push((await mbsync.again()).wallMs);
-    wallMs.push((await mailkeep()).wallMs);
-    nodeMs.push(timeProgram({ command: process.execPath, args: ['-e', '0'] }).wallMs);
+    const ours = await mailkeep();
+    wallMs.push(ours.wallMs);
+    startMs.push(ours.wallMs - ours.durationMs);
   }
   await server.stop();
-  return { folders: QUIET_FOLDERS, mbsyncMs, wallMs, nodeMs };
+  return { folders: QUIET_FOLDERS, mbsyncMs, wallMs, startMs };
 }
 
 /** A Maildir++ with INBOX and 49 folders, each with 20 of the first messages. */
@@ -159,11 +161,11 @@ function prepareSync(work: Workplace, program: string, server: ImapServer) {
     { mode: 0o600 },
   );
   const args = [program, 'sync', '--config', config, '--json'];
-  return async (): Promise<ProcessCost & { fetchMs: number; stored: number }> => {
+  return async () => {
     const cost = await work.run({ command: process.execPath, args, env: MALLOC_SETTINGS });
-    const { timings, certificates } = syncSchema.parse(JSON.parse(cost.stdout));
+    const { durationMs, timings, certificates } = syncSchema.parse(JSON.parse(cost.stdout));
     const stored = certificates.reduce((sum, one) => sum + one.stored, 0);
-    return { ...cost, fetchMs: timings.fetchMs, stored };
+    return { ...cost, durationMs, fetchMs: timings.fetchMs, stored };
   };
 }
 
