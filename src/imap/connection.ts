@@ -10,6 +10,7 @@
  * - It sends commands (LSUB, SELECT, COMPRESS, IDLE) that a mirror does not need.
  */
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { ImapFlow } from 'imapflow';
 import { isLoopback } from '../core/address.ts';
 import { onAbort } from '../core/concurrency.ts';
@@ -257,6 +258,14 @@ export class ImapSession {
 
   get usable(): boolean {
     return this.#end === undefined && this.client.usable;
+  }
+
+  /** The TLS version, and when the server's certificate expires, in milliseconds since the epoch; null without TLS. */
+  get encryption(): { readonly protocol: string; readonly validUntil: number } | null {
+    const { writeSocket } = this.client as unknown as Internals;
+    if (!(writeSocket instanceof TLSSocket)) return null;
+    const validUntil = Date.parse(writeSocket.getPeerCertificate().valid_to);
+    return { protocol: writeSocket.getProtocol() ?? 'TLS', validUntil };
   }
 
   has(capability: string): boolean {

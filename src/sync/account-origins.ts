@@ -145,7 +145,7 @@ interface AccountOriginsOptions {
  * account of which the archive has another mailbox is refused unless the configuration names the id: mail of two
  * mailboxes must not get mixed, and one mailbox must not be mirrored twice.
  */
-function mailboxKeyOf(
+export function mailboxKeyOf(
   { name: account, imap: { id, hasId, address, server } }: ImapAccount,
   configured: readonly AccountSettings[],
   archived: readonly AccountMailbox[],

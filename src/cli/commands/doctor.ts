@@ -1,5 +1,4 @@
 import { accessSync, closeSync, constants, existsSync, readdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Pool } from 'undici';
 import { archiveError, describeHolder } from '../../archive/errors.ts';
@@ -17,6 +16,7 @@ import { loadSettings } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import { readCatalogHead } from '../../catalog/implied.ts';
 import { copiesError } from '../../copies/errors.ts';
+import { systemClock } from '../../core/concurrency.ts';
 import { configHome, locateDataDir } from '../../core/config-locate.ts';
 import {
   type AccountSettings,
@@ -43,7 +43,6 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted, span } from '../../core/text.ts';
 import { errorOf, watchDeliveries } from '../../daemon/delivery-watch.ts';
 import { imapCredential } from '../../imap/credential.ts';
-import { AccountOrigins } from '../../sync/account-origins.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { damageError } from '../../verify/errors.ts';
 import { recallVerification, verificationStatus } from '../../verify/verification.ts';
@@ -142,8 +141,7 @@ async function checkAccount(
   });
   if (!hasToken) return;
   if (account.kind === 'imap') {
-    await checks.run('service', name, () => imapFinding(context, settings, account));
-    return;
+    return checkImap(checks, context, settings, account);
   }
   await withClients(context, settings, account, SHORT_RETRIES, async (clients) => {
     const isReached = await checks.run('service', name, async () => {
@@ -159,26 +157,25 @@ async function checkAccount(
   });
 }
 
-/** Signs in to an IMAP account, and lists its folders. */
-async function imapFinding(
-  { environment, signal }: CommandContext,
-  { rateLimit, dataDir }: Settings,
-  settings: ImapAccount,
-): Promise<Finding> {
-  const accounts = [settings];
-  const origins = new AccountOrigins({
-    ...{ accounts, rateLimit, env: environment.env, dataDir },
-    spoolDir: tmpdir(),
+/** Signs in to an IMAP account. */
+async function checkImap(
+  checks: Checks,
+  { environment, signal, now }: CommandContext,
+  settings: Settings,
+  account: ImapAccount,
+): Promise<void> {
+  const { checkImapAccount } = await import('../check-imap.ts');
+  const { env } = environment;
+  const { dataDir } = settings;
+  const options = { env, dataDir, clock: { ...systemClock, now } };
+  let found: Awaited<ReturnType<typeof checkImapAccount>> = [];
+  await checks.run('service', account.name, async () => {
+    found = await checkImapAccount(account, settings, options, signal);
+    return well(found.find(({ name }) => name === 'service')?.message ?? '');
   });
-  try {
-    const [account] = origins.all();
-    if (account === undefined) throw new Error('an account without an origin');
-    const { folders, problem } = await origins.fresh(account).folders('', signal);
-    if (problem !== undefined) throw problem;
-    const listed = counted(folders.length, 'folder');
-    return well(`${account.host} accepts the sign-in, and lists ${listed}.`);
-  } finally {
-    await origins.close();
+  for (const { name, message, remedy } of found) {
+    if (name === 'service') continue;
+    checks.add(name, account.name, remedy === null ? well(message) : warned(message, remedy));
   }
 }
 
