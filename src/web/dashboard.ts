@@ -282,8 +282,10 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   return {
     unit,
     since,
-    /** Requests per minute allowed across all gates; null if unknown. */
-    perMinute: budgets.size === 0 ? null : [...budgets.values()].reduce((sum, one) => sum + one),
+    /** Requests per minute allowed across all gates; null if unknown, or if an IMAP server has no such limit. */
+    perMinute: [...budgets.values()].includes(0)
+      ? null
+      : [...budgets.values()].reduce<number | null>((sum, one) => (sum ?? 0) + one, null),
     periods: list.map((period, at) => {
       const { requests, refused, failed } = sums(byPeriod.get(at) ?? []);
       const isKnown = since !== null && period.to > since;

@@ -215,6 +215,27 @@ function runsOf(events: readonly DaemonEvent[], kind: string) {
   );
 }
 
+it('waits as long as an IMAP server, or the limit of a day, asks', async () => {
+  const { time, runner, daemon } = begin(['a']);
+  const hours = 5 * 60 * MINUTE;
+  const until = new Date(time.now() + hours).toISOString();
+  for (const [code, facts] of [
+    ['imap.day-limit', { until }],
+    ['imap.throttled', { waitMs: hours }],
+  ] as const) {
+    const [failure] = failed(code, 'origin').failures;
+    if (failure === undefined) throw new Error('no failure');
+    runner.problem = { ...NOTHING, failures: [{ ...failure, facts }] };
+    await time.pass(10 * MINUTE);
+    const surveys = runner.surveys;
+    await time.pass(hours - 20 * MINUTE);
+    expect(runner.surveys, code).toBe(surveys);
+    runner.problem = undefined;
+    await time.pass(20 * MINUTE);
+    expect(daemon.status().accounts[0]?.state, code).toBe('ok');
+  }
+});
+
 it('continues its rounds after a survey that a disk error ended, and names the error', async () => {
   const { time, runner, events } = begin(['a']);
   await time.pass(MINUTE);

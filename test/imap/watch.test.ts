@@ -229,6 +229,7 @@ describe.skipIf(withoutDovecot())('the daemon', () => {
     };
     const config = path.join(folder, 'mailkeep.json');
     const schedule = { sync: NEVER, sweep: NEVER, verify: NEVER };
+    writeFileSync(path.join(folder, 'password'), 'wrong');
     writeFileSync(
       config,
       JSON.stringify({ accounts: [{ name: 'main', imap }], schedule, log: { level: 'debug' } }),
@@ -241,7 +242,7 @@ describe.skipIf(withoutDovecot())('the daemon', () => {
       jsonLines((await mailkeep(['list', '--json', '--config', config])).stdout).map(
         (one) => (one as { subject: string }).subject,
       );
-    return { server, proxy, daemon, client, subjects };
+    return { server, proxy, daemon, client, subjects, folder };
   }
 
   test('archives new mail in any folder without waiting for the schedule', async () => {
@@ -266,6 +267,18 @@ describe.skipIf(withoutDovecot())('the daemon', () => {
     await daemon.end();
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   }, 120_000);
+
+  test('a refused sign-in is tried again when the password file changes', async () => {
+    const { proxy, daemon, folder, server } = await place({ password: { file: './password' } });
+    await daemon.line(({ msg }) => msg === 'the service refuses the token; the account waits');
+    const signIns = () =>
+      proxy.commands.filter(({ verb }) => verb === 'LOGIN' || verb === 'AUTHENTICATE').length;
+    expect(signIns()).toBe(1);
+    writeFileSync(path.join(folder, 'password'), server.password);
+    await daemon.line(({ msg }) => msg === 'the account is back');
+    await daemon.line(({ msg }) => msg === 'an account is watched for changes');
+    expect(signIns()).toBeLessThanOrEqual(4);
+  }, 60_000);
 
   test('only follows the schedule with a single connection', async () => {
     const { proxy, daemon } = await place({ connections: 1 });

@@ -176,6 +176,17 @@ describe('the dashboard of some mail', () => {
       'since 19 Nov 2026.',
       true,
     ]);
+    // An IMAP server has no budget of requests, so the sum has none either.
+    const changed = openState(served.dataDir);
+    const hours = [{ hour: 3, status: 200, requests: 5 }];
+    changed.set('requests', '2026-11-19 imap.example home', { perMinute: 0, hours });
+    changed.close();
+    const { data: mixed } = await page('?tz=UTC');
+    expect(mixed?.requests.perMinute).toBe(null);
+    expect(mixed?.requests.gates).toContainEqual({
+      ...{ gate: 'imap.example home', requests: 5, refused: 0 },
+    });
+    expect((await get('?tz=UTC')).text.includes('of the budget')).toBe(false);
   });
 });
 

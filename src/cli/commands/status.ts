@@ -93,8 +93,9 @@ function daemonLines(
   ]);
 }
 
-/** Reasons to wait for a server that can be reached, by error code. */
+/** Why an IMAP account waits, by error code. */
 const WAITING: Readonly<Record<string, string>> = {
+  'imap.sign-in-refused': 'its sign-in has been refused',
   'imap.day-limit': 'the limit of a day has been reached',
   'imap.throttled': 'the server has asked to wait',
 };
@@ -111,9 +112,8 @@ function accountLine(
   const retry = retryAt === null ? 0 : Math.max(0, Date.parse(retryAt) - now);
   if (state !== 'ok') {
     const problem =
-      state === 'refused'
-        ? 'its token has been refused'
-        : (WAITING[code ?? ''] ?? 'the service has been unreachable');
+      WAITING[code ?? ''] ??
+      (state === 'refused' ? 'its token has been refused' : 'the service has been unreachable');
     return `${label}${colours.red(`${problem} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
   const facts = joinReport([

@@ -10,7 +10,7 @@ type Mark = RunPages['lanes'][number]['marks'][number];
 
 const LANE_NAMES: Readonly<Record<Lane, string>> = {
   new: 'New mail',
-  hint: 'Webhooks',
+  hint: 'Notifications',
   sweep: 'Sweep',
   verify: 'Verification',
   upkeep: 'Upkeep',
@@ -102,7 +102,7 @@ function summary(lane: Lane, marks: readonly Mark[]): string {
 
 const KINDS: Readonly<Record<string, string>> = {
   sync: 'new mail',
-  hint: 'webhook',
+  hint: 'notification',
   hand: 'by hand',
   backlog: 'backlog',
   sweep: 'sweep',
