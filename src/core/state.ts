@@ -346,6 +346,8 @@ const SCOPES = {
   /** When a host's search was first found to ignore flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** When the deletion guard first held any of a folder's messages. */
+  /** The service's id for the folder, which stays when it is renamed. */
+  'folder-id': scope('folder', text),
   held: scope('folder', since),
   /** Bytes exchanged with IMAP servers, and what limits them. */
   'imap-traffic': scope('account', imapTraffic),

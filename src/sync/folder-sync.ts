@@ -41,6 +41,7 @@ import {
   recallFullSync,
   recordTry,
   rememberCoverage,
+  rememberFolderId,
   rememberFullSync,
 } from './sync-memory.ts';
 import { canSearch, fetchUids, newestPage, walkRange } from './walk.ts';
@@ -324,6 +325,7 @@ export class FolderSync {
   /** Reads the newest page, which shows new mail and the flags of recent mail. */
   async readHead(): Promise<void> {
     const page = await this.head();
+    rememberFolderId(this.ctx.memory, this.at, page.mailboxId);
     const interval = this.evidence.readNewestPage(page);
     if (interval !== null) await this.#read(interval, page.items);
   }

@@ -20,7 +20,6 @@ import {
 } from './deletions.ts';
 import { syncError } from './errors.ts';
 import { FolderSync } from './folder-sync.ts';
-import type { Mirror } from './mirror.ts';
 import { SAMPLE_SIZE } from './plan/folder-evidence.ts';
 import { bisect, PAGE_SIZE, type UidInterval } from './plan/plan-folder.ts';
 import {
@@ -38,6 +37,7 @@ import {
 import type { FolderReconciliation } from './result.ts';
 import {
   canSkipFolder,
+  FOLDER_ID,
   flagsUpTo,
   forgetTuple,
   isFlagChange,
@@ -150,24 +150,28 @@ function move(memory: Memory, scope: MovedScope, from: string, to: string): void
   memory.set(scope, from, null);
 }
 
-type KnownFolder = ReturnType<Mirror['folders']>[number];
-
 /**
- * Finds renamed folders. A renamed folder is missing from the listing, and a new folder has the same messages with the
- * same uids. Carries its places, UID epoch and coverage over to the new path without fetching anything. Requests at
- * most the newest page of each new folder, which the sync run reuses.
+ * Finds renamed folders, and carries their places, UID epochs and coverage over to the new paths without fetching
+ * anything. A renamed folder is missing from the listing, or another folder has its path. It is found by the service's
+ * id of folders, else by a new folder with the same messages under the same uids. Requests at most the newest page of
+ * each new folder, which the sync run reuses.
  *
  * @returns the newest pages that were requested, by path
  */
 async function findRenames(
   ctx: SyncContext,
   key: MailboxKey,
-  listed: readonly ListedFolder[],
+  { folders: listed, states }: FolderListing,
 ): Promise<Map<string, OriginPage>> {
   const pages = new Map<string, OriginPage>();
   const folders = ctx.mirror.folders(key);
-  const paths = new Set(listed.map(({ path }) => path));
-  const candidates = folders.filter(({ folder }) => !paths.has(folder));
+  const byPath = new Map(listed.map((folder) => [folder.path, folder]));
+  const candidates = folders.filter(({ folder }) => {
+    if (!byPath.has(folder)) return true;
+    const before = ctx.mirror.epoch({ ...key, folder })?.uidValidity ?? null;
+    const now = states?.get(folder)?.uidValidity ?? null;
+    return before !== null && now !== null && before !== now;
+  });
   const knownPaths = new Set(folders.map(({ folder }) => folder));
   const newFolders = listed.filter(({ path }) => !knownPaths.has(path));
   for (const folder of newFolders) {
@@ -176,12 +180,17 @@ async function findRenames(
     const page = await newestPageIfAny(ctx, { ...key, folder: folder.path }, folder.messageCount);
     if (page === undefined) continue;
     pages.set(folder.path, page);
-    const from = candidates.findIndex((candidate) => isRenamed(ctx, key, candidate, page));
+    const from = candidates.findIndex((candidate) => {
+      return isRenamed(ctx, { ...key, ...candidate }, page, byPath.has(candidate.folder));
+    });
     const [source] = from < 0 ? [] : candidates.splice(from, 1);
     if (source === undefined) continue;
     const at = { ...key, folder: source.folder };
     ctx.committer.addFact({ fact: 'folder-renamed', ...at, to: folder.path });
     renameFolder(ctx.memory, at, folder.path, source.generation);
+    const successor = byPath.get(source.folder);
+    // It may be another renamed folder.
+    if (successor !== undefined) newFolders.push(successor);
   }
   await ctx.committer.flush();
   return pages;
@@ -202,17 +211,24 @@ async function newestPageIfAny(
   }
 }
 
-/** Reports whether the page has the old folder's message at every known uid, and enough uids are known. */
+/**
+ * Reports whether a new folder's page is of a known folder. Without ids of folders, it must have the known folder's
+ * message at every known uid, and enough uids must be known.
+ *
+ * @param isReplaced true if the listing has another folder at the known folder's path
+ */
 function isRenamed(
   ctx: SyncContext,
-  key: MailboxKey,
-  candidate: KnownFolder,
+  known: FolderKey & { readonly generation: number },
   page: OriginPage,
+  isReplaced: boolean,
 ): boolean {
-  const at = { ...key, folder: candidate.folder };
+  const id = ctx.memory.get(FOLDER_ID, folderKey(known));
+  if (id !== undefined && typeof page.mailboxId === 'string') return id === page.mailboxId;
+  if (isReplaced && ctx.mirror.epoch(known)?.uidValidity !== page.uidValidity) return false;
   const lowest = page.items[page.items.length - 1]?.uid ?? 1;
   const range = { lo: lowest, hi: Number.POSITIVE_INFINITY };
-  const places = ctx.mirror.openPlaces(at, candidate.generation, range);
+  const places = ctx.mirror.openPlaces(known, known.generation, range);
   let matches = 0;
   for (const item of page.items) {
     const place = places.get(item.uid);
@@ -220,7 +236,7 @@ function isRenamed(
     if (place.fingerprint !== fingerprint(item)) return false;
     matches += 1;
   }
-  const all = ctx.mirror.openUids(at, candidate.generation).length;
+  const all = ctx.mirror.openUids(known, known.generation).length;
   return matches > 0 && matches >= Math.min(SAMPLE_SIZE, all);
 }
 
@@ -443,9 +459,7 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
   } else if (mirror.mailboxAddress(key) !== address) {
     ctx.committer.addFact({ fact: 'mailbox', ...key, address });
   }
-  const pages = all.complete
-    ? await findRenames(ctx, key, all.folders)
-    : new Map<string, OriginPage>();
+  const pages = all.complete ? await findRenames(ctx, key, all) : new Map<string, OriginPage>();
   // A folder is gone if it is missing from the complete listings of two separate sync runs.
   const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);

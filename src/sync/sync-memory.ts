@@ -69,6 +69,15 @@ export function rememberCoverage(
   memory.set(COVERAGE, generationKey(at, generation), toPairs(coverage.durable));
 }
 
+/** Memory scope: the service's ids for folders. */
+export const FOLDER_ID = 'folder-id';
+
+/** Stores the service's id for a folder, if it has one. */
+export function rememberFolderId(memory: Memory, at: FolderKey, id: string | null = null): void {
+  const key = folderKey(at);
+  if (id !== null && memory.get(FOLDER_ID, key) !== id) memory.set(FOLDER_ID, key, id);
+}
+
 /** Returns the uids read and resolved by earlier runs of this full sync. Empty for the first run. */
 export function recallFullSync(ctx: SyncContext, at: FolderKey, generation: number): UidIntervals {
   const { full, sweptSince } = ctx.policy;

@@ -46,6 +46,22 @@ describe.each(SERVERS)('$name', ({ name, without, start, prefix }) => {
     client.close();
   });
 
+  test.skipIf(skipped)('a renamed folder is not read again if another takes its name', async () => {
+    const mirror = await mirrored(start);
+    const client = await RawClient.login(mirror.server);
+    const [letters, old] = [`"${prefix}letters"`, `"${prefix}old letters"`];
+    await succeed(client, `CREATE ${letters}`);
+    await filled(client, `${prefix}letters`, 1, 30);
+    await commandsOfSync(mirror);
+    await succeed(client, `RENAME ${letters} ${old}`, `CREATE ${letters}`);
+    await filled(client, `${prefix}letters`, 31, 31);
+    const fetched = downloads(await commandsOfSync(mirror));
+    expect(fetched.map((text) => /UID FETCH (\S+)/.exec(text)?.[1])).toEqual(['1']);
+    const { there, here } = await bothSides(mirror);
+    expect(here).toEqual(there);
+    client.close();
+  });
+
   test.skipIf(skipped)(
     '40 moves and another UIDVALIDITY download nothing that is certain',
     async () => {

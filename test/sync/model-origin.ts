@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { MailkeepError } from '../../src/core/errors.ts';
 import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/core/types.ts';
 import { stableId } from '../../src/mail/identity.ts';
@@ -27,7 +27,20 @@ export class ModelFolder {
   constructor(
     readonly path: string,
     readonly specialUse: string | null = null,
+    /** A MAILBOXID (RFC 8474). */
+    readonly id = randomUUID(),
   ) {}
+
+  /** The same folder, with the same uids and modification sequences. */
+  renamedTo(path: string): ModelFolder {
+    const renamed = new ModelFolder(path, this.specialUse, this.id);
+    for (const [uid, message] of this.messages) renamed.messages.set(uid, message);
+    for (const [uid, known] of this.#modSeqs) renamed.#modSeqs.set(uid, known);
+    renamed.nextUid = this.nextUid;
+    renamed.uidValidity = this.uidValidity;
+    renamed.#highestModSeq = this.#highestModSeq;
+    return renamed;
+  }
 
   deliver(raw: Buffer, options: { flags?: string[]; date?: string } = {}): number {
     const uid = this.nextUid;
@@ -183,9 +196,12 @@ export class ModelOrigin implements Origin {
     { page, perPage, order }: { page: number; perPage: number; order: UidOrder },
   ): Promise<OriginPage> {
     return this.#answer({ operation: 'list', folder: at.folder }, () => {
-      const { messages } = this.#folder(at);
+      const { messages, id, uidValidity } = this.#folder(at);
       if (this.#imap && page === 1) this.#snapshots.set(at.folder, [...messages.keys()]);
-      return this.#page([...messages.values()], page, perPage, order);
+      const found = this.#page([...messages.values()], page, perPage, order);
+      if (this.#imap === undefined) return found;
+      const mailboxId = this.stableId === undefined ? null : id;
+      return { ...found, uidValidity: `${uidValidity}`, mailboxId };
     });
   }
 

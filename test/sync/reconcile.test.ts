@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { mail, status } from './model-origin.ts';
+import { ModelFolder, mail, status } from './model-origin.ts';
 import {
   archive,
   box,
@@ -196,6 +196,50 @@ describe('a folder that is not listed any more', () => {
     expect((await archive.places()).size).toBe(40);
     archive.clock.advance(7 * HOUR);
     expect((await archive.sync(origin)).mailboxes).toMatchObject([{ ended: 30, held: 0 }]);
+    await expectTrue();
+  });
+});
+
+describe.each(['UIDVALIDITY', 'MAILBOXID'])('with %s, a renamed folder', (kind) => {
+  function letters(): void {
+    folders({ INBOX: 3, letters: 40, other: 4 });
+    origin.speakImap({ condstore: false });
+    if (kind === 'MAILBOXID') origin.identify();
+    for (const [i, path] of ['INBOX', 'letters', 'other'].entries()) box(path).uidValidity = 10 + i;
+  }
+
+  /** Another folder takes the old path. */
+  function replace(from: string, to: string): void {
+    const all = origin.boxes.get('AC1')?.folders;
+    all?.set(to, box(from).renamedTo(to));
+    const successor = new ModelFolder(from);
+    successor.uidValidity = 20;
+    successor.deliver(mail('first of the new'));
+    all?.set(from, successor);
+  }
+
+  it('is found if another folder takes its name', async () => {
+    letters();
+    await archive.sync(origin);
+    replace('letters', 'old letters');
+    const from = origin.count('source');
+    const result = await archive.sync(origin);
+    expect(result.mailboxes).toMatchObject([{ relinked: 0, added: 1, ended: 0, held: 0 }]);
+    expect(origin.count('source')).toBe(from + 1);
+    await expectTrue();
+  });
+
+  it('is found if another renamed folder takes its name', async () => {
+    letters();
+    await archive.sync(origin);
+    replace('letters', 'old letters');
+    const all = origin.boxes.get('AC1')?.folders;
+    all?.set('letters', box('other').renamedTo('letters'));
+    all?.delete('other');
+    const from = origin.count('source');
+    const result = await archive.sync(origin);
+    expect(result.mailboxes).toMatchObject([{ relinked: 0, added: 0, ended: 0, held: 0 }]);
+    expect(origin.count('source')).toBe(from);
     await expectTrue();
   });
 });

@@ -24,7 +24,8 @@ export type Act =
   | { readonly act: 'empty'; readonly folder: number }
   | { readonly act: 'create' }
   | { readonly act: 'drop'; readonly folder: number }
-  | { readonly act: 'rename'; readonly folder: number }
+  /** Another folder can be created under the old name. */
+  | { readonly act: 'rename'; readonly folder: number; readonly again?: boolean }
   | { readonly act: 'renumber'; readonly folder: number; readonly above: boolean }
   /** The folder is deleted, and a new one with as many messages gets its name. An HTTP service keeps its uids. */
   | { readonly act: 'recreate'; readonly folder: number; readonly messages: number };
@@ -101,7 +102,14 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ act: fc.constant('empty' as const), folder: small }) },
   { weight: 1, arbitrary: fc.record({ act: fc.constant('create' as const) }) },
   { weight: 1, arbitrary: fc.record({ act: fc.constant('drop' as const), folder: small }) },
-  { weight: 1, arbitrary: fc.record({ act: fc.constant('rename' as const), folder: small }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      act: fc.constant('rename' as const),
+      folder: small,
+      again: fc.boolean(),
+    }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -242,12 +250,15 @@ export class Actor {
       case 'rename': {
         const folder = this.#at(step.folder);
         if (folder.path === 'INBOX') return;
-        const renamed = this.#create(folder.specialUse);
-        for (const [uid, message] of folder.messages) renamed.messages.set(uid, message);
-        renamed.nextUid = folder.nextUid;
-        renamed.uidValidity = folder.uidValidity;
+        const renamed = folder.renamedTo(this.#create().path);
+        this.#folders.set(renamed.path, renamed);
         this.#folders.delete(folder.path);
         if (this.renumbered.has(folder.path)) this.renumbered.add(renamed.path);
+        if (step.again !== true) return;
+        const successor = new ModelFolder(folder.path);
+        this.#folders.set(folder.path, successor);
+        this.#startEpoch(successor, folder.nextUid);
+        this.#deliver(successor, false);
         return;
       }
       case 'renumber': {
@@ -264,9 +275,7 @@ export class Actor {
         const { path, specialUse, nextUid } = this.#at(step.folder);
         const folder = new ModelFolder(path, specialUse);
         this.#folders.set(path, folder);
-        folder.uidValidity = this.#nextEpoch();
-        if (this.#keepsUids) folder.nextUid = nextUid;
-        else this.renumbered.add(path);
+        this.#startEpoch(folder, nextUid);
         for (let n = 0; n < step.messages; n += 1) this.#deliver(folder, false);
       }
     }
@@ -282,6 +291,13 @@ export class Actor {
   #message(folder: number, number: number): ModelMessage | undefined {
     const all = [...this.#at(folder).messages.values()];
     return all[number % Math.max(1, all.length)];
+  }
+
+  /** For a new folder at the path of another one. Without UIDVALIDITY, its uids continue. */
+  #startEpoch(folder: ModelFolder, nextUid: number): void {
+    folder.uidValidity = this.#nextEpoch();
+    if (this.#keepsUids) folder.nextUid = nextUid;
+    else this.renumbered.add(folder.path);
   }
 
   #nextEpoch(): number {
