@@ -28,6 +28,12 @@ export function selects({ include, exclude, only }: Selection, name: string): bo
   return include.some(fits) && !exclude.some(fits) && (only === undefined || only.some(fits));
 }
 
+/** Reports whether the configuration selects a name by a pattern other than `*`. */
+export function selectsByName(selection: Selection, name: string): boolean {
+  const include = selection.include.filter((pattern) => pattern !== '*');
+  return selects({ include, exclude: selection.exclude }, name);
+}
+
 /** RFC 6154 attributes in lower case, keyed by common English folder names. */
 const SPECIAL_USES: Readonly<Record<string, string>> = {
   sent: '\\sent',

@@ -36,8 +36,13 @@ export function flagSet(flags: Iterable<string>): FlagSet {
 /** Flags that the origin can count and search for, in its own spelling. */
 export type CountedFlag = '\\Seen' | '\\Flagged' | '\\Answered';
 
+/** Compares flags without case, because servers may change the case of a keyword (RFC 9051, section 2.3.2). */
 export function sameFlags(a: FlagSet, b: FlagSet): boolean {
-  return a.length === b.length && a.every((flag, i) => flag === b[i]);
+  if (a.length !== b.length) return false;
+  if (a.every((flag, i) => flag === b[i])) return true;
+  const names = new Set(a.map((flag) => flag.toLowerCase()));
+  const others = new Set(b.map((flag) => flag.toLowerCase()));
+  return names.size === others.size && [...names].every((name) => others.has(name));
 }
 
 export interface Address {

@@ -64,6 +64,8 @@ export interface ServerFolder {
 
 interface ServerFolders {
   readonly folders: readonly ServerFolder[];
+  /** Paths of shared folders and those of other users that are not wanted. */
+  readonly leftOut: readonly string[];
   /** Folders that exist, but whose status was refused or whose name cannot be sent. */
   readonly refused: number;
 }
@@ -77,12 +79,15 @@ interface FoundFolder {
 }
 
 /**
- * Lists all folders that can be opened, except those of other users, with their counts. Takes one command with
- * LIST-STATUS (RFC 5819).
+ * Lists all folders that can be opened, with their counts. Takes one command with LIST-STATUS (RFC 5819).
  *
+ * @param isWanted selects from shared folders and those of other users, by path; none by default
  * @throws imap.incomplete, imap.too-large, and the errors of `ImapSession.run`
  */
-export async function listFolders(session: ImapSession): Promise<ServerFolders> {
+export async function listFolders(
+  session: ImapSession,
+  isWanted: (path: string) => boolean = () => false,
+): Promise<ServerFolders> {
   await unselect(session);
   const items = statusItems(session);
   const uses = session.has('SPECIAL-USE') ? 'SPECIAL-USE ' : '';
@@ -111,10 +116,13 @@ export async function listFolders(session: ImapSession): Promise<ServerFolders> 
     found.set(wireName, folder);
   });
   requireComplete(session, 'LIST', ok);
+  const leftOut: string[] = [];
   for (const [wireName, { attributes }] of found) {
-    const isForeign = session.foreignPrefixes.some((prefix) => wireName.startsWith(prefix));
     const isAbsent = attributes.has('\\noselect') || attributes.has('\\nonexistent');
-    if (isForeign || isAbsent) found.delete(wireName);
+    const path = pathOf(wireName);
+    const isForeign = isInForeignNamespace(session, wireName) && !isWanted(path);
+    if (isForeign) leftOut.push(path);
+    if (isAbsent || isForeign) found.delete(wireName);
   }
   const sendable = [...found.keys()].filter(canSend);
   await requestStatuses(
@@ -131,7 +139,18 @@ export async function listFolders(session: ImapSession): Promise<ServerFolders> 
     const specialUse = use === undefined ? null : `\\${use}`;
     return [{ wireName, path: pathOf(wireName), delimiter, specialUse, status }];
   });
-  return { folders, refused: found.size - folders.length };
+  return { folders, leftOut, refused: found.size - folders.length };
+}
+
+/** Reports whether a folder is shared or another user's (RFC 2342). The longest prefix decides; it can be empty. */
+function isInForeignNamespace(session: ImapSession, wireName: string): boolean {
+  if (wireName === 'INBOX') return false;
+  const path = pathOf(wireName);
+  const lengthOf = (prefix: string): number =>
+    wireName.startsWith(prefix) || path.startsWith(prefix) ? prefix.length : -1;
+  return (
+    Math.max(-1, ...session.foreignPrefixes.map(lengthOf)) > lengthOf(session.namespace.prefix)
+  );
 }
 
 /** Requests the status of each folder. Leaves out folders whose status is refused. */

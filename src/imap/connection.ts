@@ -187,9 +187,7 @@ export class ImapSession {
     this.namespace = { prefix, delimiter };
     // Nagle's algorithm would delay the end of a message until the server acknowledges its start.
     if (inner.writeSocket !== false) inner.writeSocket.setNoDelay(true);
-    this.foreignPrefixes = [...(other || []), ...(shared || [])]
-      .map((one) => one.prefix ?? '')
-      .filter((prefix) => prefix !== '');
+    this.foreignPrefixes = [...(other || []), ...(shared || [])].map((one) => one.prefix ?? '');
     inner.handleResponse = (item) => this.#receive(item);
     client.on('error', (error) => this.#fail(error));
     client.on('close', () => this.#fail(undefined));

@@ -95,6 +95,8 @@ export interface ImapOriginOptions {
   readonly connections: ImapConnections;
   /** The mailbox's permanent key in the archive, and its address. */
   readonly mailbox: { readonly id: string; readonly address: string };
+  /** Selects from shared folders and those of other users, by path. By default, none is listed. */
+  readonly isForeignWanted?: (path: string) => boolean;
   /** Directory for messages over 1 MiB. */
   readonly spoolDir: string;
   readonly clock?: Clock;
@@ -149,8 +151,12 @@ class ImapReader {
 
   /** @throws errors of `listFolders` */
   async folders(_mailbox: string, signal: AbortSignal) {
-    const { connections } = this.#options;
-    const { folders: found, refused } = await connections.use(listFolders, signal);
+    const { connections, isForeignWanted } = this.#options;
+    const {
+      folders: found,
+      leftOut,
+      refused,
+    } = await connections.use((session) => listFolders(session, isForeignWanted), signal);
     const byPath = new Map<string, ServerFolder>();
     for (const folder of found) {
       // Two names can decode to the same path only if one of them is encoded wrongly.
@@ -170,6 +176,7 @@ class ImapReader {
     return {
       folders: [...byPath].map(([key, folder]) => listedFolder(key, folder)),
       complete: refused === 0,
+      leftOut,
       states: new Map<string, FolderStatus>([...byPath].map(([key, { status }]) => [key, status])),
       ...problem,
     };

@@ -10,6 +10,7 @@ import type {
   TokenSource,
 } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
+import { selectsByName } from '../core/names.ts';
 import { Limiter, type LimiterStore, type Wait } from '../core/pace.ts';
 import { readToken } from '../core/secrets.ts';
 import type { StateFile } from '../core/state.ts';
@@ -240,7 +241,10 @@ export class AccountOrigins {
         clock,
         most: imap.connections,
       },
-      { mailbox: imap, spoolDir, clock },
+      {
+        ...{ mailbox: imap, spoolDir, clock },
+        isForeignWanted: (path) => selectsByName(settings.folders, path),
+      },
       key,
     );
     const { host, requestsPerMinute } = origin;

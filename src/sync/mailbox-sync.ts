@@ -161,13 +161,13 @@ function move(memory: Memory, scope: MovedScope, from: string, to: string): void
 async function findRenames(
   ctx: SyncContext,
   key: MailboxKey,
-  { folders: listed, states }: FolderListing,
+  { folders: listed, leftOut = [], states }: FolderListing,
 ): Promise<Map<string, OriginPage>> {
   const pages = new Map<string, OriginPage>();
   const folders = ctx.mirror.folders(key);
   const byPath = new Map(listed.map((folder) => [folder.path, folder]));
   const candidates = folders.filter(({ folder }) => {
-    if (!byPath.has(folder)) return true;
+    if (!byPath.has(folder)) return !leftOut.includes(folder);
     const before = ctx.mirror.epoch({ ...key, folder })?.uidValidity ?? null;
     const now = states?.get(folder)?.uidValidity ?? null;
     return before !== null && now !== null && before !== now;
@@ -258,11 +258,11 @@ interface UnlistedFolder extends DeletionCandidate {
 function unlistedFolders(
   ctx: SyncContext,
   key: MailboxKey,
-  { folders: listed, complete }: FolderListing,
+  { folders: listed, leftOut = [], complete }: FolderListing,
   wanted: MailSelection,
 ): UnlistedFolder[] {
   const folders = ctx.mirror.folders(key);
-  const paths = new Set(listed.map(({ path }) => path));
+  const paths = new Set([...listed.map(({ path }) => path), ...leftOut]);
   if (folders.length > 0 && !listed.some(({ path }) => isInbox(path))) {
     throw syncError('sync.no-inbox', { listed: listed.length });
   }
@@ -285,9 +285,9 @@ function unlistedFolders(
 function noteListing(
   ctx: SyncContext,
   key: MailboxKey,
-  { folders: listed, complete }: FolderListing,
+  { folders: listed, leftOut = [], complete }: FolderListing,
 ): void {
-  const paths = new Set(listed.map(({ path }) => path));
+  const paths = new Set([...listed.map(({ path }) => path), ...leftOut]);
   for (const { folder } of ctx.mirror.folders(key)) {
     const name = folderKey({ ...key, folder });
     const previous = ctx.memory.get(UNLISTED, name);

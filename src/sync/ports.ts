@@ -62,6 +62,8 @@ export interface FolderListing {
   readonly folders: readonly ListedFolder[];
   /** False if the listing counts more folders than it shows. A folder missing from it may still exist. */
   readonly complete: boolean;
+  /** Paths of further folders that exist, but are left out: shared ones, and those of other users. */
+  readonly leftOut?: readonly string[];
   /** Number of folders listed without a path. They cannot be requested, so the listing is treated as incomplete. */
   readonly withoutPath?: number;
   /** Why the listing ended early: its pages make no progress, or it is longer than any real listing. */

@@ -14,6 +14,8 @@ export interface DovecotOptions extends MailServerOptions {
   readonly mailLocation?: string;
   /** Of all folders, such as `INBOX.`. */
   readonly prefix?: string;
+  /** A public namespace, such as `Public/`, in which everybody may do everything. */
+  readonly publicPrefix?: string;
   /** Longer keywords are dropped without an answer. */
   readonly maxKeywordLength?: number;
   /** Address of a server that judges access tokens (RFC 7662); without it, only passwords are accepted. */
@@ -45,8 +47,10 @@ export async function startDovecot(options: DovecotOptions = {}): Promise<Doveco
   const users = options.users ?? ['anna'];
   const owner = mailOwner();
   const mail = path.join(home, 'mail');
-  mkdirSync(mail);
-  chownSync(mail, owner.uid, owner.gid);
+  for (const folder of [mail, path.join(home, 'public')]) {
+    mkdirSync(folder);
+    chownSync(folder, owner.uid, owner.gid);
+  }
   const certificate = makeCertificate(home, options.certificateNames);
   const [port, tlsPort] = [await lastingPort(), await lastingPort()];
   const passwords = users.map((user) => `${user}:{PLAIN}${PASSWORD}\n`);
@@ -98,8 +102,10 @@ active_value = true
 }
 
 /** A file of rights for all users: what is not named keeps the rights of an owner. */
-function rights({ readOnly = [] }: DovecotOptions): string {
-  return readOnly.map((folder) => `"${folder}" owner lr\n`).join('');
+function rights({ readOnly = [], publicPrefix }: DovecotOptions): string {
+  const all =
+    publicPrefix === undefined ? '' : `"${publicPrefix.slice(0, -1)}*" anyone lrwstipekx\n`;
+  return all + readOnly.map((folder) => `"${folder}" owner lr\n`).join('');
 }
 
 interface Facts {
@@ -170,7 +176,7 @@ namespace inbox {
   separator = ${separator}
   prefix = ${prefix}
 ${folders.join('')}}
-protocol imap {
+${options.publicPrefix === undefined ? '' : publicNamespace(home, separator, options.publicPrefix)}protocol imap {
   mail_plugins = quota acl imap_quota imap_acl
 }
 plugin {
@@ -185,6 +191,17 @@ function tokenPasswords(home: string): string {
   driver = oauth2
   mechanisms = oauthbearer xoauth2
   args = ${home}/oauth2
+}
+`;
+}
+
+function publicNamespace(home: string, separator: string, prefix: string): string {
+  return `namespace public {
+  type = public
+  separator = ${separator}
+  prefix = ${prefix}
+  location = maildir:${home}/public
+  subscriptions = no
 }
 `;
 }

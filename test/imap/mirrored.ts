@@ -21,12 +21,17 @@ afterEach(async () => {
 export interface Mirrored {
   readonly server: MailServer;
   readonly proxy: ImapProxy;
+  /** Adds fields to the account in the configuration. */
+  configure(account: object): void;
   /** Runs the command line with a configuration for the server. */
   run(...args: readonly string[]): ReturnType<typeof mailkeep>;
 }
 
 /** Starts a server, and prepares an archive of its mailbox. Both are gone after the test. */
-export async function mirrored(start: () => Promise<MailServer>): Promise<Mirrored> {
+export async function mirrored(
+  start: () => Promise<MailServer>,
+  account: object = {},
+): Promise<Mirrored> {
   const server = await start();
   closing.push(() => server.stop());
   const proxy = await ImapProxy.start({ to: server, readOnly: true });
@@ -39,8 +44,10 @@ export async function mirrored(start: () => Promise<MailServer>): Promise<Mirror
     password: { command: ['printf', '%s\n', password] },
   };
   const config = path.join(folder, 'mailkeep.json');
-  writeFileSync(config, JSON.stringify({ accounts: [{ name: 'main', imap }] }));
-  return { server, proxy, run: (...args) => mailkeep([...args, '--config', config]) };
+  const configure = (fields: object): void =>
+    writeFileSync(config, JSON.stringify({ accounts: [{ name: 'main', imap, ...fields }] }));
+  configure(account);
+  return { server, proxy, configure, run: (...args) => mailkeep([...args, '--config', config]) };
 }
 
 /** Every message as `folder/uid hash flags`, at the server and in the mirror. */
