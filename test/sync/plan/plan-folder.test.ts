@@ -104,6 +104,17 @@ describe('observing an answer', () => {
       observe([listing(1, ['\\Seen', '$a', '\\Seen'])], known, fingerprint).flagsChanged,
     ).toEqual([]);
   });
+
+  it.each([
+    [['$A', '\\seen'], true],
+    [['$b', '\\Seen'], false],
+    [['$A', '$a'], false],
+    [['$a'], false],
+  ])('compares flags without case: %j', (flags, same) => {
+    const open = new Map([[1, { flags: ['$a', '\\Seen'], fingerprint: 's1' }]]);
+    const seen = observe([listing(1, flags)], { open, settled: () => false }, fingerprint);
+    expect(seen.flagsChanged.length).toBe(same ? 0 : 1);
+  });
 });
 
 describe('selection', () => {
