@@ -229,10 +229,11 @@ const FIND = sqlQuery<FolderKey, KnownRow>(
 type EpochRow = Pick<Row<'folders'>, 'generation' | 'gone_commit' | 'mailbox_id'> & {
   readonly newest: number;
   readonly uidValidity: string | null;
+  readonly since: number;
 };
 // Like the fold: prefers a live folder, then the one removed most recently.
 const EPOCH = sqlQuery<FolderKey, EpochRow>(
-  `SELECT f.generation, f.gone_commit, f.mailbox_id, g.uid_validity AS uidValidity,
+  `SELECT f.generation, f.gone_commit, f.mailbox_id, g.uid_validity AS uidValidity, g.from_commit AS since,
      (SELECT max(n.generation) FROM generations n WHERE n.folder_id = f.id) AS newest
    FROM mailboxes m JOIN folders f ON f.mailbox_id = m.id
      JOIN generations g ON g.folder_id = f.id AND g.generation = f.generation
@@ -330,12 +331,15 @@ export function folderQueries(connection: Connection) {
       const row = connection.get(FIND, { host, mailbox, folder });
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : toKnownFolder(row);
     },
-    /** Returns the current UID epoch of a folder, or the last one of a removed folder. `newest` is its highest one. */
+    /**
+     * Returns the current UID epoch of a folder, or the last one of a removed folder. `newest` is its highest one, and
+     * `since` the commit in which the current one started.
+     */
     epoch({ host, mailbox, folder }: FolderKey) {
       const row = connection.get(EPOCH, { host, mailbox, folder });
       if (row === undefined || !isOurs(row.mailbox_id)) return undefined;
-      const { generation, newest, uidValidity, gone_commit: gone } = row;
-      return { generation, newest, uidValidity, gone: gone !== null };
+      const { generation, newest, uidValidity, since, gone_commit: gone } = row;
+      return { generation, newest, uidValidity, since, gone: gone !== null };
     },
     /**
      * Counts a folder's places in all generations. `open` includes those that are held or were matched without being

@@ -127,8 +127,7 @@ export async function listFolders(
   const sendable = [...found.keys()].filter(canSend);
   await requestStatuses(
     session,
-    // Dovecot shows no UIDVALIDITY for a folder that another session is creating at this moment.
-    sendable.filter((wireName) => (statuses.get(wireName)?.uidValidity ?? null) === null),
+    sendable.filter((wireName) => !statuses.has(wireName)),
     statuses,
   );
   const folders = sendable.flatMap((wireName): ServerFolder[] => {

@@ -296,7 +296,7 @@ export async function planSync(
         const generation = mirror.folder(at)?.generation ?? 1;
         const accounted = countAccountedFor(mirror.sumsOf(at));
         const unread = mirror.unread(at, generation);
-        const covered = recallCoverage(state, at, generation, accounted);
+        const covered = accounted === 0 ? [] : recallCoverage(state, at, generation);
         const plan = planFolder(listed, { accounted, unread, covered }, full);
         return { listed, plan: perMinute === null ? { ...plan, requests: 0 } : plan };
       });

@@ -178,14 +178,19 @@ function countEndings(
   ).length;
 }
 
-/** Returns removals whose message appeared elsewhere in this sync run under its stable id: one for each appearance. */
+/**
+ * Returns removals whose message appeared elsewhere in this sync run under its stable id: one for each appearance. A new
+ * UID epoch may have been read by several runs.
+ */
 function movedById(ctx: SyncContext, removals: readonly Removal[]): Removal[] {
   const moved = new Map<string, number>();
-  return removals.filter(({ place, message: { id, docid, stableId } }) => {
+  return removals.filter(({ place, reason, message: { id, docid, stableId } }) => {
     if (stableId === null) return false;
     const key = `${stableId} ${id}`;
     const count = moved.get(key) ?? 0;
-    if (count >= ctx.mirror.arrivedSince(place, stableId, docid, ctx.startedAtCommit)) return false;
+    const epoch = reason === 'renumbered' ? ctx.mirror.epoch(place) : undefined;
+    const after = Math.min(ctx.startedAtCommit, (epoch?.since ?? Number.POSITIVE_INFINITY) - 1);
+    if (count >= ctx.mirror.arrivedSince(place, stableId, docid, after)) return false;
     moved.set(key, count + 1);
     return true;
   });
@@ -410,6 +415,8 @@ interface OpenedEpoch {
   readonly uidValidity?: string;
   /** True if the archive has recorded `uidValidity` for this generation. */
   readonly isStored: boolean;
+  /** True if the folder was removed and is back in the same epoch. */
+  readonly isRestored?: boolean;
   /** Why the folder's messages cannot be told apart from earlier ones. The folder must not be read. */
   readonly problem?: MailkeepError;
 }
@@ -433,7 +440,9 @@ export function openEpoch(
   if (uidValidity === null) return { generation, isStored: true, problem: problem('missing') };
   const before = known?.uidValidity ?? null;
   if (known === undefined || before === null) return { generation, uidValidity, isStored: false };
-  if (before === uidValidity) return { generation: known.generation, uidValidity, isStored: true };
+  if (before === uidValidity) {
+    return { generation: known.generation, uidValidity, isStored: true, isRestored: known.gone };
+  }
   if (Number(uidValidity) < Number(before)) {
     const returned = ctx.memory.get(RETURNED, folderKey(at));
     if (returned !== undefined && isRecent(returned.since, ctx.now(), DAY_MS)) {

@@ -240,11 +240,21 @@ interface BacklogOptions {
   readonly postpones?: (listing: Listing) => boolean;
 }
 
+interface ListingEvidence {
+  /** The newest page, if it was requested already. */
+  readonly head?: OriginPage | undefined;
+  /** What the listing of folders reported, if it shows every change. */
+  readonly tuple?: FolderTuple | null;
+  /** True if the service reports that its uids still mean the same, even if the archive accounts for no message. */
+  readonly isSameEpoch?: boolean;
+}
+
 /** One folder in one sync run. Makes requests, records evidence and queues fetches, but does not interpret them. */
 export class FolderSync {
   readonly evidence: FolderEvidence;
   /** True if only flags can have changed, so no page needs reading. */
   onlyFlags = false;
+  readonly tuple: FolderTuple | null;
   #head: OriginPage | undefined;
   #failed = false;
 
@@ -254,15 +264,16 @@ export class FolderSync {
     readonly listed: ListedFolder,
     readonly address: string,
     readonly generation: number,
-    head?: OriginPage,
-    /** What the listing reported, if it shows every change. */
-    readonly tuple: FolderTuple | null = null,
+    listing: ListingEvidence = {},
   ) {
+    const { head, tuple = null, isSameEpoch = false } = listing;
     this.#head = head;
+    this.tuple = tuple;
+    const accounted = countAccountedFor(this.sums);
     this.evidence = new FolderEvidence({
       listed: listed.messageCount,
       highestUid: ctx.mirror.highestUid(at, generation),
-      covered: recallCoverage(ctx.memory, at, generation, countAccountedFor(this.sums)),
+      covered: accounted === 0 && !isSameEpoch ? [] : recallCoverage(ctx.memory, at, generation),
       startedAt: ctx.now(),
     });
   }
@@ -299,7 +310,15 @@ export class FolderSync {
   async guarded(act: () => Promise<void>): Promise<void> {
     if (this.#failed) return;
     const at = { mailbox: this.address, folder: this.at.folder };
-    this.#failed = !(await runGuarded(this.ctx, at, act));
+    const succeeded = await runGuarded(this.ctx, at, async () => {
+      try {
+        await act();
+      } catch (error) {
+        // A fetch may have failed for the same reason, and has been reported.
+        if (!this.#failed || !concernsOnly(error)) throw error;
+      }
+    });
+    if (!succeeded) this.#failed = true;
   }
 
   /** Ends the folder for this sync run. Only its first failure is reported. */

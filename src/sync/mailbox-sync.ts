@@ -464,13 +464,12 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
   const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
   recordExcludedFolders(ctx, key, wanted);
-  const passes = folders.flatMap((folder) =>
-    openFolder(ctx, key, folder, mailbox.address, {
-      head: pages.get(folder.path),
-      state: all.states?.get(folder.path),
-      askedAt,
-    }),
-  );
+  const passes: FolderSync[] = [];
+  for (const folder of folders) {
+    const head = pages.get(folder.path);
+    const listing = { head, state: all.states?.get(folder.path), askedAt };
+    passes.push(...(await openFolder(ctx, key, folder, mailbox.address, listing)));
+  }
   // By path, before this sync run changes anything.
   const openCounts = new Map(passes.map(({ at, sums }) => [at.folder, countOpenPlaces(sums)]));
   // Includes folders without requests.
@@ -487,7 +486,7 @@ function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing)
 }
 
 /** Opens a folder for the sync run. Returns an empty list if the folder has been too quiet to need a request. */
-function openFolder(
+async function openFolder(
   ctx: SyncContext,
   key: MailboxKey,
   listed: ListedFolder,
@@ -497,7 +496,7 @@ function openFolder(
     readonly state: FolderState | undefined;
     readonly askedAt: number;
   },
-): FolderSync[] {
+): Promise<FolderSync[]> {
   const at = { ...key, folder: listed.path };
   const { head, state, askedAt } = listing;
   const { name, delimiter, specialUse } = listed;
@@ -526,7 +525,11 @@ function openFolder(
     ctx.ledger.count(address, 'compared', 1);
     return [];
   }
-  const opened = new FolderSync(ctx, at, listed, address, generation, head, tuple);
+  // A folder that is back has its earlier places only once the catalog knows it again.
+  if (epoch.isRestored === true) await ctx.committer.flush();
+  const isSameEpoch = epoch.uidValidity !== undefined && epoch.isStored;
+  const evidence = { head, tuple, isSameEpoch };
+  const opened = new FolderSync(ctx, at, listed, address, generation, evidence);
   opened.onlyFlags = head === undefined && isFlagChange(ctx, at, generation, tuple);
   forgetTuple(ctx.memory, at);
   // All flags are yet to be read, and later than this.

@@ -46,17 +46,10 @@ const SWEPT = 'swept';
 
 /**
  * Returns the intervals covered by earlier sync runs in a folder's UID epoch. If the archive accounts for no messages,
- * the folder was deleted and recreated with the same uids, so nothing is covered.
- *
- * @param accounted number of the folder's messages that the archive accounts for
+ * the folder may have been deleted and recreated with the same uids; nothing is covered then.
  */
-export function recallCoverage(
-  memory: Memory,
-  at: FolderKey,
-  generation: number,
-  accounted: number,
-): UidIntervals {
-  return accounted === 0 ? [] : toIntervals(memory.get(COVERAGE, generationKey(at, generation)));
+export function recallCoverage(memory: Memory, at: FolderKey, generation: number): UidIntervals {
+  return toIntervals(memory.get(COVERAGE, generationKey(at, generation)));
 }
 
 export function rememberCoverage(

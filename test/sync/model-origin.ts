@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import { MailkeepError } from '../../src/core/errors.ts';
-import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/core/types.ts';
+import { type FolderKey, flagSet, type Listing } from '../../src/core/types.ts';
 import { stableId } from '../../src/mail/identity.ts';
 import type {
   FolderListing,
@@ -207,13 +207,7 @@ export class ModelOrigin implements Origin {
 
   async search(
     at: FolderKey,
-    {
-      uids,
-      perPage,
-      order,
-      flag,
-      since,
-    }: { uids: string; perPage: number; order: UidOrder; flag?: CountedFlag; since?: string },
+    { uids, perPage, order, flag, since }: Parameters<Origin['search']>[1],
   ): Promise<OriginPage> {
     return this.#answer({ operation: 'search', folder: at.folder }, () => {
       if (!this.searches) throw status(405);
@@ -297,7 +291,7 @@ export class ModelOrigin implements Origin {
 
 function stateOf(folder: ModelFolder, { condstore }: ModelImap): FolderState {
   return {
-    uidValidity: `${folder.uidValidity}`,
+    uidValidity: folder.uidValidity === 0 ? null : `${folder.uidValidity}`,
     uidNext: folder.nextUid,
     highestModSeq: condstore ? `${folder.modSeqs().highest}` : null,
   };
