@@ -3,7 +3,7 @@ import type { Settings } from '../core/config-schema.ts';
 import { displayWidth, fitColumns } from '../core/terminal-safe.ts';
 import { bytes, count, counted, localTime, span } from '../core/text.ts';
 import type { EventLog } from '../daemon/runs.ts';
-import type { Forecast } from '../sync/plan/plan-folder.ts';
+import { type Forecast, hoursOf } from '../sync/plan/plan-folder.ts';
 import type { ProgressListener, SyncProgress } from '../sync/result.ts';
 import type { CommandContext } from './context.ts';
 import { displayName, fitNarrow, joinReport } from './output.ts';
@@ -160,7 +160,10 @@ const LONG_MS = 600_000;
 export function forecastText(ahead: Forecast): string {
   const lines = [
     `To fetch: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
-    `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync continues.`,
+    joinReport([
+      timeText(ahead),
+      'Newest messages come first; interrupt whenever you like, the next sync continues.',
+    ]).join(' '),
   ];
   if (isLong(ahead) && ahead.traffic === undefined) {
     lines.push(
@@ -178,26 +181,38 @@ export function placesText(messages: number): string {
 /** Above this rate, the speed depends on the service and this machine, and is not known in advance. */
 const PACED_PER_MINUTE = 1_200;
 
+/** Shorter durations say nothing. */
+const WORTH_MS = 1_000;
+
 /** Describes the requests or bytes of a first sync, and its duration if a limit or an earlier sync determines that. */
 export function timeText({
   requests,
   requestsPerMinute,
   hours,
+  messages = 0,
+  bytes: size,
   traffic,
-}: Pick<Forecast, 'requests' | 'requestsPerMinute' | 'hours' | 'traffic'>): string {
+}: Pick<Forecast, 'requests' | 'requestsPerMinute' | 'hours'> &
+  Partial<Pick<Forecast, 'messages' | 'traffic'>> & {
+    /** Undefined or 0 if unknown. */
+    readonly bytes?: number | undefined;
+  }): string {
   const sum = `That is ${counted(requests, 'request')}`;
-  const time = `about ${span(hours * 3_600_000)}`;
   if (traffic === undefined) {
     if (requestsPerMinute > PACED_PER_MINUTE) return `${sum}.`;
-    return `${sum}: ${time} at ${count(Math.floor(requestsPerMinute))} a minute.`;
+    return `${sum}: about ${span(hours * 3_600_000)} at ${count(Math.floor(requestsPerMinute))} a minute.`;
   }
   const { limit, speed } = traffic;
+  const known = { messages: requests > 0 ? 0 : messages, bytes: size ?? 0 };
+  const ms = hoursOf(known, traffic) * 3_600_000;
+  const isLimited = limit !== null && messages > 0 && (!size || size > limit);
   return joinReport([
     requests > 0 && `${sum} to accounts with an API.`,
-    hours > 0
-      ? `Over IMAP, that takes ${time}${speed === null ? '' : `, at ${speedText(speed)} as in an earlier sync`}.`
-      : 'The duration depends on the server.',
-    limit !== null && `At most ${bytes(limit)} are exchanged a day (imap.maxBytesPerDay).`,
+    requests > 0 && known.bytes > 0 && `Over IMAP, it is about ${bytes(known.bytes)}.`,
+    ms >= WORTH_MS &&
+      `That takes about ${span(ms)}${speed === null ? '' : `; an earlier sync fetched ${speedText(speed)}`}.`,
+    ms < WORTH_MS && messages > 0 && speed === null && 'The duration depends on the server.',
+    isLimited && `At most ${bytes(limit)} are exchanged a day (imap.maxBytesPerDay).`,
   ]).join(' ');
 }
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 /** Reports whether a name matches a pattern in which `*` matches any characters. Case-sensitive, like folder paths. */
 export function matches(pattern: string, name: string): boolean {
   // Greedy, and linear in practice, because patterns come from the user's configuration or command line.
@@ -142,4 +143,13 @@ export function nearestAddress(found: string, addresses: readonly string[]): str
     .filter(({ parts }) => domain === undefined || nearest(domain, parts.slice(1)) !== null);
   const meant = nearest(name, [...new Set(candidates.map(({ parts: [local = ''] }) => local))]);
   return candidates.find(({ parts: [local] }) => local === meant)?.address ?? null;
+}
+
+/**
+ * Returns what logs and metrics call a mailbox. The id of an IMAP mailbox contains the user, often an address, and is
+ * replaced by a hash.
+ */
+export function mailboxLabel(resourceId: string): string {
+  if (/^[A-Za-z0-9_-]*$/.test(resourceId)) return resourceId;
+  return createHash('sha256').update(resourceId).digest('hex').slice(0, 16);
 }

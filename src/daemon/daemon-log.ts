@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Settings } from '../core/config-schema.ts';
 import { describeError, MailkeepError } from '../core/errors.ts';
+import { mailboxLabel } from '../core/names.ts';
 import type { Wait } from '../core/pace.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -49,7 +50,7 @@ export function daemonLog(log: Logger) {
   return {
     observer: (event: DaemonEvent) => logEvent(log, event),
     request: ({ operation, host, status, ms, bytes, key }: RequestReport) =>
-      log.debug({ operation, mailbox: key, host, status, ms, bytes }, 'request'),
+      log.debug({ operation, mailbox: mailboxLabel(key), host, status, ms, bytes }, 'request'),
     wait: ({ host, until, reason }: Wait) => {
       const line = { host, until: new Date(until).toISOString(), reason };
       if (reason === 'rate') log.debug(line, 'waiting');
@@ -84,19 +85,23 @@ function logEvent(log: Logger, event: DaemonEvent): void {
     }
     case 'pass-finished': {
       const { account, resourceId } = event.mailbox;
-      const line = { kind: event.kind, account, mailbox: resourceId, ...numbersOf(event.result) };
+      const mailbox = mailboxLabel(resourceId);
+      const line = { kind: event.kind, account, mailbox, ...numbersOf(event.result) };
       // A backlog sync belongs to no run: it continues alongside them.
       if (event.kind === 'backlog') log.info(line, 'backlog finished');
       else log.debug(line, 'pass finished');
       for (const { code, family, uid } of event.result.failures) {
-        log.warn({ account, mailbox: resourceId, code, family, uid }, 'failure');
+        log.warn({ account, mailbox, code, family, uid }, 'failure');
       }
       return;
     }
     case 'pass-progress': {
       const { account, resourceId } = event.mailbox;
       const { messages, of, bytes } = event;
-      log.info({ account, mailbox: resourceId, messages, of, bytes }, 'storing messages');
+      log.info(
+        { account, mailbox: mailboxLabel(resourceId), messages, of, bytes },
+        'storing messages',
+      );
       return;
     }
     case 'surveyed':
@@ -104,7 +109,11 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       return;
     case 'pass-preempted':
       log.debug(
-        { kind: event.kind, account: event.mailbox.account, mailbox: event.mailbox.resourceId },
+        {
+          kind: event.kind,
+          account: event.mailbox.account,
+          mailbox: mailboxLabel(event.mailbox.resourceId),
+        },
         'pass made room for another',
       );
       return;
@@ -129,7 +138,10 @@ function logEvent(log: Logger, event: DaemonEvent): void {
     default: {
       const { event: name, ...facts } = event;
       const [level, text] = PLAIN_LINES[name];
-      log[level](facts, text);
+      log[level](
+        'mailbox' in facts ? { ...facts, mailbox: mailboxLabel(facts.mailbox) } : facts,
+        text,
+      );
     }
   }
 }

@@ -1,6 +1,7 @@
 import { Hono } from 'hono';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
+import { mailboxLabel } from '../core/names.ts';
 import { parseDuration } from '../core/quantities.ts';
 import type { RequestReport } from '../service/transport.ts';
 import type { ArchiveStatus, MailboxStatus } from '../verify/archive-status.ts';
@@ -129,6 +130,7 @@ export type MeasuredStatus = Pick<
   | 'pending'
   | 'verification'
   | 'budget'
+  | 'traffic'
   | 'mailboxes'
 >;
 
@@ -360,7 +362,10 @@ export class Metrics extends RunMetrics {
     }
     for (const [name, help, read] of MAILBOX_GAUGES(now)) {
       labelled(this.registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
-        status().mailboxes.map((box) => [{ host: box.host, mailbox: box.resourceId }, read(box)]),
+        status().mailboxes.map((box) => [
+          { host: box.host, mailbox: mailboxLabel(box.resourceId) },
+          read(box),
+        ]),
       );
     }
     labelled(
@@ -382,13 +387,27 @@ export class Metrics extends RunMetrics {
         ]),
     );
     labelled(
+      this.registry,
+      'imap_day_bytes',
+      'Bytes exchanged with an IMAP server in the last 24 hours',
+      ['account', 'host'],
+      () => status().traffic.map(({ account, host, bytes }) => [{ account, host }, bytes]),
+    );
+    labelled(
+      this.registry,
+      'imap_day_limit_bytes',
+      'The most that may be; absent without a limit',
+      ['account', 'host'],
+      () => status().traffic.map(({ account, host, limit }) => [{ account, host }, limit]),
+    );
+    labelled(
       this.#addresses,
       'mailbox_info',
       'Which mailbox has which address',
       ['host', 'mailbox', 'address'],
       () =>
         status().mailboxes.map(({ resourceId, host, address }) => [
-          { host, mailbox: resourceId, address },
+          { host, mailbox: mailboxLabel(resourceId), address },
           1,
         ]),
     );

@@ -127,7 +127,8 @@ export async function listFolders(
   const sendable = [...found.keys()].filter(canSend);
   await requestStatuses(
     session,
-    sendable.filter((wireName) => !statuses.has(wireName)),
+    // Dovecot shows no UIDVALIDITY for a folder that another session is creating at this moment.
+    sendable.filter((wireName) => (statuses.get(wireName)?.uidValidity ?? null) === null),
     statuses,
   );
   const folders = sendable.flatMap((wireName): ServerFolder[] => {

@@ -150,6 +150,10 @@ export const imapError = defineErrors({
       `The archive keeps ${f.address} as the mailbox ${f.kept}, but the configuration of the account ${f.account} now leads to ${f.found}.`,
       `If it is the same mailbox, add "id": ${JSON.stringify(f.kept)} to "imap" in the configuration. To mirror it as another mailbox, add "id": ${JSON.stringify(f.found)}.`,
     ],
+    'imap.server-elsewhere': ({ host, domain }: AtHost & { readonly domain: string }) => [
+      `DNS names ${host} as the IMAP server of ${domain}, which is in another domain and would get the password.`,
+      `If it is the server of your provider, add --host ${host}.`,
+    ],
     'imap.needs-tls': ({ host }: AtHost) => [
       `Without TLS, the password would be sent to ${host} unencrypted.`,
       'Use "tls": "implicit" or "starttls"; "none" is for servers on this machine.',

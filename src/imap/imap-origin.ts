@@ -30,8 +30,16 @@ import { encodeMailbox, MAX_UINT32 } from './response.ts';
 const SNAPSHOT_MS = 30_000;
 /** Folders whose uids are kept in memory. */
 const SNAPSHOTS = 2;
-/** Sources requested by one command, each up to 1 MiB. */
-const SOURCES_AT_ONCE = 16;
+/** Sources requested by one command. A round trip to a distant server takes as long as many small messages. */
+const SOURCES_AT_ONCE = 64;
+/** Bytes requested by one command, if it requests several sources. */
+const BYTES_AT_ONCE = 2 * 1024 * 1024;
+/** Assumed for a message whose size was not listed recently. */
+const UNKNOWN_SIZE = 64 * 1024;
+/** Sizes kept in memory, for messages whose sources are requested after their listing. */
+const MAX_SIZES = 10_000;
+/** Pages read with one command once a folder is read page after page. */
+const PAGES_AHEAD = 5;
 /** No real message is as large. Bounds the disk space that a message without an end can take. */
 const MAX_SOURCE_BYTES = 1024 * 1024 * 1024;
 /** Times that a page is filled up after messages on it turn out to be gone. */
@@ -49,6 +57,8 @@ interface Snapshot {
   uids: Uint32Array;
   /** Milliseconds since the epoch when the folder was opened. Only later sessions show the same messages. */
   readonly at: number;
+  /** The last uid of the last page in its order, and messages listed beyond it. */
+  walk?: { readonly end: number; readonly ahead: ReadonlyMap<number, Listing> };
 }
 
 interface Page {
@@ -123,6 +133,8 @@ class ImapReader {
   readonly #snapshots = new Map<string, Snapshot>();
   readonly #queues = new Map<string, SourceQueue>();
   readonly #withoutEnvelope = new Set<string>();
+  /** Listed sizes in bytes, by uid and folder, oldest first. */
+  readonly #sizes = new Map<string, number>();
 
   constructor(options: ImapOriginOptions) {
     this.#options = options;
@@ -277,12 +289,32 @@ class ImapReader {
       // Lets requests of the same turn join.
       await nextTurn();
       const room = Math.floor(this.#options.connections.bytesLeft / PIECE_BYTES);
-      const batch = queue.waiting.splice(0, Math.min(SOURCES_AT_ONCE, Math.max(1, room)));
+      const length = this.#batchLength(at, queue.waiting);
+      const batch = queue.waiting.splice(0, Math.min(length, Math.max(1, room)));
       if (batch.length === 0) break;
       await this.#serveBatch(at, batch);
     }
     queue.runners -= 1;
     if (queue.runners === 0 && queue.waiting.length === 0) this.#queues.delete(at.folder);
+  }
+
+  /** Returns how many of the waiting requests one command answers. */
+  #batchLength(at: FolderKey, waiting: readonly WaitingSource[]): number {
+    let bytes = 0;
+    const tooMany = waiting.findIndex(({ uid }, i) => {
+      const size = this.#sizes.get(`${uid} ${at.folder}`) ?? UNKNOWN_SIZE;
+      bytes += Math.min(size, PIECE_BYTES);
+      return i > 0 && (i >= SOURCES_AT_ONCE || bytes > BYTES_AT_ONCE);
+    });
+    return tooMany < 0 ? waiting.length : tooMany;
+  }
+
+  #noteSizes(at: FolderKey, listings: Iterable<Listing>): void {
+    for (const { uid, size } of listings) this.#sizes.set(`${uid} ${at.folder}`, size);
+    for (const key of this.#sizes.keys()) {
+      if (this.#sizes.size <= MAX_SIZES) break;
+      this.#sizes.delete(key);
+    }
   }
 
   async #serveBatch(at: FolderKey, batch: readonly WaitingSource[]): Promise<void> {
@@ -399,7 +431,7 @@ class ImapReader {
         order === 'ascending'
           ? range.subarray(skipped, skipped + perPage)
           : range.subarray(Math.max(0, total - skipped - perPage), Math.max(0, total - skipped));
-      const listings = await this.#listings(at, [...part], snapshot.at, signal);
+      const listings = await this.#walk(at, snapshot, part, order, signal);
       const gone = new Set(part.filter((uid) => !listings.has(uid)));
       if (gone.size > 0) snapshot.uids = uids.filter((uid) => !gone.has(uid));
       if (gone.size > 0 && refill < REFILLS) continue;
@@ -407,6 +439,35 @@ class ImapReader {
       if (order === 'descending') items.reverse();
       return { items, total: total - gone.size, uidValidity, mailboxId };
     }
+  }
+
+  /** Lists a page's messages. Once pages follow each other, lists the messages of several pages with one command. */
+  async #walk(
+    at: FolderKey,
+    snapshot: Snapshot,
+    part: Uint32Array,
+    order: Order,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<number, Listing>> {
+    const { uids, walk } = snapshot;
+    const [first, last] = [part[0], part.at(-1)];
+    if (first === undefined || last === undefined) return new Map();
+    if (walk !== undefined && part.every((uid) => walk.ahead.has(uid))) {
+      snapshot.walk = { end: order === 'ascending' ? last : first, ahead: walk.ahead };
+      return walk.ahead;
+    }
+    const [start, end] = [lowerBound(uids, first), lowerBound(uids, last + 1)];
+    const isNext =
+      walk?.end !== undefined && walk.end === uids[order === 'ascending' ? start - 1 : end];
+    const more = isNext ? part.length * (PAGES_AHEAD - 1) : 0;
+    const wanted =
+      order === 'ascending'
+        ? uids.subarray(start, end + more)
+        : uids.subarray(Math.max(0, start - more), end);
+    const ahead = await this.#listings(at, [...wanted], snapshot.at, signal);
+    this.#noteSizes(at, ahead.values());
+    snapshot.walk = { end: order === 'ascending' ? last : first, ahead };
+    return ahead;
   }
 
   /** Lists messages. Divides them if the answer does not parse, until only the unreadable messages lack an ENVELOPE. */

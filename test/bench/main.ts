@@ -12,6 +12,8 @@ import { durableFilesPerSecond } from './disk-probe.ts';
 import { Entry } from './entry.ts';
 import { formatCount, formatMB, median } from './figures.ts';
 import { formatHistory, type RememberedRun, recall, remember, remembered } from './history.ts';
+import { imapRows } from './imap-rows.ts';
+import { measureImap } from './imap-speed.ts';
 import { allottedBytes } from './indexer.ts';
 import { coldLatencies, type Searches } from './latency.ts';
 import type { Mailkeep } from './mailkeep.ts';
@@ -72,6 +74,10 @@ async function bench(work: Workplace, options: BenchOptions): Promise<void> {
   }
   if (options.restoreOnly) {
     await restores(work, options);
+    return;
+  }
+  if (options.imapOnly) {
+    await syncsOverImap(work, options);
     return;
   }
   if (options.copyOnly) {
@@ -135,6 +141,16 @@ async function restores(work: Workplace, options: BenchOptions): Promise<void> {
   process.stdout.write(`${described}\n\n${formatTable(restoreRows(restore))}\n`);
   if (options.json !== undefined)
     writeFileSync(options.json, `${JSON.stringify({ restore }, null, 2)}\n`);
+}
+
+async function syncsOverImap(work: Workplace, options: BenchOptions): Promise<void> {
+  const messages = messagesOf(work, options);
+  say('Syncing them from Dovecot, in turns with mbsync …');
+  const imap = await measureImap(work, program, messages, options.runs);
+  const described = `${describeMessages(messages)}\n${describeMachine()}; ${peerVersion('mbsync')}; ${peerVersion('dovecot')}.`;
+  process.stdout.write(`${described}\n\n${formatTable(imapRows(imap))}\n`);
+  if (options.json !== undefined)
+    writeFileSync(options.json, `${JSON.stringify({ imap }, null, 2)}\n`);
 }
 
 async function copies(work: Workplace, options: BenchOptions): Promise<void> {

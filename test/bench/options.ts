@@ -17,6 +17,8 @@ export interface BenchOptions {
   readonly web: boolean;
   /** Measures nothing but restores to an IMAP server. */
   readonly restoreOnly: boolean;
+  /** Measures nothing but syncs from an IMAP server. */
+  readonly imapOnly: boolean;
   /** Measures nothing but off-site copies to RadosGW, and the way back. */
   readonly copyOnly: boolean;
   /** Leaves the messages, the archive and the peers' databases where they are. */
@@ -37,6 +39,7 @@ export const USAGE = `npm run bench -- [options]
   --archive-only nothing but verification, exports and rebuild
   --web          nothing but the web interface in Chromium, over a made-up catalog (ten minutes for 1,000,000)
   --restore-only nothing but restores to Dovecot, against mbsync's push
+  --imap-only    nothing but syncs from Dovecot, against mbsync's
   --copy-only    nothing but off-site copies to RadosGW and back, against restic
   --full         also compares memory at 5,000 and 50,000 messages
   --work DIR     where to work (the system's folder for temporary files)
@@ -59,6 +62,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
       'archive-only': { type: 'boolean', default: false },
       web: { type: 'boolean', default: false },
       'restore-only': { type: 'boolean', default: false },
+      'imap-only': { type: 'boolean', default: false },
       'copy-only': { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       history: { type: 'boolean', default: false },
@@ -78,6 +82,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
     archiveOnly: values['archive-only'],
     web: values.web,
     restoreOnly: values['restore-only'],
+    imapOnly: values['imap-only'],
     copyOnly: values['copy-only'],
     keep: values.keep,
     history: values.history,

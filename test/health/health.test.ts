@@ -50,6 +50,7 @@ function archive(...mailboxes: MailboxStatus[]): MeasuredStatus {
     logBytes: 3_000,
     catalogBytes: 1_000,
     pending: 1,
+    traffic: [],
     budget: [
       {
         ...{ ...budget, gate: 'mail.example.com main' },

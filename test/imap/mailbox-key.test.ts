@@ -92,7 +92,7 @@ test.skipIf(withoutDovecot())(
   async () => {
     const ada = account('ada', server.port);
     const other = account('Other', await anotherPort());
-    expect(await run([ada, other], 'sync')).toMatchObject({ code: 0 });
+    expect(await run([ada, other], 'sync')).toMatchObject({ code: 0, stderr: '' });
     const client = await RawClient.login(server);
     await client.append('INBOX', 'Subject: 4\r\n\r\n4\r\n');
     client.close();

@@ -56,6 +56,9 @@ const ISO = new Date(AT).toISOString();
 test('the metrics page has the metrics that are recorded', async () => {
   const status: MeasuredStatus = {
     ...{ messages: 1, bytes: 2, logBytes: 3, catalogBytes: 4, pending: 5 },
+    traffic: [
+      { account: 'home', host: 'host', limit: 9, bytes: 8, heldUntil: null, completeAt: null },
+    ],
     budget: [{ gate: 'host main', learnedPerMinute: 42, announcedPerMinute: null, heldUntil: ISO }],
     mailboxes: [
       {

@@ -22,8 +22,10 @@ import {
   type Flags,
   invalidUsage,
   type Register,
+  refuse,
   type Values,
 } from '../context.ts';
+import type { ImapInitOptions } from '../init-imap.ts';
 import { wholeNumber } from '../option-values.ts';
 import { displayName, joinReport } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
@@ -109,7 +111,8 @@ async function chooseRate(
 
 type InitOptions = Values<'baseUrl' | 'tokenEnv' | 'tokenFile'> &
   Values<'rate', number> &
-  Flags<'yes'>;
+  Flags<'yes'> &
+  ImapInitOptions;
 
 /**
  * Collects values from the options, and prompts for missing ones on a terminal. Tests the token at the service first.
@@ -122,16 +125,10 @@ async function collectInputs(
   options: InitOptions,
   onReach: (reach: Reach) => void,
 ) {
-  const { cwd, env } = context.environment;
-  const option = context.globals.config ?? env.MAILKEEP_CONFIG;
-  const file = path.resolve(cwd, option ?? 'config.json');
-  if (existsSync(file)) throw configError('config-exists', { file });
+  const file = newConfigFile(context);
   const prompter = terminalPrompter(context);
-  const kept = givenToken(options, cwd);
-  const newTokenFile = kept === null ? path.join(path.dirname(file), 'token') : null;
-  if (newTokenFile !== null && existsSync(newTokenFile)) {
-    throw configError('config-exists', { file: newTokenFile });
-  }
+  const kept = givenToken(options, context.environment.cwd);
+  const newTokenFile = kept === null ? newFileNextTo(file, 'token') : null;
   const piped = kept === null && prompter === undefined ? await readStdinText(context.stdin()) : '';
   if (prompter === undefined) {
     const needsToken = kept === null && piped === '';
@@ -147,6 +144,23 @@ async function collectInputs(
   const dataDir = await dataDirectory(context, file, quiet);
   const requestsPerMinute = options.rate ?? (await chooseRate(context, access.reach, quiet));
   return { prompter, inputs: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
+}
+
+/**
+ * Returns the path of the configuration to write.
+ * @throws config-exists
+ */
+function newConfigFile({ environment: { cwd, env }, globals }: CommandContext): string {
+  const file = path.resolve(cwd, globals.config ?? env.MAILKEEP_CONFIG ?? 'config.json');
+  if (existsSync(file)) throw configError('config-exists', { file });
+  return file;
+}
+
+/** @throws config-exists */
+function newFileNextTo(config: string, name: string): string {
+  const file = path.join(path.dirname(config), name);
+  if (existsSync(file)) throw configError('config-exists', { file });
+  return file;
 }
 
 type Inputs = Awaited<ReturnType<typeof collectInputs>>['inputs'];
@@ -290,11 +304,16 @@ default that init proposes. Ask your provider for the service's limit. When the 
 mailkeep slows down, and "mailkeep status" shows the rate it learned. You can change
 rateLimit.requestsPerMinute at any time.
 
-The configuration is written to ./config.json or the file given with --config, and the token to a file next to
-it. Only you can read them. No file is ever overwritten.
+With --imap, the account is one mailbox of an IMAP server. Init finds the server of the address in DNS, or knows it of
+large providers, or asks. It asks about a server in another domain, and refuses it with --yes: --host is needed then.
+The password is that of the mailbox, or an app password. For OAuth, write the configuration as docs/imap.md shows.
+
+The configuration is written to ./config.json or the file given with --config, and the token or password to a file
+next to it. Only you can read them. No file is ever overwritten.
 
 EXAMPLES
   mailkeep init
+  mailkeep init --imap ada@example.org
   mailkeep init --base-url https://mail-api.example.com --data ~/mail --yes <token.txt
   mailkeep init --base-url https://mail-api.example.com --token-env MAIL_TOKEN --yes`;
 
@@ -308,12 +327,31 @@ export const register: Register = (command, run) => {
       'maximum requests per minute (default: 60)',
       wholeNumber(1, MAX_REQUESTS_PER_MINUTE),
     )
+    .option('--imap <address>', 'address of a mailbox on an IMAP server')
+    .option('--host <name>', 'with --imap: the IMAP server (default: found in DNS)')
+    .option('--port <n>', 'with --imap: its port', wholeNumber(1, 65_535))
+    .option('--tls <mode>', 'with --imap: implicit, starttls or none (default: implicit)')
+    .option('--user <name>', 'with --imap: the user to sign in (default: the address)')
+    .option('--password-env <name>', 'with --imap: environment variable that holds the password')
+    .option('--password-file <file>', 'with --imap: file that holds the password')
     .option('--yes', 'write without asking')
     .addHelpText('after', HELP)
     .action(action(run, initialise));
 };
 
 async function initialise(context: CommandContext, options: InitOptions): Promise<void> {
+  const { baseUrl, tokenEnv, tokenFile } = options;
+  const ofApi = [baseUrl, tokenEnv, tokenFile, options.rate];
+  const { host, port, tls, user, passwordEnv, passwordFile } = options;
+  const ofImap = [host, port, tls, user, passwordEnv, passwordFile];
+  const isGiven = (one: unknown): boolean => one !== undefined;
+  refuse('init', {
+    '--base-url, --token-env, --token-file and --rate do not go with --imap.':
+      options.imap !== undefined && ofApi.some(isGiven),
+    '--host, --port, --tls, --user, --password-env and --password-file need --imap.':
+      options.imap === undefined && ofImap.some(isGiven),
+  });
+  if (options.imap !== undefined) return initialiseImap(context, options);
   const rate = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
   const { inputs, prompter } = await collectInputs(context, options, (reach) => {
     context.notices.say(reachText(reach));
@@ -346,6 +384,38 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
   );
 }
 
+async function initialiseImap(context: CommandContext, options: InitOptions): Promise<void> {
+  const file = newConfigFile(context);
+  const folder = path.dirname(file);
+  const prompter = terminalPrompter(context);
+  const { passwordEnv, passwordFile } = options;
+  const isNew = passwordEnv === undefined && passwordFile === undefined;
+  const newFile = isNew ? newFileNextTo(file, 'main.password') : null;
+  const { collectImapAccount, imapEntry, imapReachText } = await import('../init-imap.ts');
+  const input = await collectImapAccount(context, options, prompter);
+  const { server, user, folders, firstSync, given, secret } = input;
+  context.notices.say(imapReachText(input, context));
+  const quiet = options.yes === true ? undefined : prompter;
+  const dataDir = await dataDirectory(context, file, quiet);
+  if (quiet !== undefined && !(await quiet.yes(`Write ${file}?`))) {
+    context.notices.say('Nothing was written.');
+    return;
+  }
+  const password = { file: relativeTo(folder, newFile ?? given?.name ?? '') };
+  const accounts = [imapEntry(input, password)];
+  if (newFile !== null) writeNewFile(newFile, `${secret.reveal()}\n`);
+  writeNewFile(file, `${JSON.stringify({ dataDir, accounts }, null, 2)}\n`);
+  await context.output.object(
+    {
+      config: file,
+      passwordFile: newFile,
+      dataDir: path.resolve(folder, dataDir),
+      ...{ server, user, folders, firstSync },
+    },
+    () => summaryText({ file, newTokenFile: newFile }, context),
+  );
+}
+
 function reachText(reach: Reach): string {
   const lines = reach.map(({ address, folders }) => {
     const messages = folders.reduce((sum, folder) => sum + folder.messages, 0);
@@ -360,10 +430,6 @@ function reachText(reach: Reach): string {
 function configuration(inputs: Inputs): ConfigInput {
   const { baseUrl, token, newTokenFile, dataDir, file, requestsPerMinute } = inputs;
   const folder = path.dirname(file);
-  const relativeToConfig = (target: string): string => {
-    const relative = path.relative(folder, target);
-    return relative.startsWith('..') || path.isAbsolute(relative) ? target : `./${relative}`;
-  };
   const tokenFile = newTokenFile ?? (token.kind === 'env' ? null : token.name);
   return {
     dataDir,
@@ -371,7 +437,7 @@ function configuration(inputs: Inputs): ConfigInput {
       {
         name: 'main',
         baseUrl,
-        token: tokenFile === null ? { env: token.name } : { file: relativeToConfig(tokenFile) },
+        token: tokenFile === null ? { env: token.name } : { file: relativeTo(folder, tokenFile) },
       },
     ],
     ...(requestsPerMinute === DEFAULT_REQUESTS_PER_MINUTE
@@ -380,8 +446,14 @@ function configuration(inputs: Inputs): ConfigInput {
   };
 }
 
+/** Returns a path as it appears in a configuration in `folder`. */
+function relativeTo(folder: string, target: string): string {
+  const relative = path.relative(folder, target);
+  return relative.startsWith('..') || path.isAbsolute(relative) ? target : `./${relative}`;
+}
+
 function summaryText(
-  { file, newTokenFile }: Inputs,
+  { file, newTokenFile }: Pick<Inputs, 'file' | 'newTokenFile'>,
   { globals, environment }: CommandContext,
 ): string {
   const written = newTokenFile === null ? file : `${file} and ${newTokenFile}`;

@@ -130,15 +130,27 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
 export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
-      const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'message')}` : '';
+      const { action, reason, messages, bytes: size, requests } = folder;
+      const fetch = messages > 0 ? `, fetch ${counted(messages, 'message')}` : '';
       const place = displayName(address, folder.folder);
-      return `${place}: ${ACTIONS[folder.action]}${fetch} (${REASONS[folder.reason]}); ${counted(folder.requests, 'request')}`;
+      // Sources that limit bytes have no planned requests.
+      const isMetered = plan.traffic !== undefined && planned.every((one) => one.requests === 0);
+      const cost = isMetered
+        ? size !== undefined && `about ${bytes(size)}`
+        : counted(requests, 'request');
+      return joinReport([`${place}: ${ACTIONS[action]}${fetch} (${REASONS[reason]})`, cost]).join(
+        '; ',
+      );
     }),
     ...excluded.map((folder) => `${displayName(address, folder)}: left out by the configuration`),
   ]);
   return [
     ...folders,
-    `Total: ${placesText(plan.messages)}. ${timeText(plan)} No message was fetched or written.`,
+    joinReport([
+      `Total: ${placesText(plan.messages)}.`,
+      timeText(plan),
+      'No message was fetched or written.',
+    ]).join(' '),
   ].join('\n');
 }
 

@@ -9,6 +9,7 @@ import {
   errnoOf,
   hasCode,
   MailkeepError,
+  shortList,
 } from '../../core/errors.ts';
 import { nearestAddress, selects } from '../../core/names.ts';
 import {
@@ -789,6 +790,12 @@ export async function ensureWebhooks(
     other > 0 && `${counted(other, 'other webhook')} left alone`,
   ]);
   context.notices.say(`${counted(all, 'mailbox', 'mailboxes')}: ${parts.join(', ')}.`);
+  const watched = settings.accounts.filter(({ kind }) => kind === 'imap').map(({ name }) => name);
+  if (command.account === undefined && watched.length > 0) {
+    context.notices.say(
+      `Left out: ${shortList(watched)}. IMAP accounts have no webhooks; the daemon watches them itself.`,
+    );
+  }
   return combineExitCodes([...codes, ensurer.hasFailed ? EXIT.failures : EXIT.done]);
 }
 
