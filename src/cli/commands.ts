@@ -60,7 +60,7 @@ export const COMMANDS: readonly CommandEntry[] = [
       'create, list and revoke tokens of the API over the archive',
       () => import('./commands/token.ts'),
     ],
-    account: ['sign in IMAP accounts with OAuth', () => import('./commands/account.ts')],
+    account: ['sign in IMAP accounts, or move them', () => import('./commands/account.ts')],
     doctor: ['check everything that a sync needs', () => import('./commands/doctor.ts')],
     config: [
       'check the configuration, or show it with its defaults',

@@ -110,7 +110,7 @@ const MAX_CONFIG = 1024 * 1024;
  * @throws config-unreadable, config-not-json
  */
 export function readConfigFile(file: string): unknown {
-  return jsonValue(fileText(file), file);
+  return jsonValue(configFileText(file), file);
 }
 
 /**
@@ -128,7 +128,8 @@ export function jsonValue(text: string, file: string): unknown {
   }
 }
 
-function fileText(file: string): string {
+/** @throws config-unreadable */
+export function configFileText(file: string): string {
   try {
     return (readPiped(file, MAX_CONFIG) ?? readRegularFile(file, MAX_CONFIG))
       .toString('utf8')

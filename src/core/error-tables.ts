@@ -84,6 +84,15 @@ export const configError = defineErrors({
         ? 'docs/fleet.md shows every field of a fleet; editors that read "$schema" check while you type.'
         : 'config.example.json shows every field; editors that read "$schema" check while you type.',
     ],
+    /** `reason` is an errno, `pipe`, or `changed` if somebody changed the file meanwhile. */
+    'config-not-editable': ({ file, reason }: Strings<'file' | 'reason'>) => [
+      reason === 'changed'
+        ? `${file} was changed by somebody else meanwhile, so it was not replaced.`
+        : reason === 'pipe'
+          ? `${file} is a pipe, which cannot be changed.`
+          : `${file} cannot be changed: ${reasonText(reason)}.`,
+      reason === 'changed' ? 'Run the command again.' : 'Make the change yourself.',
+    ],
     'config-exists': ({ file }: { file: string }) => [
       `${file} exists already; it was left as it is.`,
       'Edit it, or name another file with --config FILE.',

@@ -143,7 +143,7 @@ export const imapError = defineErrors({
     ],
     'imap.no-imap': ({ account }: { readonly account: string }) => [
       `The account ${account} is an account of the hosted mail service (baseUrl and token), and this works only with accounts that have imap.`,
-      'Choose an IMAP account, or use --to imaps://USER@HOST.',
+      'Choose an IMAP account. "mailkeep restore" also takes --to imaps://USER@HOST.',
     ],
     /** The archive has the account's mailbox under another key. `kept` and `found` are keys; see `ImapSettings.id`. */
     'imap.mailbox-changed': (f: MailboxChangedFacts) => [

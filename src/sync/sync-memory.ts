@@ -119,7 +119,8 @@ export function recordMailboxes(
     now.set(resourceId, { resourceId, address, unreachableSince: null });
   }
   for (const { resourceId, address, unreachableSince } of before.values()) {
-    if (now.has(resourceId)) continue;
+    // An account that is one mailbox has another one only after its configuration has changed.
+    if (now.has(resourceId) || ctx.origin.isOneMailbox === true) continue;
     // Only once, because another account at the same service may list the mailbox.
     if (unreachableSince === null) {
       forgetSuspension(ctx.memory, { host: ctx.origin.host, mailbox: resourceId });

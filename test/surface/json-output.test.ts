@@ -18,6 +18,7 @@ const NEEDS_SERVERS = 'needs servers: test/fleet/commands/json.test.ts records i
 const WITHOUT_JSON: Readonly<Record<string, string>> = {
   account: 'needs one of its subcommands',
   'account login': 'needs servers: test/imap/account-login.test.ts runs it',
+  'account move': 'needs servers: test/imap/account-move.test.ts runs it',
   completion: 'prints a script for a shell',
   config: 'needs one of its subcommands',
   'copy key': 'needs one of its subcommands',

@@ -1,3 +1,4 @@
+import { Option } from 'commander';
 import { loadSettings } from '../../catalog/archive-settings.ts';
 import { systemClock } from '../../core/concurrency.ts';
 import type { ImapAccount, OAuthSettings } from '../../core/config-schema.ts';
@@ -7,7 +8,10 @@ import { imapError } from '../../imap/errors.ts';
 import type { LoginPrompt } from '../../imap/oauth.ts';
 import { chooseAccounts } from '../../sync/selection.ts';
 import { terminalPrompter } from '../ask.ts';
-import { action, type CommandContext, type Register, subCommand } from '../context.ts';
+import { action, type CommandContext, lazyAction, type Register, subCommand } from '../context.ts';
+import { exclude, wholeNumber } from '../option-values.ts';
+
+const MAX_PORT = 65_535;
 
 const HELP = `
 "login" signs in an IMAP account that has "oauth" in the configuration. It prints an address to open in a browser, on
@@ -17,14 +21,41 @@ that only you can read; mailkeep refreshes them. Sign in again when a sync says 
 With Google, the browser comes back to an address on this machine. If it runs elsewhere, copy the address at which it
 ends, and paste it here.
 
+"move" is for another provider, host or user. It signs in there, and compares the mailbox with the archive: UIDVALIDITY
+of each folder, and the bytes of 20 messages. If they are the same, the account continues its mailbox in the archive;
+otherwise the next sync starts another one next to it. Only the configuration is changed, after it has asked you.
+
 EXAMPLES
-  mailkeep account login ada`;
+  mailkeep account login ada
+  mailkeep account move ada --host imap.example.net
+  mailkeep account move ada --host imap.example.net --user ada@example.net --password-file new.password --yes`;
 
 export const register: Register = (command, run) => {
-  command.usage('login <name>').helpCommand(false).addHelpText('after', HELP);
+  command.usage('<login|move> <name>').helpCommand(false).addHelpText('after', HELP);
   subCommand(command, 'login', 'sign in an IMAP account with OAuth')
     .argument('<name>', 'name of the account in the configuration')
     .action(action(run, logIn));
+  const move = subCommand(command, 'move', 'continue an IMAP account at another server')
+    .argument('<name>', 'name of the account in the configuration')
+    .option('--host <host>', 'the new server')
+    .option(
+      '--port <n>',
+      'its port (default: 993, or 143 without implicit TLS)',
+      wholeNumber(1, MAX_PORT),
+    )
+    .addOption(
+      new Option('--tls <mode>', 'how to encrypt (default: as before)').choices([
+        'implicit',
+        'starttls',
+        'none',
+      ]),
+    )
+    .option('--user <user>', 'the user to sign in (default: as before)')
+    .option('--password-file <file>', 'file with the password, relative to the configuration')
+    .option('--password-env <name>', 'environment variable with the password')
+    .option('--yes', 'change the configuration without asking')
+    .action(lazyAction(run, async () => (await import('./account-move.ts')).moveAccount));
+  exclude(move, ['passwordEnv', 'passwordFile']);
 };
 
 /** Signs in at the provider, stores the tokens, and tries them at the IMAP server. */
