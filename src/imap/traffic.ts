@@ -109,10 +109,12 @@ export class Traffic {
     if (this.#unsavedBytes >= SAVE_BYTES || age >= SAVE_MS || age < 0) this.save();
   }
 
-  noteSpeed({ messages, bytes }: FetchedInRun, ms: number): void {
-    if (messages < MEASURED_MESSAGES || ms < MEASURED_MS) return;
+  /** Stores the counts, and the speed of a sync run that fetched enough to measure it. */
+  endRun({ messages, bytes }: FetchedInRun, ms: number): void {
+    const isMeasured = messages >= MEASURED_MESSAGES && ms >= MEASURED_MS;
     const perSecond = (amount: number) => Math.round((amount / ms) * 1_000 * 10) / 10;
-    this.save({ speed: { messages: perSecond(messages), bytes: Math.round(perSecond(bytes)) } });
+    const speed = { messages: perSecond(messages), bytes: Math.round(perSecond(bytes)) };
+    this.save(isMeasured ? { speed } : {});
   }
 
   /**

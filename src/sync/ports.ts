@@ -126,7 +126,7 @@ export interface Origin {
    */
   requestsPerMinute(): number | null;
   /** Present if the source limits bytes. */
-  readonly traffic?: Pick<Traffic, 'limit' | 'speed' | 'noteSpeed' | 'withCompletion'>;
+  readonly traffic?: Pick<Traffic, 'limit' | 'speed' | 'endRun' | 'withCompletion'>;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
   folders(mailbox: string, signal: AbortSignal): Promise<FolderListing>;
   /** Calls `listMessages` sorted by uid. Pages are numbered from 1. */

@@ -298,7 +298,7 @@ async function runAccount(
   // The totals below include only what is durable.
   if (origin.traffic !== undefined) await committer.flush().catch(stopAll);
   const { remaining, ...fetched } = ctx.ledger.fetched();
-  origin.traffic?.noteSpeed(fetched, now() - ctx.startedAt);
+  origin.traffic?.endRun(fetched, now() - ctx.startedAt);
   if (stopped === undefined || isAbort(stopped.error)) return;
   const { error } = stopped;
   if (!endsOnlyTheAccount(error)) stopAll(error);

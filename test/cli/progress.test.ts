@@ -222,3 +222,22 @@ test('a bar fits its terminal, and one of unknown size', async () => {
     expect(lines.at(-1)).toContain('50 of 200 messages');
   }
 });
+
+test('accounts without a limit of requests show messages and bytes a second', () => {
+  const tally = after([begun, paced(0), stored(2_000, 1), stored(4_000, 41), stored(8_000, 161)]);
+  expect(summaryLine(tally, 8_000)).toMatch(
+    /^161 of 800 messages, 161 kB, 27 messages and 26\.7 kB a second, \d+ s left; ana@example\.org$/,
+  );
+  const traffic = { limit: 2e9, speed: { messages: 40, bytes: 1_000_000 } };
+  const plan = { requests: 0, requestsPerMinute: 0, hours: 0, messages: 5_000, traffic };
+  expect(timeText({ ...plan, bytes: 30_000_000 })).toBe(
+    'That takes about 2 min 5 s; an earlier sync fetched 40 messages and 1.0 MB a second.',
+  );
+  // The limit of a day determines the duration.
+  expect(timeText({ ...plan, bytes: 10e9 })).toBe(
+    'That takes about 5 d; an earlier sync fetched 40 messages and 1.0 MB a second. At most 2.0 GB are exchanged a day (imap.maxBytesPerDay).',
+  );
+  expect(timeText({ ...plan, traffic: { limit: null, speed: null } })).toBe(
+    'The duration depends on the server.',
+  );
+});
