@@ -131,6 +131,19 @@ test.skipIf(withoutDovecot())(
     const { stdout: listed } = await run('list', '--json');
     expect(listed.match(/"subject":"letter-/g)).toHaveLength(60);
     expect(listed.match(/"subject":"other-/g)).toHaveLength(4);
+    // The second mailbox, not the first one of that account, is the one that moves next.
+    const { port } = await moved(other);
+    const third = await run(
+      'account',
+      'move',
+      'main',
+      '--host',
+      '127.0.0.1',
+      '--port',
+      `${port}`,
+      '--yes',
+    );
+    expect(third.stdout).toContain(`It continues as ${next}`);
   },
   60_000,
 );

@@ -144,9 +144,10 @@ async function compare(
       return isNew;
     }
     return await withReader(context, async (reader) => {
-      const kept = reader.catalog.folders
-        .accountMailboxes()
-        .find(({ mailbox, account: of }) => mailbox === account.imap.id || of === account.name);
+      const mailboxes = reader.catalog.folders.accountMailboxes();
+      const kept =
+        mailboxes.find(({ mailbox }) => mailbox === account.imap.id) ??
+        mailboxes.find((one) => one.account === account.name);
       if (kept === undefined) {
         await origin.folders(moved.imap.id, signal);
         return isNew;
