@@ -197,12 +197,10 @@ export const imapError = defineErrors({
       RESUME_HINT,
     ],
     'imap.day-limit': ({ host, account, limit, until, completeAt }: DayLimitFacts) => [
-      `The account ${account} has exchanged ${bytes(limit)} with ${host} within 24 hours, which is the limit (imap.maxBytesPerDay).`,
-      `Everything fetched is stored. The first sync after ${localTime(Date.parse(until))} continues${
-        completeAt === null
-          ? '.'
-          : `; at this rate, everything will be fetched around ${localTime(Date.parse(completeAt))}.`
-      }`,
+      `The account ${account} has exchanged ${bytes(limit)} with ${host} within 24 hours, which is the limit (imap.maxBytesPerDay). The first sync after ${localTime(Date.parse(until))} continues.`,
+      completeAt === null
+        ? 'Everything fetched is stored.'
+        : `Everything fetched is stored. At this rate, all mail will be fetched around ${localTime(Date.parse(completeAt))}.`,
     ],
     'imap.refused': ({ host, command, code }: CommandFacts) => [
       `${host} refused ${command}${withCode(code)}.`,

@@ -372,7 +372,9 @@ test.skipIf(withoutDovecot())('a first sync over several days, by the command li
   expect(first.stderr).toContain(
     'The account main has exchanged 1.0 MB with 127.0.0.1 within 24 hours, which is the limit',
   );
-  expect(first.stderr).toMatch(/The first sync after 2026-12-01 \S+ continues; at this rate/);
+  expect(first.stderr).toMatch(
+    /The first sync after 2026-12-01 \S+ continues\.\n.*At this rate, all mail will be fetched around/,
+  );
   const stored = async () => jsonLines((await run('list', '--json')).stdout).length;
   const before = await stored();
   expect(before).toBeGreaterThan(5);
