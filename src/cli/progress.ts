@@ -364,7 +364,9 @@ const WORDS = 96;
 
 /** Shows progress bars on a terminal: one per active mailbox, and an overall bar with the request budget. */
 export async function liveProgress(notices: Notices, now: () => number): Promise<Progress> {
-  const { MultiBar } = await import('cli-progress');
+  // The package is CommonJS: once bundled, a dynamic import has only a default export.
+  const loaded: unknown = await import('cli-progress');
+  const { MultiBar } = (loaded as { default: typeof import('cli-progress') }).default;
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
