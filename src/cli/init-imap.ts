@@ -14,7 +14,7 @@ import { GMAIL_BYTES_PER_DAY } from '../imap/traffic.ts';
 import { hoursOf } from '../sync/plan/plan-folder.ts';
 import { type Prompter, readStdinText } from './ask.ts';
 import { type CommandContext, type Flags, invalidUsage, type Values } from './context.ts';
-import { displayName, tableText } from './output.ts';
+import { displayName, tableText, wrapLine } from './output.ts';
 
 export type ImapInitOptions = Values<
   'imap' | 'host' | 'tls' | 'user' | 'passwordEnv' | 'passwordFile'
@@ -73,7 +73,9 @@ export async function collectImapAccount(
         throw error instanceof MailkeepError ? new UnconfiguredError(error) : error;
       }
       const { message, hint } = describeError(error);
-      context.notices.stream.write(`${[message, hint].join(' ').trim()}\n`);
+      const { columns } = context.output;
+      const text = [message, hint].join(' ').trim();
+      context.notices.stream.write(`${wrapLine(text, columns).join('\n')}\n`);
       if (about === 'server') server = await askForServer(context, prompter, server.host);
       else {
         if (options.user === undefined) user = (await prompter?.line('User', user)) ?? user;
@@ -225,13 +227,15 @@ export function imapReachText(
   const more = folders.length - rows.length;
   const { messages, bytes: total, hours } = firstSync;
   const size = total === null ? '' : `, ${sized ? '' : 'about '}${bytes(total)},`;
+  const ms = hours * 3_600_000;
+  const duration = ms < 60_000 ? 'less than a minute' : `about ${span(ms)}`;
   const rate = `${bytes(ASSUMED_SPEED.bytes)} and ${ASSUMED_SPEED.messages} messages a second`;
   return [
     `${server.host}, port ${server.port}, accepts ${terminalLine(user)}:`,
     tableText(['FOLDER', 'MESSAGES', ...(sized ? ['SIZE'] : [])], rows, 0, output),
     ...(more > 0 ? [`… and ${counted(more, 'more folder')}`] : []),
     ...(refused > 0 ? [`The server does not open ${counted(refused, 'more folder')}.`] : []),
-    `To fetch: ${counted(messages, 'message')}${size} in ${counted(folders.length, 'folder')}. At ${rate}, that takes ${span(Math.max(1_000, hours * 3_600_000))}.`,
+    `To fetch: ${counted(messages, 'message')}${size} in ${counted(folders.length, 'folder')}. At ${rate}, that takes ${duration}.`,
     ...(limit === null
       ? []
       : [`This provider limits what is fetched a day; mailkeep stays below ${bytes(limit)}.`]),

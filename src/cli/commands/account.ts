@@ -99,16 +99,13 @@ function personalOAuth(signIn: ImapAccount['imap']['signIn'] | null): OAuthSetti
 }
 
 function promptText(account: string, { url, code, minutes }: LoginPrompt): string {
-  const ask =
-    code === null ? 'Then sign in there' : 'Then sign in there, and check or enter the code';
+  const withCode = code === null ? '' : ` with the code  ${code} `;
   return [
     `To sign in the account ${account}, open this address in a browser:`,
     '',
     `  ${url}`,
     '',
-    code === null
-      ? `${ask} within ${minutes} minutes.`
-      : `${ask}  ${code}  within ${minutes} minutes.`,
+    `Then sign in there${withCode} within ${minutes} minutes.`,
   ].join('\n');
 }
 
