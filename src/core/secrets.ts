@@ -1,8 +1,9 @@
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { inspect } from 'node:util';
+import { onAbort } from './concurrency.ts';
 import type { TokenSource } from './config-schema.ts';
 import { configError, webhookError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
@@ -56,38 +57,75 @@ export async function readToken(source: TokenSource, env: Environment): Promise<
  * password managers can print more.
  * @throws token-missing, token-empty, token-unreadable, token-unusable, secret-command-failed
  */
-export async function readPassword(source: TokenSource, env: Environment): Promise<Secret> {
+export async function readPassword(
+  source: TokenSource,
+  env: Environment,
+  signal?: AbortSignal,
+): Promise<Secret> {
   const facts = { source: source.kind, name: source.name };
-  const [line = ''] = (await rawToken(source, env, facts)).split(/\r?\n/);
+  const [line = ''] = (await rawToken(source, env, facts, signal)).split(/\r?\n/);
   if (line === '') throw configError('token-empty', facts);
-  if (line.includes('\0')) throw configError('token-unusable', facts);
+  if (/[\0\r]/.test(line)) throw configError('token-unusable', facts);
   return new Secret(line);
 }
 
 const COMMAND_MS = 30_000;
 const MAX_COMMAND_OUTPUT = 65_536;
 
-/** Runs a command without a shell, and returns what it prints. Neither its arguments nor its output are logged. */
-function printedSecret(program: string, args: readonly string[]): Promise<string> {
-  const options = { timeout: COMMAND_MS, maxBuffer: MAX_COMMAND_OUTPUT, encoding: 'utf8' } as const;
-  return new Promise((resolve, reject) => {
-    const child = execFile(program, args, options, (error, stdout) => {
-      if (error === null) resolve(stdout);
-      else {
-        const { code, killed = false } = error;
-        const reason = killed ? 'timeout' : String(code ?? 'signal');
-        reject(configError('secret-command-failed', { program, reason }));
-      }
-    });
-    // It could wait for input until it times out.
-    child.stdin?.end();
+/** How long the output is awaited after the command has ended: one of its children may hold the pipe open. */
+const LAST_OUTPUT_MS = 1_000;
+
+/**
+ * Runs a command without a shell, and returns what it prints. Neither its arguments nor its output are logged. It has no
+ * input, because it could wait for it until it times out.
+ */
+async function printedSecret(
+  program: string,
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const failed = (reason: string) => configError('secret-command-failed', { program, reason });
+  signal?.throwIfAborted();
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+  const ended = Promise.withResolvers<string>();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const stop = (error: unknown): void => {
+    ended.reject(error);
+    child.kill('SIGKILL');
+  };
+  const release = signal === undefined ? undefined : onAbort(signal, () => stop(signal.reason));
+  let timer = setTimeout(() => stop(failed('timeout')), COMMAND_MS);
+  child.once('error', (error) => ended.reject(failed(errnoOf(error) ?? 'unknown')));
+  child.stdout.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    chunks.push(chunk);
+    if (bytes > MAX_COMMAND_OUTPUT) stop(failed(`more than ${MAX_COMMAND_OUTPUT} bytes of output`));
   });
+  child.once('exit', (code) => {
+    clearTimeout(timer);
+    const end = (): void => {
+      if (code === 0) ended.resolve(Buffer.concat(chunks).toString('utf8'));
+      else ended.reject(failed(code === null ? 'signal' : String(code)));
+    };
+    child.once('close', end);
+    timer = setTimeout(end, LAST_OUTPUT_MS);
+  });
+  try {
+    return await ended.promise;
+  } finally {
+    clearTimeout(timer);
+    release?.();
+    child.stdout.destroy();
+    child.unref();
+  }
 }
 
 async function rawToken(
   source: TokenSource,
   env: Environment,
   facts: { source: string; name: string },
+  signal?: AbortSignal,
 ): Promise<string> {
   switch (source.kind) {
     case 'literal':
@@ -105,7 +143,7 @@ async function rawToken(
       return tokenFile(path.join(folder, source.name), facts);
     }
     case 'command':
-      return printedSecret(source.name, source.args);
+      return printedSecret(source.name, source.args, signal);
   }
 }
 

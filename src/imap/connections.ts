@@ -46,7 +46,7 @@ export interface ConnectionsOptions extends SessionHooks {
    *
    * @param refused the secret that the server has just refused, or null
    */
-  readonly credential: (refused: Secret | null) => Promise<Credential>;
+  readonly credential: (refused: Secret | null, signal?: AbortSignal) => Promise<Credential>;
   readonly clock?: Clock;
   /** Connections at the same time; 2 by default. */
   readonly most?: number;
@@ -295,12 +295,12 @@ export async function openSession(
   signal: AbortSignal,
 ): Promise<ImapSession> {
   const { server, credential, times, ...hooks } = options;
-  const first = await credential(null);
+  const first = await credential(null, signal);
   try {
     return await ImapSession.open(server, first, signal, times, hooks);
   } catch (error) {
     if (!hasCode(error, 'imap.sign-in-refused')) throw error;
-    const second = await credential(first.secret);
+    const second = await credential(first.secret, signal);
     if (second.secret.reveal() === first.secret.reveal()) throw error;
     return await ImapSession.open(server, second, signal, times, hooks);
   }

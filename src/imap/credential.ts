@@ -29,7 +29,7 @@ export function imapCredential(
 ): ConnectionsOptions['credential'] {
   if (signIn.kind !== 'oauth') {
     const { kind, secret } = signIn;
-    return async () => ({ kind, secret: await readPassword(secret, env) });
+    return async (_, signal) => ({ kind, secret: await readPassword(secret, env, signal) });
   }
   const client = () => oauthClient(name, signIn, { env, clock });
   const tokens = new AccessTokens(name, client, signIn, tokensFile(dataDir, name));

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -178,4 +178,22 @@ test('a command prints the password, and neither it nor its arguments are shown'
   await expect(
     readPassword({ kind: 'command', name: '/no/such/program', args: [] }, {}),
   ).rejects.toMatchObject({ facts: { reason: 'ENOENT' } });
+  await expect(failing('-e', 'console.log("a\\rb")')).rejects.toMatchObject({
+    code: 'token-unusable',
+  });
+});
+
+test('a command that ignores its end, or leaves a child behind, holds nothing up', async () => {
+  const shell = (script: string, signal?: AbortSignal) =>
+    readPassword({ kind: 'command', name: '/bin/sh', args: ['-c', script] }, {}, signal);
+  // The child holds the pipe open for longer than the test may take.
+  expect((await shell('sleep 600 & echo hush')).reveal()).toBe('hush');
+  await expect(shell('exit 0', AbortSignal.abort(new Error('stopped')))).rejects.toThrow('stopped');
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-secret-'));
+  const ready = path.join(folder, 'ready');
+  const controller = new AbortController();
+  const watcher = watch(folder, () => controller.abort(new Error('stopped')));
+  const script = `trap "" TERM; : > ${ready}; while :; do sleep 600; done`;
+  await expect(shell(script, controller.signal)).rejects.toThrow('stopped');
+  watcher.close();
 });
