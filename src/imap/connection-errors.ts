@@ -28,12 +28,14 @@ const TEMPORARY: ReadonlySet<string> = new Set([
 ]);
 /** Some servers indicate this only in the text. */
 const TEMPORARY_WORDS =
-  /throttl|temporar|try again|too many|(?:bandwidth|rate) limit|server (?:is )?(?:busy|unavailable)/i;
+  /throttl|temporar|try again (?:later|in|after)\b|too many|(?:bandwidth|rate) limit|server (?:is )?(?:busy|unavailable)/i;
+/** A wrong password is not retried, whatever else the text says: the server could lock the user out. */
+const REFUSAL_WORDS = /\b(?:invalid|incorrect|wrong|bad) (?:user|login|pass|cred|name)/i;
 
 export function isTemporary(code: string, text: string): boolean {
   // Gmail sends [ALERT] both with "Too many simultaneous connections" and with "Invalid credentials".
   const tells = code === '' || code === 'ALERT';
-  return TEMPORARY.has(code) || (tells && TEMPORARY_WORDS.test(text));
+  return TEMPORARY.has(code) || (tells && TEMPORARY_WORDS.test(text) && !REFUSAL_WORDS.test(text));
 }
 
 /** Returns a response code that can be shown, or an empty string. */

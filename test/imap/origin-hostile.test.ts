@@ -415,6 +415,8 @@ describe('sign-in', () => {
   });
 
   test.each([
+    ['NO Invalid user name or password, please try again', 'imap.sign-in-refused', 1],
+    ['NO [ALERT] Wrong password. Try again later.', 'imap.sign-in-refused', 1],
     ['NO [AUTHENTICATIONFAILED] no', 'imap.sign-in-refused', 1],
     ['NO [EXPIRED] no', 'imap.sign-in-refused', 1],
     ['NO [PRIVACYREQUIRED] no', 'imap.sign-in-refused', 1],
