@@ -13,6 +13,8 @@ export const GMAIL_BYTES_PER_DAY = 2_000_000_000;
 const DAY_MS = 86_400_000;
 /** Bytes are counted per ten minutes. */
 const SLOT_MS = 600_000;
+/** A day has 145. There are more only after the clock was set back. */
+const MAX_SLOTS = 1_000;
 /** After the limit was reached, the sync waits until this share is free, so that it does not crawl at the limit. */
 const FREE_SHARE = 0.1;
 /** Written at least after this many bytes and milliseconds, which is what a crash can leave uncounted. */
@@ -150,7 +152,10 @@ export class Traffic {
     if (this.#unsavedBytes === 0 && Object.keys(change).length === 0) return;
     const merge = () => {
       const stored = memory?.get('imap-traffic', this.#key) ?? this.#stored;
-      const slots = withAdded(stored.slots, this.#unsaved).filter(({ at }) => isToday(at, now()));
+      // Slots of the future count again when the clock has been put right.
+      const slots = withAdded(stored.slots, this.#unsaved)
+        .filter(({ at }) => now() < at + SLOT_MS + DAY_MS)
+        .slice(0, MAX_SLOTS);
       this.#stored = { ...stored, limit: this.#limit, ...change, slots };
       memory?.set('imap-traffic', this.#key, this.#stored);
     };
@@ -185,12 +190,17 @@ export function trafficStatus({ limit, until, completeAt, slots }: StoredTraffic
 }
 
 function bytesOfDay(slots: Slots, now: number): number {
-  return slots.reduce((sum, { at, bytes }) => sum + (isToday(at, now) ? bytes : 0), 0);
+  return slotsOfDay(slots, now).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** Reports whether some of a slot is within the last 24 hours. Ignores the future: the clock was set back. */
-function isToday(at: number, now: number): boolean {
-  return at <= now && now < at + SLOT_MS + DAY_MS;
+/**
+ * Returns the slots that reach into the last 24 hours. If the clock was set back by less than a day, slots of the future
+ * count as of now, because the bytes may have been exchanged just before. Ignores slots further ahead.
+ */
+function slotsOfDay(slots: Slots, now: number): Slots {
+  return slots
+    .filter(({ at }) => at <= now + DAY_MS && now < at + SLOT_MS + DAY_MS)
+    .map(({ at, bytes }) => ({ at: Math.min(at, now), bytes }));
 }
 
 /** Reports whether a hold is in effect. One that is too far ahead is from before the clock was set back. */
@@ -200,7 +210,7 @@ function isAhead(until: number | null, now: number): until is number {
 
 /** Returns when enough of the limit is free again. */
 function resumesAt(slots: Slots, limit: number, now: number): number {
-  const today = slots.filter(({ at }) => isToday(at, now));
+  const today = slotsOfDay(slots, now);
   let used = bytesOfDay(today, now);
   for (const { at, bytes } of today) {
     used -= bytes;

@@ -79,6 +79,26 @@ describe('the limit of a day', () => {
     traffic.check();
     traffic.add(1_000);
     expect(() => traffic.check()).toThrow();
+    // The first bytes count again when the clock is right.
+    now += 30 * DAY + HOUR;
+    const later = new Traffic({ ...ada, limit: 1_000, memory: state, now: () => now });
+    expect(later.left).toBe(0);
+  });
+
+  test('bytes count if the clock is corrected by some minutes', () => {
+    const state = memory();
+    let now = Date.UTC(2026, 10, 30, 12);
+    const open = () => new Traffic({ ...ada, limit: 1_000, memory: state, now: () => now });
+    const traffic = open();
+    traffic.add(1_000);
+    expect(() => traffic.check()).toThrow();
+    now -= 20 * 60_000;
+    expect(() => traffic.check()).toThrow();
+    traffic.add(1);
+    traffic.save();
+    expect(open().left).toBe(0);
+    now += 2 * DAY;
+    expect(open().left).toBe(1_000);
   });
 
   test('Gmail has a limit without configuration, unless the configuration lifts it', () => {
