@@ -105,7 +105,10 @@ async function watchSession(
     if ('status' in response ? hasOverflowed : CHANGES.has(response.name)) pulse.change();
   };
   while (!signal.aborted) {
+    const startedAt = clock.now();
     await idleOnce(session, onData, clock);
+    // Some servers end IDLE at once.
+    if (Math.abs(clock.now() - startedAt) < AGAIN_MS) await sleep(clock, AGAIN_MS, signal);
     // The server has stopped all notifications.
     if (hasOverflowed) await setNotify(session);
     hasOverflowed = false;

@@ -145,6 +145,15 @@ describe('IDLE', () => {
     expect(notified.length).toBeLessThanOrEqual(6);
   }, 30_000);
 
+  test('pauses if the server ends IDLE at once', async () => {
+    const watch = await watched('IDLE', { IDLE: (tag) => `+ idling\r\n${tag} OK done\r\n` });
+    await watch.idling(1);
+    await watch.time.pass(4_000);
+    await watch.idling(1);
+    await watch.time.pass(1_000);
+    await watch.idling(2);
+  });
+
   test('a refused sign-in ends it', async () => {
     const { server, ended, time } = await watched('IDLE', {
       LOGIN: (tag) => `${tag} NO [AUTHENTICATIONFAILED] no\r\n`,
