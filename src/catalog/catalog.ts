@@ -53,11 +53,18 @@ const TAKEN_FROM = sqlQuery<{ docid: number; limit: number }, { docid: number }>
 const CHUNK = 256;
 /** Maximum number of base docids to cache. Thousands of imported messages can share the same second. */
 const REMEMBERED = 1_000;
+/** Maximum number of long runs of taken docids to cache. */
+const RUNS = 64;
 
 class Docids {
   /** Allocated, but not in the catalog yet. */
   readonly #allocated = new Set<number>();
   readonly #next = new Map<number, number>();
+  /**
+   * Taken docids `[from, to)`, longer than a chunk. Migrated mail can have thousands of messages in one second, whose
+   * docids fill the seconds after it; messages of those seconds must not read through all of them.
+   */
+  readonly #runs: { readonly from: number; to: number }[] = [];
 
   constructor(private readonly connection: Connection) {}
 
@@ -81,9 +88,21 @@ class Docids {
   reset(): void {
     this.#allocated.clear();
     this.#next.clear();
+    this.#runs.length = 0;
   }
 
   #firstFree(from: number): number {
+    const run = this.#runs.find(({ from: first, to }) => first <= from && from < to);
+    const docid = this.#read(run?.to ?? from);
+    if (run !== undefined) run.to = docid;
+    else if (docid - from > CHUNK) {
+      if (this.#runs.length >= RUNS) this.#runs.shift();
+      this.#runs.push({ from, to: docid });
+    }
+    return docid;
+  }
+
+  #read(from: number): number {
     let docid = from;
     // Most docids are free, so check a single row before reading many.
     for (let limit = 1; ; limit = CHUNK) {
