@@ -10,11 +10,14 @@ import { jsonLines, mailkeep } from '../cli/child.ts';
 import { FakeTime } from '../daemon/fake-time.ts';
 import { openAccount } from './account.ts';
 import { startDovecot, withoutDovecot } from './dovecot.ts';
+import { ImapProxy } from './proxy.ts';
 import { RawClient } from './raw-client.ts';
+import { readBack } from './read-back.ts';
 import { ScriptedServer } from './scripted-server.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
+const HISTORIES = Number(process.env.MAILKEEP_IMAP_HISTORIES ?? 2);
 const signal = new AbortController().signal;
 const newest = { page: 1, perPage: 100, order: 'descending' } as const;
 
@@ -415,3 +418,66 @@ test.skipIf(withoutDovecot())('a first sync over several days, by the command li
   expect(await stored()).toBe(25);
   expect((await run('status')).stdout).not.toContain('continues after');
 });
+
+test.skipIf(withoutDovecot()).each(Array.from({ length: HISTORIES }, (_, i) => i + 1))(
+  'history %i of days, cuts and new mail ends in a complete mirror within the limit',
+  async (seed) => {
+    const random = seeded('imap days', seed);
+    const server = await startDovecot();
+    closing.push(() => server.stop());
+    const proxy = await ImapProxy.start({ to: server, readOnly: true });
+    closing.push(() => proxy.stop());
+    const client = await RawClient.login(server);
+    closing.push(() => client.close());
+    let n = 0;
+    const deliver = async (count: number) => {
+      for (let i = 0; i < count; i += 1) {
+        n += 1;
+        const lines = `${'x'.repeat(998)}\r\n`.repeat(random.below(300));
+        const folder = random.below(3) === 0 ? 'Archive' : 'INBOX';
+        await client.append(folder, `Message-ID: <${n}@x>\r\nSubject: ${n}\r\n\r\n${lines}`);
+      }
+    };
+    await deliver(20);
+    const folder = mkdtempSync(path.join(tmpdir(), 'imap-days-'));
+    closing.push(() => rmSync(folder, { recursive: true, force: true }));
+    const { host, user: name, password } = server;
+    const imap = {
+      ...{ host, port: proxy.port, tls: 'none', user: name, address: 'anna@example.org' },
+      ...{ password, maxBytesPerDay: '1M' },
+    };
+    const config = path.join(folder, 'mailkeep.json');
+    writeFileSync(config, JSON.stringify({ accounts: [{ name: 'main', imap }] }), { mode: 0o600 });
+    let now = Date.UTC(2026, 10, 30, 12);
+    const run = (...args: readonly string[]) =>
+      mailkeep([...args, '--config', config], { now: () => now });
+    const passed: { readonly at: number; readonly bytes: number }[] = [];
+    let code: number | null = null;
+    let limited = 0;
+    for (let step = 0; step < 60 && code !== 0; step += 1) {
+      if (step < 6) await deliver(random.below(3));
+      if (random.below(3) === 0) {
+        void proxy.plan({ do: 'cut', to: 'client', afterBytes: random.below(400_000) });
+      }
+      const before = proxy.passed;
+      const synced = await run('sync');
+      code = synced.code;
+      if (synced.stderr.includes('within 24 hours')) limited += 1;
+      const { client: received, server: sent } = proxy.passed;
+      passed.push({ at: now, bytes: received + sent - before.client - before.server });
+      const day = passed.filter(({ at }) => at > now - DAY);
+      const sum = day.reduce((total, { bytes }) => total + bytes, 0);
+      // The last message that each of two connections had started, and what a cut connection had received.
+      expect(sum, `step ${step}`).toBeLessThan(1_000_000 + 4 * 300_000);
+      now += random.below(18) * HOUR;
+    }
+    expect(code).toBe(0);
+    expect(limited).toBeGreaterThan(0);
+    const mirrored = jsonLines((await run('list', '--json')).stdout).map(
+      (one) => (one as { id: string }).id,
+    );
+    const there = (await readBack(server)).flatMap(({ messages }) => messages);
+    expect(mirrored.sort()).toEqual(there.map(({ sha256 }) => sha256).sort());
+  },
+  120_000,
+);
