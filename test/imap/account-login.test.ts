@@ -68,6 +68,10 @@ test.skipIf(withoutDovecot())(
     expect(before.stderr).toContain('not signed in yet');
     expect(before.stderr).toContain('mailkeep account login ada');
 
+    const check = await run('config', 'check');
+    expect(check).toMatchObject({ code: 0 });
+    expect(check.stdout).toContain('not signed in yet. Run "mailkeep account login ada".');
+
     const login = await run('account', 'login', 'ada');
     expect(login).toMatchObject({ code: 0 });
     expect(login.stderr).toContain(`  ${provider.issuer}/activate\n`);

@@ -312,6 +312,19 @@ describe('folders', () => {
     expect((await errorOf(origin.list(at, newest, signal))).code).toBe(code);
   });
 
+  test('a UIDVALIDITY that LIST lacks is asked for by STATUS', async () => {
+    const status = (epoch: number) =>
+      `* STATUS INBOX (MESSAGES 3 UIDNEXT 4 UIDVALIDITY ${epoch} UNSEEN 0)\r\n`;
+    const { origin } = await against({
+      answers: {
+        LIST: (tag) => `* LIST () "/" INBOX\r\n${status(0)}${tag} OK done\r\n`,
+        STATUS: (tag) => `${status(7)}${tag} OK done\r\n`,
+      },
+    });
+    const { states } = await origin.folders('', signal);
+    expect(states?.get('INBOX')?.uidValidity).toBe('7');
+  });
+
   test('a folder that does not open is an error of its own', async () => {
     const { origin } = await against({
       answers: { EXAMINE: (tag) => `${tag} NO [NONEXISTENT] <script>\r\n` },

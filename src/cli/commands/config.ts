@@ -11,13 +11,15 @@ import {
   locateConfig,
   locateDataDir,
 } from '../../core/config-locate.ts';
-import { type Settings, tokenSources } from '../../core/config-schema.ts';
+import { type AccountSettings, type Settings, tokenSources } from '../../core/config-schema.ts';
 import { shownFields } from '../../core/config-shown.ts';
 import { configError } from '../../core/error-tables.ts';
 import { describeError, MailkeepError } from '../../core/errors.ts';
 import { readPassword, readToken } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
+import { imapError } from '../../imap/errors.ts';
+import { readTokens, tokensFile } from '../../imap/oauth-tokens.ts';
 import { type CommandContext, type Register, subCommand } from '../context.ts';
 import { tableText } from '../output.ts';
 import { warningText } from '../warnings.ts';
@@ -106,7 +108,21 @@ async function unreadTokens(settings: Settings, env: CommandContext['environment
       }
     }
   }
-  return warnings;
+  return [...warnings, ...settings.accounts.flatMap((account) => signedOut(account, settings))];
+}
+
+/** Returns a warning if a person has to sign in before the account can be mirrored. */
+function signedOut(account: AccountSettings, { dataDir }: Settings) {
+  if (account.kind === 'api') return [];
+  const { name, imap } = account;
+  const { signIn } = imap;
+  if (signIn.kind !== 'oauth' || signIn.appOnly) return [];
+  const stored = readTokens(tokensFile(dataDir, name), signIn);
+  if (typeof stored !== 'string') return [];
+  const { code, message, hint } = describeError(
+    imapError('imap.login-needed', { account: name, reason: stored }),
+  );
+  return [{ code, message: `${message} ${hint}` }];
 }
 
 async function unreadAddress(fleet: FleetSettings, env: CommandContext['environment']['env']) {
