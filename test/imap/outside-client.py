@@ -29,7 +29,7 @@ for line in sys.stdin:
     try:
         call = sign_in if method == 'sign_in' else getattr(client, method)
         status, _ = call(*map(given, arguments))
-    except imaplib.IMAP4.abort:
+    except (imaplib.IMAP4.abort, OSError):
         # Dovecot disconnects a client whose selected folder is gone.
         sign_in(*account)
         status = 'BYE'
