@@ -31,7 +31,7 @@ const SNAPSHOT_MS = 30_000;
 /** Folders whose uids are kept in memory. */
 const SNAPSHOTS = 2;
 /** Sources requested by one command. A round trip to a distant server takes as long as many small messages. */
-const SOURCES_AT_ONCE = 64;
+const SOURCES_AT_ONCE = 128;
 /** Bytes requested by one command, if it requests several sources. */
 const BYTES_AT_ONCE = 2 * 1024 * 1024;
 /** Assumed for a message whose size was not listed recently. */
@@ -39,7 +39,7 @@ const UNKNOWN_SIZE = 64 * 1024;
 /** Sizes kept in memory, for messages whose sources are requested after their listing. */
 const MAX_SIZES = 10_000;
 /** Pages read with one command once a folder is read page after page. */
-const PAGES_AHEAD = 5;
+const PAGES_AHEAD = 10;
 /** No real message is as large. Bounds the disk space that a message without an end can take. */
 const MAX_SOURCE_BYTES = 1024 * 1024 * 1024;
 /** Times that a page is filled up after messages on it turn out to be gone. */

@@ -28,8 +28,8 @@ export function lazyImapOrigin(
     isOneMailbox: true,
     /** The end of a message is where the server ends it. RFC822.SIZE is often wrong (Exchange). */
     sourcesAreComplete: true,
-    /** Each connection's command fetches up to 64 messages, and as many wait for the next one. */
-    sourcesAtOnce: 256,
+    /** Each connection's command fetches up to 128 messages, and as many wait for the next one. */
+    sourcesAtOnce: 400,
     /** IMAP servers limit connections and bytes. */
     requestsPerMinute: () => null,
     ...(connections.traffic === undefined ? {} : { traffic: connections.traffic }),
