@@ -54,15 +54,24 @@ export interface Credential {
   readonly login?: string;
 }
 
-/** Responses to one command. The largest ones have one response per folder, or per message of about 50,000. */
-const MAX_RESPONSES = 200_000;
+/** Responses to one command: at most one per folder, or one per message of a folder. */
+const MAX_RESPONSES = 2_000_000;
+/** Bytes of the answer to one command. The largest ones have 64 messages of 1 MiB. */
+const MAX_ANSWER = 128 * 1024 * 1024;
 
 export interface ConnectionTimes {
   /** Milliseconds until a connection attempt fails. */
   readonly connectMs: number;
   /** Milliseconds without data until a connection counts as broken. Large folders take long to open. */
   readonly silenceMs: number;
+  /** Milliseconds until a sign-in fails, and any other command, even if the server keeps sending. */
+  readonly signInMs?: number;
+  readonly commandMs?: number;
 }
+
+const SIGN_IN_MS = 300_000;
+/** Longer than any answer takes over a slow line. */
+const COMMAND_MS = 6 * 3_600_000;
 
 /** One finished command. */
 export interface CommandReport {
@@ -112,6 +121,7 @@ interface Running {
   /** Called when the server is ready for a literal. */
   onContinuation: (() => void) | undefined;
   responses: number;
+  bytes: number;
   missing: number;
   fault: Error | undefined;
 }
@@ -177,6 +187,7 @@ export class ImapSession {
     private readonly client: ImapFlow,
     private readonly server: ImapServer,
     private readonly hooks: SessionHooks,
+    private readonly commandMs: number,
   ) {
     const inner = client as unknown as Internals;
     this.capabilities = new Set([...client.capabilities.keys()].map((name) => name.toUpperCase()));
@@ -238,16 +249,22 @@ export class ImapSession {
     // A server that throttles the sign-in is waited for by `ImapConnections`, which can be interrupted.
     (client as unknown as Internals).throttleWait = () => Promise.resolve(false);
     const release = onAbort(signal, () => client.close());
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      client.close();
+    }, times.signInMs ?? SIGN_IN_MS);
     try {
       await client.connect();
     } catch (error) {
       client.close();
       signal.throwIfAborted();
-      throw connectError(error, server, credential);
+      throw connectError(isLate ? { code: 'ETIMEOUT' } : error, server, credential);
     } finally {
+      clearTimeout(timer);
       release();
     }
-    return new ImapSession(client, server, hooks);
+    return new ImapSession(client, server, hooks, times.commandMs ?? COMMAND_MS);
   }
 
   get host(): string {
@@ -297,7 +314,10 @@ export class ImapSession {
   ): Promise<readonly StatusResponse[]> {
     for (const line of lines) requireOneLine(line);
     return this.#exchange(command, lines.length, onData, ({ tags }) =>
-      this.#write([Buffer.from([...tags].map(([tag, i]) => `${tag} ${lines[i]}\r\n`).join(''))]),
+      this.#write([
+        // Folder names have one character per byte.
+        Buffer.from([...tags].map(([tag, i]) => `${tag} ${lines[i]}\r\n`).join(''), 'latin1'),
+      ]),
     );
   }
 
@@ -391,12 +411,17 @@ export class ImapSession {
     const running: Running = {
       ...{ command, tags, results, onData, done, missing: count },
       onContinuation: undefined,
-      responses: 0,
+      ...{ responses: 0, bytes: 0 },
       fault: undefined,
     };
     this.#running = running;
     this.#idleResponses = 0;
     const failures: unknown[] = [];
+    // IDLE ends when its caller wants.
+    const timer =
+      command === 'IDLE'
+        ? undefined
+        : setTimeout(() => this.#fail({ code: 'ETIMEOUT' }), this.commandMs);
     const [startedAt, received] = [performance.now(), this.#received];
     try {
       const sending = send(running).catch((error: unknown) => {
@@ -411,6 +436,7 @@ export class ImapSession {
       this.#fail(error);
       throw this.#end ?? error;
     } finally {
+      clearTimeout(timer);
       this.#running = undefined;
       this.#count();
       const bytes = Math.round((this.#received - received) / count);
@@ -511,12 +537,17 @@ export class ImapSession {
       const response = parseResponse(payload, literals);
       if (running === undefined) {
         this.#idleResponses += 1;
-        if (this.#idleResponses > MAX_RESPONSES) this.#flood('an idle connection');
+        if (this.#idleResponses > MAX_RESPONSES)
+          this.#flood('an idle connection', 'responses', MAX_RESPONSES);
         this.#note(response, undefined);
         return this.#end === undefined;
       }
       running.responses += 1;
-      if (running.responses > MAX_RESPONSES) this.#flood(running.command);
+      running.bytes += literals.reduce((sum, { length }) => sum + length, payload.length);
+      const { command, responses, bytes } = running;
+      if (responses > MAX_RESPONSES) this.#flood(command, 'responses', MAX_RESPONSES);
+      // What comes during IDLE is not kept.
+      else if (bytes > MAX_ANSWER && command !== 'IDLE') this.#flood(command, 'answer', MAX_ANSWER);
       else await this.#dispatch(response, running);
     } catch (error) {
       if (running === undefined) this.#fail(error);
@@ -579,10 +610,9 @@ export class ImapSession {
     this.close();
   }
 
-  #flood(command: string): void {
+  #flood(command: string, what: 'responses' | 'answer', limit: number): void {
     const { host } = this.server;
-    const limit = MAX_RESPONSES;
-    this.#finish(imapError('imap.too-large', { host, command, what: 'responses', limit }));
+    this.#finish(imapError('imap.too-large', { host, command, what, limit }));
     this.close();
   }
 

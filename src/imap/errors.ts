@@ -10,7 +10,7 @@ type CommandFacts = AtHost & { readonly command: string; readonly code: string }
 
 type TooLargeFacts = AtHost & {
   readonly command: string;
-  readonly what: 'literal' | 'line' | 'response' | 'message' | 'folders' | 'uids' | 'responses';
+  readonly what: keyof typeof LIMIT_UNITS;
   readonly limit: number;
 };
 
@@ -49,7 +49,7 @@ const NOT_SIGNED_IN = {
   ended: 'is not signed in any more: the provider has ended the sign-in',
 };
 
-const LIMIT_UNITS: Readonly<Record<TooLargeFacts['what'], string>> = {
+const LIMIT_UNITS = {
   literal: 'bytes in one literal',
   line: 'bytes in one line',
   response: 'bytes in one response',
@@ -57,6 +57,7 @@ const LIMIT_UNITS: Readonly<Record<TooLargeFacts['what'], string>> = {
   folders: 'folders',
   uids: 'messages in one folder',
   responses: 'responses to one command',
+  answer: 'bytes in the answer to one command',
 };
 
 const RESUME_HINT = 'Nothing is lost; the next sync continues where this one stopped.';

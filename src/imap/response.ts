@@ -93,8 +93,14 @@ export function parseResponse(line: Buffer, literals: readonly Buffer[]): Respon
 /** A status line is short, except for a response code with a list of keywords. */
 const MAX_STATUS = 65_536;
 
+/** A search answers with up to 50,000 uids. Lists take more memory than bytes. */
+const MAX_VALUES = 200_000;
+const MAX_LISTS = 20_000;
+
 class Parser {
   #literal = 0;
+  #count = 0;
+  #lists = 0;
 
   constructor(
     private readonly line: Buffer,
@@ -123,8 +129,12 @@ class Parser {
       this.#skipSpaces();
       const byte = this.line[this.at];
       if (byte === undefined || byte === CLOSE) return values;
+      this.#count += 1;
+      if (this.#count > MAX_VALUES) throw new MalformedResponse('too many values');
       if (byte === OPEN) {
         this.at += 1;
+        this.#lists += 1;
+        if (this.#lists > MAX_LISTS) throw new MalformedResponse('too many lists');
         const list = this.#values(depth + 1);
         if (this.line[this.at] !== CLOSE) throw new MalformedResponse('an unclosed list');
         this.at += 1;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Clock } from '../../src/core/concurrency.ts';
 import { Secret } from '../../src/core/secrets.ts';
-import type { Credential, ImapServer } from '../../src/imap/connection.ts';
+import type { ConnectionTimes, Credential, ImapServer } from '../../src/imap/connection.ts';
 import {
   type ConnectionsOptions,
   ImapConnections,
@@ -34,6 +34,7 @@ export function openAccount(
     readonly clock?: Clock;
     readonly most?: number;
     readonly silenceMs?: number;
+    readonly times?: Partial<ConnectionTimes>;
     readonly retries?: RetryTimes;
     readonly credential?: (refused: Secret | null) => Promise<Credential>;
   } & Pick<ConnectionsOptions, 'traffic' | 'onCommand' | 'onWait'> = {},
@@ -52,7 +53,7 @@ export function openAccount(
   const connections = new ImapConnections({
     server: { host, port, tls: server.tls ?? 'none', user, ...(ca === undefined ? {} : { ca }) },
     credential: options.credential ?? (async () => ({ kind: 'password', secret })),
-    times: { connectMs: 10_000, silenceMs },
+    times: { connectMs: 10_000, silenceMs, ...options.times },
     retries,
     ...(most === undefined ? {} : { most }),
     ...(clock === undefined ? {} : { clock }),

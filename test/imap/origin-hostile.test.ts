@@ -150,6 +150,51 @@ describe('literals and lines', () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(200 * MIB);
   }, 60_000);
 
+  test('many small responses of one command end the connection as well', async () => {
+    const item = 'x'.repeat(1_000_000);
+    const { origin } = await against({
+      answers: {
+        'UID FETCH': async (_tag, _line, socket) => {
+          await writeForever(socket, `* 1 FETCH (UID 1 BODY[] "" X ${item})\r\n`);
+          return undefined;
+        },
+      },
+    });
+    const before = process.memoryUsage().rss;
+    expect(await errorOf(origin.source(at, 1, signal))).toMatchObject({
+      ...{ code: 'imap.too-large', facts: { what: 'answer' } },
+    });
+    expect(process.memoryUsage().rss - before).toBeLessThan(500 * MIB);
+  }, 60_000);
+
+  test.each([
+    ['LOGIN', { signInMs: 300 }],
+    ['LIST', { commandMs: 300 }],
+  ])('a server that is never silent does not hold up %s', async (command, times) => {
+    const talkative: Answer = (_tag, _line, socket) => {
+      const timer = setInterval(() => socket.write('* OK still here\r\n'), 20);
+      socket.once('close', () => clearInterval(timer));
+      return undefined;
+    };
+    const { origin } = await against({ answers: { [command]: talkative } }, { times });
+    const error = await errorOf(origin.folders('', signal));
+    expect(error).toMatchObject({ family: 'origin', facts: { reason: 'ETIMEDOUT' } });
+  });
+
+  test('a folder whose name is no valid UTF-7 is opened by the bytes of its name', async () => {
+    const listed = Buffer.from(
+      '* LIST () "/" {2}\r\n\xc3\xa4\r\n* STATUS {2}\r\n\xc3\xa4 (MESSAGES 3 UIDNEXT 4 UIDVALIDITY 7 UNSEEN 0)\r\n',
+      'latin1',
+    );
+    const { origin, server } = await against({
+      answers: { LIST: (tag) => Buffer.concat([listed, Buffer.from(`${tag} OK done\r\n`)]) },
+    });
+    const { folders } = await origin.folders('', signal);
+    expect(folders.map(({ path }) => path)).toEqual(['ä']);
+    await origin.uids?.({ ...at, folder: 'ä' }, signal);
+    expect(server.lines).toContain('EXAMINE "\xc3\xa4"');
+  });
+
   test('deeply nested lists are refused', async () => {
     const nested = `* LIST ${'('.repeat(100_000)}\r\n`;
     const { origin } = await against({ answers: { LIST: (tag) => `${nested}${tag} OK x\r\n` } });
@@ -188,6 +233,24 @@ describe('listing records', () => {
         extra: {},
       },
     ]);
+  });
+
+  test('an ENVELOPE with too many values or lists is left out', async () => {
+    for (const inner of ['()'.repeat(30_000), 'a '.repeat(300_000)]) {
+      const { origin } = await against({
+        answers: {
+          ...answers('').answers,
+          'UID FETCH': (tag, line, socket) =>
+            fetching(line.includes('ENVELOPE') ? envelope(`(${inner})`) : `UID 1 ${LISTED}`)(
+              tag,
+              line,
+              socket,
+            ),
+        },
+      });
+      const { items } = await origin.search(at, only, signal);
+      expect(items).toMatchObject([{ uid: 1, size: 5, from: null }]);
+    }
   });
 
   test('other attributes of NIL are no listing', async () => {
