@@ -232,7 +232,7 @@ function findNewPlaces({ pass, renumbered }: DeletionCandidate): NewPlace[] {
       place: item.place(listing.uid),
       fingerprint,
       listing,
-      draft: item.listed.specialUse === '\\Drafts' || listing.flags.includes('\\Draft'),
+      draft: item.isDraft(listing),
     })),
   );
 }

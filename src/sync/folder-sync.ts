@@ -17,7 +17,7 @@ import {
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
 import { type FetchVerdict, fetchVerified } from './fetch-source.ts';
-import { agrees, type KnownMessage } from './mirror.ts';
+import type { KnownMessage } from './mirror.ts';
 import { ALL_UIDS, FolderEvidence } from './plan/folder-evidence.ts';
 import {
   bisect,
@@ -56,10 +56,9 @@ const ENDS_THE_FOLDER: ReadonlySet<string> = new Set([
   'imap.no-uid-epoch',
 ]);
 
-/** A message whose source has been fetched but may not be durable yet, with the fields that `agrees` compares. */
+/** A message whose source has been fetched but may not be durable yet. */
 interface FetchedMessage extends KnownMessage {
   readonly fingerprint: string;
-  readonly messageId: string | null;
 }
 
 class FetchJob {
@@ -85,7 +84,7 @@ class FetchJob {
   async run(): Promise<void> {
     const { ctx, folder, listing } = this;
     ctx.signal.throwIfAborted();
-    const id = ctx.origin.stableId?.(listing) ?? null;
+    const id = folder.stableId(listing);
     if (id === null) {
       await this.#fetch();
       return;
@@ -95,7 +94,7 @@ class FetchJob {
     const fetched = await underWay.get(key);
     ctx.signal.throwIfAborted();
     const known =
-      fetched !== undefined && agrees(listing, fetched)
+      fetched?.fingerprint === fingerprint(listing)
         ? fetched
         : ctx.mirror.knownMessage(folder.at, listing);
     if (known !== undefined) {
@@ -162,8 +161,7 @@ class FetchJob {
     });
     if (put.is === 'stored') {
       const { id, docid, size } = put;
-      const { messageId } = listing;
-      return { place, id, docid, size, messageId, fingerprint: fingerprint(listing) };
+      return { place, id, docid, size, fingerprint: fingerprint(listing) };
     }
     evidence.setAside.add(listing.uid);
     if (isRetry) {
@@ -304,6 +302,16 @@ export class FolderSync {
 
   place(uid: number): Place {
     return { ...this.at, generation: this.generation, uid };
+  }
+
+  /** Drafts are rewritten in place, so neither an id nor an equal listing shows that their bytes are known. */
+  isDraft({ flags }: Pick<Listing, 'flags'>): boolean {
+    return this.listed.specialUse === '\\Drafts' || flags.includes('\\Draft');
+  }
+
+  /** Returns the service's id of a message whose bytes cannot change, or null. */
+  stableId(listing: Listing): string | null {
+    return this.isDraft(listing) ? null : (this.ctx.origin.stableId?.(listing) ?? null);
   }
 
   /** Runs an action on the folder unless an earlier one failed. Records a failure. */
@@ -521,7 +529,7 @@ export class FolderSync {
     ticket: PageTicket,
     postpones: ((listing: Listing) => boolean) | undefined,
   ): Promise<void> {
-    const { startedAtCommit, mirror, origin } = this.ctx;
+    const { startedAtCommit, mirror } = this.ctx;
     const { evidence } = this;
     // A page can list a uid twice.
     if (evidence.isAwaited(listing.uid)) return;
@@ -532,7 +540,7 @@ export class FolderSync {
     // A move is possible only if the archive had messages before this sync run. A stable id needs no evidence of it.
     const isUndecided =
       startedAtCommit > 0 &&
-      (origin.stableId === undefined || mirror.knownMessage(this.at, listing) === undefined);
+      (this.stableId(listing) === null || mirror.knownMessage(this.at, listing) === undefined);
     const print = isUndecided ? fingerprint(listing) : '';
     if (print !== '' && mirror.isOpenSomewhere(this.at, print, startedAtCommit)) {
       evidence.defer({ listing, fingerprint: print, ticket });

@@ -71,13 +71,21 @@ export function catalogMirror(catalog: WritableCatalog) {
       }),
     isOpenSomewhere: (mailbox: MailboxKey, print: string, before: number) =>
       relinking.isOpenSomewhere(mailbox, print, before),
-    /** Returns the message with the listing's stable id, from a current or ended place, if the archive has its bytes. */
+    /**
+     * Returns the message with the listing's stable id, from a current or ended place, if the archive has its bytes. Every
+     * listed field must match too: the catalog has only a hash of the id, and a server can derive its ids from the
+     * Message-ID.
+     */
     knownMessage: (at: MailboxKey, listing: Listing) => {
       const key = stableIdKey(listing);
       if (key === null) return undefined;
       return relinking
         .byStableId(at, key)
-        .filter((place) => agrees(listing, place) && messages.find(place.id) !== undefined)
+        .filter((place) => {
+          return (
+            place.fingerprint === fingerprint(listing) && messages.find(place.id) !== undefined
+          );
+        })
         .map(({ folder, generation, uid, id, docid, size }): KnownMessage => {
           const { host, mailbox } = at;
           return { place: { host, mailbox, folder, generation, uid }, id, docid, size };
@@ -138,17 +146,4 @@ export function catalogMirror(catalog: WritableCatalog) {
     /** Applies a durable batch to the catalog. */
     fold: (batch: CommittedBatch) => catalog.foldBatch(batch),
   };
-}
-
-/**
- * Reports whether a listing agrees with a message that has the same stable id, because catalog and server can be wrong.
- * The date can differ: some servers derive the id from the content, and the same content can be added twice.
- */
-export function agrees(
-  listing: Listing,
-  message: { fingerprint: string; size: number; messageId: string | null },
-): boolean {
-  const { messageId, size } = listing;
-  if (messageId !== null && messageId === message.messageId && size === message.size) return true;
-  return message.fingerprint === fingerprint(listing);
 }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { ModelFolder, mail, status } from './model-origin.ts';
 import {
@@ -110,6 +111,59 @@ describe('a message with a stable id', () => {
     await archive.sync(origin);
     expect(origin.count('source')).toBe(13);
     await expectTrue();
+  });
+});
+
+/** As servers do that derive the id from the Message-ID. */
+const byMessageId = (raw: Buffer): string =>
+  /^Message-ID: .*$/m.exec(raw.toString('latin1'))?.[0] ?? '';
+
+async function expectBytes(): Promise<void> {
+  const ids = await archive.reading((catalog) =>
+    [...catalog.list({})].map(({ folder, uid, id }) => [`${folder}/${uid}`, id]),
+  );
+  const there = [...(origin.boxes.get('AC1')?.folders.values() ?? [])].flatMap((folder) =>
+    [...folder.messages.values()].map((m) => [`${folder.path}/${m.uid}`, hash('sha256', m.raw)]),
+  );
+  expect(new Map(ids as [string, string][])).toEqual(new Map(there as [string, string][]));
+}
+
+describe('a server whose ids follow from the Message-ID', () => {
+  it.each([
+    { by: 'the flag', flags: ['\\Draft'], specialUse: null },
+    { by: 'the folder', flags: [], specialUse: '\\Drafts' },
+  ])('rewrites a draft, known by $by, to the same length and date', async (draft) => {
+    const drafts = new ModelFolder('Notes', draft.specialUse);
+    origin.mailbox('AC1', 'ada@example.org', [new ModelFolder('INBOX'), drafts]);
+    origin.identify(byMessageId);
+    const { flags } = draft;
+    const date = '2026-01-01T00:00:00.000Z';
+    drafts.deliver(mail('draft', 'first AAAA'), { date, flags });
+    await archive.sync(origin);
+    drafts.messages.clear();
+    drafts.deliver(mail('draft', 'other BBBB'), { date, flags });
+    await archive.sync(origin);
+    await expectBytes();
+  });
+
+  it.each([
+    { what: 'subject', subject: (n: number) => `letter ${n}`, date: () => 1 },
+    { what: 'date', subject: () => 'letter', date: (n: number) => n },
+  ])('gives it to messages that differ in their $what: each is fetched', async (differ) => {
+    folders({ INBOX: 0, Archive: 0 });
+    origin.identify(byMessageId);
+    const deliver = (path: string, n: number): void => {
+      const raw = mail('letter', `body ${n}`).toString();
+      box(path).deliver(Buffer.from(raw.replace(': letter', `: ${differ.subject(n)}`)), {
+        date: `2026-01-0${differ.date(n)}T00:00:00.000Z`,
+      });
+    };
+    deliver('INBOX', 1);
+    deliver('Archive', 2);
+    await archive.sync(origin, { concurrency: 1 });
+    deliver('Archive', 3);
+    await archive.sync(origin);
+    await expectBytes();
   });
 });
 

@@ -46,7 +46,15 @@ export interface PassPlan {
 }
 
 export interface History {
-  readonly host: 'plain' | 'no-search' | 'flags-unheeded' | 'imap' | 'imap-condstore' | 'imap-ids';
+  /** `imap-ids` derives the messages' ids from their bytes, `imap-ids-of-headers` from the Message-ID. */
+  readonly host:
+    | 'plain'
+    | 'no-search'
+    | 'flags-unheeded'
+    | 'imap'
+    | 'imap-condstore'
+    | 'imap-ids'
+    | 'imap-ids-of-headers';
   readonly start: readonly number[];
   readonly steps: readonly { readonly between: readonly Act[]; readonly pass: PassPlan }[];
 }
@@ -154,6 +162,7 @@ export const history: fc.Arbitrary<History> = fc.record({
     'imap' as const,
     'imap-condstore' as const,
     'imap-ids' as const,
+    'imap-ids-of-headers' as const,
   ),
   start: fc.array(fc.nat(12), { minLength: 1, maxLength: 4 }),
   steps: fc.array(fc.record({ between: fc.array(act, { maxLength: 8 }), pass: passPlan }), {
