@@ -60,6 +60,7 @@ interface Wanted {
   readonly wireName?: string;
   readonly fresh?: boolean;
   readonly rest?: boolean;
+  readonly breaks?: number;
 }
 
 /** An account's connections. They are opened when needed and reused. The caller closes them. */
@@ -105,6 +106,7 @@ export class ImapConnections {
    * @param want.wireName prefers a session with this folder selected
    * @param want.fresh requires a new session
    * @param want.rest finishes something that has started, even if that exceeds the day's limit
+   * @param want.breaks gives up after so many broken connections, because the command itself may break them
    * @throws imap.day-limit, the errors of `ImapSession` and `act`; the signal's reason
    */
   async use<T>(
@@ -113,6 +115,7 @@ export class ImapConnections {
     want: Wanted = {},
   ): Promise<T> {
     const { retries = RETRY_TIMES } = this.#options;
+    let breaks = 0;
     for (let failures = 0; ; ) {
       try {
         await this.#pause(signal);
@@ -124,6 +127,8 @@ export class ImapConnections {
           this.#useFewer();
           continue;
         }
+        if (hasCode(error, 'imap.connection-lost')) breaks += 1;
+        if (breaks >= (want.breaks ?? Number.POSITIVE_INFINITY)) throw error;
         const waitMs = retryWait(error, failures, retries);
         if (waitMs === null) throw error;
         failures += 1;

@@ -44,6 +44,8 @@ const PAGES_AHEAD = 10;
 const MAX_SOURCE_BYTES = 1024 * 1024 * 1024;
 /** Times that a page is filled up after messages on it turn out to be gone. */
 const REFILLS = 3;
+/** Connections that a command about messages may break before it is divided, or its message counts as refused. */
+const BREAKS = 2;
 /** Messages remembered because their ENVELOPE does not parse. */
 const MAX_ODD = 10_000;
 /** Beyond this number of changed flags, reading all of them takes less memory. */
@@ -324,8 +326,11 @@ class ImapReader {
     const uids = [...new Set(batch.map(({ uid }) => uid))].sort((a, b) => a - b);
     try {
       signal.throwIfAborted();
-      const starts = await this.#onFolder(at, signal, (session) =>
-        fetchSourceStarts(session, uids),
+      const starts = await this.#onFolder(
+        at,
+        signal,
+        (session) => fetchSourceStarts(session, uids),
+        { breaks: BREAKS },
       );
       for (const { uid, resolve, reject } of batch) {
         const start = starts.get(uid);
@@ -334,8 +339,8 @@ class ImapReader {
         else await this.#spool(at, uid, start.bytes, signal).then(resolve, reject);
       }
     } catch (error) {
-      // A single message may be the cause.
-      if (batch.length > 1 && isUnreadable(error)) {
+      // A single message may be the cause. A server that crashes over it breaks the connection.
+      if (batch.length > 1 && (isUnreadable(error) || hasCode(error, 'imap.connection-lost'))) {
         for (const one of batch) await this.#serveBatch(at, [one]);
       } else for (const { reject } of batch) reject(error);
     }
@@ -511,6 +516,7 @@ class ImapReader {
    * @param how.reopen opens it again even if it is open, for current counts
    * @param how.since opens it again if it was opened earlier, in milliseconds since the epoch
    * @param how.rest fetches the rest of a message, even if that exceeds the day's limit
+   * @param how.breaks see `ImapConnections.use`
    * @throws imap.renumbered
    */
   async #onFolder<T>(
@@ -522,10 +528,11 @@ class ImapReader {
       readonly since?: number;
       readonly fresh?: boolean;
       readonly rest?: boolean;
+      readonly breaks?: number;
     } = {},
   ): Promise<T> {
     const { folder } = at;
-    const { fresh = false, rest = false } = how;
+    const { fresh = false, rest = false, breaks } = how;
     const wireName = this.#wireName(folder);
     return this.#options.connections.use(
       async (session) => {
@@ -547,7 +554,7 @@ class ImapReader {
         return act(session, selected);
       },
       signal,
-      { wireName, fresh, rest },
+      { wireName, fresh, rest, ...(breaks === undefined ? {} : { breaks }) },
     );
   }
 }

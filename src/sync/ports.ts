@@ -199,7 +199,6 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'imap.certificate',
   'imap.starttls-missing',
   'imap.starttls-injection',
-  'imap.connection-lost',
   'imap.throttled',
   'imap.day-limit',
 ]);
@@ -219,8 +218,12 @@ export function isInvalidRequest(error: MailkeepError): boolean {
   return error.code === 'request-invalid';
 }
 
-/** Reports whether a connection broke after the request was sent. `Trouble` detects repeated breaks. */
+/**
+ * Reports whether a connection broke after the request was sent; over IMAP, after signing in. `FailureCounter` detects
+ * repeated breaks.
+ */
 function brokeWhileAnswering(error: MailkeepError): boolean {
+  if (error.code === 'imap.connection-lost') return true;
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
 
