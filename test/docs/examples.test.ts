@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
@@ -13,7 +13,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { createServer } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
@@ -187,6 +188,55 @@ function restoreScene(): Scene {
   };
 }
 
+function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      const port = address !== null && typeof address === 'object' ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** The server of the page's try-out, with the page's configuration. Dovecot refuses to run as root. */
+const imapScene: Scene = {
+  prepare: async ({ folder, config, texts, stops }) => {
+    rmSync(config);
+    const [user, group] =
+      process.getuid?.() === 0
+        ? ['nobody', 'nogroup']
+        : [userInfo().username, execFileSync('id', ['-gn'], { encoding: 'utf8' }).trim()];
+    const page = readFileSync(path.join(root, 'docs/imap.md'), 'utf8');
+    const [, conf = ''] = /^```conf\n([\s\S]*?)^```$/m.exec(page) ?? [];
+    const port = String(await freePort());
+    texts.set('10143', port);
+    // The server keeps its output open, which the shell of a test waits for.
+    texts.set('/usr/sbin/dovecot -c dovecot.conf', '/usr/sbin/dovecot -c dovecot.conf >&- 2>&-');
+    const written = conf
+      .replaceAll('/tmp/try-imap', path.join(folder, 'try-imap'))
+      .replaceAll('10143', port)
+      .replaceAll(/(internal_group = |gid=)you/g, `$1${group}`)
+      .replaceAll(/(user = |uid=)you/g, `$1${user}`);
+    const file = path.join(folder, 'dovecot.conf');
+    writeFileSync(file, written);
+    chmodSync(folder, 0o755);
+    stops.push(async () => void execFileSync('doveadm', ['-c', file, 'stop']));
+  },
+  before: {
+    "printf 'From: grace@example.org\\nSubject: The picture\\n\\nIt is done.\\n' | doveadm -c dovecot.conf save -u ada@example.org":
+      ({ folder }) => chmodSync(path.join(folder, 'try-imap'), 0o777),
+  },
+  paths: { '/tmp/try-imap': 'try-imap' },
+  notRun: {
+    'mailkeep restore --to-account ada --folder Trips --as-of 2026-11-28T12:00 --in-place':
+      'needs a deleted folder; test/restore/account.test.ts restores to accounts',
+    'mailkeep account move ada --host imap.example.net --password-file ada.new-password':
+      'needs two servers; test/imap/account-move.test.ts moves accounts',
+  },
+  isSkipped: withoutDovecot,
+};
+
 /** An S3 server and its credentials, a recipient of age and a passphrase. */
 async function prepareCopies(stage: Stage): Promise<void> {
   await synced(stage);
@@ -223,6 +273,7 @@ const SCENES: Readonly<Record<string, Scene>> = {
     },
     paths: { '/media/usb': 'usb' },
   },
+  'imap.md': imapScene,
   'mcp.md': served,
   'offsite.md': {
     prepare: prepareCopies,
