@@ -13,6 +13,7 @@ import {
   type DataResponse,
   decimal,
   decodeMailbox,
+  encodeMailbox,
   formatDay,
   formatUidSet,
   isList,
@@ -256,9 +257,25 @@ export function canSend(wireName: string): boolean {
   return !/[\0\r\n]/.test(wireName);
 }
 
+/** Ends the path of a folder whose name on the wire is not the encoding of a path, or of one that ends like this. */
+const RAW = '\ufffd';
+
+/** Returns a folder's path. No two names on the wire have the same path, even if one of them is encoded wrongly. */
 export function pathOf(wireName: string): string {
   const bytes = Buffer.from(wireName, 'latin1');
-  return decodeMailbox(bytes) ?? bytes.toString('utf8');
+  const path = decodeMailbox(bytes);
+  if (path !== null && !path.endsWith(RAW)) return path;
+  const text = bytes.toString('utf8');
+  const isText = !text.endsWith(RAW) && Buffer.from(text).equals(bytes);
+  return isText ? `${text}${RAW}` : `${wireName}${RAW}${RAW}`;
+}
+
+/** The inverse of `pathOf`. */
+export function wireNameOf(path: string): string {
+  if (!path.endsWith(RAW)) return encodeMailbox(path);
+  const text = path.slice(0, -RAW.length);
+  if (text.endsWith(RAW)) return text.slice(0, -RAW.length);
+  return Buffer.from(text).toString('latin1');
 }
 
 async function unselect(session: ImapSession): Promise<void> {

@@ -19,12 +19,13 @@ import {
   listFolders,
   type ServerFolder,
   searchUids,
+  wireNameOf,
 } from './commands.ts';
 import type { ImapSession, SelectedFolder } from './connection.ts';
 import { PIECE_BYTES } from './connection-errors.ts';
 import type { ImapConnections } from './connections.ts';
 import { imapError } from './errors.ts';
-import { encodeMailbox, MAX_UINT32 } from './response.ts';
+import { MAX_UINT32 } from './response.ts';
 
 /** How long a folder's list of uids serves further pages. */
 const SNAPSHOT_MS = 30_000;
@@ -128,8 +129,6 @@ class ImapReader {
   readonly host: string;
   readonly #options: ImapOriginOptions;
   readonly #clock: Clock;
-  /** By path, from the last listing. */
-  #wireNames: ReadonlyMap<string, string> = new Map();
   /** UIDVALIDITY of each folder, as of the last listing or, without one, of the folder's first answer. */
   readonly #epochs = new Map<string, string>();
   readonly #snapshots = new Map<string, Snapshot>();
@@ -159,27 +158,20 @@ class ImapReader {
       leftOut,
       refused,
     } = await connections.use((session) => listFolders(session, isForeignWanted), signal);
-    const byPath = new Map<string, ServerFolder>();
-    for (const folder of found) {
-      // Two names can decode to the same path only if one of them is encoded wrongly.
-      const key = byPath.has(folder.path) ? folder.wireName : folder.path;
-      byPath.set(key, folder);
-    }
-    this.#wireNames = new Map([...byPath].map(([key, { wireName }]) => [key, wireName]));
     this.#epochs.clear();
     this.#snapshots.clear();
-    for (const [key, { status }] of byPath) {
-      if (status.uidValidity !== null) this.#epochs.set(key, status.uidValidity);
+    for (const { path, status } of found) {
+      if (status.uidValidity !== null) this.#epochs.set(path, status.uidValidity);
     }
     const problem =
       refused === 0
         ? {}
         : { problem: imapError('imap.folders-refused', { host: this.host, refused }) };
     return {
-      folders: [...byPath].map(([key, folder]) => listedFolder(key, folder)),
+      folders: found.map(listedFolder),
       complete: refused === 0,
       leftOut,
-      states: new Map<string, FolderStatus>([...byPath].map(([key, { status }]) => [key, status])),
+      states: new Map<string, FolderStatus>(found.map(({ path, status }) => [path, status])),
       ...problem,
     };
   }
@@ -255,16 +247,12 @@ class ImapReader {
 
   /** Returns the total size of each folder's messages. Empty if the server does not add them up. */
   async folderBytes(_mailbox: string, folders: readonly string[], signal: AbortSignal) {
-    const byName = new Map(folders.map((path) => [this.#wireName(path), path]));
+    const byName = new Map(folders.map((path) => [wireNameOf(path), path]));
     const sizes = await this.#options.connections.use(
       (session) => fetchFolderBytes(session, [...byName.keys()]),
       signal,
     );
     return new Map([...sizes].map(([name, bytes]) => [byName.get(name) ?? name, bytes]));
-  }
-
-  #wireName(folder: string): string {
-    return this.#wireNames.get(folder) ?? encodeMailbox(folder);
   }
 
   async quota(_mailbox: string, signal: AbortSignal) {
@@ -533,7 +521,7 @@ class ImapReader {
   ): Promise<T> {
     const { folder } = at;
     const { fresh = false, rest = false, breaks } = how;
-    const wireName = this.#wireName(folder);
+    const wireName = wireNameOf(folder);
     return this.#options.connections.use(
       async (session) => {
         const current = session.selected;
@@ -564,10 +552,11 @@ function isUnreadable(error: unknown): boolean {
   return hasCode(error, 'imap.malformed') || hasCode(error, 'imap.too-large');
 }
 
-function listedFolder(key: string, { delimiter, specialUse, status }: ServerFolder): ListedFolder {
-  const name = delimiter === '' ? key : (key.split(delimiter).at(-1) ?? key);
+function listedFolder(folder: ServerFolder): ListedFolder {
+  const { path, delimiter, specialUse, status } = folder;
+  const name = delimiter === '' ? path : (path.split(delimiter).at(-1) ?? path);
   const { messages, unseen } = status;
-  return { path: key, name, delimiter, specialUse, messageCount: messages, unreadCount: unseen };
+  return { path, name, delimiter, specialUse, messageCount: messages, unreadCount: unseen };
 }
 
 /** Returns the position of the first uid that is at least `value`. */

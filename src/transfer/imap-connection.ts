@@ -12,6 +12,7 @@ import {
   openFolder,
   pathOf,
   readListed,
+  wireNameOf,
 } from '../imap/commands.ts';
 import type { ImapServer, ImapSession, Literal } from '../imap/connection.ts';
 import { CLOSED, codeOf, PIECE_BYTES, suggestedWait } from '../imap/connection-errors.ts';
@@ -19,7 +20,6 @@ import { type ConnectionsOptions, openSession } from '../imap/connections.ts';
 import { readFlags } from '../imap/listing-record.ts';
 import {
   astring,
-  encodeMailbox,
   formatDateTime,
   MAX_UINT32,
   MalformedResponse,
@@ -88,8 +88,6 @@ class ImapConnection {
   readonly appendLimit: number | null;
   /** Maximum number of messages per command; 1 without MULTIAPPEND (RFC 3502). */
   readonly mostAtOnce: number;
-  /** By path, from the last listing. */
-  readonly #wireNames = new Map<string, string>();
 
   constructor(private readonly session: ImapSession) {
     this.delimiter = session.namespace.delimiter;
@@ -103,10 +101,8 @@ class ImapConnection {
     const uses = this.session.has('SPECIAL-USE') ? ' SPECIAL-USE' : '';
     const folders = await this.#list('LIST', isExtended ? ` RETURN (SUBSCRIBED${uses})` : '');
     const subscribed = isExtended ? new Map() : await this.#list('LSUB', '');
-    this.#wireNames.clear();
     return [...folders].map(([wireName, attributes]) => {
       const path = pathOf(wireName);
-      this.#wireNames.set(path, wireName);
       const use = [...attributes].find((name) => SPECIAL_USE.test(name));
       return {
         path,
@@ -150,7 +146,7 @@ class ImapConnection {
 
   async select(path: string) {
     const { session } = this;
-    const wireName = this.#wireNames.get(path) ?? encodeMailbox(path);
+    const wireName = wireNameOf(path);
     const opened = await this.#ask(() => openFolder(session, 'SELECT', wireName));
     requireOk('SELECT', opened.result);
     const place = { wireName, path, openedAt: 0 };
@@ -275,7 +271,7 @@ class ImapConnection {
   }
 
   #name(path: string): string {
-    return quoted(this.#wireNames.get(path) ?? encodeMailbox(path));
+    return quoted(wireNameOf(path));
   }
 
   async #run(command: string, line: string): Promise<void> {

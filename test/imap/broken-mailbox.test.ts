@@ -3,6 +3,8 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { pathOf, wireNameOf } from '../../src/imap/commands.ts';
+import { seeded } from '../bench/seeded.ts';
 import { jsonLines, mailkeep } from '../cli/child.ts';
 import { letter } from './mirrored.ts';
 import { ScriptedServer } from './scripted-server.ts';
@@ -44,14 +46,14 @@ async function startServer(
   };
   const server = await ScriptedServer.start({
     answers: {
-      LIST: (tag) =>
-        [...folders]
-          .map(
-            ([name, { epoch, messages }]) =>
-              `* LIST () "/" "${name}"\r\n* STATUS "${name}" (MESSAGES ${messages} ` +
-              `UIDNEXT ${messages + 1} UIDVALIDITY ${epoch} UNSEEN 0)\r\n`,
-          )
-          .join('') + `${tag} OK done\r\n`,
+      LIST: (tag) => {
+        const lines = [...folders].map(
+          ([name, { epoch, messages }]) =>
+            `* LIST () "/" "${name}"\r\n* STATUS "${name}" (MESSAGES ${messages} ` +
+            `UIDNEXT ${messages + 1} UIDVALIDITY ${epoch} UNSEEN 0)\r\n`,
+        );
+        return Buffer.from(`${lines.join('')}${tag} OK done\r\n`, 'latin1');
+      },
       EXAMINE: (tag, line, socket) => {
         const name = /"([^"]*)"/.exec(line)?.[1] ?? '';
         const folder = folders.get(name);
@@ -146,3 +148,50 @@ test('a folder that breaks every connection hides no other', async () => {
   expect(stderr).toContain('broke during UID FETCH');
   expect(await list()).toEqual(['Work/1', 'Work/2']);
 }, 60_000);
+
+test('a folder whose name is encoded wrongly is never taken for another', async () => {
+  const mislabelled = { epoch: 8, messages: 3 };
+  const folders = new Map([
+    ['INBOX', { epoch: 7, messages: 1 }],
+    ['R&D', { epoch: 9, messages: 2 }],
+    ['R&-D', mislabelled],
+  ]);
+  const { run, list } = await startServer(folders);
+  const paths = ['INBOX/1', 'R&D/1', 'R&D/2', 'R&D/3', 'R&D\ufffd/1', 'R&D\ufffd/2'];
+  for (let round = 0; round < 2; round += 1) {
+    expect(await run('sync')).toMatchObject({ code: 0, stderr: '' });
+    expect(await list()).toEqual(paths);
+    // The other order.
+    folders.delete('R&-D');
+    folders.set('R&-D', mislabelled);
+    folders.delete('R&D');
+    folders.set('R&D', { epoch: 9, messages: 2 });
+  }
+  // Another client creates an empty folder with the name that is right.
+  folders.set('&AOQ-', { epoch: 10, messages: 0 });
+  folders.set('\xc3\xa4', { epoch: 11, messages: 1 });
+  expect(await run('sync')).toMatchObject({ code: 0, stderr: '' });
+  expect(await list()).toEqual([...paths, '\u00e4\ufffd/1']);
+}, 60_000);
+
+test('every name on the wire has a path of its own, which leads back to it', () => {
+  const random = seeded('wire names', 1);
+  const pieces = ['&', '-', '&-', '&AOk-', '&,,0-', 'a', '/', '\xef\xbf\xbd', '\xc3\xa9', '\xff'];
+  const wireNameByPath = new Map<string, string>();
+  for (let n = 0; n < 20_000; n += 1) {
+    const wireName = Array.from(
+      { length: 1 + random.below(5) },
+      () => pieces[random.below(pieces.length)],
+    ).join('');
+    const path = pathOf(wireName);
+    expect(wireNameOf(path)).toBe(wireName);
+    expect(wireNameByPath.get(path) ?? wireName).toBe(wireName);
+    wireNameByPath.set(path, wireName);
+  }
+  expect(['R&-D', 'R&D', '&AOk-', '\xc3\xa9'].map(pathOf)).toEqual([
+    'R&D',
+    'R&D\ufffd',
+    '\u00e9',
+    '\u00e9\ufffd',
+  ]);
+});
