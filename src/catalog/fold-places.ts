@@ -59,9 +59,12 @@ const SET_FLAGS = updateBy(
 );
 const END = updateBy('places', 'to_commit, reason, held = 0', 'id');
 const SET_HELD = updateBy('places', 'held', 'id');
-const SET_VERIFIED = updateBy('places', 'docid, assumed = 0', 'id');
-const CORRECT_SPANS = sqlQuery<{ id: number; wrong: number; docid: number }, never>(
-  'UPDATE spans SET docid = :docid WHERE place_id = :id AND docid = :wrong',
+const SET_VERIFIED = updateBy('places', 'docid, date, assumed = 0', 'id');
+type Correction = Record<'id' | 'wrong' | 'docid', number> &
+  Record<'wrongDate' | 'rightDate', number | null>;
+const CORRECT_SPANS = sqlQuery<Correction, never>(
+  `UPDATE spans SET docid = :docid, date = nullif(coalesce(date, :wrongDate), :rightDate)
+   WHERE place_id = :id AND docid = :wrong`,
 );
 const IN_MAILBOX = sqlQuery<{ docid: number; mailbox: number }, { id: number }>(
   `SELECT p.id FROM places p JOIN folders f ON f.id = p.folder_id
@@ -168,18 +171,27 @@ export class FoldPlaces {
     const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined) return false;
-    // A wrong match had the same fingerprint, so its listing also applies to the right message.
-    const { docid, added } = this.messages.docidOf(
+    const envelope = this.messages.envelope(place.docid);
+    const receivedAt = place.date ?? envelope.date;
+    // A wrong match had the same fingerprint, so its envelope also applies to the right message. Its date does not: the
+    // same bytes can be received at several times, and the envelope has the first one.
+    const {
+      docid,
+      date: rightDate,
+      added,
+    } = this.messages.docidOf(
       fact.message,
       fact.size,
       fact.docid,
-      () => this.messages.envelope(place.docid),
+      () => ({ ...envelope, date: receivedAt }),
       commit,
       undefined,
     );
-    this.connection.run(SET_VERIFIED, { id: place.id, docid });
+    const date = receivedAt === rightDate ? null : receivedAt;
+    this.connection.run(SET_VERIFIED, { id: place.id, docid, date });
     if (docid !== place.docid) {
-      this.connection.run(CORRECT_SPANS, { id: place.id, wrong: place.docid, docid });
+      const { id, docid: wrong } = place;
+      this.connection.run(CORRECT_SPANS, { id, wrong, docid, wrongDate: envelope.date, rightDate });
       if (place.to_commit === null) {
         this.messages.opened(place.docid, -1);
         this.messages.opened(docid, 1);
@@ -216,8 +228,7 @@ export class FoldPlaces {
     if (before !== undefined && before.docid === row.docid) {
       if (before.to_commit === null) {
         this.#setFlags(before, flags, row.from_commit);
-        if (row.assumed === 0)
-          this.connection.run(SET_VERIFIED, { id: before.id, docid: row.docid });
+        if (row.assumed === 0) this.connection.run(SET_VERIFIED, before);
         return false;
       }
       this.#keepSpan(before, before.to_commit, row.from_commit);

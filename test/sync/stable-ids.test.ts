@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ModelFolder, mail, status } from './model-origin.ts';
 import {
   archive,
@@ -164,6 +164,51 @@ describe('a server whose ids follow from the Message-ID', () => {
     deliver('Archive', 3);
     await archive.sync(origin);
     await expectBytes();
+  });
+});
+
+describe('an assumed message that turns out to be another one', () => {
+  const VERIFYING = { policy: { ...policy, verifyPerHour: 100 } };
+  const [early, late] = ['2026-01-01T00:00:00.000Z', '2026-02-02T00:00:00.000Z'];
+  const letter = (body: string): Buffer => mail('letter', body);
+
+  beforeEach(() => {
+    folders({ INBOX: 0, Sent: 0, Work: 0 });
+    origin.identify(byMessageId);
+    box('INBOX').deliver(letter('AAAA'), { date: early });
+  });
+
+  async function expectCorrected(): Promise<void> {
+    archive.clock.advance(HOUR);
+    const { mailboxes } = await archive.sync(origin, VERIFYING);
+    expect(mailboxes).toMatchObject([{ corrected: 1 }]);
+    await expectBytes();
+    const messages = [...(origin.boxes.get('AC1')?.folders.values() ?? [])].flatMap((folder) =>
+      [...folder.messages.values()].map((m) => [`${folder.path}/${m.uid}`, m.date]),
+    );
+    await archive.reading((catalog) => {
+      const lines = [...catalog.list({})];
+      const dates = lines.map(({ folder, uid, date }) => [`${folder}/${uid}`, date]);
+      expect(new Map(dates as [string, string][])).toEqual(new Map(messages as [string, string][]));
+    });
+  }
+
+  it('has its own date, not the one at which the other was first received', async () => {
+    box('Sent').deliver(letter('AAAA'), { date: late });
+    await archive.sync(origin);
+    box('Work').deliver(letter('BBBB'), { date: late });
+    await archive.sync(origin);
+    await expectCorrected();
+  });
+
+  it('keeps the date of its place if the archive had it with another one', async () => {
+    box('Sent').deliver(letter('BBBB'), { date: late });
+    await archive.sync(origin);
+    box('Work').deliver(letter('BBBB'), { date: early });
+    await archive.sync(origin);
+    for (const { flags } of box('Work').messages.values()) flags.push('\\Flagged');
+    await archive.sync(origin);
+    await expectCorrected();
   });
 });
 
