@@ -432,7 +432,7 @@ export function openEpoch(
   state: FolderState | undefined,
 ): OpenedEpoch {
   const known = ctx.mirror.epoch(at);
-  const generation = known === undefined || known.gone ? 1 : known.generation;
+  const generation = known?.generation ?? 1;
   if (state === undefined) return { generation, isStored: true };
   const { uidValidity } = state;
   const problem = (kind: 'missing' | 'unstable') =>

@@ -132,6 +132,30 @@ describe('a UID epoch', () => {
     await expectTrue();
   });
 
+  it.each([
+    { what: 'goes back too often', uidValidity: 2 },
+    { what: 'is missing', uidValidity: 0 },
+  ])('that $what in a folder that is back is not taken for its first one', async (back) => {
+    serve({ INBOX: 1, [WORK]: 9 });
+    box(WORK).uidValidity = 5;
+    await sync();
+    startEpoch(WORK, 3);
+    await sync();
+    expect(await epochOf(WORK)).toEqual([2, '3']);
+    const all = origin.boxes.get('AC1')?.folders;
+    const old = box(WORK);
+    all?.delete(WORK);
+    for (let i = 0; i < 2; i += 1) await sync({ policy: { ...policy, acceptEndings: true } });
+    all?.set(WORK, old);
+    startEpoch(WORK, back.uidValidity);
+    expect((await sync()).failures).toMatchObject([{ code: 'imap.no-uid-epoch' }]);
+    archive.clock.advance(DAY);
+    startEpoch(WORK, 5);
+    expect((await sync()).failures).toEqual([]);
+    expect(await epochOf(WORK)).toEqual([3, '5']);
+    await expectTrue();
+  });
+
   it('tells a folder that was created again from one that is back', async () => {
     serve({ INBOX: 1, [WORK]: 5 });
     await sync();
