@@ -244,7 +244,7 @@ const HIGHEST = selectBy('generations', 'highest_uid', 'folder_id, generation');
 const UNREAD = countBy('places', 'folder_id', `AND to_commit IS NULL AND marks & ${MARK.seen} = 0`);
 const COUNTED = {
   open: 'places WHERE to_commit IS NULL',
-  assumed: 'places WHERE assumed = 1 AND to_commit IS NULL',
+  assumed: 'places WHERE assumed = 1 AND held = 0 AND to_commit IS NULL',
   held: 'places WHERE held = 1 AND to_commit IS NULL',
   ended: 'places WHERE to_commit IS NOT NULL',
   quarantined: 'quarantine WHERE to_commit IS NULL',
@@ -343,8 +343,8 @@ export function folderQueries(connection: Connection) {
     },
     /**
      * Counts a folder's places in all generations. `open` includes those that are held or were matched without being
-     * downloaded. `quarantined` includes acknowledged ones. `forgotten` counts purged messages that the service still
-     * has.
+     * downloaded; a place that is both counts as held. `quarantined` includes acknowledged ones. `forgotten` counts
+     * purged messages that the service still has.
      */
     counts: (folder: number): FolderCounts =>
       (isOwn(folder) ? connection.get(COUNTS, { folder }) : undefined) ?? NO_PLACES,

@@ -88,6 +88,15 @@ describe('a message with a stable id', () => {
     await expectTrue();
   });
 
+  it('counts once while it is held, whether it was verified or not', async () => {
+    labels(240);
+    await archive.sync(origin);
+    box('All').messages.clear();
+    const { certificates } = await archive.sync(origin);
+    const all = certificates.find(({ folder }) => folder === 'All');
+    expect(all).toMatchObject({ originTotal: 0, stored: 0, assumed: 0, held: 240 });
+  });
+
   it('is verified later, one request for each place', async () => {
     labels(12);
     await archive.sync(origin);
