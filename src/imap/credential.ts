@@ -1,12 +1,18 @@
 import { type Clock, systemClock } from '../core/concurrency.ts';
 import type { ImapAccount, OAuthSettings } from '../core/config-schema.ts';
-import { hasCode } from '../core/errors.ts';
 import { readPassword, type Secret } from '../core/secrets.ts';
 import type { Credential } from './connection.ts';
 import type { ConnectionsOptions } from './connections.ts';
 import { imapError } from './errors.ts';
 import type { OAuthClient } from './oauth.ts';
-import { type AccessToken, readTokens, tokensFile, writeTokens } from './oauth-tokens.ts';
+import {
+  type AccessToken,
+  readTokens,
+  type StoredTokens,
+  tokensFile,
+  withTokensLocked,
+  writeTokens,
+} from './oauth-tokens.ts';
 
 /** A token is not used in its last minute, because clocks differ and a connection takes time. */
 const SPARE_MS = 60_000;
@@ -54,6 +60,8 @@ export async function oauthClient(
 class AccessTokens {
   #pending: Promise<AccessToken> | undefined;
   #app: AccessToken | undefined;
+  /** Tokens of a refresh that could not be stored, and the refresh token that they replace. */
+  #unstored: { readonly from: Secret; readonly next: StoredTokens } | undefined;
 
   constructor(
     private readonly account: string,
@@ -85,21 +93,31 @@ class AccessTokens {
       this.#app = await appToken(client, signal);
       return this.#app;
     }
-    const stored = this.#stored();
-    if (isUsable(stored.access)) return stored.access;
+    const found = this.#stored();
+    if (this.#unstored === undefined && isUsable(found.access)) return found.access;
     const { refresh } = await import('./oauth.ts');
-    try {
+    return withTokensLocked(this.file, systemClock, async () => {
+      this.#store();
+      // Another process may have refreshed them meanwhile.
+      const stored = this.#stored();
+      if (isUsable(stored.access)) return stored.access;
+      // A folder that cannot be written to shows before the server ends the old token.
+      writeTokens(this.file, this.settings, stored);
       const next = await refresh(client, stored, signal);
+      this.#unstored = { from: stored.refresh, next };
       writeTokens(this.file, this.settings, next);
+      this.#unstored = undefined;
       return next.access;
-    } catch (error) {
-      if (!hasCode(error, 'imap.login-needed')) throw error;
-      // Another process may have used the refresh token just before, and stored its successor.
-      const latest = this.#stored();
-      if (latest.refresh.reveal() === stored.refresh.reveal() || !isUsable(latest.access))
-        throw error;
-      return latest.access;
-    }
+    });
+  }
+
+  /** Stores the last refresh, unless somebody has signed in again since. */
+  #store(): void {
+    if (this.#unstored === undefined) return;
+    const { from, next } = this.#unstored;
+    const isCurrent = this.#stored().refresh.reveal() === from.reveal();
+    if (isCurrent) writeTokens(this.file, this.settings, next);
+    this.#unstored = undefined;
   }
 
   #stored() {

@@ -1,7 +1,8 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
+import { type Clock, sleep } from '../core/concurrency.ts';
 import type { OAuthSettings } from '../core/config-schema.ts';
-import { errnoOf } from '../core/errors.ts';
+import { errnoOf, hasCode } from '../core/errors.ts';
 import { makeFolders, readRegularFile, syncFolder } from '../core/files.ts';
 import { Secret } from '../core/secrets.ts';
 import { fields, nullable, number, parseJson, text } from '../core/stored-values.ts';
@@ -28,6 +29,9 @@ const readStored = fields({
   accessToken: text,
   expiresAt: nullable(number),
 });
+/** Longest wait for another process that replaces the same tokens. A refresh takes less. */
+const MAX_WAIT_MS = 120_000;
+const LOOK_AGAIN_MS = 100;
 /** In bytes. Tokens of Microsoft have several kilobytes. */
 const MAX_FILE = 262_144;
 
@@ -83,7 +87,7 @@ export function writeTokens(
   try {
     makeFolders(path.dirname(file), 0o700);
     // One of a process that was killed can have other permissions.
-    rmSync(temporary, { force: true });
+    rmSync(temporary, { force: true, recursive: true });
     const handle = openSync(temporary, 'wx', 0o600);
     try {
       writeSync(handle, `${JSON.stringify(content, null, 2)}\n`);
@@ -97,5 +101,40 @@ export function writeTokens(
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
     throw imapError('imap.tokens-unwritable', { file, reason }, error);
+  }
+}
+
+/**
+ * Runs `act` while no other process replaces the account's tokens: many servers accept a refresh token only once, and
+ * end the sign-in if they see it again.
+ *
+ * @throws imap.tokens-unwritable, the errors of `act`
+ */
+export async function withTokensLocked<T>(
+  file: string,
+  clock: Clock,
+  act: () => Promise<T>,
+): Promise<T> {
+  const { acquireLock } = await import('../archive/lock.ts');
+  const acquire = async (): Promise<ReturnType<typeof acquireLock>> => {
+    for (let waited = 0; ; waited += LOOK_AGAIN_MS) {
+      try {
+        return acquireLock(`${file}.lock`);
+      } catch (error) {
+        const isHeld = hasCode(error, 'archive-in-use');
+        if (!isHeld && !hasCode(error, 'archive-lock-failed')) throw error;
+        const reason = isHeld ? 'EBUSY' : String(error.facts.errno);
+        if (!isHeld || waited >= MAX_WAIT_MS) {
+          throw imapError('imap.tokens-unwritable', { file, reason }, error);
+        }
+      }
+      await sleep(clock, LOOK_AGAIN_MS);
+    }
+  };
+  const lock = await acquire();
+  try {
+    return await act();
+  } finally {
+    lock.release();
   }
 }

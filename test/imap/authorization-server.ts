@@ -16,6 +16,8 @@ export interface ServerOptions {
   /** Seconds between polls. */
   readonly interval?: number;
   readonly rotates?: boolean;
+  /** Called before each answer to a request for tokens. */
+  readonly onToken?: () => void;
   readonly grantedScope?: string;
   /** Only has the metadata of RFC 8414. */
   readonly isPlainOAuth?: boolean;
@@ -115,6 +117,7 @@ export class AuthorizationServer {
       }
       case 'POST /token': {
         this.requests.push(body);
+        this.options.onToken?.();
         const fault = this.faults.shift();
         if (fault === 'cut') return void response.destroy();
         if (fault !== undefined) {

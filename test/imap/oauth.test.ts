@@ -1,4 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -309,9 +317,41 @@ describe('an access token', () => {
     writeTokens(file, settingsFor(server), tokens);
     const racing = read(null);
     server.faults.push([400, '{"error":"invalid_grant"}']);
-    const { writeFileSync } = await import('node:fs');
     writeFileSync(file, latest);
     expect((await racing).secret.reveal()).toBe(other.secret.reveal());
+  });
+
+  test('is refreshed once for several processes, whose refresh token is accepted once', async () => {
+    const { server, open } = await signedIn({ expiresIn: null });
+    const first = await open()(null);
+    const all = await Promise.all([1, 2, 3].map(() => open()(first.secret)));
+    expect(new Set(all.map(({ secret }) => secret.reveal())).size).toBe(1);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('that cannot be stored is stored by the next connection', async () => {
+    let act = (): void => {};
+    const { server, file, open, read } = await signedIn({ expiresIn: null, onToken: () => act() });
+    const first = await read(null);
+    act = () => {
+      renameSync(file, `${file}.away`);
+      mkdirSync(file);
+    };
+    await expect(read(first.secret)).rejects.toMatchObject({ code: 'imap.tokens-unwritable' });
+    rmSync(file, { recursive: true });
+    renameSync(`${file}.away`, file);
+    const second = await read(first.secret);
+    expect(server.accepts(second.secret.reveal())).toBe(true);
+    expect((await open()(null)).secret.reveal()).toBe(second.secret.reveal());
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('is not refreshed if its folder cannot be written to', async () => {
+    const { server, file, read } = await signedIn({ expiresIn: null });
+    const first = await read(null);
+    writeFileSync(`${file}.lock`, '');
+    await expect(read(first.secret)).rejects.toMatchObject({ code: 'imap.tokens-unwritable' });
+    expect(server.requests).toEqual([]);
   });
 
   test('is not mistaken for one of another client, and a failing server is no refusal', async () => {

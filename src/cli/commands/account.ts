@@ -72,7 +72,7 @@ async function logIn(context: CommandContext, name: string): Promise<void> {
   const options = { env: environment.env, dataDir, clock: { ...systemClock, now } };
   const { oauthClient } = await import('../../imap/credential.ts');
   const { login } = await import('../../imap/oauth.ts');
-  const { tokensFile, writeTokens } = await import('../../imap/oauth-tokens.ts');
+  const { tokensFile, withTokensLocked, writeTokens } = await import('../../imap/oauth-tokens.ts');
   const client = await oauthClient(account.name, oauth, options);
   const prompter = terminalPrompter(context);
   const tokens = await login(
@@ -84,7 +84,7 @@ async function logIn(context: CommandContext, name: string): Promise<void> {
     signal,
   );
   const file = tokensFile(dataDir, account.name);
-  writeTokens(file, oauth, tokens);
+  await withTokensLocked(file, systemClock, async () => writeTokens(file, oauth, tokens));
   const folders = await countFolders(account, options, signal);
   const { host, user } = account.imap.server;
   await output.object(
