@@ -25,7 +25,7 @@ import type { ImapSession, SelectedFolder } from './connection.ts';
 import { PIECE_BYTES } from './connection-errors.ts';
 import type { ImapConnections } from './connections.ts';
 import { imapError } from './errors.ts';
-import { MAX_UINT32 } from './response.ts';
+import { formatUidSet, MAX_UINT32 } from './response.ts';
 
 /** How long a folder's list of uids serves further pages. */
 const SNAPSHOT_MS = 30_000;
@@ -67,6 +67,8 @@ interface Snapshot {
 interface Page {
   readonly items: readonly Listing[];
   readonly total: number;
+  /** Uids that SEARCH returns and FETCH leaves out, twice. */
+  readonly omitted: readonly number[];
   readonly uidValidity: string;
   readonly mailboxId: string | null;
 }
@@ -425,13 +427,28 @@ class ImapReader {
           ? range.subarray(skipped, skipped + perPage)
           : range.subarray(Math.max(0, total - skipped - perPage), Math.max(0, total - skipped));
       const listings = await this.#walk(at, snapshot, part, order, signal);
-      const gone = new Set(part.filter((uid) => !listings.has(uid)));
+      const silent = [...part].filter((uid) => !listings.has(uid));
+      const { again, gone } = await this.#askAgain(at, silent, signal);
       if (gone.size > 0) snapshot.uids = uids.filter((uid) => !gone.has(uid));
       if (gone.size > 0 && refill < REFILLS) continue;
-      const items = [...part].flatMap((uid) => listings.get(uid) ?? []);
+      const items = [...part].flatMap((uid) => listings.get(uid) ?? again.get(uid) ?? []);
       if (order === 'descending') items.reverse();
-      return { items, total: total - gone.size, uidValidity, mailboxId };
+      const omitted = silent.filter((uid) => !gone.has(uid) && !again.has(uid));
+      return { items, total: total - gone.size, omitted, uidValidity, mailboxId };
     }
+  }
+
+  /** Asks for messages that FETCH left out. Only SEARCH in a new session can tell that they are gone. */
+  async #askAgain(
+    at: FolderKey,
+    uids: readonly number[],
+    signal: AbortSignal,
+  ): Promise<{ readonly again: ReadonlyMap<number, Listing>; readonly gone: ReadonlySet<number> }> {
+    if (uids.length === 0) return { again: new Map(), gone: new Set() };
+    const search = (session: ImapSession) => searchUids(session, formatUidSet(uids), {});
+    const listed = new Set(await this.#onFolder(at, signal, search, { fresh: true }));
+    const again = await this.#listings(at, [...listed], { fresh: true }, signal);
+    return { again, gone: new Set(uids.filter((uid) => !listed.has(uid))) };
   }
 
   /** Lists a page's messages. Once pages follow each other, lists the messages of several pages with one command. */
@@ -457,7 +474,7 @@ class ImapReader {
       order === 'ascending'
         ? uids.subarray(start, end + more)
         : uids.subarray(Math.max(0, start - more), end);
-    const ahead = await this.#listings(at, [...wanted], snapshot.at, signal);
+    const ahead = await this.#listings(at, [...wanted], { since: snapshot.at }, signal);
     this.#noteSizes(at, ahead.values());
     snapshot.walk = { end: order === 'ascending' ? last : first, ahead };
     return ahead;
@@ -467,7 +484,7 @@ class ImapReader {
   async #listings(
     at: FolderKey,
     uids: readonly number[],
-    since: number,
+    how: { readonly since?: number; readonly fresh?: boolean },
     signal: AbortSignal,
   ): Promise<Map<number, Listing>> {
     const isOdd = (uid: number): boolean => this.#withoutEnvelope.has(`${uid} ${at.folder}`);
@@ -475,9 +492,7 @@ class ImapReader {
     const usual = uids.filter((uid) => !isOdd(uid));
     const found = new Map<number, Listing>();
     const fetch = (some: readonly number[], withEnvelope: boolean) =>
-      this.#onFolder(at, signal, (session) => fetchListings(session, some, withEnvelope), {
-        since,
-      });
+      this.#onFolder(at, signal, (session) => fetchListings(session, some, withEnvelope), how);
     if (odd.length > 0) for (const [uid, one] of await fetch(odd, false)) found.set(uid, one);
     if (usual.length === 0) return found;
     try {
@@ -492,7 +507,7 @@ class ImapReader {
       const half = Math.ceil(usual.length / 2);
       for (const part of [usual.slice(0, half), usual.slice(half)]) {
         if (part.length === 0) continue;
-        for (const [uid, one] of await this.#listings(at, part, since, signal)) found.set(uid, one);
+        for (const [uid, one] of await this.#listings(at, part, how, signal)) found.set(uid, one);
       }
       return found;
     }

@@ -51,12 +51,13 @@ export function releaseUnplaced(
  */
 async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly number[]> {
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
-  const { answered, silent } = await fetchUids(ctx, pass.at, missing, { fresh: true });
+  const { answered, silent, omitted } = await fetchUids(ctx, pass.at, missing, { fresh: true });
+  for (const uid of omitted) pass.evidence.omitted.add(uid);
   // A list of all uids lacked them already.
   const listed =
     ctx.origin.uids === undefined ? await shownByListing(ctx, pass, silent) : new Set<number>();
   const heldUids = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
-  for (const uid of [...answered.keys(), ...listed]) {
+  for (const uid of [...answered.keys(), ...omitted, ...listed]) {
     pass.evidence.missing.delete(uid);
     if (heldUids.has(uid)) ctx.committer.addFact({ fact: 'held', ...pass.place(uid), held: false });
   }

@@ -18,6 +18,11 @@ export const syncError = defineErrors({
       `The service reports ${counted(total, 'message')} in this folder, but ${times} syncs in a row found a different number.`,
       'Nothing is lost here; "mailkeep sync --full" compares every message. If that does not help, the service miscounts.',
     ],
+    /** `uids` are the first of `count`. */
+    'sync.messages-not-shown': (f: { total: number; count: number; uids: readonly number[] }) => [
+      `The service lists ${counted(f.total, 'message')} in this folder, but does not show ${f.count}: uid ${f.uids.join(', ')}${f.count > f.uids.length ? ', …' : ''}.`,
+      'They do not count as deleted, and what the archive has of them stays. The next sync asks again; if it happens again, report it to the service.',
+    ],
     'sync.no-inbox': ({ listed }: { listed: number }) => [
       `The service lists ${listed} folders and no INBOX: the list is incomplete.`,
       'This answer was ignored; the next sync asks again.',

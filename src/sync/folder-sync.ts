@@ -26,6 +26,7 @@ import {
   PAGE_SIZE,
   type PageTicket,
   type UidInterval,
+  uidsOnPage,
 } from './plan/plan-folder.ts';
 import {
   concernsOnly,
@@ -354,7 +355,7 @@ export class FolderSync {
     const page = await this.head();
     rememberFolderId(this.ctx.memory, this.at, page.mailboxId);
     const interval = this.evidence.readNewestPage(page);
-    if (interval !== null) await this.#read(interval, page.items);
+    if (interval !== null) await this.#read({ ...page, interval });
   }
 
   /** Walks every uid not yet covered by a response, in the configured order. */
@@ -367,8 +368,8 @@ export class FolderSync {
       if (gap.hi < downTo) continue;
       const order = oldestFirst ? 'ascending' : 'descending';
       for await (const page of walkRange(this.ctx, this.at, gap, order)) {
-        this.evidence.sawUids(page.items);
-        await this.#read(page.interval, page.items, postpones);
+        this.evidence.sawUids(uidsOnPage(page, order).map((uid) => ({ uid })));
+        await this.#read(page, postpones);
         if (!oldestFirst && page.interval.lo <= downTo) break;
       }
     }
@@ -385,7 +386,7 @@ export class FolderSync {
 
   async #readRange(range: UidInterval): Promise<void> {
     for await (const page of walkRange(this.ctx, this.at, range, 'ascending')) {
-      await this.#read(page.interval, page.items);
+      await this.#read(page);
     }
   }
 
@@ -441,13 +442,14 @@ export class FolderSync {
     const ctx = this.ctx;
     const due = dueIncomplete(ctx, this.at, this.generation);
     const uids = due.filter((uid) => !this.evidence.underWay.has(uid));
-    const { answered, silent } = await fetchUids(ctx, this.at, uids);
+    const { answered, silent, omitted } = await fetchUids(ctx, this.at, uids);
     const wanted = new Set(uids);
     for (const [uid, listing] of answered) {
       if (!wanted.has(uid)) continue;
       recordTry(ctx, this.place(uid));
       await this.#fetch(listing, undefined, true);
     }
+    for (const uid of omitted) recordTry(ctx, this.place(uid));
     for (const uid of silent) {
       ctx.committer.addFact({ fact: 'released', ...this.place(uid), reason: 'ended' });
       forgetTries(ctx, this.place(uid));
@@ -500,15 +502,18 @@ export class FolderSync {
 
   /** Compares a page with the archive, records the differences, and queues new messages. */
   async #read(
-    interval: UidInterval,
-    items: readonly Listing[],
+    {
+      interval,
+      items,
+      omitted = [],
+    }: Pick<OriginPage, 'items' | 'omitted'> & { readonly interval: UidInterval },
     postpones?: (listing: Listing) => boolean,
   ): Promise<void> {
     const { mirror, committer } = this.ctx;
     const open = mirror.openPlaces(this.at, this.generation, interval);
     const result = observe(items, { open, settled: (uid) => this.#isSettled(uid) }, fingerprint);
     const gaps = [...result.missing, ...mirror.unplaced(this.at, this.generation, interval)];
-    const page = { interval, items, missing: gaps, contradicted: result.contradicted };
+    const page = { interval, items, omitted, missing: gaps, contradicted: result.contradicted };
     const { ticket, answered } = this.evidence.readPage(page);
     for (const { uid } of items) {
       if (open.get(uid)?.held !== true) continue;

@@ -114,11 +114,18 @@ function certify(folder: FolderSync): FolderReconciliation {
   };
 }
 
-/** If the sums differ, the folder changed during the run. Twice in a row indicates a fault. */
+/**
+ * Reports messages that are listed without being shown. Otherwise, if the sums differ, the folder changed during the
+ * run; twice in a row indicates a fault.
+ */
 function warnIfIncomplete(ctx: SyncContext, folder: FolderSync, times: number): void {
-  if (times < 2) return;
-  const { total } = folder.evidence;
-  const error = syncError('sync.does-not-add-up', { total, times });
+  const { total, omitted } = folder.evidence;
+  if (omitted.size === 0 && times < 2) return;
+  const uids = [...omitted].sort((a, b) => a - b);
+  const error =
+    uids.length > 0
+      ? syncError('sync.messages-not-shown', { total, uids: uids.slice(0, 10), count: uids.length })
+      : syncError('sync.does-not-add-up', { total, times });
   ctx.ledger.fail(error, { mailbox: folder.address, folder: folder.at.folder });
 }
 

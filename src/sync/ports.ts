@@ -14,6 +14,8 @@ import type { ReadFlagCheck } from './verify-unverified.ts';
 export interface OriginPage {
   readonly items: readonly Listing[];
   readonly total: number;
+  /** Uids (ascending) that the service lists and counts, but whose messages it does not show, even when asked again. */
+  readonly omitted?: readonly number[];
   /** Page size reported by the service, which can differ from the requested one. */
   readonly perPage?: number;
   /** The folder's UID epoch, if the service reports one. */

@@ -11,6 +11,7 @@ import {
   type PageQuestion,
   type UidInterval,
   type UidIntervals,
+  uidsOnPage,
 } from './plan/plan-folder.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from './ports.ts';
 
@@ -18,6 +19,7 @@ import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } fr
 interface WalkedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
+  readonly omitted: readonly number[];
   readonly total: number;
   readonly last: boolean;
 }
@@ -60,7 +62,7 @@ export async function* walkRange(
     yield page;
     if (page.last) return;
     // A host with smaller pages must not be asked three times per page.
-    perPage = Math.min(perPage, page.items.length);
+    perPage = Math.min(perPage, page.items.length + page.omitted.length);
     rest =
       order === 'descending'
         ? { lo: rest.lo, hi: page.interval.lo - 1 }
@@ -104,7 +106,8 @@ export async function newestPage(
   let count = listed;
   for (let tries = 1; tries <= 2; tries += 1) {
     const page = await deps.origin.list(at, newest, deps.signal);
-    if (page.items.length > 0 || (page.total === 0 && listed === 0)) return page;
+    const shown = page.items.length + (page.omitted?.length ?? 0);
+    if (shown > 0 || (page.total === 0 && listed === 0)) return page;
     count = Math.max(listed, page.total);
   }
   throw syncError('sync.counts-disagree', { folder: at.folder, listed: count, shown: 0 });
@@ -130,11 +133,12 @@ async function askKeyset(
     if (result === 'wrong' || !isInOrder(answer.items, order)) return 'refused';
     const pageSize = Math.min(perPage, answer.perPage ?? perPage);
     const { items, total } = result;
-    const uidsFound = items.map(({ uid }) => uid);
+    const { omitted = [] } = answer;
+    const uidsFound = uidsOnPage({ items, omitted }, order);
     const verdict = evaluatePage({ ...question, perPage: pageSize }, { uids: uidsFound, total });
     const { interval, whole: last, doubtful } = verdict;
     if (interval !== null && (!doubtful || doubts >= DOUBTS)) {
-      return { interval, items, total, last };
+      return { interval, items, omitted, total, last };
     }
     if (doubts >= DOUBTS) throw noProgress(at, 'searchMessages', 1, answer);
   }
@@ -228,7 +232,7 @@ export async function* walkByOffset(
     const interval =
       order === 'ascending' ? { lo: upTo + 1, hi: end } : { lo: -end, hi: -(upTo + 1) };
     const last = whole || end >= final;
-    yield { interval, items: matches, total, last };
+    yield { interval, items: matches, omitted: [], total, last };
     if (last) return;
     upTo = end;
   }
@@ -364,7 +368,7 @@ async function* walkFixedPages(
       const interval = { lo: Math.max(lo, range.lo), hi: Math.min(hi, range.hi) };
       if (interval.lo > interval.hi) continue;
       const matches = items.filter(({ uid }) => uid >= interval.lo && uid <= interval.hi);
-      yield { interval, items: matches, total, last: isLast };
+      yield { interval, items: matches, omitted: [], total, last: isLast };
     }
     if (isLast) return;
     // Messages that moved up may have left the last two pages before they were read.
@@ -407,10 +411,12 @@ function noProgress(
   return originError('origin.paging', { operation, host, page, shown, total });
 }
 
-/** Responses to requests for individual uids. Undecided uids are in neither field. */
+/** Responses to requests for individual uids. Undecided uids are in no field. */
 interface UidAnswers {
   readonly answered: ReadonlyMap<number, Listing>;
   readonly silent: readonly number[];
+  /** Listed without their messages. */
+  readonly omitted: ReadonlySet<number>;
 }
 
 /** Uids that are probably gone, per request in a new session. They make a line of at most 11 kB. */
@@ -428,9 +434,10 @@ export async function fetchUids(
   how: { readonly fresh?: boolean } = {},
 ): Promise<UidAnswers> {
   const answered = new Map<number, Listing>();
+  const omitted = new Set<number>();
   const lo = uids[0];
   const hi = uids[uids.length - 1];
-  if (lo === undefined || hi === undefined) return { answered, silent: [] };
+  if (lo === undefined || hi === undefined) return { answered, silent: [], omitted };
   if (!canSearch(deps.memory, at.host)) return walkUids(deps, at, uids, { lo, hi });
   const silent: number[] = [];
   const fresh = how.fresh === true && deps.origin.uids !== undefined;
@@ -449,21 +456,21 @@ export async function fetchUids(
     }
     const { items, total } = answer;
     for (const listing of items) answered.set(listing.uid, listing);
-    // If the total exceeds the number of items, the uids beyond the last item are undecided.
-    const decided = total <= items.length ? batch : findDecided(items, batch);
-    silent.push(...decided.filter((uid) => !answered.has(uid)));
+    for (const uid of answer.omitted ?? []) omitted.add(uid);
+    const found = uidsOnPage(answer, 'ascending');
+    // If the total exceeds the number of uids, those beyond the last one are undecided.
+    const decided = total <= found.length ? batch : findDecided(found, batch);
+    silent.push(...decided.filter((uid) => !answered.has(uid) && !omitted.has(uid)));
     // A page that decides nothing is not requested again.
     from += decided.length === 0 ? batch.length : decided.length;
   }
-  return { answered, silent };
+  return { answered, silent, omitted };
 }
 
-/** Returns the uids up to a page's last item if the page contains only requested uids, in order. */
-function findDecided(items: readonly Listing[], uids: readonly number[]): readonly number[] {
-  const isAnswer = items.every(
-    ({ uid }, i) => uids.includes(uid) && uid > (items[i - 1]?.uid ?? 0),
-  );
-  const last = isAnswer ? (items[items.length - 1]?.uid ?? 0) : 0;
+/** Returns the uids up to the last one found if the page contains only requested uids, in order. */
+function findDecided(found: readonly number[], uids: readonly number[]): readonly number[] {
+  const isAnswer = found.every((uid, i) => uids.includes(uid) && uid > (found[i - 1] ?? 0));
+  const last = isAnswer ? (found[found.length - 1] ?? 0) : 0;
   return uids.filter((uid) => uid <= last);
 }
 
@@ -475,8 +482,13 @@ async function walkUids(
 ): Promise<UidAnswers> {
   const requested = new Set(uids);
   const answered = new Map<number, Listing>();
-  for await (const { items } of walkRange(deps, at, range, 'ascending')) {
-    for (const listing of items) if (requested.has(listing.uid)) answered.set(listing.uid, listing);
+  const omitted = new Set<number>();
+  for await (const page of walkRange(deps, at, range, 'ascending')) {
+    for (const listing of page.items) {
+      if (requested.has(listing.uid)) answered.set(listing.uid, listing);
+    }
+    for (const uid of page.omitted) if (requested.has(uid)) omitted.add(uid);
   }
-  return { answered, silent: uids.filter((uid) => !answered.has(uid)) };
+  const silent = uids.filter((uid) => !answered.has(uid) && !omitted.has(uid));
+  return { answered, silent, omitted };
 }

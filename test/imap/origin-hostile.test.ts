@@ -6,7 +6,13 @@ import { Secret } from '../../src/core/secrets.ts';
 import type { Credential } from '../../src/imap/connection.ts';
 import '../../src/imap/errors.ts';
 import { openAccount, type TestAccount } from './account.ts';
-import { type Answer, type Script, ScriptedServer, writeForever } from './scripted-server.ts';
+import {
+  type Answer,
+  askedUids,
+  type Script,
+  ScriptedServer,
+  writeForever,
+} from './scripted-server.ts';
 
 const signal = new AbortController().signal;
 const at = { host: '127.0.0.1', mailbox: 'm', folder: 'INBOX' };
@@ -273,13 +279,7 @@ describe('listing records', () => {
     const { origin, server } = await against({
       answers: {
         'UID FETCH': (tag, line) => {
-          const [first = 1, last = first] = /FETCH (\d+):?(\d+)?/
-            .exec(line)
-            ?.slice(1)
-            .filter((text) => text !== undefined)
-            .map(Number) ?? [1];
-          const uids = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-          const lines = uids.map((uid) => {
+          const lines = askedUids(line).map((uid) => {
             const bad = uid === 2 ? '("open' : '(NIL "fine" NIL NIL NIL NIL NIL NIL NIL NIL)';
             const items = line.includes('ENVELOPE') ? ` ENVELOPE ${bad}` : '';
             return `* ${uid} FETCH (UID ${uid} ${LISTED}${items})\r\n`;
@@ -632,5 +632,51 @@ describe('retries', () => {
     const abort = new AbortController();
     setTimeout(() => abort.abort(new Error('enough')), 100);
     await expect(origin.folders('', abort.signal)).rejects.toThrow('enough');
+  });
+});
+
+describe('messages that SEARCH returns and FETCH leaves out', () => {
+  const listed = (uid: number) => `* ${uid} FETCH (UID ${uid} ${LISTED})\r\n`;
+  const fetchAllBut = (missing: (connections: number) => readonly number[]) => {
+    const state: { server?: ScriptedServer } = {};
+    const answer: Answer = (tag, line) => {
+      const left = missing(state.server?.connections ?? 1);
+      const shown = askedUids(line).filter((uid) => !left.includes(uid));
+      return `${shown.map(listed).join('')}${tag} OK done\r\n`;
+    };
+    return { state, answer };
+  };
+
+  test('are asked for in a new session, and named if they stay away', async () => {
+    const { answer } = fetchAllBut(() => [2]);
+    const { origin, server } = await against({ answers: { 'UID FETCH': answer } });
+    const page = await origin.list(at, newest, signal);
+    expect(page).toMatchObject({ total: 3, omitted: [2], items: [{ uid: 3 }, { uid: 1 }] });
+    expect(server.connections).toBeGreaterThan(1);
+    expect((await origin.uids?.(at, signal))?.uids).toEqual(Uint32Array.from([1, 2, 3]));
+  });
+
+  test('are listed if a new session shows them', async () => {
+    const { answer, state } = fetchAllBut((connections) => (connections > 1 ? [] : [2, 3]));
+    const { origin, server } = await against({ answers: { 'UID FETCH': answer } });
+    state.server = server;
+    const page = await origin.list(at, newest, signal);
+    expect(page).toMatchObject({ total: 3, omitted: [] });
+    expect(page.items.map(({ uid }) => uid)).toEqual([3, 2, 1]);
+  });
+
+  test('are gone only if a new session does not list them', async () => {
+    const { answer } = fetchAllBut(() => [2]);
+    const { origin } = await against({
+      answers: {
+        'UID FETCH': answer,
+        'UID SEARCH': (tag, line) =>
+          line.endsWith('UID 2')
+            ? `* ESEARCH (TAG "${tag}") UID COUNT 0\r\n${tag} OK done\r\n`
+            : `* ESEARCH (TAG "${tag}") UID COUNT 3 ALL 1:3\r\n${tag} OK done\r\n`,
+      },
+    });
+    const page = await origin.list(at, newest, signal);
+    expect(page).toMatchObject({ total: 2, omitted: [], items: [{ uid: 3 }, { uid: 1 }] });
   });
 });

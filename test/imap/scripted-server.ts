@@ -17,6 +17,16 @@ export interface Script {
 
 const CAPABILITIES = 'IMAP4rev1 NAMESPACE ESEARCH LIST-EXTENDED LIST-STATUS UNSELECT';
 
+/** Returns the uids from 1 to 3 that a UID FETCH or UID SEARCH asks for. */
+export function askedUids(line: string): number[] {
+  const set = /UID (?:FETCH )?([\d,:*]+)/.exec(line)?.[1] ?? '1:*';
+  const parts = set.split(',').map((part) => {
+    const [from = '', to = from] = part.split(':');
+    return { lo: Number(from), hi: to === '*' ? 3 : Number(to) };
+  });
+  return [1, 2, 3].filter((uid) => parts.some(({ lo, hi }) => uid >= lo && uid <= hi));
+}
+
 const ok: Answer = (tag) => `${tag} OK done\r\n`;
 
 const USUAL: Readonly<Record<string, Answer>> = {
@@ -29,10 +39,13 @@ const USUAL: Readonly<Record<string, Answer>> = {
   IDLE: () => '+ idling\r\n',
   EXAMINE: (tag) =>
     `* 3 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 4] x\r\n${tag} OK [READ-ONLY] done\r\n`,
-  'UID SEARCH': (tag, line) =>
-    line.includes('RETURN')
-      ? `* ESEARCH (TAG "${tag}") UID COUNT 3 ALL 1:3\r\n${tag} OK done\r\n`
-      : `* SEARCH 1 2 3\r\n${tag} OK done\r\n`,
+  'UID SEARCH': (tag, line) => {
+    const uids = askedUids(line);
+    const all = uids.length === 0 ? '' : ` ALL ${uids.join(',')}`;
+    return line.includes('RETURN')
+      ? `* ESEARCH (TAG "${tag}") UID COUNT ${uids.length}${all}\r\n${tag} OK done\r\n`
+      : `* SEARCH ${uids.join(' ')}\r\n${tag} OK done\r\n`;
+  },
   LIST: (tag) =>
     `* LIST () "/" INBOX\r\n* STATUS INBOX (MESSAGES 3 UIDNEXT 4 UIDVALIDITY 7 UNSEEN 0)\r\n${tag} OK done\r\n`,
 };

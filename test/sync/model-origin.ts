@@ -87,6 +87,8 @@ export class ModelOrigin implements Origin {
   /** Whether it can be searched at all, and whether a search for a flag shows only messages that carry it. */
   searches = true;
   heedsFlags = true;
+  /** Reports whether a message is left out of every page, although it is listed and counted. */
+  omits: (message: ModelMessage) => boolean = () => false;
   /** Whether the listing of folders shows as many as it counts. */
   listsAll = true;
   reportsQuota = true;
@@ -268,14 +270,19 @@ export class ModelOrigin implements Origin {
     const sorted = [...messages].sort((a, b) =>
       order === 'ascending' ? a.uid - b.uid : b.uid - a.uid,
     );
+    const all = sorted.slice((page - 1) * perPage, page * perPage);
+    const omitted = all.filter(this.omits).map(({ uid }) => uid);
     return {
-      items: sorted.slice((page - 1) * perPage, page * perPage).map((message) => {
-        const listing = listingOf(message);
-        // As Exchange does; the same for every copy of a message.
-        const size = listing.size + (this.#imap === undefined ? 0 : listing.size % 3);
-        const ids = this.stableId && { emailId: this.#emailId(message.raw) };
-        return { ...listing, size, extra: { ...listing.extra, ...ids } };
-      }),
+      ...(omitted.length === 0 ? {} : { omitted: omitted.sort((a, b) => a - b) }),
+      items: all
+        .filter((message) => !this.omits(message))
+        .map((message) => {
+          const listing = listingOf(message);
+          // As Exchange does; the same for every copy of a message.
+          const size = listing.size + (this.#imap === undefined ? 0 : listing.size % 3);
+          const ids = this.stableId && { emailId: this.#emailId(message.raw) };
+          return { ...listing, size, extra: { ...listing.extra, ...ids } };
+        }),
       total: messages.length,
     };
   }

@@ -19,6 +19,7 @@ import {
   type PageTicket,
   type UidInterval,
   type UidIntervals,
+  uidsOnPage,
 } from './plan-folder.ts';
 
 /** All uids of a folder, present and future. */
@@ -36,6 +37,8 @@ export interface EarlierEvidence {
 interface ComparedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
+  /** Uids in the interval that the service lists without showing their messages. */
+  readonly omitted?: readonly number[];
   /** Uids in the interval that the archive expects but the page lacks. */
   readonly missing: readonly number[];
   /** Listings that differ from their place's original one. */
@@ -57,6 +60,8 @@ export class FolderEvidence {
   flagsUpToDate = false;
   /** Undecided uids missing from a response even though the archive has their message. */
   readonly missing = new Set<number>();
+  /** Uids that the service lists without showing their messages. They are not gone, and nothing else is known. */
+  readonly omitted = new Set<number>();
   /** Open places, by uid, whose listing differs from the original one. */
   readonly contradicted = new Map<number, Listing>();
   /** Uids that answer even though earlier sync runs found them empty or saw their message deleted. */
@@ -104,7 +109,8 @@ export class FolderEvidence {
 
   /** True if this sync run, or the full sync it continues, saw the flags of every message. */
   get everyFlagAnswered(): boolean {
-    return this.flagsUpToDate || this.#reachesTop(this.#answered);
+    if (this.flagsUpToDate) return true;
+    return this.omitted.size === 0 && this.#reachesTop(this.#answered);
   }
 
   #reachesTop(uids: UidIntervals): boolean {
@@ -118,7 +124,7 @@ export class FolderEvidence {
 
   /** Reports whether every uid is covered, nothing is undecided, and the sums match the service's count. */
   isComplete(sums: FolderTotals): boolean {
-    const unresolved = this.contradicted.size + this.#undecided;
+    const unresolved = this.contradicted.size + this.omitted.size + this.#undecided;
     return this.everyUidCovered && countAccountedFor(sums) === this.total && unresolved === 0;
   }
 
@@ -166,29 +172,40 @@ export class FolderEvidence {
   readNewestPage(page: {
     readonly items: readonly Listing[];
     readonly total: number;
+    readonly omitted?: readonly number[];
   }): UidInterval | null {
     this.total = page.total;
+    const uids = uidsOnPage(page, 'descending');
     const { interval } = evaluatePage(
       { range: ALL_UIDS, order: 'descending', perPage: PAGE_SIZE },
-      { uids: page.items.map(({ uid }) => uid), total: page.total },
+      { uids, total: page.total },
     );
     // The page is sorted, so its first message is the newest.
-    this.sawUids(page.items.slice(0, 1));
+    for (const uid of uids.slice(0, 1)) this.sawUids([{ uid }]);
     if (interval !== null) this.#headLo = interval.lo;
     return interval;
   }
 
   /** Records a page. Returns its ticket and the uids it covers: an open end reaches the highest uid seen. */
   readPage(page: ComparedPage): { readonly ticket: PageTicket; readonly answered: UidInterval } {
-    const { interval, items, missing, contradicted } = page;
-    for (const uid of missing) if (!this.underWay.has(uid)) this.missing.add(uid);
+    const { interval, items, missing, contradicted, omitted = [] } = page;
+    for (const uid of omitted) this.omitted.add(uid);
+    for (const uid of missing) {
+      if (!this.underWay.has(uid) && !this.omitted.has(uid)) this.missing.add(uid);
+    }
     for (const listing of contradicted) this.contradicted.set(listing.uid, listing);
-    for (const { uid } of items) this.missing.delete(uid);
+    for (const { uid } of items) {
+      this.missing.delete(uid);
+      this.omitted.delete(uid);
+    }
     // The service has yet to assign the later uids, so they are not covered.
     const hi = interval.hi === Number.POSITIVE_INFINITY ? this.highestUid : interval.hi;
     const range = { lo: interval.lo, hi };
     this.#answered = addInterval(this.#answered, range);
-    return { ticket: this.coverage.ticket(range), answered: range };
+    const ticket = this.coverage.ticket(range);
+    // The page stays open, so that the next sync run reads it again.
+    for (const _uid of omitted) ticket.expect();
+    return { ticket, answered: range };
   }
 
   /**
@@ -210,9 +227,7 @@ export class FolderEvidence {
       missUntil(uid);
       if (expected[at] === uid) at += 1;
       // Higher uids have arrived since the newest page was read.
-      else if (uid <= this.highestUid && !this.isAwaited(uid) && !this.setAside.has(uid)) {
-        unexpected.push(uid);
-      }
+      else if (uid <= this.highestUid && !this.#isExplained(uid)) unexpected.push(uid);
     }
     missUntil(Number.POSITIVE_INFINITY);
     const [lo] = unexpected;
@@ -220,14 +235,19 @@ export class FolderEvidence {
     return lo === undefined || hi === undefined ? null : { lo, hi };
   }
 
-  sawUids(items: readonly Listing[]): void {
+  #isExplained(uid: number): boolean {
+    return this.isAwaited(uid) || this.setAside.has(uid) || this.omitted.has(uid);
+  }
+
+  sawUids(items: readonly Pick<Listing, 'uid'>[]): void {
     for (const { uid } of items) this.highestUid = Math.max(this.highestUid, uid);
   }
 
   /** Reports whether a page leaves nothing to decide. */
   isExplained({ missing, contradicted }: ComparedPage): boolean {
     const isMissing = missing.some((uid) => this.missing.has(uid));
-    return !isMissing && contradicted.length === 0 && this.reappeared.size === 0;
+    const isOpen = contradicted.length + this.omitted.size + this.reappeared.size > 0;
+    return !isMissing && !isOpen;
   }
 
   /** Records uids read by an earlier run of the same full sync. */

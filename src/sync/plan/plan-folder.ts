@@ -330,6 +330,17 @@ export function evaluatePage(
   return { whole: false, interval, doubtful };
 }
 
+/** Returns the uids of a page in its order, with those that the service lists without showing their messages. */
+export function uidsOnPage(
+  page: { readonly items: readonly { uid: number }[]; readonly omitted?: readonly number[] },
+  order: 'ascending' | 'descending',
+): number[] {
+  const shown = page.items.map(({ uid }) => uid);
+  if (page.omitted === undefined || page.omitted.length === 0) return shown;
+  const sign = order === 'ascending' ? 1 : -1;
+  return [...shown, ...page.omitted].sort((a, b) => sign * (a - b));
+}
+
 /** A step of a bisection. The caller answers a count with a number. A walk needs no answer: its pages are recorded. */
 type BisectQuestion =
   | { readonly ask: 'count'; readonly range: UidInterval }
