@@ -158,6 +158,13 @@ const proof = fields({
   tuple: withDefault(nullable(folderTuple), null),
 });
 
+/** What the listing reported when the archive had every flag up to `modSeq`. */
+const flagsUpTo = fields({
+  uidValidity: text,
+  modSeq: text,
+  uidNext: withDefault(number, 0),
+});
+
 export type FolderTuple = ReadValue<typeof folderTuple>;
 
 /** Time and result of a folder's last comparison with the origin. Times are ISO 8601 UTC. */
@@ -342,7 +349,7 @@ const SCOPES = {
   'epoch-returned': scope('folder', since),
   'flag-counts': scope('folder', flagCounts),
   /** Modification sequence up to which the archive has every flag. */
-  'flags-up-to': scope('generation', fields({ uidValidity: text, modSeq: text })),
+  'flags-up-to': scope('generation', flagsUpTo),
   /** When a host's search was first found to ignore flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** When the deletion guard first held any of a folder's messages. */

@@ -253,6 +253,8 @@ export class FolderSync {
   readonly evidence: FolderEvidence;
   /** True if only flags can have changed, so no page needs reading. */
   onlyFlags = false;
+  /** True if every message must be read, because nothing tells which flags have changed. */
+  readsAll = false;
   readonly tuple: FolderTuple | null;
   #head: OriginPage | undefined;
   #failed = false;
@@ -377,7 +379,7 @@ export class FolderSync {
 
   /** Reads every page below the newest one, to confirm every uid and flag. */
   async sweep(): Promise<void> {
-    const previous = recallFullSync(this.ctx, this.at, this.generation);
+    const previous = this.readsAll ? [] : recallFullSync(this.ctx, this.at, this.generation);
     this.evidence.resumeSweep(previous);
     for (const gap of findGaps(previous, this.evidence.belowHead)) await this.#readRange(gap);
     // Pages read earlier in this full sync may have changed. This costs nothing if the counts agree.

@@ -1,13 +1,14 @@
 import { isInbox, selects } from '../core/names.ts';
 import {
   type FlagCounts,
+  type FolderTuple,
   folderKey,
   generationKey,
   type ScopeOf,
   scopesOf,
 } from '../core/state.ts';
 import type { CountedFlag, FolderKey, ListedFolder, Listing, MailboxKey } from '../core/types.ts';
-import { countOpenPlaces } from '../core/types.ts';
+import { countAccountedFor, countOpenPlaces } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import {
   type DeletionCandidate,
@@ -316,26 +317,56 @@ const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGAT
 
 /**
  * Records all flags that have changed since the archive had them all, by modification sequence. Everything fetched must
- * be durable. Returns false if the service cannot tell.
+ * be durable. Returns false if the service cannot tell, or if the unread messages do not add up afterwards.
  */
 async function readChangedFlags(ctx: SyncContext, pass: FolderSync): Promise<boolean> {
   const { at, generation, tuple, evidence } = pass;
   if (tuple === null || ctx.origin.changedSince === undefined) return false;
-  let { highestModSeq } = tuple;
   const since = flagsUpTo(ctx.memory, at, generation, tuple);
-  if (since === undefined) {
-    const isRead = ctx.policy.full && ctx.policy.sweptSince === null && evidence.everyFlagAnswered;
-    if (!isRead) return false;
-  } else if (since.modSeq !== highestModSeq) {
+  if (since === undefined) return false;
+  let { highestModSeq } = tuple;
+  await ctx.committer.flush();
+  if (since.modSeq !== highestModSeq || !hasUnread(ctx, pass)) {
     const answer = await ctx.origin.changedSince(at, since, ctx.signal);
-    if (answer === null) return false;
+    if (answer === null || BigInt(answer.highestModSeq) < BigInt(highestModSeq)) return false;
     pass.applyFlags(answer.changes);
+    await ctx.committer.flush();
+    // If something has changed since the listing, its count says nothing.
+    if (answer.highestModSeq === highestModSeq && !hasUnread(ctx, pass)) return false;
     highestModSeq = answer.highestModSeq;
   }
-  await ctx.committer.flush();
   rememberFlagsUpTo(ctx.memory, at, generation, { ...tuple, highestModSeq });
   evidence.flagsUpToDate = true;
   return true;
+}
+
+/**
+ * Reports whether the archive has as many unread messages as the listing counts, or as when every message was read
+ * without making up the difference. Messages on either side only are decided first.
+ */
+function hasUnread(ctx: SyncContext, { at, generation, listed, sums }: FolderSync): boolean {
+  if (sums.held > 0 || countAccountedFor(sums) !== listed.messageCount) return true;
+  if (ctx.mirror.hasUnread(at, generation, listed.unreadCount)) return true;
+  const before = ctx.memory.get(COMPARED, folderKey(at));
+  const ours = ctx.mirror.unread(at, generation);
+  return before?.theirs === listed.unreadCount && before.ours === ours;
+}
+
+/** Reads every message, unless this sync run has done so, after which the archive has all flags. */
+async function readAllFlags(ctx: SyncContext, pass: FolderSync, tuple: FolderTuple): Promise<void> {
+  const { at, generation, evidence } = pass;
+  if (!evidence.hasReadEveryFlag) {
+    pass.readsAll = true;
+    await pass.sweep();
+    await drain(ctx);
+  }
+  if (!evidence.hasReadEveryFlag || evidence.contradicted.size > 0) return;
+  await ctx.committer.flush();
+  const [theirs, ours] = [pass.listed.unreadCount, ctx.mirror.unread(at, generation)];
+  if (theirs !== ours)
+    ctx.memory.set(COMPARED, folderKey(at), { theirs, ours, askedAt: ctx.now() });
+  rememberFlagsUpTo(ctx.memory, at, generation, tuple);
+  evidence.flagsUpToDate = true;
 }
 
 /**
@@ -344,7 +375,12 @@ async function readChangedFlags(ctx: SyncContext, pass: FolderSync): Promise<boo
  */
 async function findFlagChanges(ctx: SyncContext, pass: FolderSync): Promise<void> {
   const { evidence } = pass;
-  if (pass.onlyFlags || pass.isEmpty || (await readChangedFlags(ctx, pass))) return;
+  if (pass.onlyFlags || (await readChangedFlags(ctx, pass))) return;
+  if (pass.tuple !== null && ctx.origin.changedSince !== undefined) {
+    await readAllFlags(ctx, pass, pass.tuple);
+    return;
+  }
+  if (pass.isEmpty) return;
   if (ctx.policy.full || evidence.isFirst || evidence.belowHead.hi < 1) return;
   const { host } = pass.at;
   if (!canSearch(ctx.memory, host) || ctx.memory.get(IGNORES_FLAGS, host) !== undefined) return;
@@ -542,6 +578,7 @@ async function openFolder(
   // All flags are yet to be read, and later than this.
   if (tuple !== null && opened.evidence.isFirst)
     rememberFlagsUpTo(ctx.memory, at, generation, tuple);
+  opened.readsAll = tuple !== null && flagsUpTo(ctx.memory, at, generation, tuple) === undefined;
   return [opened];
 }
 
@@ -549,7 +586,10 @@ export async function readNewestPages(ctx: SyncContext, { folders }: MailboxSync
   for (const folder of folders) {
     if (folder.isEmpty || folder.isBackwards) continue;
     await folder.guarded(async () => {
-      if (folder.onlyFlags) folder.onlyFlags = await readChangedFlags(ctx, folder);
+      if (folder.onlyFlags) {
+        folder.onlyFlags = await readChangedFlags(ctx, folder);
+        folder.readsAll = !folder.onlyFlags;
+      }
       if (!folder.onlyFlags) await folder.readHead();
     });
   }
@@ -607,7 +647,8 @@ async function judgeFolders(
   for (const folder of folders) {
     if (folder.isEmpty || folder.evidence.isFirst || folder.onlyFlags) continue;
     await folder.guarded(async () => {
-      if (ctx.policy.full) await folder.sweep();
+      const mustSweep = folder.readsAll && !folder.evidence.hasReadEveryFlag;
+      if (ctx.policy.full || mustSweep) await folder.sweep();
       else await folder.findDifferences();
       const result = await judgeFolder(ctx, folder);
       if (result !== undefined) renumbered.set(folder, result);

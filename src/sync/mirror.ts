@@ -98,6 +98,13 @@ export function catalogMirror(catalog: WritableCatalog) {
     /** Uids of the open places in a UID epoch, including held ones, ascending. */
     openUids: readEpoch<readonly number[]>([], relinking.openUids),
     unread: readEpoch(0, relinking.unread),
+    /** Reports whether as many messages can be unread. The flags of incomplete and forgotten ones are unknown. */
+    hasUnread: (at: FolderKey, generation: number, unread: number) =>
+      readFolder(at, unread === 0, (folder) => {
+        const least = relinking.unread(folder, generation);
+        const { quarantined, forgotten } = folders.counts(folder);
+        return unread >= least && unread <= least + quarantined + forgotten;
+      }),
     /** Uids of open places with a flag, ascending. */
     uidsFlagged: (at: FolderKey, generation: number, flag: CountedFlag) =>
       readFolder<readonly number[]>(at, [], (folder) =>

@@ -277,7 +277,7 @@ export function recordProof(
     unread: folder.listed.unreadCount,
     flagsAt: folder.evidence.everyFlagAnswered ? flagsAt : (before?.flagsAt ?? null),
     incomplete,
-    tuple: folder.tuple,
+    tuple: folder.evidence.flagsUpToDate ? folder.tuple : null,
   });
   return incomplete;
 }
@@ -337,7 +337,7 @@ export function canSkipFolder(
     isDeepStrictEqual(proof.tuple, tuple) &&
     sums.held === 0 &&
     countAccountedFor(sums) === tuple.messages &&
-    ctx.mirror.unread(at, generation) === tuple.unseen &&
+    ctx.mirror.hasUnread(at, generation, tuple.unseen) &&
     dueIncomplete(ctx, at, generation).length === 0;
   if (!isProven) return false;
   const { address: mailbox, askedAt } = now;
@@ -377,15 +377,22 @@ export function isFlagChange(
 /** Memory scope: the modification sequence up to which the archive has every flag. */
 const FLAGS_UP_TO = 'flags-up-to';
 
-/** Returns where the next request for changed flags starts. */
+/**
+ * Returns where the next request for changed flags starts. Forgets it if the folder has gone back to an earlier state,
+ * such as that of a backup: its sequences and uids then say nothing about what the archive has.
+ */
 export function flagsUpTo(
   memory: Memory,
   at: FolderKey,
   generation: number,
-  { uidValidity }: FolderTuple,
+  { uidValidity, uidNext, highestModSeq }: FolderTuple,
 ): ScopeValue<typeof FLAGS_UP_TO> | undefined {
-  const known = memory.get(FLAGS_UP_TO, generationKey(at, generation));
-  return known?.uidValidity === uidValidity ? known : undefined;
+  const key = generationKey(at, generation);
+  const known = memory.get(FLAGS_UP_TO, key);
+  if (known === undefined || known.uidValidity !== uidValidity) return undefined;
+  if (uidNext >= known.uidNext && BigInt(highestModSeq) >= BigInt(known.modSeq)) return known;
+  memory.set(FLAGS_UP_TO, key, null);
+  return undefined;
 }
 
 /** Records that the archive has, or will have, every flag up to a modification sequence. */
@@ -393,9 +400,9 @@ export function rememberFlagsUpTo(
   memory: Memory,
   at: FolderKey,
   generation: number,
-  { uidValidity, highestModSeq: modSeq }: Pick<FolderTuple, 'uidValidity' | 'highestModSeq'>,
+  { uidValidity, uidNext, highestModSeq: modSeq }: FolderTuple,
 ): void {
-  memory.set(FLAGS_UP_TO, generationKey(at, generation), { uidValidity, modSeq });
+  memory.set(FLAGS_UP_TO, generationKey(at, generation), { uidValidity, uidNext, modSeq });
 }
 
 /** Forgets what a folder's listing proved, because the sync run may record changes. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { describeError } from '../../src/core/errors.ts';
 import { syncError } from '../../src/sync/errors.ts';
-import { mail } from './model-origin.ts';
+import { memoryOf } from './harness.ts';
+import { ModelFolder, mail } from './model-origin.ts';
 import {
   archive,
   box,
@@ -20,6 +21,167 @@ const RUNS = [
   { ...policy, full: true },
   { ...policy, rhythm: { mailboxesMs: 0, folderMs: HOUR } },
 ];
+
+/** Operations of a sync run, without those that every run sends. */
+async function requestsOfSync(more: Parameters<typeof archive.sync>[1] = {}): Promise<string[]> {
+  const from = origin.requests.length;
+  const { failures, certificates } = await archive.sync(origin, more);
+  expect(failures).toEqual([]);
+  expect(certificates.filter(({ complete }) => !complete)).toEqual([]);
+  const sent = origin.requests.slice(from).map(({ operation }) => operation);
+  return sent.filter((operation) => !['mailboxes', 'folders', 'quota'].includes(operation));
+}
+
+/** The server forgets its modification sequences, as Dovecot does without its index files. */
+function forgetModSeqs(path: string): ModelFolder {
+  const before = box(path);
+  const after = new ModelFolder(path);
+  for (const message of before.messages.values())
+    after.messages.set(message.uid, { ...message, flags: [...message.flags] });
+  after.nextUid = before.nextUid;
+  let highest = 1;
+  const changed = new Map<number, { flags: string; modSeq: number }>();
+  const flagsOf = (uid: number) => after.messages.get(uid)?.flags.join(' ') ?? '';
+  for (const uid of after.messages.keys()) changed.set(uid, { flags: flagsOf(uid), modSeq: 1 });
+  after.modSeqs = () => {
+    for (const uid of after.messages.keys()) {
+      if (changed.get(uid)?.flags === flagsOf(uid)) continue;
+      highest += 1;
+      changed.set(uid, { flags: flagsOf(uid), modSeq: highest });
+    }
+    return { highest, byUid: new Map([...changed].map(([uid, { modSeq }]) => [uid, modSeq])) };
+  };
+  origin.boxes.get('AC1')?.folders.set(path, after);
+  return after;
+}
+
+describe('modification sequences that go back', () => {
+  it.each([true, false])('make every message be read, in a run that is cut: %s', async (isCut) => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true });
+    box('INBOX').messages.get(200)?.flags.push('kw');
+    await archive.sync(origin);
+    expect(await requestsOfSync()).toEqual([]);
+    const inbox = forgetModSeqs('INBOX');
+    inbox.messages.get(3)?.flags.push('\\Flagged');
+    const third = inbox.messages.get(149);
+    if (third !== undefined) third.flags = [];
+    inbox.messages.get(349)?.flags.push('\\Flagged');
+    if (isCut) {
+      origin.before = ({ operation }) => {
+        if (operation === 'search') throw new Error('killed');
+      };
+      await expect(archive.sync(origin)).rejects.toThrow('killed');
+      origin.before = () => {};
+      // Its sequences are beyond the earlier ones before the next run.
+      for (let i = 0; i < 700; i += 1) {
+        inbox.messages.get(5)?.flags.push('kw');
+        inbox.modSeqs();
+        inbox.messages.get(5)?.flags.pop();
+        inbox.modSeqs();
+      }
+    }
+    await requestsOfSync();
+    await expectTrue();
+    expect(await requestsOfSync()).toEqual([]);
+    inbox.messages.get(7)?.flags.push('\\Flagged');
+    expect(await requestsOfSync()).toContain('changes');
+    await expectTrue();
+  });
+
+  it('are noticed by unread messages that do not add up', async () => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true });
+    await archive.sync(origin);
+    const inbox = forgetModSeqs('INBOX');
+    const third = inbox.messages.get(3);
+    if (third !== undefined) third.flags = [];
+    // As many changes to another message as it takes until nothing is lower than before.
+    const seventh = inbox.messages.get(7);
+    for (let i = 0; inbox.modSeqs().highest < 400; i += 1) {
+      if (seventh !== undefined) seventh.flags = i % 2 === 0 ? ['\\Seen', 'kw'] : ['\\Seen'];
+    }
+    await requestsOfSync();
+    await expectTrue();
+    expect(await requestsOfSync()).toEqual([]);
+  });
+
+  it('cost one reading of all messages if the server miscounts unread ones', async () => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true });
+    const listFolders = origin.folders.bind(origin);
+    origin.folders = async (mailbox) => {
+      const listing = await listFolders(mailbox);
+      const miscounted = listing.folders.map((one) => ({ ...one, unreadCount: 5 }));
+      return { ...listing, folders: miscounted };
+    };
+    await archive.sync(origin);
+    await archive.sync(origin);
+    const sent = await requestsOfSync();
+    expect(sent.filter((operation) => operation === 'search').length).toBeLessThan(3);
+  });
+});
+
+describe('uids that are assigned again in the same epoch', () => {
+  it('are all read once UIDNEXT is lower than before', async () => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true });
+    await archive.sync(origin);
+    // The server is restored from a backup, and other mail arrives.
+    for (let uid = 151; uid <= 350; uid += 1) box('INBOX').messages.delete(uid);
+    box('INBOX').nextUid = 151;
+    for (let n = 1; n <= 190; n += 1)
+      box('INBOX').deliver(mail(`other ${n}`), { flags: ['\\Seen'] });
+    await archive.sync(origin, { policy: { full: false, acceptEndings: true } });
+    await archive.sync(origin, { policy: { full: false, acceptEndings: true } });
+    await expectTrue();
+    const docids = [...(await archive.places()).values()].map(({ docid }) => docid);
+    expect(new Set(docids).size).toBe(340);
+  });
+});
+
+describe('after the loss of the state', () => {
+  it.each([true, false])(
+    'flags are known again after a run of the daemon, full: %s',
+    async (full) => {
+      folders({ INBOX: 350 });
+      origin.speakImap({ condstore: true });
+      await archive.sync(origin);
+      archive.memory = memoryOf();
+      box('INBOX').messages.get(6)?.flags.push('\\Flagged');
+      const rhythm = { mailboxesMs: 0, folderMs: HOUR };
+      const sweptSince = full ? archive.clock.now() : null;
+      await archive.sync(origin, { policy: { ...policy, full, rhythm, sweptSince } });
+      await expectTrue();
+      box('INBOX').messages.get(7)?.flags.push('\\Flagged');
+      expect(await requestsOfSync()).toContain('changes');
+      await expectTrue();
+      expect(await requestsOfSync()).toEqual([]);
+    },
+  );
+
+  it('an interrupted full sync does not make the listing prove anything', async () => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true });
+    await archive.sync(origin);
+    const started = archive.clock.now();
+    const daemon = { ...policy, full: true, rhythm: { mailboxesMs: 0, folderMs: HOUR } };
+    archive.memory.set('flags-up-to', '["mail.example.org","AC1","INBOX"]/1', null);
+    let searches = 0;
+    origin.before = ({ operation }) => {
+      if (operation === 'search') searches += 1;
+      if (searches === 3) throw new Error('killed');
+    };
+    const run = () => archive.sync(origin, { policy: { ...daemon, sweptSince: started } });
+    await expect(run()).rejects.toThrow('killed');
+    origin.before = () => {};
+    box('INBOX').messages.get(3)?.flags.push('\\Flagged');
+    await run();
+    await requestsOfSync();
+    await expectTrue();
+    expect(await requestsOfSync()).toEqual([]);
+  });
+});
 
 describe('a message that is listed but not shown', () => {
   it.each([1, 99, 250])('is reported and fetched later: uid %i of 250', async (uid) => {

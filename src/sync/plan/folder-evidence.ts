@@ -81,6 +81,8 @@ export class FolderEvidence {
   /** Lowest uid covered by the newest page. */
   #headLo = 1;
   #answered: UidIntervals = [];
+  /** True if an earlier sync run read some of the answered uids. */
+  #isResumed = false;
   /** Changed flags that are not yet durable. A second response with the same flags adds nothing. */
   readonly #flagsQueued = new Map<number, FlagSet>();
 
@@ -111,6 +113,11 @@ export class FolderEvidence {
   get everyFlagAnswered(): boolean {
     if (this.flagsUpToDate) return true;
     return this.omitted.size === 0 && this.#reachesTop(this.#answered);
+  }
+
+  /** True if this sync run saw the flags of every message. Until then, none can be older than its start. */
+  get hasReadEveryFlag(): boolean {
+    return !this.#isResumed && this.omitted.size === 0 && this.#reachesTop(this.#answered);
   }
 
   #reachesTop(uids: UidIntervals): boolean {
@@ -252,6 +259,7 @@ export class FolderEvidence {
 
   /** Records uids read by an earlier run of the same full sync. */
   resumeSweep(uids: UidIntervals): void {
+    if (uids.length > 0) this.#isResumed = true;
     for (const interval of uids) this.#answered = addInterval(this.#answered, interval);
   }
 
