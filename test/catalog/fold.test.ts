@@ -199,7 +199,7 @@ describe('folding batches', () => {
       { folder: 'Archive', uid: 4, id: sha256('one') },
     ]);
     catalog.foldBatch(history.commit([{ fact: 'held', ...moved, held: true }]));
-    expect(catalog.folders.counts(archive)).toMatchObject({ open: 1, assumed: 1, held: 1 });
+    expect(catalog.folders.counts(archive)).toMatchObject({ open: 1, assumed: 0, held: 1 });
     catalog.foldBatch(
       history.commit([
         {
