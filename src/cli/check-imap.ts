@@ -110,7 +110,7 @@ function savingText(session: ImapSession): string {
   return [
     found.length === 0
       ? 'No extension makes syncs cheap'
-      : `Syncs are cheap by ${found.join(', ')}`,
+      : `These extensions make syncs cheap: ${found.join(', ')}`,
     ...without,
   ]
     .join('; ')

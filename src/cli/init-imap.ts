@@ -60,9 +60,15 @@ export async function collectImapAccount(
   let user = options.user ?? address;
   const typed = secret === undefined;
   for (;;) {
-    secret ??= new Secret(
-      (await prompter?.secret(`Password of ${terminalLine(user)} at ${server.host}`)) ?? '',
-    );
+    if (secret === undefined) {
+      const question = `Password of ${terminalLine(user)} at ${server.host}`;
+      secret = new Secret((await prompter?.secret(question)) ?? '');
+      if (secret.reveal() === '' && options.user === undefined) {
+        user = (await prompter?.line('User', user)) ?? user;
+        secret = undefined;
+        continue;
+      }
+    }
     try {
       const reach = await reachOf(context, { ...server, user }, secret);
       return { ...reach, address, user, server, secret, given };
@@ -78,8 +84,9 @@ export async function collectImapAccount(
       context.notices.stream.write(`${wrapLine(text, columns).join('\n')}\n`);
       if (about === 'server') server = await askForServer(context, prompter, server.host);
       else {
-        if (options.user === undefined) user = (await prompter?.line('User', user)) ?? user;
         secret = undefined;
+        if (options.user === undefined)
+          context.notices.say('To sign in as another user, leave the password empty.');
       }
     }
   }

@@ -243,6 +243,8 @@ export function didYouMean(suggestion: string | null, otherwise = ''): string {
   return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
 }
 
+const NO_TLS = 'no TLS is spoken at this port, so the address begins with http or has another port';
+
 /** Describes an errno in plain words, and appends its name to help web searches. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {
@@ -274,10 +276,8 @@ export function reasonText(errno: string): string {
     ETIMEDOUT: 'timed out',
     EHOSTUNREACH: 'host unreachable',
     ENETUNREACH: 'network unreachable',
-    ERR_SSL_WRONG_VERSION_NUMBER:
-      'no TLS is spoken at this port, so the address begins with http or has another port',
-    ERR_SSL_PACKET_LENGTH_TOO_LONG:
-      'no TLS is spoken at this port, so the address begins with http or has another port',
+    ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
+    ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
     UND_ERR_SOCKET: 'the connection was closed; a port that expects https does that to http',
     HPE_INVALID_CONSTANT:
       'the answer is not HTTP; a port that expects https answers http like that',

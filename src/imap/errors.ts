@@ -135,12 +135,12 @@ export const imapError = defineErrors({
       'Make the folder writable, and run "mailkeep account login" for this account.',
     ],
     'imap.no-oauth': ({ account }: { readonly account: string }) => [
-      `The account ${account} has no "oauth" in its configuration that a person could sign in to.`,
-      'Configure "oauth" without "appOnly"; docs/imap.md has examples.',
+      `The account ${account} does not use OAuth, or signs in as an application, so there is nothing to sign in to.`,
+      'To sign in with OAuth, configure "oauth" without "appOnly"; docs/imap.md has examples.',
     ],
     'imap.no-api': ({ account }: { readonly account: string }) => [
-      `The account ${account} is an IMAP account, and this works only with accounts that have baseUrl and token.`,
-      'Choose another account with --account.',
+      `The account ${account} is an IMAP account, and this works only with accounts of the hosted mail service (baseUrl and token).`,
+      'If the configuration has such an account, choose it with --account.',
     ],
     'imap.no-imap': ({ account }: { readonly account: string }) => [
       `The account ${account} is an account of the hosted mail service (baseUrl and token), and this works only with accounts that have imap.`,
@@ -148,7 +148,7 @@ export const imapError = defineErrors({
     ],
     /** The archive has the account's mailbox under another key. `kept` and `found` are keys; see `ImapSettings.id`. */
     'imap.mailbox-changed': (f: MailboxChangedFacts) => [
-      `The archive keeps ${f.address} as the mailbox ${f.kept}, but the configuration of the account ${f.account} now leads to ${f.found}.`,
+      `The archive keeps ${f.address} as the mailbox ${f.kept}, but the configuration of the account ${f.account} now points to ${f.found}.`,
       `If it is the same mailbox, add "id": ${JSON.stringify(f.kept)} to "imap" in the configuration. To mirror it as another mailbox, add "id": ${JSON.stringify(f.found)}.`,
     ],
     'imap.server-elsewhere': ({ host, domain }: AtHost & { readonly domain: string }) => [
@@ -163,8 +163,10 @@ export const imapError = defineErrors({
   origin: {
     /** `reason` is an errno or a code of Node.js or imapflow. */
     'imap.unreachable': (f: AtHost & { readonly port: number; readonly reason: string }) => [
-      `${f.host}, port ${f.port}, cannot be reached: ${reasonText(f.reason)}.`,
-      `Check the network, and host, port and tls in the configuration. ${RESUME_HINT}`,
+      /^ERR_SSL_(?:WRONG_VERSION|PACKET_LENGTH)/.test(f.reason)
+        ? `${f.host} does not speak TLS on port ${f.port}.`
+        : `${f.host}, port ${f.port}, cannot be reached: ${reasonText(f.reason)}.`,
+      'Check the network, and the host, port and TLS mode (implicit, starttls or none).',
     ],
     /** The authorization server. `reason` is an errno, an HTTP status or a code of RFC 6749. */
     'imap.oauth-unreachable': (f: AtHost & { readonly reason: string }) => [

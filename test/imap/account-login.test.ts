@@ -146,7 +146,7 @@ test.skipIf(withoutDovecot())(
     const { code, stderr } = await run('account', 'login', 'ada', '--json');
     expect(code).toBe(2);
     expect(stderr).toContain('imap.no-oauth');
-    expect((await run('account', 'login', 'bert')).stderr).toContain('no "oauth"');
+    expect((await run('account', 'login', 'bert')).stderr).toContain('does not use OAuth');
   },
   60_000,
 );

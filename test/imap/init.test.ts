@@ -143,10 +143,10 @@ describe('init --imap', () => {
       ];
       const { code, shown, stdout, written, left, folder } = await asked(
         [...args],
-        ['wrong', user, password, './mail', 'y'],
+        ['wrong', '', user, password, './mail', 'y'],
       );
       expect([code, left]).toEqual([0, []]);
-      // The address is no user of this server: the user is asked for after the refusal.
+      // The address is no user of this server: without a password, the user is asked for.
       expect(shown).toContain('refused to sign in anna@example.org');
       expect(shown).toContain(`127.0.0.1, port ${port}, accepts anna:`);
       expect(shown).toMatch(/INBOX +3 +3\.\d kB/);

@@ -213,7 +213,7 @@ function plannedText(result: RestoreResult): string[] {
     `Would append ${counted(due, 'message')} (${bytes(size)}) to ${to}; ${count(there)} already there, ${count(refused)} cannot be sent.`,
     due > 0 &&
       (times.length === 0
-        ? 'The duration is unknown until a restore to this server was measured.'
+        ? 'The duration is unknown until a restore to this server has been measured.'
         : `At the rates of the last restore there, that takes ${betweenTimes(times)}.`),
     'Nothing was changed.',
   ]);
