@@ -22,6 +22,8 @@ const ANSWER_SECONDS = 30;
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 /** Seconds between polls if the server names none, and what `slow_down` adds (RFC 8628, 3.5). */
 const POLL_SECONDS = 5;
+/** Longest time between polls, whatever the server asks for. */
+const MAX_POLL_SECONDS = 60;
 /** Longest time to wait for a person, whatever the server allows. */
 const MAX_LOGIN_MS = 3_600_000;
 const BROWSER_MS = 600_000;
@@ -154,7 +156,8 @@ class AuthorizationServer {
     show({ url, code: started.user_code, minutes });
     let seconds = started.interval ?? POLL_SECONDS;
     for (;;) {
-      await sleep(clock, seconds * 1_000, this.signal);
+      seconds = Math.min(Math.max(seconds, 1), MAX_POLL_SECONDS);
+      await sleep(clock, Math.min(seconds * 1_000, until - clock.now()), this.signal);
       if (clock.now() >= until)
         throw imapError('imap.oauth-not-signed-in', { account, reason: 'expired' });
       try {
@@ -165,7 +168,7 @@ class AuthorizationServer {
       } catch (error) {
         if (!(error instanceof MailkeepError)) throw error;
         const { code, facts } = error;
-        if (code === 'imap.oauth-unreachable') seconds = Math.min(seconds * 2 + 1, 60);
+        if (code === 'imap.oauth-unreachable') seconds = seconds * 2 + 1;
         else if (facts.error === 'slow_down') seconds += POLL_SECONDS;
         else if (facts.error !== 'authorization_pending') throw error;
       }

@@ -111,6 +111,26 @@ describe('the device flow', () => {
     await expect(logIn(server)).rejects.toMatchObject({ family: 'auth', ...error });
   });
 
+  test.each([
+    [100_000, 60_000],
+    [0.001, 1_000],
+  ])('polls within a second and a minute if the server asks for %d s', async (interval, ms) => {
+    const polls = Array.from({ length: 3 }, () => 'authorization_pending');
+    const server = await served({ polls, interval });
+    const clock = new QuickClock();
+    await logIn(server, clock);
+    expect(clock.waits).toEqual([ms, ms, ms, ms]);
+  });
+
+  test('waits no longer than the code is valid', async () => {
+    const polls = Array.from({ length: 20 }, () => 'authorization_pending');
+    const server = await served({ polls, interval: 45 });
+    const clock = new QuickClock();
+    const start = clock.at;
+    await expect(logIn(server, clock)).rejects.toMatchObject({ facts: { reason: 'expired' } });
+    expect(clock.at - start).toBe(600_000);
+  });
+
   test('goes on after a cut and an answer 503', async () => {
     const server = await served();
     server.faults.push('cut', [503, '{}']);
