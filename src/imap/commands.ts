@@ -89,6 +89,10 @@ export async function listFolders(
   session: ImapSession,
   isWanted: (path: string) => boolean = () => false,
 ): Promise<ServerFolders> {
+  // Folders of other users would be taken for the user's own.
+  if (!session.knowsForeign) {
+    throw imapError('imap.refused', { host: session.host, command: 'NAMESPACE', code: '' });
+  }
   await unselect(session);
   const items = statusItems(session);
   const uses = session.has('SPECIAL-USE') ? 'SPECIAL-USE ' : '';

@@ -170,6 +170,8 @@ export class ImapSession {
   readonly capabilities: ReadonlySet<string>;
   /** Prefixes of other users' and shared folders, one character per byte, as sent by the server. */
   readonly foreignPrefixes: readonly string[];
+  /** False if the server refused to say which folders are other users' or shared. */
+  readonly knowsForeign: boolean;
   /** The user's own namespace: where new folders go. */
   readonly namespace: Required<Namespace>;
   /** Maximum size in bytes of a message to store (RFC 7889); null if the server advertises none. */
@@ -196,6 +198,7 @@ export class ImapSession {
     const { personal, other, shared } = inner.namespaces ?? {};
     const { prefix = '', delimiter = '' } = (personal || [])[0] ?? {};
     this.namespace = { prefix, delimiter };
+    this.knowsForeign = inner.namespaces !== undefined || !this.has('NAMESPACE');
     // Nagle's algorithm would delay the end of a message until the server acknowledges its start.
     if (inner.writeSocket !== false) inner.writeSocket.setNoDelay(true);
     this.foreignPrefixes = [...(other || []), ...(shared || [])].map((one) => one.prefix ?? '');

@@ -429,6 +429,14 @@ describe('folders', () => {
     expect(server.lines.filter((line) => line.startsWith('STATUS'))).toHaveLength(1);
   });
 
+  test('are not listed while the server refuses to say which are of other users', async () => {
+    const { origin } = await against({
+      answers: { NAMESPACE: (tag) => `${tag} NO [UNAVAILABLE] later\r\n` },
+    });
+    const error = await errorOf(origin.folders('', signal));
+    expect(error).toMatchObject({ code: 'imap.refused', facts: { command: 'NAMESPACE' } });
+  });
+
   test('names keep every form that the server gives them', async () => {
     const names = ['&AOQ-', 'a&Awg-', '"sl/ash"', '"q\\"\\\\ "', 'A', 'a', '&AOQ', '"tr "'];
     const status = '(MESSAGES 0 UNSEEN 0 UIDVALIDITY 7)';
