@@ -198,6 +198,8 @@ export async function openCatalog(
     foldBatches: foldAll,
     /** Returns the first docid at or above `base` that is neither used nor allocated. */
     docidFor: (base: number) => docids.next(base),
+    /** Returns a commit's time in milliseconds since the epoch, or undefined. */
+    commitTime: (number: number) => commitTime(connection, number),
     /** Makes previous writes durable. Until then, a power cut can lose the latest ones, which remain in the log. */
     makeDurable: () => makeDurable(connection),
     /** Moves the write-ahead log into the database. Returns false if a reader prevents it. */

@@ -137,6 +137,9 @@ const folderTuple = fields({
   highestModSeq: text,
 });
 
+/** A commit of the archive. With its time, it tells a restored archive from one that only continued. */
+const commit = fields({ number, time: number });
+
 const proof = fields({
   /** When the newest page was requested. The proof does not cover later mail. */
   at: text,
@@ -156,6 +159,10 @@ const proof = fields({
    * Null if that proves nothing, or if a later sync run may have recorded changes.
    */
   tuple: withDefault(nullable(folderTuple), null),
+  /** When the newest page was last read. */
+  readAt: withDefault(text, ''),
+  /** The archive's last commit when the proof was stored. The proof holds only for an archive with this commit. */
+  commit: withDefault(nullable(commit), null),
 });
 
 /** What the listing reported when the archive had every flag up to `modSeq`. */
@@ -163,6 +170,8 @@ const flagsUpTo = fields({
   uidValidity: text,
   modSeq: text,
   uidNext: withDefault(number, 0),
+  /** The archive's last commit then. */
+  commit: withDefault(nullable(commit), null),
 });
 
 export type FolderTuple = ReadValue<typeof folderTuple>;

@@ -322,7 +322,7 @@ const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGAT
 async function readChangedFlags(ctx: SyncContext, pass: FolderSync): Promise<boolean> {
   const { at, generation, tuple, evidence } = pass;
   if (tuple === null || ctx.origin.changedSince === undefined) return false;
-  const since = flagsUpTo(ctx.memory, at, generation, tuple);
+  const since = flagsUpTo(ctx, at, generation, tuple);
   if (since === undefined) return false;
   let { highestModSeq } = tuple;
   await ctx.committer.flush();
@@ -335,7 +335,7 @@ async function readChangedFlags(ctx: SyncContext, pass: FolderSync): Promise<boo
     if (answer.highestModSeq === highestModSeq && !hasUnread(ctx, pass)) return false;
     highestModSeq = answer.highestModSeq;
   }
-  rememberFlagsUpTo(ctx.memory, at, generation, { ...tuple, highestModSeq });
+  rememberFlagsUpTo(ctx, at, generation, { ...tuple, highestModSeq });
   evidence.flagsUpToDate = true;
   return true;
 }
@@ -365,7 +365,7 @@ async function readAllFlags(ctx: SyncContext, pass: FolderSync, tuple: FolderTup
   const [theirs, ours] = [pass.listed.unreadCount, ctx.mirror.unread(at, generation)];
   if (theirs !== ours)
     ctx.memory.set(COMPARED, folderKey(at), { theirs, ours, askedAt: ctx.now() });
-  rememberFlagsUpTo(ctx.memory, at, generation, tuple);
+  rememberFlagsUpTo(ctx, at, generation, tuple);
   evidence.flagsUpToDate = true;
 }
 
@@ -576,9 +576,8 @@ async function openFolder(
   opened.onlyFlags = head === undefined && isFlagChange(ctx, at, generation, tuple);
   forgetTuple(ctx.memory, at);
   // All flags are yet to be read, and later than this.
-  if (tuple !== null && opened.evidence.isFirst)
-    rememberFlagsUpTo(ctx.memory, at, generation, tuple);
-  opened.readsAll = tuple !== null && flagsUpTo(ctx.memory, at, generation, tuple) === undefined;
+  if (tuple !== null && opened.evidence.isFirst) rememberFlagsUpTo(ctx, at, generation, tuple);
+  opened.readsAll = tuple !== null && flagsUpTo(ctx, at, generation, tuple) === undefined;
   return [opened];
 }
 
@@ -586,11 +585,16 @@ export async function readNewestPages(ctx: SyncContext, { folders }: MailboxSync
   for (const folder of folders) {
     if (folder.isEmpty || folder.isBackwards) continue;
     await folder.guarded(async () => {
-      if (folder.onlyFlags) {
-        folder.onlyFlags = await readChangedFlags(ctx, folder);
-        folder.readsAll = !folder.onlyFlags;
+      await folder.readHead();
+      if (!folder.onlyFlags) return;
+      // The newest page shows whether the uids still mean the same.
+      folder.onlyFlags = !folder.evidence.isUndecided;
+      if (!folder.onlyFlags) {
+        folder.readsAll = folder.evidence.contradicted.size > 0;
+        return;
       }
-      if (!folder.onlyFlags) await folder.readHead();
+      folder.onlyFlags = await readChangedFlags(ctx, folder);
+      folder.readsAll = !folder.onlyFlags;
     });
   }
 }

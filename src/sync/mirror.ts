@@ -144,6 +144,15 @@ export function catalogMirror(catalog: WritableCatalog) {
         const { open, assumed, held, quarantined, forgotten } = folders.counts(folder);
         return { stored: open - assumed - held, assumed, quarantined, held, forgotten };
       }),
+    /** Returns the archive's last commit, with its time in milliseconds since the epoch. */
+    lastCommit: () => {
+      const { number, time } = catalog.reached();
+      return { number, time };
+    },
+    /** Reports whether the archive has a commit. It does not if it was restored from an earlier copy. */
+    hasCommit: (commit: { readonly number: number; readonly time: number } | null) =>
+      commit?.number === 0 ||
+      (commit !== null && catalog.commitTime(commit.number) === commit.time),
     message: (id: MessageId) => messages.find(id),
     hasBlob: (hash: BlobHash) => messages.hasBlob(hash),
     /** True for a forgotten message. Its bytes must not be stored again anywhere. */

@@ -229,6 +229,11 @@ function recallTries(ctx: SyncContext, place: Place): ScopeValue<typeof TRIES> {
 }
 
 const SCOPE = 'proof';
+/**
+ * How long an unchanged listing proves that a folder is unchanged. A server that was restored from a backup can list the
+ * same again once as much has changed as was lost.
+ */
+const LISTING_PROVES_MS = 86_400_000;
 /** Memory scope: UID epochs whose modification sequence was missing once. */
 const NO_MOD_SEQ = 'no-mod-seq';
 
@@ -278,22 +283,26 @@ export function recordProof(
     flagsAt: folder.evidence.everyFlagAnswered ? flagsAt : (before?.flagsAt ?? null),
     incomplete,
     tuple: folder.evidence.flagsUpToDate ? folder.tuple : null,
+    readAt: new Date(folder.evidence.askedAt).toISOString(),
   });
   return incomplete;
 }
 
 function storeProof(
-  { memory, committer }: SyncContext,
+  { memory, committer, mirror }: SyncContext,
   at: FolderKey,
   before: Proof | undefined,
   reconciliation: FolderReconciliation,
-  proof: Omit<Proof, 'certifiedOn'>,
+  proof: Omit<Proof, 'certifiedOn' | 'commit'>,
 ): void {
   const day = proof.at.slice(0, 10);
   const certifiedOn = before?.certifiedOn ?? null;
   const isDue = proof.complete && !(before?.complete === true && certifiedOn === day);
-  const stored: Proof = { ...proof, certifiedOn: isDue ? day : certifiedOn };
-  const store = (): void => memory.set(SCOPE, folderKey(at), stored);
+  const store = (): void => {
+    const commit = mirror.lastCommit();
+    const stored: Proof = { ...proof, certifiedOn: isDue ? day : certifiedOn, commit };
+    memory.set(SCOPE, folderKey(at), stored);
+  };
   if (!isDue) {
     store();
     return;
@@ -305,8 +314,8 @@ function storeProof(
 
 /**
  * Reports whether a sync run can skip a folder, because nothing in it awaits a second check and its listing proves that
- * it has not changed, or at least matches a recent complete proof. The former is as good as reading the folder, so its
- * proof is renewed. Otherwise, INBOX and sent mail are never skipped, and manual sync runs skip nothing.
+ * it has not changed since it was read within the last day, or at least matches a recent complete proof. The former
+ * renews the proof. Otherwise, INBOX and sent mail are never skipped, and manual sync runs skip nothing.
  *
  * @param now.askedAt when the listing was requested, in milliseconds since the epoch
  */
@@ -325,7 +334,8 @@ export function canSkipFolder(
   const { generation, tuple } = now;
   const proof = recallProof(ctx.memory, at);
   if (full || proof?.complete !== true || proof.generation !== generation) return false;
-  if (proof.originTotal !== listed.messageCount) return false;
+  if (proof.originTotal !== listed.messageCount || !ctx.mirror.hasCommit(proof.commit))
+    return false;
   if (tuple === null) {
     if (rhythm === null || isInbox(listed.path) || listed.specialUse === '\\Sent') return false;
     if (proof.unread !== listed.unreadCount) return false;
@@ -335,6 +345,7 @@ export function canSkipFolder(
   const sums = ctx.mirror.sumsOf(at);
   const isProven =
     isDeepStrictEqual(proof.tuple, tuple) &&
+    isRecent(Date.parse(proof.readAt), ctx.startedAt, LISTING_PROVES_MS) &&
     sums.held === 0 &&
     countAccountedFor(sums) === tuple.messages &&
     ctx.mirror.hasUnread(at, generation, tuple.unseen) &&
@@ -361,13 +372,14 @@ export function isFlagChange(
   const proof = recallProof(ctx.memory, at);
   if (ctx.policy.full || tuple === null || proof?.complete !== true) return false;
   if (proof.generation !== generation || proof.tuple === null) return false;
+  if (!isRecent(Date.parse(proof.readAt), ctx.startedAt, LISTING_PROVES_MS)) return false;
   const { messages, uidNext, uidValidity } = proof.tuple;
   const sums = ctx.mirror.sumsOf(at);
   return (
     tuple.messages === messages &&
     tuple.uidNext === uidNext &&
     tuple.uidValidity === uidValidity &&
-    flagsUpTo(ctx.memory, at, generation, tuple) !== undefined &&
+    flagsUpTo(ctx, at, generation, tuple) !== undefined &&
     sums.held === 0 &&
     countAccountedFor(sums) === messages &&
     dueIncomplete(ctx, at, generation).length === 0
@@ -379,10 +391,10 @@ const FLAGS_UP_TO = 'flags-up-to';
 
 /**
  * Returns where the next request for changed flags starts. Forgets it if the folder has gone back to an earlier state,
- * such as that of a backup: its sequences and uids then say nothing about what the archive has.
+ * such as that of a backup, or if the archive has: its sequences then say nothing about what the archive has.
  */
 export function flagsUpTo(
-  memory: Memory,
+  { memory, mirror }: SyncContext,
   at: FolderKey,
   generation: number,
   { uidValidity, uidNext, highestModSeq }: FolderTuple,
@@ -390,19 +402,21 @@ export function flagsUpTo(
   const key = generationKey(at, generation);
   const known = memory.get(FLAGS_UP_TO, key);
   if (known === undefined || known.uidValidity !== uidValidity) return undefined;
-  if (uidNext >= known.uidNext && BigInt(highestModSeq) >= BigInt(known.modSeq)) return known;
+  const isLower = uidNext < known.uidNext || BigInt(highestModSeq) < BigInt(known.modSeq);
+  if (!isLower && mirror.hasCommit(known.commit)) return known;
   memory.set(FLAGS_UP_TO, key, null);
   return undefined;
 }
 
 /** Records that the archive has, or will have, every flag up to a modification sequence. */
 export function rememberFlagsUpTo(
-  memory: Memory,
+  { memory, mirror }: SyncContext,
   at: FolderKey,
   generation: number,
   { uidValidity, uidNext, highestModSeq: modSeq }: FolderTuple,
 ): void {
-  memory.set(FLAGS_UP_TO, generationKey(at, generation), { uidValidity, uidNext, modSeq });
+  const commit = mirror.lastCommit();
+  memory.set(FLAGS_UP_TO, generationKey(at, generation), { uidValidity, uidNext, modSeq, commit });
 }
 
 /** Forgets what a folder's listing proved, because the sync run may record changes. */

@@ -294,6 +294,7 @@ describe('a quiet folder', () => {
     await quiet();
     for (let i = 0; i < 3; i += 1) {
       archive.clock.advance(DAY);
+      expect(await quiet()).toContain('list');
       expect(await quiet()).toEqual([]);
     }
     const days = await archive.reading((catalog) =>

@@ -1,8 +1,11 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describeError } from '../../src/core/errors.ts';
 import { syncError } from '../../src/sync/errors.ts';
 import { memoryOf } from './harness.ts';
-import { ModelFolder, mail } from './model-origin.ts';
+import { ModelFolder, ModelOrigin, mail } from './model-origin.ts';
 import {
   archive,
   box,
@@ -138,6 +141,50 @@ describe('uids that are assigned again in the same epoch', () => {
     const docids = [...(await archive.places()).values()].map(({ docid }) => docid);
     expect(new Set(docids).size).toBe(340);
   });
+
+  it.each([true, false])(
+    'does not prove that an older archive is complete; IMAP: %s',
+    async (imap) => {
+      folders({ INBOX: 250, Archive: 250 });
+      if (imap) origin.speakImap({ condstore: true });
+      const options = {
+        policy: { ...policy, rhythm: { mailboxesMs: 0, folderMs: 100 * HOUR } },
+      };
+      await archive.sync(origin, options);
+      const copy = mkdtempSync(join(tmpdir(), 'mailkeep-copy-'));
+      cpSync(archive.dir, copy, { recursive: true });
+      archive.clock.advance(HOUR);
+      for (const path of ['INBOX', 'Archive']) {
+        box(path).messages.delete(100);
+        box(path).deliver(mail(`new in ${path}`), { flags: ['\\Seen'] });
+        box(path).messages.get(5)?.flags.push('\\Flagged');
+      }
+      archive.clock.advance(HOUR);
+      await archive.sync(origin, options);
+      rmSync(archive.dir, { recursive: true });
+      cpSync(copy, archive.dir, { recursive: true });
+      rmSync(copy, { recursive: true });
+      archive.clock.advance(HOUR);
+      // Other commits do not make it the archive that it was.
+      const other = new ModelOrigin();
+      other.mailbox('AC2', 'bo@example.org', [new ModelFolder('INBOX'), new ModelFolder('Bo')]);
+      for (let i = 1; i <= 40; i += 1) {
+        other.boxes
+          .get('AC2')
+          ?.folders.get('INBOX')
+          ?.deliver(mail(`other ${i}`));
+        if (i % 4 === 0) await archive.sync(other);
+      }
+      await archive.sync(origin, options);
+      const places = await archive.places();
+      // Without modification sequences, the daemon does not read a folder with the same counts.
+      for (const path of imap ? ['INBOX', 'Archive'] : ['INBOX']) {
+        expect(places.has(`${path}/251`)).toBe(true);
+        expect(places.has(`${path}/100`)).toBe(false);
+        if (imap) expect(places.get(`${path}/5`)?.flags).toContain('\\Flagged');
+      }
+    },
+  );
 });
 
 describe('after the loss of the state', () => {

@@ -124,6 +124,12 @@ export class FolderEvidence {
     return this.highestUid === 0 || covers(uids, { lo: 1, hi: this.highestUid });
   }
 
+  /** True if a response differs from what the archive expects. */
+  get isUndecided(): boolean {
+    const differing = this.missing.size + this.contradicted.size + this.omitted.size;
+    return differing + this.#undecided > 0;
+  }
+
   /** Number of undecided messages not counted in the archive. */
   get #undecided(): number {
     return this.deferred.size + this.reappeared.size;
