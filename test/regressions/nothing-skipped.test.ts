@@ -422,7 +422,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, title: string]>
 
 /** Commands that neither take nor write nor show mail. */
 const WITHOUT_MAIL =
-  /^(?:init|quarantine|webhooks|notify|token|doctor|config|service|fleet|api|sandbox|completion)\b|^copy key$/;
+  /^(?:account|init|quarantine|webhooks|notify|token|doctor|config|service|fleet|api|sandbox|completion)\b|^copy key$/;
 
 test('every command that takes, writes or shows mail is tried', async () => {
   const words = (await allCommands()).map((command) => command.words);
