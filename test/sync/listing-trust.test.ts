@@ -171,7 +171,7 @@ describe('uids that are assigned again in the same epoch', () => {
       for (let i = 1; i <= 40; i += 1) {
         other.boxes
           .get('AC2')
-          ?.folders.get('INBOX')
+          ?.folders.get('Bo')
           ?.deliver(mail(`other ${i}`));
         if (i % 4 === 0) await archive.sync(other);
       }
