@@ -187,6 +187,55 @@ describe('uids that are assigned again in the same epoch', () => {
   );
 });
 
+describe('an equal listing', () => {
+  /** The server loses its newest message in a restore, and gets as many others. */
+  function replaceNewest(): ModelFolder {
+    const before = box('INBOX');
+    const restored = new ModelFolder('INBOX');
+    for (const message of before.messages.values())
+      restored.messages.set(message.uid, { ...message, flags: [...message.flags] });
+    restored.nextUid = before.nextUid;
+    restored.modSeqs();
+    before.deliver(mail('M1'), { flags: ['\\Seen'] });
+    return restored;
+  }
+
+  async function restoreServer(): Promise<void> {
+    folders({ INBOX: 250 });
+    origin.speakImap({ condstore: true });
+    await archive.sync(origin);
+    const restored = replaceNewest();
+    await archive.sync(origin);
+    restored.deliver(mail('M2'), { flags: ['\\Seen'] });
+    origin.boxes.get('AC1')?.folders.set('INBOX', restored);
+  }
+
+  const sources = () =>
+    origin.requests.flatMap((one) => (one.operation === 'source' ? [one.uid] : []));
+
+  it('proves nothing after a day', async () => {
+    await restoreServer();
+    expect(await requestsOfSync()).toEqual([]);
+    archive.clock.advance(12 * HOUR);
+    expect(await requestsOfSync()).toEqual([]);
+    archive.clock.advance(13 * HOUR);
+    await archive.sync(origin);
+    expect(sources().filter((uid) => uid === 251)).toHaveLength(2);
+    await archive.sync(origin);
+    expect(await requestsOfSync()).toEqual([]);
+    await expectTrue();
+  });
+
+  it('is not relied on when flags change', async () => {
+    await restoreServer();
+    box('INBOX').messages.get(2)?.flags.push('\\Flagged');
+    await archive.sync(origin);
+    expect(sources().filter((uid) => uid === 251)).toHaveLength(2);
+    await archive.sync(origin);
+    await expectTrue();
+  });
+});
+
 describe('after the loss of the state', () => {
   it.each([true, false])(
     'flags are known again after a run of the daemon, full: %s',
