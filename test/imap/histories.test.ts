@@ -49,7 +49,7 @@ class Owner {
     private readonly client: OutsideClient,
     private readonly random: Seeded,
     prefix: string,
-    sep: string,
+    private readonly sep: string,
   ) {
     const names = ['Sent', 'Drafts', 'A', 'B', `A${sep}x`, '&ZeVnLIqe-'];
     this.#folders = ['INBOX', ...names.map((name) => prefix + name)];
@@ -86,8 +86,7 @@ class Owner {
         await client.call('expunge');
         return;
       case 9:
-        await client.call('delete', folder);
-        return;
+        return this.#delete(folder);
       case 10: {
         this.#number += 1;
         const name = random.below(2) === 0 ? other : folder.replace(/"$/, `${this.#number}"`);
@@ -97,10 +96,16 @@ class Owner {
       }
       default:
         // The new folder's uids start again, with other messages.
-        if (random.below(2) === 0) await client.call('delete', folder);
+        if (random.below(2) === 0) await this.#delete(folder);
         await client.call('create', folder);
         for (let n = random.below(3); n > 0; n -= 1) await this.#append(folder);
     }
+  }
+
+  /** Dovecot goes on listing a folder that was deleted without the folder below it, and opens it no more. */
+  async #delete(folder: string): Promise<void> {
+    await this.client.call('delete', folder.replace(/"$/, `${this.sep}x"`));
+    await this.client.call('delete', folder);
   }
 
   /** Some messages have no Message-ID, some come twice, and a few are longer than what is fetched at once. */
