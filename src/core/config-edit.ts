@@ -26,7 +26,7 @@ interface ConfigContent {
 /**
  * Returns the text of a configuration with an account's `imap` section changed, and everything else as it was: order,
  * indentation and line breaks. A new field follows `host` in the same style. If the text is written in an unusual way,
- * the whole file is formatted anew.
+ * the whole file is reformatted.
  *
  * @param text a valid configuration in which the account has `imap`
  */

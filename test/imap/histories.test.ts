@@ -102,7 +102,7 @@ class Owner {
     }
   }
 
-  /** Dovecot goes on listing a folder that was deleted without the folder below it, and opens it no more. */
+  /** Dovecot still lists a folder that was deleted without the folder below it, but no longer opens it. */
   async #delete(folder: string): Promise<void> {
     await this.client.call('delete', folder.replace(/"$/, `${this.sep}x"`));
     await this.client.call('delete', folder);

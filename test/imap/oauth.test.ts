@@ -131,7 +131,7 @@ describe('the device flow', () => {
     expect(clock.at - start).toBe(600_000);
   });
 
-  test('goes on after a cut and an answer 503', async () => {
+  test('continues after a cut and an answer 503', async () => {
     const server = await served();
     server.faults.push('cut', [503, '{}']);
     const clock = new QuickClock();
