@@ -663,8 +663,8 @@ interface ChangedFlags {
 
 /**
  * Returns the messages of the selected folder that were added or whose flags have changed since a modification sequence
- * (RFC 7162), or null if they are more than `limit`. The server must support CONDSTORE, and the folder must have
- * modification sequences.
+ * (RFC 7162). Returns null if they are more than `limit`, or if one of them lacks its flags or sequence. The server must
+ * support CONDSTORE, and the folder must have modification sequences.
  */
 export async function changedSince(
   session: ImapSession,
@@ -672,6 +672,7 @@ export async function changedSince(
   limit: number,
 ): Promise<ChangedFlags[] | null> {
   const changes = new Map<number, ChangedFlags>();
+  let isWhole = true;
   const line = `UID FETCH 1:* (UID FLAGS) (CHANGEDSINCE ${modSeq})`;
   const ok = await session.run('UID FETCH', line, (response) => {
     if ('status' in response || response.name !== 'FETCH') return;
@@ -682,11 +683,13 @@ export async function changedSince(
     const flags = readFlags(items.get('FLAGS'));
     const value = items.get('MODSEQ');
     const changedAt = decimal(isList(value) ? value[0] : undefined);
-    if (uid === null || flags === null || changedAt === null) return;
-    if (changes.size <= limit) changes.set(uid, { uid, flags, modSeq: changedAt });
+    // Without a uid, it reports a flag that another client has changed.
+    if (uid === null) return;
+    if (flags === null || changedAt === null) isWhole = false;
+    else if (changes.size <= limit) changes.set(uid, { uid, flags, modSeq: changedAt });
   });
   requireComplete(session, 'UID FETCH', ok);
-  if (changes.size > limit) return null;
+  if (!isWhole || changes.size > limit) return null;
   return [...changes.values()].sort((a, b) => a.uid - b.uid);
 }
 

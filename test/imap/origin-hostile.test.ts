@@ -208,6 +208,24 @@ describe('literals and lines', () => {
   });
 });
 
+test.each([
+  ['UID 1 FLAGS (\\Seen) MODSEQ (9)', 1],
+  ['UID 1 FLAGS (\\Seen)', null],
+  ['UID 1 MODSEQ (9)', null],
+])('changed flags of %s are %s', async (items, count) => {
+  const { origin } = await against({
+    capabilities: 'IMAP4rev1 NAMESPACE LIST-STATUS CONDSTORE',
+    answers: {
+      EXAMINE: (tag) =>
+        `* 3 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [HIGHESTMODSEQ 9] x\r\n${tag} OK done\r\n`,
+      'UID FETCH': fetching(items),
+    },
+  });
+  const since = { uidValidity: '7', modSeq: '5' };
+  const answer = await origin.changedSince?.(at, since, signal);
+  expect(answer?.changes.length ?? null).toBe(count);
+});
+
 describe('listing records', () => {
   const envelope = (text: string) => `UID 1 ${LISTED} ENVELOPE ${text}`;
   const only = { uids: '1', perPage: 10, order: 'ascending' } as const;
