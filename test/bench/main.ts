@@ -31,8 +31,8 @@ import { type MessageSet, makeMessageSet } from './message-set.ts';
 import { prepareMu } from './mu.ts';
 import { prepareNotmuch } from './notmuch.ts';
 import { type BenchOptions, parseOptions, USAGE } from './options.ts';
-import { PEERS, peerVersion } from './peers.ts';
-import { formatTable } from './report.ts';
+import { PEERS, type Peer, peerVersion } from './peers.ts';
+import { formatTable, type Row } from './report.ts';
 import { restoreRows } from './restore-rows.ts';
 import { measureRestore } from './restore-speed.ts';
 import { rowsOf } from './rows.ts';
@@ -67,48 +67,49 @@ async function main(options: BenchOptions): Promise<void> {
   }
 }
 
+/** A part of the report: what was measured with, its rows, and all its figures by name. */
+interface Part {
+  readonly heading: string;
+  readonly rows: readonly Row[];
+  readonly figures: object;
+}
+
 async function bench(work: Workplace, options: BenchOptions): Promise<void> {
-  if (options.archiveOnly) {
-    await archiveAlone(work, options);
-    return;
-  }
-  if (options.restoreOnly) {
-    await restores(work, options);
-    return;
-  }
-  if (options.imapOnly) {
-    await syncsOverImap(work, options);
-    return;
-  }
-  if (options.copyOnly) {
-    await copies(work, options);
-    return;
-  }
-  if (options.web) {
-    await web(work, options);
-    return;
-  }
+  const { heading, rows, figures } = await partOf(options)(work, options);
+  process.stdout.write(`${heading}\n\n${formatTable(rows)}\n`);
+  if (options.json !== undefined)
+    writeFileSync(options.json, `${JSON.stringify(figures, null, 2)}\n`);
+  if (options.keep) say(`Kept: ${work.folder}`);
+}
+
+function partOf(options: BenchOptions): (work: Workplace, options: BenchOptions) => Promise<Part> {
+  if (options.archiveOnly) return archiveAlone;
+  if (options.restoreOnly) return restores;
+  if (options.imapOnly) return syncsOverImap;
+  if (options.copyOnly) return copies;
+  if (options.web) return web;
+  return options.searchOnly ? searchesAlone : everything;
+}
+
+async function searchesAlone(work: Workplace, options: BenchOptions): Promise<Part> {
   const search = await searches(work, options);
-  if (options.searchOnly) {
-    process.stdout.write(
-      `${describeMachine()}\n${describeSlowest(search)}\n\n${formatTable(searchRows(search))}\n`,
-    );
-    if (options.json !== undefined)
-      writeFileSync(options.json, `${JSON.stringify({ search }, null, 2)}\n`);
-    return;
-  }
+  const heading = `${describeMachine()}\n${describeSlowest(search)}`;
+  return { heading, rows: searchRows(search), figures: { search } };
+}
+
+async function everything(work: Workplace, options: BenchOptions): Promise<Part> {
+  const search = await searches(work, options);
   const messages = messagesOf(work, options);
   const run = {
     ...(await measure(work, messages, options)),
+    ...(await imap(work, messages, options)),
     ...(await webhook(work)),
     search,
     ...(await growth(work, options)),
   };
   const rows = rowsOf(run);
-  process.stdout.write(`${describe(messages, run)}\n\n${formatTable(rows)}\n`);
   remember(historyFile, remembered(rows, settingOf(options)));
-  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(run, null, 2)}\n`);
-  if (options.keep) say(`Kept: ${work.folder}`);
+  return { heading: describe(messages, run), rows, figures: run };
 }
 
 /** What makes this run comparable with others. */
@@ -124,46 +125,39 @@ function messagesOf(work: Workplace, { messages, seed }: BenchOptions): MessageS
   return makeMessageSet(join(work.folder, 'maildir'), stockOf(seed)(messages), messages, seed);
 }
 
-async function web(work: Workplace, { messages, seed, json }: BenchOptions): Promise<void> {
+async function web(work: Workplace, { messages, seed }: BenchOptions): Promise<Part> {
   say(`Making an archive of ${formatCount(messages)} messages …`);
   const data = await makeWebArchive(work, program, stockOf(seed), { messages, seed });
   say('Using it in a browser …');
   const speed = await measureWeb(work, program, data, messages);
-  process.stdout.write(`${describeMachine()}.\n\n${formatTable(webRows(speed))}\n`);
-  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ web: speed }, null, 2)}\n`);
+  return { heading: `${describeMachine()}.`, rows: webRows(speed), figures: { web: speed } };
 }
 
-async function restores(work: Workplace, options: BenchOptions): Promise<void> {
+async function restores(work: Workplace, options: BenchOptions): Promise<Part> {
   const messages = messagesOf(work, options);
   say('Restoring them to Dovecot, and pushing them with mbsync …');
   const restore = await measureRestore(work, program, messages, options.runs);
-  const described = `${describeMessages(messages)}\n${describeMachine()}; ${peerVersion('mbsync')}; ${peerVersion('dovecot')}.`;
-  process.stdout.write(`${described}\n\n${formatTable(restoreRows(restore))}\n`);
-  if (options.json !== undefined)
-    writeFileSync(options.json, `${JSON.stringify({ restore }, null, 2)}\n`);
+  const heading = describeWith(messages, ['mbsync', 'dovecot']);
+  return { heading, rows: restoreRows(restore), figures: { restore } };
 }
 
-async function syncsOverImap(work: Workplace, options: BenchOptions): Promise<void> {
+async function syncsOverImap(work: Workplace, options: BenchOptions): Promise<Part> {
   const messages = messagesOf(work, options);
   say('Syncing them from Dovecot, in turns with mbsync …');
   const imap = await measureImap(work, program, messages, options.runs);
-  const described = `${describeMessages(messages)}\n${describeMachine()}; ${peerVersion('mbsync')}; ${peerVersion('dovecot')}.`;
-  process.stdout.write(`${described}\n\n${formatTable(imapRows(imap))}\n`);
-  if (options.json !== undefined)
-    writeFileSync(options.json, `${JSON.stringify({ imap }, null, 2)}\n`);
+  const heading = describeWith(messages, ['mbsync', 'dovecot']);
+  return { heading, rows: imapRows(imap), figures: { imap } };
 }
 
-async function copies(work: Workplace, options: BenchOptions): Promise<void> {
+async function copies(work: Workplace, options: BenchOptions): Promise<Part> {
   const messages = messagesOf(work, options);
   say('Copying them to RadosGW and back, and doing the same with restic …');
   const copy = await measureCopies(work, program, messages, options.runs);
-  const described = `${describeMessages(messages)}\n${describeMachine()}; ${peerVersion('restic')}; ${peerVersion('radosgw')}.`;
-  process.stdout.write(`${described}\n\n${formatTable(copyRows(copy))}\n`);
-  if (options.json !== undefined)
-    writeFileSync(options.json, `${JSON.stringify({ copy }, null, 2)}\n`);
+  const heading = describeWith(messages, ['restic', 'radosgw']);
+  return { heading, rows: copyRows(copy), figures: { copy } };
 }
 
-async function archiveAlone(work: Workplace, options: BenchOptions): Promise<void> {
+async function archiveAlone(work: Workplace, options: BenchOptions): Promise<Part> {
   const messages = messagesOf(work, options);
   say('Importing them …');
   const data = await importArchive(work, program, messages);
@@ -172,11 +166,7 @@ async function archiveAlone(work: Workplace, options: BenchOptions): Promise<voi
   say('Verifying mail with large attachments …');
   const archive = { ...own, heavy: await measureHeavy(work, program, options.seed, options.runs) };
   const rows = [...archiveRows(archive), rebuildRow(archive)];
-  process.stdout.write(
-    `${describeMessages(messages)}\n${describeMachine()}.\n\n${formatTable(rows)}\n`,
-  );
-  if (options.json !== undefined)
-    writeFileSync(options.json, `${JSON.stringify({ archive }, null, 2)}\n`);
+  return { heading: describeWith(messages, []), rows, figures: { archive } };
 }
 
 async function measure(
@@ -250,6 +240,20 @@ async function archiveSpeed(
     return { archive: { ...own, heavy: await measureHeavy(work, program, seed, runs) } };
   } catch (error) {
     failed('verification and exports', error);
+    return {};
+  }
+}
+
+async function imap(
+  work: Workplace,
+  messages: MessageSet,
+  { runs }: BenchOptions,
+): Promise<Pick<Measurements, 'imap'>> {
+  say('Syncs over IMAP …');
+  try {
+    return { imap: await measureImap(work, program, messages, runs) };
+  } catch (error) {
+    failed('syncs over IMAP', error);
     return {};
   }
 }
@@ -328,6 +332,11 @@ function describeSlowest(search: readonly SearchSpeed[]): string {
 
 function describeMessages(messages: MessageSet): string {
   return `${formatCount(messages.count)} messages from ${messages.origin}: ${formatMB(messages.rawBytes)}, mean ${formatCount(messages.rawBytes / messages.count)} B, median ${formatCount(messages.medianBytes)} B, largest ${formatMB(messages.largestBytes)}, ${(messages.attachmentShare * 100).toFixed(1)} % with attachments, ${messages.folderCounts.length} folders.`;
+}
+
+function describeWith(messages: MessageSet, peers: readonly Peer[]): string {
+  const programs = [describeMachine(), ...peers.map(peerVersion)];
+  return `${describeMessages(messages)}\n${programs.join('; ')}.`;
 }
 
 function describe(messages: MessageSet, { durableFiles, search }: Measurements): string {

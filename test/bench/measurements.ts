@@ -1,3 +1,4 @@
+import type { ImapSpeed } from './imap-speed.ts';
 import type { SearchTerms } from './search-terms.ts';
 
 /** A peer's figure, or why there is none. */
@@ -143,6 +144,7 @@ export interface Measurements {
   readonly cold: ColdFigures;
   /** Absent when it failed. */
   readonly archive?: ArchiveSpeed;
+  readonly imap?: ImapSpeed;
   /** From a message's arrival until the daemon, notified by a webhook, has it durable and searchable; by message. */
   readonly webhookMs?: readonly number[];
   /** Peak memory of a first sync by number of messages, with --full. */

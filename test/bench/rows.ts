@@ -1,5 +1,6 @@
 import { archiveRows } from './archive-rows.ts';
 import { formatCount, formatMB, formatMs, median, percentile } from './figures.ts';
+import { imapRows } from './imap-rows.ts';
 import {
   type IndexerFigures,
   type MailkeepFigures,
@@ -37,6 +38,7 @@ export function rowsOf(run: Measurements): Row[] {
     quietTime(run),
     rebuild(run),
     ...(run.archive === undefined ? [] : archiveRows(run.archive)),
+    ...(run.imap === undefined ? [] : imapRows(run.imap)),
     ...webhook(run),
   ];
 }
