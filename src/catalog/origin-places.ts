@@ -193,6 +193,8 @@ export interface PlacedMessage {
   readonly date: number | null;
   /** See `stableIdKey`. */
   readonly stableId: number | null;
+  /** Commit of its first appearance at this place. */
+  readonly since: number;
 }
 
 type PlacedRow = Omit<PlacedMessage, 'id' | 'fingerprint'> & Record<'id' | 'fingerprint', Buffer>;
@@ -201,7 +203,7 @@ interface InGeneration {
   readonly generation: number;
 }
 const PLACED_COLUMNS = `p.uid, p.docid, m.id, m.size, p.fingerprint, m.message_id AS messageId,
-     coalesce(p.date, m.date) AS date, p.stable_id AS stableId`;
+     coalesce(p.date, m.date) AS date, p.stable_id AS stableId, p.first_commit AS since`;
 const PLACED = sqlQuery<InGeneration & { uid: number }, PlacedRow>(
   `SELECT ${PLACED_COLUMNS}
    FROM places p JOIN messages m ON m.docid = p.docid

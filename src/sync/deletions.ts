@@ -16,7 +16,7 @@ import {
   samplePositions,
 } from './plan/folder-evidence.ts';
 import { drain, type FolderState, isRecent, type SyncContext } from './ports.ts';
-import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.ts';
+import { forgetTries, heldSince, isHeldDue, recallProof, rememberHeld } from './sync-memory.ts';
 import { canSearch, fetchUids, markSearchUnreliable, walkByOffset } from './walk.ts';
 
 /**
@@ -180,21 +180,37 @@ function countEndings(
 }
 
 /**
- * Returns removals whose message appeared elsewhere in this sync run under its stable id: one for each appearance. A new
- * UID epoch may have been read by several runs.
+ * Returns removals whose message appeared elsewhere under its stable id since its folder was last compared: one for each
+ * appearance. An interrupted sync run may have recorded that, or have read a part of a new UID epoch.
  */
 function movedById(ctx: SyncContext, removals: readonly Removal[]): Removal[] {
   const moved = new Map<string, number>();
-  return removals.filter(({ place, reason, message: { id, docid, stableId } }) => {
-    if (stableId === null) return false;
-    const key = `${stableId} ${id}`;
-    const count = moved.get(key) ?? 0;
-    const epoch = reason === 'renumbered' ? ctx.mirror.epoch(place) : undefined;
-    const after = Math.min(ctx.startedAtCommit, (epoch?.since ?? Number.POSITIVE_INFINITY) - 1);
-    if (count >= ctx.mirror.arrivedSince(place, stableId, docid, after)) return false;
-    moved.set(key, count + 1);
-    return true;
-  });
+  return (
+    removals
+      .map((item) => ({ item, after: lastCommitBeforeMove(ctx, item) }))
+      // An early appearance matches only removals from folders that were compared before it, so those come last.
+      .sort((a, b) => b.after - a.after)
+      .filter(({ item: { place, message }, after }) => {
+        const { id, docid, stableId } = message;
+        if (stableId === null) return false;
+        const key = `${stableId} ${id}`;
+        const count = moved.get(key) ?? 0;
+        if (count >= ctx.mirror.arrivedSince(place, stableId, docid, after)) return false;
+        moved.set(key, count + 1);
+        return true;
+      })
+      .map(({ item }) => item)
+  );
+}
+
+/** Returns a commit in which the message was still at its place, so that only later appearances can be a move. */
+function lastCommitBeforeMove(ctx: SyncContext, { folder, reason, message }: Removal): number {
+  const { startedAtCommit: started, mirror, memory } = ctx;
+  const compared = recallProof(memory, folder.at)?.commit?.number ?? started;
+  // A place that is newer than the comparison would count as an appearance itself.
+  const before = message.since <= compared ? Math.min(started, compared) : started;
+  const epoch = mirror.epoch(folder.at)?.since ?? Number.POSITIVE_INFINITY;
+  return reason === 'renumbered' ? Math.min(before, epoch - 1) : before;
 }
 
 async function findRemovals(ctx: SyncContext, folder: DeletionCandidate): Promise<Removal[]> {

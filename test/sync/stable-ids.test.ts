@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { MailkeepError } from '../../src/core/errors.ts';
 import { ModelFolder, mail, status } from './model-origin.ts';
 import {
   archive,
@@ -30,6 +31,19 @@ function labels(messages: number): void {
   }
   origin.mailbox('AC1', 'ada@example.org', [inbox, work, all]);
   origin.identify();
+}
+
+/** Runs a sync that ends once everything is fetched, before it decides which messages are gone. */
+async function cutOff(): Promise<void> {
+  let pages = 0;
+  origin.before = ({ operation }) => {
+    if (operation === 'list') pages += 1;
+    // Both newest pages are read.
+    if (pages < 2 || operation !== 'search') return;
+    throw new MailkeepError('origin', 'origin.unreachable', {});
+  };
+  await archive.sync(origin);
+  origin.before = () => {};
 }
 
 describe('a message with a stable id', () => {
@@ -86,6 +100,60 @@ describe('a message with a stable id', () => {
     expect(origin.count('source')).toBe(240);
     expect(result.mailboxes).toMatchObject([{ relinked: 239, ended: 1, held: 0 }]);
     await expectTrue();
+  });
+
+  it('moves without an alarm of the guard if the run that found it was cut off', async () => {
+    folders({ INBOX: 120, Archive: 0 });
+    origin.identify();
+    await archive.sync(origin);
+    move('INBOX', 'Archive', range(1, 60));
+    await cutOff();
+    expect((await archive.places()).size).toBe(180);
+    const { mailboxes } = await archive.sync(origin);
+    expect(mailboxes).toMatchObject([{ ended: 0, held: 0 }]);
+    expect(origin.count('source')).toBe(120);
+    await expectTrue();
+  });
+
+  it('is renumbered without an alarm of the guard if the run that found it was cut off', async () => {
+    origin.speakImap({ condstore: true });
+    folders({ INBOX: 1, Archive: 300 });
+    origin.identify();
+    await archive.sync(origin);
+    renumber('Archive', 500);
+    box('Archive').uidValidity = 2;
+    await cutOff();
+    const { mailboxes } = await archive.sync(origin);
+    expect(mailboxes).toMatchObject([{ ended: 0, held: 0 }]);
+    expect(origin.count('source')).toBe(301);
+    await expectTrue();
+  });
+
+  it.each([true, false])(
+    'is held if it came in a run that was cut off, and is gone; with a copy: %s',
+    async (isCopied) => {
+      folders({ INBOX: 10, Archive: 1 });
+      origin.identify();
+      await archive.sync(origin);
+      for (const n of range(1, 80)) {
+        for (const path of isCopied ? ['INBOX', 'Archive'] : ['INBOX'])
+          box(path).deliver(mail(`new ${n}`), { date: new Date(n * 60_000).toISOString() });
+      }
+      // Without a missing message, there is nothing to decide.
+      box('INBOX').messages.delete(1);
+      await cutOff();
+      expect((await archive.places()).size).toBe(isCopied ? 171 : 91);
+      for (const uid of range(11, 90)) box('INBOX').messages.delete(uid);
+      expect((await archive.sync(origin)).mailboxes).toMatchObject([{ ended: 0, held: 81 }]);
+    },
+  );
+
+  it('is held as before if a folder loses it that had a copy all along', async () => {
+    labels(240);
+    await archive.sync(origin);
+    await archive.sync(origin);
+    for (const uid of range(1, 60)) box('INBOX').messages.delete(uid);
+    expect((await archive.sync(origin)).mailboxes).toMatchObject([{ ended: 0, held: 60 }]);
   });
 
   it('counts once while it is held, whether it was verified or not', async () => {
