@@ -2,6 +2,7 @@ import {
   capitalise,
   defineErrors,
   didYouMean,
+  endOfSentence,
   type Known,
   reasonText,
   type Strings,
@@ -402,7 +403,7 @@ export const threadError = defineErrors({
         return `The thread ${f.thread} was stopped before its work was done.`;
       if (!f.started) {
         return [
-          `The thread ${f.thread} cannot start (${f.file}): ${f.detail}.`,
+          `The thread ${f.thread} cannot start (${f.file}): ${endOfSentence(f.detail)}.`,
           'The installation is broken: reinstall mailkeep.',
         ];
       }

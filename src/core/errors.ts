@@ -1,4 +1,4 @@
-import { fitColumns, terminalSafe } from './terminal-safe.ts';
+import { fitColumns, terminalLine, terminalSafe } from './terminal-safe.ts';
 
 /** The family determines the exit code, the code identifies the condition, and the facts complete the sentence. */
 export const ERROR_FAMILIES = [
@@ -245,6 +245,14 @@ export function didYouMean(suggestion: string | null, otherwise = ''): string {
 
 const NO_TLS = 'no TLS is spoken at this port, so the address begins with http or has another port';
 
+/** Returns somebody else's words as the end of a sentence, to which the caller adds the full stop. */
+export function endOfSentence(words: string): string {
+  const line = terminalLine(words);
+  let end = line.length;
+  while ('.!? '.includes(line[end - 1] ?? '-')) end -= 1;
+  return line.slice(0, end);
+}
+
 /** Describes an errno in plain words, and appends its name to help web searches. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {
@@ -284,7 +292,7 @@ export function reasonText(errno: string): string {
   };
   if (errno === NOT_REGULAR) return 'it is not a regular file';
   const text = words[errno] ?? sqliteText(errno);
-  return text === undefined ? errno : `${text} (${errno})`;
+  return text === undefined ? endOfSentence(errno) : `${text} (${errno})`;
 }
 
 export function capitalise(text: string): string {

@@ -1,10 +1,10 @@
-import { defineErrors } from '../core/errors.ts';
+import { defineErrors, endOfSentence } from '../core/errors.ts';
 
 export const mailError = defineErrors({
   mail: {
     'extractor-closed': () => 'The message reader is already closed.',
     'mime-worker-failed': ({ worker, detail }: { worker: string; detail: string }) => [
-      `The thread that reads messages cannot start (${worker}): ${detail}.`,
+      `The thread that reads messages cannot start (${worker}): ${endOfSentence(detail)}.`,
       'The installation is broken: reinstall mailkeep.',
     ],
     'mail-unreadable': ({ reason }: { reason: string }) => [

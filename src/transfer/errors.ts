@@ -1,5 +1,4 @@
-import { defineErrors, hasCode, reasonText, shortList } from '../core/errors.ts';
-import { terminalLine } from '../core/terminal-safe.ts';
+import { defineErrors, endOfSentence, hasCode, reasonText, shortList } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
 const CONTINUE =
@@ -41,7 +40,7 @@ export const restoreError = defineErrors({
   },
   auth: {
     'restore-login-refused': (f: { user: string; host: string; text: string }) => [
-      `${f.host} refused the login of ${f.user}: ${terminalLine(f.text)}.`,
+      `${f.host} refused the login of ${f.user}: ${endOfSentence(f.text)}.`,
       'Check user and password. Many providers want a password made for one program, or an OAuth token.',
     ],
   },
@@ -54,10 +53,10 @@ export const restoreError = defineErrors({
     ],
     /** The server responded with NO or BAD and stored nothing. `response` is its response code (RFC 5530). */
     'restore-refused': (f: { command: string; response: string | null; text: string }) =>
-      `The server refused ${f.command}${f.response === null ? '' : ` (${f.response})`}: ${terminalLine(f.text)}.`,
+      `The server refused ${f.command}${f.response === null ? '' : ` (${f.response})`}: ${endOfSentence(f.text)}.`,
     /** `waitMs` is null if the server does not specify a delay. */
     'restore-throttled': ({ text }: { text: string; waitMs: number | null }) =>
-      `The server asks to wait: ${terminalLine(text)}.`,
+      `The server asks to wait: ${endOfSentence(text)}.`,
     /** The outcome of the command in progress is unknown. */
     'restore-connection-lost': ({ host, reason }: { host: string; reason: string }) => [
       `The connection to ${host} broke: ${reasonText(reason)}.`,

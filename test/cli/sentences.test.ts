@@ -41,6 +41,26 @@ test('a sentence says what, where and what to do', () => {
   });
 });
 
+test('words of a server that end with a full stop add none', () => {
+  const facts = { user: 'anna', host: 'mail.example.org', response: null, command: 'CREATE' };
+  for (const [words, shown] of [
+    ['Authentication failed.', 'Authentication failed.'],
+    ['Wait ...  \r\n', 'Wait.'],
+    ['no', 'no.'],
+    ['Please wait!', 'Please wait.'],
+  ] as const) {
+    for (const [code, known] of [
+      ['restore-login-refused', { ...facts, text: words }],
+      ['restore-refused', { ...facts, text: words }],
+      ['restore-throttled', { ...facts, text: words }],
+      ['restore-connection-lost', { ...facts, reason: words }],
+    ] as const) {
+      expect(describeFacts(code, known).message).toMatch(`: ${shown}`);
+      expect(describeFacts(code, known).message).not.toMatch(/\.\.|!/);
+    }
+  }
+});
+
 test('what nobody foresaw is called a bug', () => {
   expect(describeError(new TypeError('x is undefined'))).toMatchObject({
     code: 'bug',
