@@ -36,21 +36,22 @@ import { type FoundMessage, messageIdOf } from './restore-comparison.ts';
 const MAX_AT_ONCE = 32;
 const MAX_WORDS = 300;
 /** Storing a large message takes time. */
-/** An interrupted restore ends after the command in progress. */
-const NEVER = new AbortController().signal;
 const TIMES = { connectMs: 30_000, silenceMs: 300_000 };
 
 /**
  * Connects and signs in.
  *
- * @throws restore-login-refused, restore-certificate, restore-unreachable; other errors of `ImapSession.open`
+ * @param signal ends the attempt; afterwards, the command in progress is finished whatever happens
+ * @throws restore-login-refused, restore-certificate, restore-unreachable; other errors of `ImapSession.open`; the
+ *   signal's reason
  */
 export async function connectImap(
   server: ImapServer,
   credential: ConnectionsOptions['credential'],
+  signal: AbortSignal,
 ): Promise<RestoreConnection> {
   try {
-    return new ImapConnection(await openSession({ server, credential, times: TIMES }, NEVER));
+    return new ImapConnection(await openSession({ server, credential, times: TIMES }, signal));
   } catch (error) {
     throw connectError(error, server);
   }

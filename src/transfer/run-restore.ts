@@ -687,8 +687,8 @@ const MAX_NAMED = 10_000;
  * verifies them. The journal and the server's contents show which messages have arrived, so the same options continue
  * an interrupted run. Only folders that already contain messages need memory per message.
  *
- * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
- * nothing was sent
+ * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable,
+ * or the signal's reason during the first sign-in: nothing was sent
  */
 export async function runRestore(options: RestoreOptions) {
   const { target, dryRun, journal } = options;
@@ -851,8 +851,11 @@ class Restore {
       this.#expected = this.#expect(limits);
       await this.#send(journal, journaled, failed, line);
     } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
-      if (!options.signal.aborted) this.#ended = error;
+      // A signal ended an attempt to connect.
+      const isInterrupted = options.signal.aborted && error === options.signal.reason;
+      const isOrigin = error instanceof MailkeepError && error.family === 'origin';
+      if (!isInterrupted && !isOrigin) throw error;
+      if (isOrigin && !options.signal.aborted) this.#ended = error;
     }
     // The same command retries messages refused for temporary reasons, with the same folders.
     const { quota = 0, folder = 0, server = 0 } = plan.refusals();
@@ -893,7 +896,7 @@ class Restore {
       try {
         await line.open();
       } catch (error) {
-        if (error instanceof MailkeepError) return;
+        if (error instanceof MailkeepError || signal.aborted) return;
         throw error;
       }
       this.#connections += 1;

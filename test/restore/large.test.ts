@@ -149,6 +149,7 @@ test('no more is read than the server takes', { timeout: 60_000 }, async () => {
   const connection = await connectImap(
     { host: '127.0.0.1', port, user: 'anna', tls: 'none' },
     async () => ({ kind: 'password', secret: new Secret(PASSWORD) }),
+    new AbortController().signal,
   );
   await connection.select('INBOX');
   let pieces = 0;

@@ -42,6 +42,7 @@ export class Restoring {
     port: number,
     {
       wrap = (connection) => connection,
+      signal = new AbortController().signal,
       ...options
     }: Partial<RestoreOptions> & {
       /** What is done to every connection. */
@@ -58,7 +59,7 @@ export class Restoring {
         // The same server through any port.
         target: `imap://${user}@server`,
         host: address.host,
-        connect: async () => wrap(await connectImap(address, async () => credential)),
+        connect: async () => wrap(await connectImap(address, async () => credential, signal)),
         selection: ALL,
         destination: { kind: 'dated' },
         fresh: false,
@@ -67,7 +68,7 @@ export class Restoring {
         catalog: this.archive.catalog,
         sources: this.archive.sources,
         journal,
-        signal: new AbortController().signal,
+        signal,
         now: () => this.time,
         sleep: async (ms) => {
           this.time += ms;

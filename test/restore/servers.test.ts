@@ -303,6 +303,22 @@ describe.skipIf(noDovecot)('a restore', () => {
     expect(await mailBelow(server)).toHaveLength(3);
   });
 
+  test('an interruption ends a sign-in that is not answered', async () => {
+    const server = await serve();
+    const archive = await stored([letter(1), letter(2), letter(3, { folder: 'A' })]);
+    const user = restoring(archive, server);
+    for (const nth of [1, 2]) {
+      const held: Fault = { do: 'hold-command', command: 'AUTHENTICATE', nth };
+      const proxy = await proxied(server, [{ do: 'cut-before', command: 'APPEND', nth: 1 }, held]);
+      const stop = new AbortController();
+      void proxy.until(held).then(() => stop.abort());
+      const run = user.run(proxy.port, { jobs: 1, signal: stop.signal });
+      if (nth === 1) await expect(run).rejects.toMatchObject({ name: 'AbortError' });
+      else expect(await run).toMatchObject({ interrupted: true, appended: 0, ended: null });
+    }
+    expect(await user.run(server.port)).toMatchObject({ appended: 3, continued: true });
+  });
+
   test('names a wrong password, an unknown port and too many connections', async () => {
     const server = await serve();
     const archive = await stored([

@@ -422,7 +422,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
       const result = await runRestore({
         target: addressText(server),
         host: server.host,
-        connect: () => connectImap(server, credential),
+        connect: () => connectImap(server, credential, signal),
         selection,
         destination,
         fresh: line.new ?? false,
