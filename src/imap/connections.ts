@@ -32,7 +32,7 @@ const RETRY_TIMES: RetryTimes = {
   mostMs: 60_000,
 };
 /** Longest pause that a server can ask for. After a longer one, the sync run ends. */
-const MAX_SUGGESTED_MS = 900_000;
+export const MAX_SUGGESTED_MS = 900_000;
 
 /** Fewer connections are used for this long after the server has refused one. */
 const FEWER_MS = 3_600_000;

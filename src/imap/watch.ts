@@ -3,7 +3,7 @@ import { type Clock, onAbort, sleep, systemClock } from '../core/concurrency.ts'
 import { MailkeepError } from '../core/errors.ts';
 import { examine } from './commands.ts';
 import type { ImapSession } from './connection.ts';
-import type { ImapConnections } from './connections.ts';
+import { type ImapConnections, MAX_SUGGESTED_MS } from './connections.ts';
 import type { DataResponse, StatusResponse } from './response.ts';
 
 /** Servers may end a session after 30 minutes without a command, and NAT routers forget it sooner. */
@@ -84,7 +84,9 @@ function waitAfter(error: MailkeepError, failures: number, clock: Clock): number
   if (error.family !== 'origin') return null;
   const { until, waitMs } = error.facts;
   const asked =
-    error.code === 'imap.day-limit' ? Date.parse(String(until)) - clock.now() : Number(waitMs ?? 0);
+    error.code === 'imap.day-limit'
+      ? Date.parse(String(until)) - clock.now()
+      : Math.min(MAX_SUGGESTED_MS, Number(waitMs ?? 0));
   return Math.max(asked, Math.min(LONGEST_AGAIN_MS, AGAIN_MS * 2 ** failures));
 }
 

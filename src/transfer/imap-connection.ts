@@ -16,7 +16,7 @@ import {
 } from '../imap/commands.ts';
 import type { ImapServer, ImapSession, Literal } from '../imap/connection.ts';
 import { CLOSED, codeOf, PIECE_BYTES, suggestedWait } from '../imap/connection-errors.ts';
-import { type ConnectionsOptions, openSession } from '../imap/connections.ts';
+import { type ConnectionsOptions, MAX_SUGGESTED_MS, openSession } from '../imap/connections.ts';
 import { readFlags } from '../imap/listing-record.ts';
 import {
   astring,
@@ -294,7 +294,7 @@ class ImapConnection {
       const { message: text } = describeError(error);
       const { command = 'SELECT', code, waitMs } = error.facts;
       if (error.code === 'imap.throttled') {
-        throw restoreError('restore-throttled', { text, waitMs: Number(waitMs) || null }, error);
+        throw restoreError('restore-throttled', { text, waitMs: pauseOf(Number(waitMs)) }, error);
       }
       const response = String(code ?? '') || null;
       throw restoreError('restore-refused', { command: String(command), response, text }, error);
@@ -307,13 +307,18 @@ const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED',
 /** Some servers indicate this only in the text: Gmail's code is OVERQUOTA. */
 const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
+/** @param suggested the milliseconds that the server asks for; 0 or NaN if it names none */
+function pauseOf(suggested: number): number | null {
+  return Math.min(MAX_SUGGESTED_MS, suggested) || null;
+}
+
 /** @throws restore-throttled, restore-refused */
 function requireOk(command: string, result: StatusResponse | undefined): void {
   if (result?.status === 'OK') return;
   const response = codeOf(result?.code?.name) || null;
   const text = (result?.text ?? '').slice(0, MAX_WORDS) || 'no reason given';
   if ((response !== null && LATER.has(response)) || LATER_WORDS.test(text)) {
-    throw restoreError('restore-throttled', { text, waitMs: suggestedWait(text) || null });
+    throw restoreError('restore-throttled', { text, waitMs: pauseOf(suggestedWait(text)) });
   }
   throw restoreError('restore-refused', { command, response, text });
 }
