@@ -554,8 +554,11 @@ export class ImapSession {
       else await this.#dispatch(response, running);
     } catch (error) {
       if (running === undefined) this.#fail(error);
-      else if (error instanceof MalformedResponse) running.fault ??= error;
-      else {
+      else if (error instanceof MalformedResponse) {
+        running.fault ??= error;
+        // Its tagged response comes only when the caller ends the wait.
+        if (running.command === 'IDLE') this.#fail(error);
+      } else {
         running.done.reject(error);
         this.close();
       }

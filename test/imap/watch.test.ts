@@ -154,6 +154,34 @@ describe('IDLE', () => {
     await watch.idling(2);
   });
 
+  test.each(['what is this', '* 4 EXISTS (', '+ idling again'])(
+    'connects again, and looks, after "%s"',
+    async (line) => {
+      const watch = await watched('IDLE');
+      await watch.idling(1);
+      await reach(watch, 1);
+      watch.send(`${line}\r\n`);
+      await reach(watch, 2);
+      await watch.idling(2);
+      expect(watch.server.connections).toBe(2);
+      expect(watch.server.lines).not.toContain('DONE');
+    },
+  );
+
+  test('waits 15 minutes at most, however long the server asks for', async () => {
+    const { server, time } = await watched('IDLE', {
+      LOGIN: (tag) => `${tag} NO Suggested Backoff Time: 2000000000 milliseconds\r\n`,
+    });
+    const startedAt = time.now();
+    await expect
+      .poll(async () => {
+        await time.pass(MINUTE);
+        return server.connections;
+      })
+      .toBe(2);
+    expect(time.now() - startedAt).toBeLessThan(20 * MINUTE);
+  });
+
   test('a refused sign-in ends it', async () => {
     const { server, ended, time } = await watched('IDLE', {
       LOGIN: (tag) => `${tag} NO [AUTHENTICATIONFAILED] no\r\n`,
