@@ -1,8 +1,9 @@
 /** Translates errors of imapflow, and refusals of a server, into errors of this room. */
 import { MailkeepError } from '../core/errors.ts';
+import type { Secret } from '../core/secrets.ts';
 import type { Credential, ImapServer } from './connection.ts';
 import { imapError } from './errors.ts';
-import { MalformedResponse } from './response.ts';
+import { MalformedResponse, quoted, type StatusResponse } from './response.ts';
 
 /** Bytes requested at once from a message. */
 export const PIECE_BYTES = 1024 * 1024;
@@ -38,16 +39,54 @@ export function isTemporary(code: string, text: string): boolean {
   return TEMPORARY.has(code) || (tells && TEMPORARY_WORDS.test(text) && !REFUSAL_WORDS.test(text));
 }
 
-/** Returns a response code that can be shown, or an empty string. */
-export function codeOf(name: string | null | undefined): string {
+/** Returns a response code that can be shown, or an empty string. @param secret no code, even if it looks like one */
+export function codeOf(name: string | null | undefined, secret?: Secret): string {
   const code = name?.toUpperCase() ?? '';
-  return /^[A-Z][A-Z0-9-]{0,39}$/.test(code) ? code : '';
+  return /^[A-Z][A-Z0-9-]{0,39}$/.test(code) && code !== secret?.reveal().toUpperCase() ? code : '';
 }
 
 /** Returns the milliseconds of `Request is throttled. Suggested Backoff Time: N milliseconds` (Exchange), or 0. */
 export function suggestedWait(text: string): number {
   const [, ms] = /Suggested Backoff Time[:=\s]+(\d{1,10})/i.exec(text) ?? [];
   return ms === undefined ? 0 : Number(ms);
+}
+
+const MASK = '***';
+/** A text can be cut off within a long token, so that only its start is found. */
+const TELLING = 16;
+
+/** Masks a secret in a server's text, as it is, quoted, or in base64 (AUTHENTICATE): some servers repeat commands. */
+function withoutSecret(text: string, secret: string): string {
+  if (secret === '') return text;
+  const start = secret.slice(0, TELLING);
+  const isSecret = (word: string): boolean =>
+    word.includes(start) ||
+    word.split(/[^\w+/-]+/).some((run) => Buffer.from(run, 'base64').includes(start));
+  return text
+    .replaceAll(secret, MASK)
+    .replaceAll(quoted(secret).slice(1, -1), MASK)
+    .replace(/\S+/g, (word) => (isSecret(word) ? MASK : word));
+}
+
+/** Returns a refusal or BYE as it can be shown, without a secret that the server repeats. */
+export function withoutSecretIn(response: StatusResponse, secret: Secret): StatusResponse {
+  const { code, text } = response;
+  return {
+    ...response,
+    code: codeOf(code?.name, secret) === '' ? null : code,
+    text: withoutSecret(text, secret.reveal()),
+  };
+}
+
+/** What a server says about a failed sign-in, or the system. */
+class SignInFailure extends Error {
+  constructor(
+    message: string,
+    /** The server's words; empty if there are none. */
+    readonly responseText: string,
+  ) {
+    super(message);
+  }
 }
 
 const TOO_LARGE = {
@@ -86,10 +125,13 @@ const NO_METHOD = /Unsupported authentication mechanism|Login is disabled|No mat
 export function connectError(
   error: unknown,
   { host, port, user, tls }: ImapServer,
-  { kind, login }: Credential,
+  { kind, login, secret }: Credential,
 ): MailkeepError {
-  const { code, text, status, response, signedOut, bye } = readFields(error);
+  const { code, words, message, status, response, signedOut, bye } = readFields(error);
+  const text = words === '' ? message : words;
   const command = 'sign-in';
+  const shownText = (one: string): string => withoutSecret(one, secret.reveal());
+  const cause = new SignInFailure(shownText(text), shownText(words));
   // Before TLS, anybody on the way can claim that the session is signed in already (PREAUTH).
   if (code === 'STARTTLS_INJECTION' || /after a PREAUTH greeting/.test(text))
     return imapError('imap.starttls-injection', { host });
@@ -99,22 +141,22 @@ export function connectError(
   const large = tooLarge(code, host, command);
   if (large !== undefined) return large;
   const waitMs = suggestedWait(text);
-  const shown = codeOf(response);
+  const shown = codeOf(response, secret);
   if (waitMs > 0 || bye || ((status !== null || signedOut) && isTemporary(shown, text))) {
-    return imapError('imap.throttled', { host, command, code: shown, waitMs }, error);
+    return imapError('imap.throttled', { host, command, code: shown, waitMs }, cause);
   }
   if (NO_METHOD.test(text)) return imapError('imap.no-sign-in-method', { host, kind });
   if (status !== null || signedOut) {
     const facts = { host, user, code: shown, ...(login === undefined ? {} : { login }) };
-    return imapError('imap.sign-in-refused', facts, error);
+    return imapError('imap.sign-in-refused', facts, cause);
   }
   if (code !== null && /CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code)) {
-    return imapError('imap.certificate', { host, reason: code }, error);
+    return imapError('imap.certificate', { host, reason: code }, cause);
   }
   const reason = reasonOf(code);
   const isBroken = tls === 'starttls' && /^ERR_SSL/.test(reason);
-  if (isBroken) return imapError('imap.starttls-injection', { host }, error);
-  return imapError('imap.unreachable', { host, port, reason }, error);
+  if (isBroken) return imapError('imap.starttls-injection', { host }, cause);
+  return imapError('imap.unreachable', { host, port, reason }, cause);
 }
 
 /** Reads the fields of an error of imapflow. */
@@ -133,7 +175,8 @@ function readFields(error: unknown) {
     code,
     status: string('responseStatus'),
     response: string('serverResponseCode'),
-    text: bye ?? string('responseText') ?? string('message') ?? '',
+    words: bye ?? string('responseText') ?? '',
+    message: string('message') ?? '',
     signedOut: field('authenticationFailed') === true,
     bye: bye !== null,
   };

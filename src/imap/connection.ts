@@ -26,6 +26,7 @@ import {
   MAX_LITERAL,
   MAX_RESPONSE,
   suggestedWait,
+  withoutSecretIn,
 } from './connection-errors.ts';
 import { imapError } from './errors.ts';
 import {
@@ -188,6 +189,7 @@ export class ImapSession {
   private constructor(
     private readonly client: ImapFlow,
     private readonly server: ImapServer,
+    private readonly secret: Secret,
     private readonly hooks: SessionHooks,
     private readonly commandMs: number,
   ) {
@@ -267,7 +269,7 @@ export class ImapSession {
       clearTimeout(timer);
       release();
     }
-    return new ImapSession(client, server, hooks, times.commandMs ?? COMMAND_MS);
+    return new ImapSession(client, server, secret, hooks, times.commandMs ?? COMMAND_MS);
   }
 
   get host(): string {
@@ -537,7 +539,9 @@ export class ImapSession {
     const running = this.#running;
     this.#count();
     try {
-      const response = parseResponse(payload, literals);
+      const parsed = parseResponse(payload, literals);
+      const isRefusal = 'status' in parsed && parsed.status !== 'OK';
+      const response = isRefusal ? withoutSecretIn(parsed, this.secret) : parsed;
       if (running === undefined) {
         this.#idleResponses += 1;
         if (this.#idleResponses > MAX_RESPONSES)

@@ -1,10 +1,12 @@
 import { readdirSync } from 'node:fs';
+import { inspect } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/core/concurrency.ts';
 import { describeError, MailkeepError } from '../../src/core/errors.ts';
 import { Secret } from '../../src/core/secrets.ts';
 import type { Credential } from '../../src/imap/connection.ts';
 import '../../src/imap/errors.ts';
+import { connectImap } from '../../src/transfer/imap-connection.ts';
 import { openAccount, type TestAccount } from './account.ts';
 import {
   type Answer,
@@ -571,6 +573,45 @@ describe('sign-in', () => {
     );
     expect((await origin.folders('', signal)).folders).toHaveLength(1);
     expect(used).toEqual(['"old"', '"new"']);
+  });
+
+  const odd = 'pass "word\\ with 17 characters';
+  test.each([
+    ['a password', odd, 'LOGIN', (line: string) => line],
+    ['a password as its response code', 'HUNTER2', 'LOGIN', () => '[hunter2] no'],
+    ['a password in base64', odd, 'AUTHENTICATE', (line: string) => line.split(' ').at(-1) ?? ''],
+    ['the start of a long token', 'x'.repeat(2_000), 'LOGIN', (line: string) => line],
+  ])('a server that repeats %s has it shown nowhere', async (_what, password, verb, echo) => {
+    const server = await ScriptedServer.start({
+      capabilities: `IMAP4rev1 NAMESPACE ${verb === 'LOGIN' ? '' : 'LOGINDISABLED AUTH=PLAIN SASL-IR'}`,
+      answers: {
+        [verb]: (tag, line) => {
+          // The second sign-in succeeds.
+          if (server.connections > 1) return `${tag} OK done\r\n`;
+          return `${tag} NO ${echo(line)}\r\n`;
+        },
+        CREATE: (tag) =>
+          `${tag} NO ${echo(server.lines.find((l) => l.startsWith(verb)) ?? '')}\r\n`,
+      },
+    });
+    closing.push(() => server.stop());
+    const { port } = server;
+    const secret = new Secret(password);
+    const open = () =>
+      connectImap(
+        { host: '127.0.0.1', port, user: 'anna', tls: 'none' },
+        async () => ({ kind: 'password', secret }),
+        signal,
+      );
+    const refused = await open().catch((error: unknown) => error);
+    const connection = await open();
+    const later = await connection.create('A').catch((error: unknown) => error);
+    const shown = inspect([refused, later], { depth: 9 });
+    expect(shown).toContain('restore-login-refused');
+    expect(shown).toContain('restore-refused');
+    expect(shown).not.toMatch(/word|hunter2|x{16}/i);
+    expect(shown).not.toContain(Buffer.from(`\0anna\0${password}`).toString('base64').slice(8, 20));
+    await connection.close();
   });
 
   test('LOGINDISABLED without another method is a sentence', async () => {
