@@ -368,7 +368,7 @@ const SCOPES = {
   /** Bytes exchanged with IMAP servers, and what limits them. */
   'imap-traffic': scope('account', imapTraffic),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
-  /** Marks UID epochs whose modification sequence an IMAP server once left out. */
+  /** Marks UID epochs without modification sequences at an IMAP server. */
   'no-mod-seq': scope('generation', mark),
   /** Notifications sent, by channel. Only the notifier reads and parses them. */
   notify: local('name', (value): unknown => value ?? undefined),

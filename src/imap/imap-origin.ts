@@ -71,6 +71,7 @@ interface Page {
   readonly omitted: readonly number[];
   readonly uidValidity: string;
   readonly mailboxId: string | null;
+  readonly hasModSeqs: boolean;
 }
 
 type Source =
@@ -434,7 +435,8 @@ class ImapReader {
       const items = [...part].flatMap((uid) => listings.get(uid) ?? again.get(uid) ?? []);
       if (order === 'descending') items.reverse();
       const omitted = silent.filter((uid) => !gone.has(uid) && !again.has(uid));
-      return { items, total: total - gone.size, omitted, uidValidity, mailboxId };
+      const hasModSeqs = snapshot.highestModSeq !== null;
+      return { items, total: total - gone.size, omitted, uidValidity, mailboxId, hasModSeqs };
     }
   }
 

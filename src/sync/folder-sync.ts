@@ -44,6 +44,7 @@ import {
   rememberCoverage,
   rememberFolderId,
   rememberFullSync,
+  rememberModSeqs,
 } from './sync-memory.ts';
 import { canSearch, fetchUids, newestPage, walkRange } from './walk.ts';
 
@@ -255,7 +256,7 @@ export class FolderSync {
   onlyFlags = false;
   /** True if every message must be read, because nothing tells which flags have changed. */
   readsAll = false;
-  readonly tuple: FolderTuple | null;
+  tuple: FolderTuple | null;
   #head: OriginPage | undefined;
   #failed = false;
 
@@ -356,8 +357,19 @@ export class FolderSync {
   async readHead(): Promise<void> {
     const page = await this.head();
     rememberFolderId(this.ctx.memory, this.at, page.mailboxId);
+    this.#noteModSeqs(page);
     const interval = this.evidence.readNewestPage(page);
     if (interval !== null) await this.#read({ ...page, interval });
+  }
+
+  /** Stops relying on the folder's listing if the open folder has no modification sequences. */
+  #noteModSeqs({ hasModSeqs }: Pick<OriginPage, 'hasModSeqs'>): void {
+    if (hasModSeqs === undefined) return;
+    rememberModSeqs(this.ctx.memory, this.at, this.generation, hasModSeqs);
+    if (hasModSeqs || this.tuple === null) return;
+    this.tuple = null;
+    this.onlyFlags = false;
+    this.readsAll = true;
   }
 
   /** Walks every uid not yet covered by a response, in the configured order. */
@@ -370,6 +382,7 @@ export class FolderSync {
       if (gap.hi < downTo) continue;
       const order = oldestFirst ? 'ascending' : 'descending';
       for await (const page of walkRange(this.ctx, this.at, gap, order)) {
+        this.#noteModSeqs(page);
         this.evidence.sawUids(uidsOnPage(page, order).map((uid) => ({ uid })));
         await this.#read(page, postpones);
         if (!oldestFirst && page.interval.lo <= downTo) break;

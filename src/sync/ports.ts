@@ -22,6 +22,8 @@ export interface OriginPage {
   readonly uidValidity?: string;
   /** An id that stays with the folder when it is renamed, and is never reused. Null if the service has none. */
   readonly mailboxId?: string | null;
+  /** False if the open folder has no modification sequences, even if its listing shows one. */
+  readonly hasModSeqs?: boolean | undefined;
 }
 
 /** What a service with certain UID epochs reports about a folder (IMAP STATUS). */

@@ -234,12 +234,13 @@ const SCOPE = 'proof';
  * same again once as much has changed as was lost.
  */
 const LISTING_PROVES_MS = 86_400_000;
-/** Memory scope: UID epochs whose modification sequence was missing once. */
+/** Memory scope: UID epochs without modification sequences. */
 const NO_MOD_SEQ = 'no-mod-seq';
 
 /**
  * Returns what a listing reports about a folder if any change to it would change the report. Returns null without
- * modification sequences: the report then cannot show every change. A folder that once had none is never trusted again.
+ * modification sequences: the report then cannot show every change. A folder that had none is trusted again once it is
+ * open and has them.
  */
 export function listedTuple(
   memory: Memory,
@@ -252,9 +253,23 @@ export function listedTuple(
   const key = generationKey(at, generation);
   const { uidValidity, uidNext, highestModSeq } = state;
   const isMarked = memory.get(NO_MOD_SEQ, key) !== undefined;
-  if (highestModSeq === null && !isMarked) memory.set(NO_MOD_SEQ, key, true);
+  if (highestModSeq === null) rememberModSeqs(memory, at, generation, false);
   if (highestModSeq === null || isMarked || uidValidity === null || uidNext === null) return null;
   return { messages, unseen, uidValidity, uidNext, highestModSeq };
+}
+
+/** Records whether a folder has modification sequences. Without them, those of flags that are known say nothing. */
+export function rememberModSeqs(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  hasModSeqs: boolean,
+): void {
+  const key = generationKey(at, generation);
+  const hadModSeqs = memory.get(NO_MOD_SEQ, key) === undefined;
+  if (hasModSeqs === hadModSeqs) return;
+  memory.set(NO_MOD_SEQ, key, hasModSeqs ? null : true);
+  memory.set(FLAGS_UP_TO, key, null);
 }
 
 /**

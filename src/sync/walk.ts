@@ -22,6 +22,8 @@ interface WalkedPage {
   readonly omitted: readonly number[];
   readonly total: number;
   readonly last: boolean;
+  /** See `OriginPage`. */
+  readonly hasModSeqs?: boolean | undefined;
 }
 
 /** Maximum number of requests for a page that contradicts its total before it is accepted. */
@@ -138,7 +140,7 @@ async function askKeyset(
     const verdict = evaluatePage({ ...question, perPage: pageSize }, { uids: uidsFound, total });
     const { interval, whole: last, doubtful } = verdict;
     if (interval !== null && (!doubtful || doubts >= DOUBTS)) {
-      return { interval, items, omitted, total, last };
+      return { interval, items, omitted, total, last, hasModSeqs: answer.hasModSeqs };
     }
     if (doubts >= DOUBTS) throw noProgress(at, 'searchMessages', 1, answer);
   }

@@ -21,6 +21,8 @@ export interface Script {
   meet(command: SentCommand): CommandFault | undefined;
   /** How many of these bytes may pass before the connection is cut; undefined for all. */
   allow(to: 'server' | 'client', bytes: number): number | undefined;
+  /** Reports whether a line of the server is left out. */
+  omits(line: string): boolean;
   /** Reports that something happened. */
   report(fault: Fault): void;
 }
@@ -198,6 +200,7 @@ export class ProxiedConnection {
 
   #fromServer(piece: Piece): void {
     const text = piece.kind === 'line' ? piece.bytes.toString('latin1') : '';
+    if (this.#script.omits(text)) return;
     const tag = text.slice(0, Math.max(0, text.indexOf(' ')));
     const fault = this.#awaited.get(tag);
     this.#awaited.delete(tag);

@@ -13,6 +13,8 @@ export interface ProxyOptions {
   readonly faults?: readonly Fault[];
   /** Refuses each command that a mirror has no need to send. Refusals are among the faults that happened. */
   readonly readOnly?: boolean;
+  /** Reports whether clients do not get a line of the server. */
+  readonly omits?: (line: string) => boolean;
 }
 
 /** Commands of a mirror. It opens folders with EXAMINE, and fetches with PEEK. */
@@ -164,6 +166,7 @@ export class ImapProxy {
     const connection = new ProxiedConnection(number, client, server, {
       meet: (command) => this.#meet(command),
       allow: (to, bytes) => this.#allow(to, bytes),
+      omits: (line) => this.#options.omits?.(line) === true,
       report: (one) => this.#report(one),
     });
     this.#open.add(connection);

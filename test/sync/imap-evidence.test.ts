@@ -313,6 +313,7 @@ describe('a quiet folder', () => {
     origin.speakImap({ condstore: true });
     expect(await quiet()).toContain('list');
     expect(await quiet()).toContain('list');
+    expect(await quiet()).toEqual([]);
   });
 
   it('is read again if it changed between its listing and its page', async () => {

@@ -125,6 +125,43 @@ describe('modification sequences that go back', () => {
   });
 });
 
+describe('modification sequences that only the listing has', () => {
+  it.each(['newest', 'oldest'] as const)('prove nothing; %s first', async (order) => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true, opensWithout: true });
+    await archive.sync(origin, { order });
+    for (let i = 0; i < 2; i += 1) {
+      expect(await requestsOfSync({ order })).toContain('list');
+      // Starred messages are compared once an hour.
+      archive.clock.advance(2 * HOUR);
+      for (const uid of [3 + i, 349 - i]) box('INBOX').messages.get(uid)?.flags.push('\\Flagged');
+      await requestsOfSync({ order });
+      await expectTrue();
+    }
+  });
+
+  it('make every message be read once, and are trusted again once the open folder has them', async () => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true });
+    await archive.sync(origin);
+    expect(await requestsOfSync()).toEqual([]);
+    box('INBOX').messages.get(3)?.flags.push('kw');
+    origin.speakImap({ condstore: true, opensWithout: true });
+    expect(await requestsOfSync()).not.toContain('changes');
+    await expectTrue();
+    expect(await requestsOfSync()).toEqual(['list', 'search']);
+    box('INBOX').messages.get(4)?.flags.push('kw');
+    origin.speakImap({ condstore: true });
+    await requestsOfSync();
+    await requestsOfSync();
+    await expectTrue();
+    expect(await requestsOfSync()).toEqual([]);
+    box('INBOX').messages.get(5)?.flags.push('kw');
+    expect(await requestsOfSync()).toEqual(['list', 'changes']);
+    await expectTrue();
+  });
+});
+
 describe('uids that are assigned again in the same epoch', () => {
   it('are all read once UIDNEXT is lower than before', async () => {
     folders({ INBOX: 350 });

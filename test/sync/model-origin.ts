@@ -69,6 +69,8 @@ export class ModelFolder {
 export interface ModelImap {
   /** Modification sequences. */
   readonly condstore: boolean;
+  /** Opens every folder without modification sequences, although it lists them, as Dovecot does without index files. */
+  readonly opensWithout?: boolean;
 }
 
 export type Request =
@@ -131,6 +133,7 @@ export class ModelOrigin implements Origin {
     this.changedSince = (at, since) =>
       this.#answer({ operation: 'changes', folder: at.folder }, () => {
         const folder = this.#folder(at);
+        if (imap.opensWithout === true) return null;
         if (`${folder.uidValidity}` !== since.uidValidity) return null;
         const { highest, byUid } = folder.modSeqs();
         const changes = [...folder.messages.values()].flatMap(({ uid, flags }) => {
@@ -272,7 +275,9 @@ export class ModelOrigin implements Origin {
     );
     const all = sorted.slice((page - 1) * perPage, page * perPage);
     const omitted = all.filter(this.omits).map(({ uid }) => uid);
+    const imap = this.#imap;
     return {
+      ...(imap && { hasModSeqs: imap.condstore && imap.opensWithout !== true }),
       ...(omitted.length === 0 ? {} : { omitted: omitted.sort((a, b) => a - b) }),
       items: all
         .filter((message) => !this.omits(message))
