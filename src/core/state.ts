@@ -361,12 +361,14 @@ const SCOPES = {
   'flags-up-to': scope('generation', flagsUpTo),
   /** When a host's search was first found to ignore flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
-  /** When the deletion guard first held any of a folder's messages. */
   /** The service's id for the folder, which stays when it is renamed. */
   'folder-id': scope('folder', text),
+  /** When the deletion guard first held any of a folder's messages. */
   held: scope('folder', since),
   /** Bytes exchanged with IMAP servers, and what limits them. */
   'imap-traffic': scope('account', imapTraffic),
+  /** Number of messages that a folder's listing counts, if no sync run has compared that many yet. */
+  listed: scope('folder', number),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
   /** Marks UID epochs without modification sequences at an IMAP server. */
   'no-mod-seq': scope('generation', mark),

@@ -1,4 +1,4 @@
-import type { FolderTotals } from './types.ts';
+import type { FolderTotals, ListedTotals } from './types.ts';
 /** Returns `1,234,567`. */
 export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
@@ -92,28 +92,63 @@ const TERMS = [
 /**
  * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete + forgotten.
  * Pending deletions are separate, because the service does not count them.
- * @param atService the service's count; defaults to the sum of the terms
+ * @param listed the service's count; defaults to the sum of the terms
  */
-export function consistencyEquation(sums: FolderTotals, atService?: number) {
+export function consistencyEquation(sums: FolderTotals, listed?: number | ListedTotals) {
   const total = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
+  const atService = (typeof listed === 'object' ? listed.messages : listed) ?? total;
+  const unread = typeof listed === 'object' ? unreadText(listed) : '';
   return {
-    atService: atService ?? total,
+    atService,
+    /** What sync runs have not read to the end; empty if nothing. Otherwise, there is no equation to show. */
+    unread,
     terms: TERMS.filter(([kind]) => kind === 'stored' || sums[kind] > 0).map(([kind, text]) => ({
       kind,
       count: sums[kind],
       text,
     })),
-    isEqual: atService === undefined || atService === total,
+    isEqual: unread === '' && atService === total,
     /** Messages in the archive that the service no longer lists. */
     pending: sums.held,
   };
 }
 
-/** Returns `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
-export function consistencyText(sums: FolderTotals, atService?: number): string {
-  const { atService: total, terms, isEqual, pending } = consistencyEquation(sums, atService);
-  const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
+/** Returns `814 stored + 1 incomplete`. */
+export function termsText(sums: FolderTotals): string {
+  const { terms } = consistencyEquation(sums);
+  return terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
+}
+
+/** Returns `12 of 40 folders have not been read to the end`; empty if all have. */
+function unreadText({ folders, unfinished, unreadMailboxes }: ListedTotals): string {
+  const have = (number: number): string => (number === 1 ? 'has' : 'have');
+  const parts = [
+    ...(unfinished > 0
+      ? [
+          folders === 1
+            ? 'the folder has not been read to the end'
+            : `${count(unfinished)} of ${count(folders)} folders ${have(unfinished)} not been read to the end`,
+        ]
+      : []),
+    ...(unreadMailboxes > 0
+      ? [
+          `${counted(unreadMailboxes, 'mailbox', 'mailboxes')} ${have(unreadMailboxes)} not been read at all`,
+        ]
+      : []),
+  ];
+  return parts.join('; ');
+}
+
+/**
+ * Returns `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. While folders are unread,
+ * returns `523 stored of 10,000 messages listed at the service; 12 of 40 folders have not been read to the end`.
+ */
+export function consistencyText(sums: FolderTotals, listed?: number | ListedTotals): string {
+  const { atService: total, isEqual, pending, unread } = consistencyEquation(sums, listed);
+  const parts = termsText(sums);
   const suffix = pending > 0 ? `; ${pendingText(pending)}` : '';
+  if (unread !== '')
+    return `${parts} of ${counted(total, 'message')} listed at the service; ${unread}${suffix}`;
   return `${counted(total, 'message')} at the service ${isEqual ? '=' : '≠'} ${parts}${suffix}`;
 }
 

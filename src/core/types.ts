@@ -171,6 +171,17 @@ export function isHeldOnly(
   return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
 }
 
+/** What the service's last listings count, and how much of it sync runs have read. */
+export interface ListedTotals {
+  /** Counted once per folder. */
+  readonly messages: number;
+  readonly folders: number;
+  /** Folders that no sync run has read to the end since they were listed like this. */
+  readonly unfinished: number;
+  /** Mailboxes whose folders were never read. Their messages are not counted. */
+  readonly unreadMailboxes: number;
+}
+
 /** Groups of attachments by type, as on the files page. */
 export const FILE_GROUPS = ['pdf', 'pictures', 'documents', 'tables', 'archives', 'other'] as const;
 export type FileGroup = (typeof FILE_GROUPS)[number];

@@ -47,6 +47,7 @@ import {
   type MailSelection,
   recordProof,
   rememberFlagsUpTo,
+  rememberListed,
 } from './sync-memory.ts';
 import { forgetSuspension, recordExcludedFolders, recordQuota } from './usage.ts';
 import { verifyUnverified } from './verify-unverified.ts';
@@ -557,6 +558,7 @@ async function openFolder(
     const fact = { fact: 'folder', ...at, name, delimiter, specialUse, generation } as const;
     ctx.committer.addFact({ ...fact, ...(uidValidity === undefined ? {} : { uidValidity }) });
   }
+  rememberListed(ctx.memory, at, generation, listed.messageCount);
   if (epoch.problem !== undefined) {
     const failed = new FolderSync(ctx, at, listed, address, generation);
     failed.fail(epoch.problem);

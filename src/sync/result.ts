@@ -98,13 +98,15 @@ export function emptyResult(durationMs: number): SyncResult {
   };
 }
 
-/** Adds up several folders' reconciliations. Returns null if no folder was compared. */
-export function sumOf(certificates: readonly FolderReconciliation[]) {
+/** Adds up the reconciliations of a sync run. Returns null if no folder was compared. */
+export function sumOf({ certificates, mailboxes }: Pick<SyncResult, 'certificates' | 'mailboxes'>) {
   if (certificates.length === 0) return null;
   return {
     ...addSums(certificates),
     originTotal: certificates.reduce((sum, { originTotal }) => sum + originTotal, 0),
-    complete: certificates.every(({ complete }) => complete),
+    complete:
+      certificates.every(({ complete }) => complete) &&
+      mailboxes.every(({ comparison }) => comparison === 'all'),
     folders: certificates.length,
   };
 }
@@ -229,7 +231,7 @@ export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): 
     mailboxes: mailboxes.length,
     mailbox: mailboxes.length === 1 ? (only?.address ?? null) : null,
     requests,
-    sum: sumOf(certificates),
+    sum: sumOf(result),
     // Matching sums stored every five minutes would dominate the data.
     folders: certificates.filter(
       ({ complete, originTotal, stored }) => isChanged || !complete || originTotal !== stored,

@@ -284,6 +284,9 @@ export function recordProof(
   const before = recallProof(ctx.memory, folder.at);
   // A failed folder yields no proof, so keep the earlier one with its age.
   if (folder.failed) return 0;
+  if (recallListed(ctx.memory, folder.at) !== undefined) {
+    ctx.memory.set(LISTED, folderKey(folder.at), null);
+  }
   const { complete } = reconciliation;
   const incomplete = complete || isHeldOnly(reconciliation) ? 0 : (before?.incomplete ?? 0) + 1;
   const { full, sweptSince } = ctx.policy;
@@ -432,6 +435,30 @@ export function rememberFlagsUpTo(
 ): void {
   const commit = mirror.lastCommit();
   memory.set(FLAGS_UP_TO, generationKey(at, generation), { uidValidity, uidNext, modSeq, commit });
+}
+
+/** Memory scope: messages that a folder's listing counts, if the last comparison was of another number. */
+const LISTED = 'listed';
+
+/** Records how many messages a listing counts, so that no summary leaves out those that are yet to be read. */
+export function rememberListed(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  messages: number,
+): void {
+  const proof = recallProof(memory, at);
+  const isCompared = proof?.generation === generation && proof.originTotal === messages;
+  const listed = isCompared ? undefined : messages;
+  if (recallListed(memory, at) !== listed) memory.set(LISTED, folderKey(at), listed ?? null);
+}
+
+/** Returns the number of messages listed since the last comparison; undefined if it was of as many. */
+export function recallListed(
+  memory: Pick<Memory, 'get'> | undefined,
+  at: FolderKey,
+): number | undefined {
+  return memory?.get(LISTED, folderKey(at));
 }
 
 /** Forgets what a folder's listing proved, because the sync run may record changes. */

@@ -5,12 +5,25 @@ import { directoryBytes, fileBytes } from '../catalog/disk-samples.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { RetentionSettings, Settings } from '../core/config-schema.ts';
-import { folderKey, mailboxKey, parseAccountKey, placeKey, type StateFile } from '../core/state.ts';
-import type { FolderKey, MailboxKey } from '../core/types.ts';
-import { addSums } from '../core/types.ts';
+import {
+  folderKey,
+  mailboxKey,
+  type Proof,
+  parseAccountKey,
+  placeKey,
+  type StateFile,
+} from '../core/state.ts';
+import {
+  addSums,
+  expectedAtOrigin,
+  type FolderKey,
+  type FolderTotals,
+  type ListedTotals,
+  type MailboxKey,
+} from '../core/types.ts';
 import { trafficStatus } from '../imap/traffic.ts';
 import { isImported } from '../mail/identity.ts';
-import { listedMailboxes, nextTryAt, recallProof } from '../sync/sync-memory.ts';
+import { listedMailboxes, nextTryAt, recallListed, recallProof } from '../sync/sync-memory.ts';
 import { isExcludedFolder, isExcludedMailbox, suspendedSince } from '../sync/usage.ts';
 import type { QuotaUse } from './issues.ts';
 import type { PrunePlan } from './prune.ts';
@@ -60,15 +73,43 @@ export function archiveStatus(
       ...parseAccountKey(key),
       ...trafficStatus(value, now),
     })),
-    /** All messages in synced mailboxes, counted once per folder, as reported at the end of a sync. */
-    sum: addSums(
-      mailboxes
-        .filter((mailbox) => !isImported(mailbox))
-        .flatMap(({ folders }) => folders)
-        .map((folder) => ({ ...folder, stored: folder.messages - folder.assumed - folder.held })),
-    ),
+    ...serviceTotals(mailboxes),
     mailboxes,
   };
+}
+
+/** Adds up the folders that sync runs read, as reported at the end of a sync. */
+export function serviceTotals(mailboxes: readonly MailboxStatus[]) {
+  const read = mailboxes.filter((mailbox) => !isImported(mailbox) && !mailbox.unwatched);
+  const folders = read.flatMap((mailbox) => mailbox.folders).filter(({ unwatched }) => !unwatched);
+  const listed: ListedTotals = {
+    messages: folders.reduce((total, folder) => total + folder.listed, 0),
+    folders: folders.length,
+    unfinished: folders.filter(({ unfinished }) => unfinished).length,
+    unreadMailboxes: read.filter((mailbox) => mailbox.folders.length === 0).length,
+  };
+  return {
+    /** Messages, counted once per folder. */
+    sum: addSums(folders.map(totalsOf)),
+    listed,
+  };
+}
+
+/** Returns `serviceTotals` of some mailboxes in the archive. @param isIncluded by `mailboxKey` */
+export function mailboxTotals(
+  { catalog }: Pick<Reader, 'catalog'>,
+  state: StateFile | undefined,
+  isIncluded: (key: string) => boolean,
+) {
+  return serviceTotals(
+    mailboxStatuses(catalog, state).filter(({ host, resourceId }) =>
+      isIncluded(mailboxKey({ host, mailbox: resourceId })),
+    ),
+  );
+}
+
+function totalsOf({ messages, assumed, held, quarantined, forgotten }: Counts): FolderTotals {
+  return { stored: messages - assumed - held, assumed, quarantined, held, forgotten };
 }
 
 function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefined) {
@@ -123,7 +164,9 @@ function mailboxStatus(
     held: sum('held'),
     /** Oldest among its watched folders; null if any has never been compared. */
     provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
-    complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
+    complete:
+      proven.length > 0 &&
+      proven.every(({ complete, unfinished }) => complete === true && !unfinished),
     /** Oldest among the folders that have a reconciliation. */
     certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
     quota: recallQuota(state, mailbox),
@@ -167,27 +210,64 @@ function budgets(state: StateFile | undefined) {
 
 function folderStatus(
   { folders }: Reader['catalog'],
-  { id, host, mailbox, folder, specialUse }: KnownFolder,
+  { id, host, mailbox, folder, specialUse, generation }: KnownFolder,
   state: StateFile | undefined,
 ) {
-  const proof = recallProof(state, { host, mailbox, folder });
+  const at = { host, mailbox, folder };
   const { open, assumed, held, ended, quarantined, forgotten } = folders.counts(id);
   const certificate = folders.latestCertificate(id);
+  const proof = proofOf(state, at, generation);
+  const isRead =
+    proof !== undefined || certificate?.generation === generation || isImported({ host });
+  const counts = { messages: open, assumed, held, quarantined, forgotten };
   return {
     folder,
     specialUse,
     /** True if excluded by the last sync's configuration, so it is not compared and does not become stale. */
-    unwatched: isExcludedFolder(state, { host, mailbox, folder }),
+    unwatched: isExcludedFolder(state, at),
     /** Current messages: stored, matched without download, and pending deletion. */
-    messages: open,
+    ...counts,
     unread: folders.unread(id),
-    ...{ assumed, held, ended, quarantined, forgotten },
+    ended,
+    ...readingOf(state, at, counts, isRead, proof),
     /** Time and result of the last comparison with the service; null if unknown. */
     provenAt: proof?.at ?? null,
     complete: proof?.complete ?? null,
     flagsAt: proof?.flagsAt ?? null,
     /** Last reconciliation in the log, which contains at most one per day. */
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
+  };
+}
+
+type Counts = Record<'messages' | 'assumed' | 'held' | 'quarantined' | 'forgotten', number>;
+
+/** Returns the last comparison of the folder's current UID epoch. */
+function proofOf(state: StateFile | undefined, at: FolderKey, generation: number) {
+  const proof = recallProof(state, at);
+  return proof?.generation === generation ? proof : undefined;
+}
+
+/** @param isRead true if a sync run has read the current UID epoch to the end */
+function readingOf(
+  state: StateFile | undefined,
+  at: FolderKey,
+  counts: Counts,
+  isRead: boolean,
+  proof: Proof | undefined,
+) {
+  const expected = expectedAtOrigin(totalsOf(counts));
+  // Its messages are pending deletions.
+  if (state?.get('unlisted', folderKey(at)) !== undefined) return { listed: 0, unfinished: false };
+  const later = recallListed(state, at);
+  const listed = later ?? proof?.originTotal ?? expected;
+  // A comparison may have found that the sums do not add up.
+  const isCurrent = listed === expected || (later === undefined && proof?.complete === false);
+  const unfinished = !isRead || !isCurrent;
+  return {
+    /** Messages that the service's last listing counts, or those that are known of it. */
+    listed: unfinished ? Math.max(listed, expected) : listed,
+    /** True if no sync run has read it to the end since it was listed like this. */
+    unfinished,
   };
 }
 
@@ -217,9 +297,11 @@ export type FolderProof = ReturnType<typeof folderProofs>[number];
 
 /** Returns the last comparison of each folder that still exists at the service, without counting messages. */
 export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: StateFile | undefined) {
-  return folders.all().map(({ id, host, mailbox, address, folder }) => {
-    const proof = recallProof(state, { host, mailbox, folder });
-    const at = proof === undefined ? folders.latestCertificate(id)?.time : Date.parse(proof.at);
+  return folders.all().map(({ id, host, mailbox, address, folder, generation }) => {
+    const proof = proofOf(state, { host, mailbox, folder }, generation);
+    const certificate = proof === undefined ? folders.latestCertificate(id) : undefined;
+    const certifiedAt = certificate?.generation === generation ? certificate.time : undefined;
+    const at = proof === undefined ? certifiedAt : Date.parse(proof.at);
     return {
       ...{ host, mailbox, address, folder },
       unwatched:

@@ -10,9 +10,10 @@ import { localMoment, offsetAt, wallTime } from '../catalog/query-dates.ts';
 import type { ChartFilter, ReceivedCounts } from '../catalog/sums.ts';
 import { mailboxKey, placeKey, readState, type StateFile } from '../core/state.ts';
 import { parseRequestKey, utcDayBefore } from '../core/state-runs.ts';
+import { consistencyEquation } from '../core/text.ts';
 import { docidAt, receivedAt } from '../mail/docid.ts';
 import { isImported } from '../mail/identity.ts';
-import { type FolderProof, folderProofs } from '../verify/archive-status.ts';
+import { type FolderProof, folderProofs, mailboxTotals } from '../verify/archive-status.ts';
 import { knownDamageOfLog, recallVerification } from '../verify/verification.ts';
 import {
   asOfTerm,
@@ -82,7 +83,7 @@ export function dashboardData(
         ? lastHours(HOURS, now, zone)
         : periodsOf(range, now, firstCommit(archive, now), zone);
     return {
-      consistency: consistency(archive, view, compared, keys, kept.ended),
+      consistency: consistency(archive, state, view, compared, keys, kept.ended),
       kept,
       gigabytes: {
         ...gigabytes,
@@ -412,7 +413,8 @@ function anyOf(types: readonly string[]): string | null {
 }
 
 function consistency(
-  { catalog }: ServedReader,
+  { catalog, mailboxes }: ServedReader,
+  state: StateFile | undefined,
   { filter, whole }: DashboardView,
   folders: readonly FolderProof[],
   keys: ReadonlySet<string>,
@@ -420,6 +422,8 @@ function consistency(
 ) {
   const sum =
     filter.fits === null ? whole : sumAtService(catalog, (folder) => keys.has(mailboxKey(folder)));
+  const isWhole = filter.fits === null && mailboxes === null;
+  const totals = mailboxTotals({ catalog }, state, (key) => isWhole || keys.has(key));
   const watched = watchedOf(folders);
   const oldest = Math.min(...watched.map(({ at }) => at ?? 0));
   return {
@@ -428,6 +432,7 @@ function consistency(
     endedQuery: ended.query,
     mailboxes: keys.size,
     folders: folders.length,
+    equation: consistencyEquation(totals.sum, totals.listed),
     incomplete: watched.filter(({ complete }) => complete === false).length,
     /** Oldest comparison of any watched folder; null if none is watched or one has never been compared. */
     comparedAt: watched.length === 0 || oldest === 0 ? null : oldest,

@@ -91,10 +91,10 @@ function folderPages(
 /** Counts messages, once per folder: at the service = stored + assumed + quarantined + held + forgotten. */
 function rowOf(status: FolderStatus, within: string, numbers: Numbers) {
   const { folder, unwatched, messages, assumed, held, quarantined, forgotten } = status;
-  const { provenAt, complete, flagsAt, certifiedAt, unread, ended } = status;
+  const { provenAt, complete, flagsAt, certifiedAt, unread, ended, listed, unfinished } = status;
   return {
     ...{ folder, unwatched, assumed, held, quarantined, forgotten },
-    ...{ provenAt, complete, flagsAt, certifiedAt },
+    ...{ provenAt, complete, flagsAt, certifiedAt, listed, unfinished },
     stored: messages - assumed - held,
     kept: numbers.number(`${within} -is:deleted`, messages),
     unread: numbers.number(`${within} is:unread -is:deleted`, unread),

@@ -7,7 +7,12 @@ import { shellWord } from '../core/terminal-safe.ts';
 import { consistencyEquation, counted as countedNoun, span } from '../core/text.ts';
 import type { MailboxKey } from '../core/types.ts';
 import { isImported } from '../mail/identity.ts';
-import { type ArchiveStatus, archiveStatus, type MailboxStatus } from '../verify/archive-status.ts';
+import {
+  type ArchiveStatus,
+  archiveStatus,
+  type MailboxStatus,
+  serviceTotals,
+} from '../verify/archive-status.ts';
 import type { CopyStatus } from '../verify/copy-facts.ts';
 import { type Issue, LATE_HOURS } from '../verify/issues.ts';
 import type { VerificationStatus } from '../verify/verification.ts';
@@ -204,6 +209,8 @@ export function summariseState(known: Known, whole: boolean, now: number) {
       (oldest, at) => (oldest === null || at === null ? null : Math.min(oldest, at)),
       proofs.length === 0 ? null : Infinity,
     ),
+    /** Messages at the service, and what the archive has of them. */
+    equation: consistencyEquation(status.sum, status.listed),
     /** True if folders are compared with a service; false if all mail came from files. */
     isMirror: watched.length > 0,
     /** Time of the daemon's last sync run if the next one is overdue; otherwise null. */
@@ -304,7 +311,6 @@ function serviceSum(catalog: Reader['catalog']) {
     /** When the commit was written, in milliseconds since the epoch; null before the first. */
     writtenAt: catalog.changes.span()?.last ?? null,
     ...sums,
-    equation: consistencyEquation(sums),
   };
 }
 
@@ -375,12 +381,14 @@ export function statusFor(
   const status = archiveStatus(reader, state, now);
   const { mailboxes: ours } = reader;
   if (ours === null) return status;
+  const mailboxes = status.mailboxes.filter(({ host, resourceId }) =>
+    ours.includes(mailboxKey({ host, mailbox: resourceId })),
+  );
   return {
     ...status,
     // The state may also contain mailboxes that are not in the archive yet.
-    mailboxes: status.mailboxes.filter(({ host, resourceId }) =>
-      ours.includes(mailboxKey({ host, mailbox: resourceId })),
-    ),
+    mailboxes,
+    ...serviceTotals(mailboxes),
     // Findings, requests and files cover all mailboxes.
     ...{ verification: null, budget: [], traffic: [], logBytes: 0, catalogBytes: 0 },
     commit: { ...status.commit, hash: '' },

@@ -13,7 +13,7 @@ function folder(name: string, facts: Partial<FolderStatus> = {}): FolderStatus {
   return {
     ...{ folder: name, specialUse: null, unwatched: false, messages: 1_234_567, unread: 0 },
     ...{ assumed: 0, held: 0, ended: 0, quarantined: 0, forgotten: 0, complete: true },
-    ...{ provenAt: at, flagsAt: at, certifiedAt: null },
+    ...{ provenAt: at, flagsAt: at, certifiedAt: null, listed: 1_234_567, unfinished: false },
     ...facts,
   };
 }
@@ -23,6 +23,7 @@ const status: ArchiveStatus = {
   ...{ catalogBytes: 1, pending: 0, unparsed: 0, budget: [], traffic: [], verification: null },
   attachments: { pending: 0, done: 0, failed: 0 },
   sum: { stored: 3, assumed: 0, quarantined: 0, held: 0, forgotten: 0 },
+  listed: { messages: 3, folders: 2, unfinished: 0, unreadMailboxes: 0 },
   mailboxes: [
     {
       ...{ address: 'ada@example.org', host: 'mail.example.org', resourceId: 'AC1' },

@@ -42,7 +42,7 @@ function shown() {
 
 /** The equation of a run at rest: the same on every surface, equal on both sides, true at the service. */
 async function expectOneEquation(result: SyncResult, note: readonly unknown[]): Promise<void> {
-  const sum = sumOf(result.certificates);
+  const sum = sumOf(result);
   if (sum === null) throw new Error('no folder was compared');
   const there = [...boxes().values()].reduce((total, { messages }) => total + messages.size, 0);
   const { status, web } = await shown();

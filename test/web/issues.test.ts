@@ -12,7 +12,7 @@ function folder(more: Partial<FolderStatus>): FolderStatus {
   return {
     ...{ folder: 'INBOX', specialUse: null, unwatched: false, messages: 9, unread: 0, assumed: 0 },
     ...{ held: 0, ended: 0, quarantined: 0, forgotten: 0, provenAt: AT, complete: true },
-    ...{ flagsAt: AT, certifiedAt: AT },
+    ...{ flagsAt: AT, certifiedAt: AT, listed: 9, unfinished: false },
     ...more,
   };
 }
@@ -35,6 +35,7 @@ function status(
     },
     attachments: { pending: 0, done: 0, failed: 0 },
     sum: addSums([]),
+    listed: { messages: 0, folders: 0, unfinished: 0, unreadMailboxes: 0 },
     mailboxes: [
       {
         ...{ address: 'ada@example.org', host: 'mail.example.org', resourceId: 'm1' },

@@ -22,7 +22,14 @@ import {
   type MailboxStatus,
 } from '../../verify/archive-status.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
-import { DAMAGED, type Issue, listIssues, roundedPercent, STALE } from '../../verify/issues.ts';
+import {
+  DAMAGED,
+  type Issue,
+  isWatched,
+  listIssues,
+  roundedPercent,
+  STALE,
+} from '../../verify/issues.ts';
 import { withReader, withState } from '../archive.ts';
 import type { CommandContext, Register, Values } from '../context.ts';
 import { duration } from '../option-values.ts';
@@ -151,7 +158,7 @@ export function statusText(
   const disk = status.logBytes + status.catalogBytes;
   return joinReport([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
-    status.mailboxes.some((mailbox) => !isImported(mailbox)) && consistencyText(status.sum),
+    status.mailboxes.some(isWatched) && consistencyText(status.sum, status.listed),
     status.pending > 0 && notSearchableText(status.pending),
     status.unparsed > 0 &&
       `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
@@ -307,8 +314,9 @@ function folderRow(
   now: number,
   colours: Colours,
 ): FolderRow {
+  const listed = folder.unfinished ? ` of ${count(folder.listed)} listed` : '';
   const parts: readonly (readonly [text: string, warns?: boolean])[] = [
-    [count(folder.messages).padStart(9)],
+    [count(folder.messages).padStart(9) + listed, folder.unfinished],
     ...some(folder.unread, 'unread'),
     ...some(folder.assumed, 'not yet verified'),
     ...(folder.held > 0 ? [[pendingText(folder.held)] as const] : []),

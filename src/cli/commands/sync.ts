@@ -10,8 +10,17 @@ import type { AccountSettings, Settings } from '../../core/config-schema.ts';
 import { combineExitCodes, describeFacts, EXIT, type ExitCode } from '../../core/errors.ts';
 import type { KnownDamage } from '../../core/state.ts';
 import { shellWord } from '../../core/terminal-safe.ts';
-import { bytes, consistencyText, count, counted, pendingText, span } from '../../core/text.ts';
-import { isHeldOnly } from '../../core/types.ts';
+import {
+  bytes,
+  consistencyEquation,
+  consistencyText,
+  count,
+  counted,
+  pendingText,
+  span,
+  termsText,
+} from '../../core/text.ts';
+import { isHeldOnly, type ListedTotals } from '../../core/types.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
 import { planSync } from '../../sync/account-sync.ts';
 import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
@@ -23,6 +32,7 @@ import {
   type SyncResult,
   storeRun,
   sumOf,
+  totalsOf,
 } from '../../sync/result.ts';
 import { type ConnectedAccounts, syncAccounts, withAccounts } from '../../sync/run-sync.ts';
 import {
@@ -99,12 +109,26 @@ function excludedLines({ excluded }: SyncResult): string[] {
 }
 
 function closingLine(result: SyncResult): string {
-  const sum = sumOf(result.certificates);
-  const proof =
-    sum === null
-      ? 'No folder was compared'
-      : `Total: ${consistencyText(sum, sum.originTotal)}, in ${counted(sum.folders, 'folder')}${sum.complete ? '' : ', not all of them complete'}`;
-  return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
+  return `${comparedText(result)}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
+}
+
+function comparedText({ certificates, mailboxes }: SyncResult): string {
+  const sum = sumOf({ certificates, mailboxes });
+  if (sum === null) return 'No folder was compared';
+  const { compared, folders } = totalsOf(mailboxes, 'compared', 'folders');
+  const listed: ListedTotals = {
+    messages: sum.originTotal,
+    folders,
+    unfinished: Math.max(0, folders - compared),
+    unreadMailboxes: mailboxes.filter((one) => one.comparison === 'none' && one.folders === 0)
+      .length,
+  };
+  const { unread } = consistencyEquation(sum, listed);
+  if (unread !== '') {
+    const messages = counted(listed.messages, 'message');
+    return `Total: ${termsText(sum)} of at least ${messages} at the service; ${unread}`;
+  }
+  return `Total: ${consistencyText(sum, sum.originTotal)}, in ${counted(sum.folders, 'folder')}${sum.complete ? '' : ', not all of them complete'}`;
 }
 
 const ACTIONS: Readonly<Record<FolderPlan['action'], string>> = {
@@ -170,7 +194,7 @@ async function printResult(
   const code = combineExitCodes([syncExitCode(result), ...found.map(({ exit }) => exit)]);
   // Cron mails all output, so a sync without problems prints nothing.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
-  const printed = { ...result, sum: sumOf(result.certificates), damage };
+  const printed = { ...result, sum: sumOf(result), damage };
   if (!silent) await context.output.object(printed, () => syncReport(result));
   printProblems(context, [...found, ...listProblems(result)]);
   return code;

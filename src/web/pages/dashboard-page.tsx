@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { bytes, consistencyEquation, count, counted, span, twoDigits } from '../../core/text.ts';
+import { bytes, count, counted, span, twoDigits } from '../../core/text.ts';
 import { LATE_MS } from '../../verify/issues.ts';
 import type { DashboardData, Series } from '../dashboard.ts';
 import {
@@ -724,7 +724,7 @@ function Numbers({ page, data }: NumbersProps) {
 
 function Head({ page, data: { consistency, kept } }: NumbersProps) {
   const { range, mailboxes, now } = page;
-  const { incomplete, comparedAt } = consistency;
+  const { incomplete, comparedAt, equation } = consistency;
   const shown = page.frame.query.trim();
   const choice = (name: ComponentChildren, query: string, of: Range | null, isChosen: boolean) => (
     <a key={query} href={address(page, query, of)} aria-current={isChosen ? 'true' : undefined}>
@@ -741,7 +741,9 @@ function Head({ page, data: { consistency, kept } }: NumbersProps) {
             ? 'Nothing is archived yet'
             : incomplete > 0
               ? `${counted(incomplete, 'folder')} not complete`
-              : 'The archive adds up'}
+              : equation.unread === '' && equation.isEqual
+                ? 'The archive adds up'
+                : 'Not everything is archived yet'}
         </h1>
         <p class="muted">
           {counted(consistency.mailboxes, 'mailbox', 'mailboxes')},{' '}
@@ -774,7 +776,7 @@ const TERM_CLASSES: Readonly<Record<string, string>> = { stored: 'k', quarantine
 
 function Equation({ consistency }: { consistency: DashboardData['consistency'] }) {
   const { imported, ended, endedQuery } = consistency;
-  const { atService, terms, pending } = consistencyEquation(consistency);
+  const { atService, terms, pending, unread, isEqual } = consistency.equation;
   const term = (number: number, text: string, kind?: string, href?: string) => (
     <span class={kind === undefined ? 'term' : `term ${kind}`}>
       <strong>
@@ -785,17 +787,25 @@ function Equation({ consistency }: { consistency: DashboardData['consistency'] }
   );
   return (
     <div class="eq">
-      {(atService + pending > 0 || imported === 0) && (
+      {(atService + pending > 0 || unread !== '' || imported === 0) && (
         <p class="sum">
-          {term(atService, `${atService === 1 ? 'message' : 'messages'} at the service`)}
+          {unread === '' &&
+            term(atService, `${atService === 1 ? 'message' : 'messages'} at the service`)}
           {terms.map(({ kind, count: messages, text }, i) => (
             <>
-              <i>{i === 0 ? '=' : '+'}</i>
+              {i > 0 ? <i>+</i> : unread === '' && <i>{isEqual ? '=' : '≠'}</i>}
               {term(messages, text, TERM_CLASSES[kind] ?? '', TERM_LINKS[kind])}
             </>
           ))}
+          {unread !== '' && (
+            <>
+              <i>of</i>
+              {term(atService, `${atService === 1 ? 'message' : 'messages'} listed at the service`)}
+            </>
+          )}
         </p>
       )}
+      {unread !== '' && <p class="sum">{unread}</p>}
       {pending > 0 && (
         <p class="sum">
           {term(

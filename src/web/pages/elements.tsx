@@ -3,7 +3,7 @@ import type { SearchHit } from '../../catalog/search.ts';
 import type { Range } from '../../catalog/snippets.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { clockText, consistencyText, dayText } from '../../core/text.ts';
-import type { FolderTotals } from '../../core/types.ts';
+import type { FolderTotals, ListedTotals } from '../../core/types.ts';
 import { pageAddress } from '../query-text.ts';
 
 /** Drawn with a 1.4-unit stroke in a 16-unit square. */
@@ -150,8 +150,9 @@ export function PageNav({
 }
 
 /** The totals for a folder or run, worded as on the command line. */
-export function SumText({ originTotal, ...sums }: FolderTotals & { originTotal: number }) {
-  return <span>{consistencyText(sums, originTotal)}</span>;
+/** @param listed what the service counts */
+export function SumText({ listed, ...sums }: FolderTotals & { listed: number | ListedTotals }) {
+  return <span>{consistencyText(sums, listed)}</span>;
 }
 
 /** `head` is the column that names the rows; other kinds are CSS classes for the cells. */

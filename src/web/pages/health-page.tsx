@@ -125,11 +125,16 @@ function FoldersTab({
             ['Deleted there', ({ deleted }) => <Messages {...deleted} />, 'r'],
             [
               'Sum, in places',
-              ({ stored, assumed, quarantined, held, forgotten }) =>
+              ({ stored, assumed, quarantined, held, forgotten, listed, unfinished }) =>
                 !imported && (
                   <SumText
-                    originTotal={stored + assumed + quarantined + forgotten}
                     {...{ stored, assumed, quarantined, held, forgotten }}
+                    listed={{
+                      messages: listed,
+                      folders: 1,
+                      unfinished: Number(unfinished),
+                      unreadMailboxes: 0,
+                    }}
                   />
                 ),
               (row) => (isOdd(row) ? 'odd' : undefined),
@@ -163,8 +168,8 @@ function FoldersTab({
   );
 }
 
-function isOdd({ quarantined, held, forgotten, complete }: FolderRow): boolean {
-  return quarantined + held + forgotten > 0 || complete === false;
+function isOdd({ quarantined, held, forgotten, complete, unfinished }: FolderRow): boolean {
+  return quarantined + held + forgotten > 0 || complete === false || unfinished;
 }
 
 function OverviewTab({ shown, page }: { shown: TabContent<'overview'>; page: PageOf<'health'> }) {

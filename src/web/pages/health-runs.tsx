@@ -211,7 +211,7 @@ function resultText(run: StoredRun): ComponentChildren {
   if (sum !== null)
     return (
       <>
-        <SumText {...sum} />
+        <SumText {...sum} listed={sum.originTotal} />
         {!sum.complete && ', not complete'}
       </>
     );
@@ -229,7 +229,7 @@ function RunDetails({ run }: { run: StoredRun }) {
           {folders.map((folder) => (
             <li key={`${folder.mailbox} ${folder.folder}`}>
               <bdi>{run.mailbox === null ? `${folder.mailbox} / ` : ''}</bdi>
-              <bdi>{folder.folder}</bdi>: <SumText {...folder} />
+              <bdi>{folder.folder}</bdi>: <SumText {...folder} listed={folder.originTotal} />
               {!folder.complete && <span class="odd">, not complete</span>}
             </li>
           ))}

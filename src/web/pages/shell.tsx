@@ -296,7 +296,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps) {
           <TimeBand frame={frame} />
           {children}
         </main>
-        <Foot consistency={consistency} past={past} deleted={tree.ended.count} />
+        <Foot {...{ consistency, past, state: frame.state }} deleted={tree.ended.count} />
         <BottomNav here={here} query={query} issues={issues} />
         <label for="drawer" class="scrim" aria-hidden="true">
           <span class="vh">Close</span>
@@ -309,8 +309,9 @@ export function Shell({ frame, here, isList = false, children }: ShellProps) {
 function Foot({
   consistency,
   past,
+  state,
   deleted,
-}: Pick<Frame, 'consistency' | 'past'> & {
+}: Pick<Frame, 'consistency' | 'past' | 'state'> & {
   /** Counts messages, like the link: a moved message has left a folder but is not deleted. */
   deleted: number | null;
 }) {
@@ -336,19 +337,25 @@ function Foot({
       </footer>
     );
   const { imported, writtenAt } = consistency;
-  const { atService, terms, pending } = consistency.equation;
-  const isMirror = atService + pending > 0;
+  const { atService, terms, pending, unread, isEqual } = state.equation;
+  const isMirror = atService + pending > 0 || unread !== '';
   return (
     <footer class="foot">
       {isMirror || imported === 0 ? (
         <span class="sum">
-          <b>{count(atService)}</b> {atService === 1 ? 'message' : 'messages'} at the service ={' '}
+          {unread === '' && (
+            <>
+              <b>{count(atService)}</b> {atService === 1 ? 'message' : 'messages'} at the service{' '}
+              {isEqual ? '=' : '≠'}{' '}
+            </>
+          )}
           {terms.map(({ kind, count: messages, text }, i) => (
             <>
               {i > 0 && ' + '}
               <b key={kind}>{count(messages)}</b> {text}
             </>
           ))}
+          {unread !== '' && ` of ${counted(atService, 'message')} listed at the service; ${unread}`}
           {pending > 0 && `; ${counted(pending, 'pending deletion')}`}
         </span>
       ) : (
