@@ -93,10 +93,12 @@ export class Traffic {
   check(): void {
     const { now } = this.#options;
     const limit = this.#limit;
-    if (limit === null) return;
     const { until: stored, limit: reached } = this.#stored;
-    const isHeld = isAhead(stored, now()) && limit <= (reached ?? 0);
-    if (!isHeld && this.left > 0) return;
+    const isPaused = isAhead(stored, now());
+    const isHeld = isPaused && limit !== null && limit <= (reached ?? 0);
+    // The next save replaces the limit that was reached, and the pause was for that one.
+    if (isPaused && !isHeld) this.save({ until: null, completeAt: null });
+    if (limit === null || (!isHeld && this.left > 0)) return;
     const until = isHeld ? stored : resumesAt(this.#slots(), limit, now());
     if (!isHeld) this.save({ until, completeAt: null });
     throw this.#error(limit, until);

@@ -104,6 +104,24 @@ describe('the limit of a day', () => {
     expect(open().left).toBe(1_000);
   });
 
+  test('a higher limit ends the pause for good', () => {
+    const state = memory();
+    const now = Date.UTC(2026, 10, 30, 12);
+    const open = (limit: number) => new Traffic({ ...ada, limit, memory: state, now: () => now });
+    const first = open(1_000);
+    first.add(1_200);
+    expect(() => first.check()).toThrow();
+    const higher = open(5_000);
+    higher.check();
+    higher.add(100);
+    higher.endRun({ messages: 1, bytes: 100 }, 1_000);
+    open(5_000).check();
+    const [stored] = state.entries('imap-traffic');
+    expect(stored && trafficStatus(stored.value, now)).toEqual({
+      ...{ limit: 5_000, bytes: 1_300, heldUntil: null, completeAt: null },
+    });
+  });
+
   test('Gmail has a limit without configuration, unless the configuration lifts it', () => {
     const gmail = new Set(['IMAP4REV1', 'X-GM-EXT-1']);
     const [known, lifted] = [undefined, null].map(
