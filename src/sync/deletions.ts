@@ -434,6 +434,8 @@ interface OpenedEpoch {
   readonly isStored: boolean;
   /** True if the folder was removed and is back in the same epoch. */
   readonly isRestored?: boolean;
+  /** Called once the archive has recorded `uidValidity`. */
+  readonly onStored?: (() => void) | undefined;
   /** Why the folder's messages cannot be told apart from earlier ones. The folder must not be read. */
   readonly problem?: MailkeepError;
 }
@@ -460,16 +462,19 @@ export function openEpoch(
   if (before === uidValidity) {
     return { generation: known.generation, uidValidity, isStored: true, isRestored: known.gone };
   }
-  if (Number(uidValidity) < Number(before)) {
-    const returned = ctx.memory.get(RETURNED, folderKey(at));
-    if (returned !== undefined && isRecent(returned.since, ctx.now(), DAY_MS)) {
-      return { generation, isStored: true, problem: problem('unstable') };
-    }
-    ctx.memory.set(RETURNED, folderKey(at), { since: ctx.now() });
+  const isLower = Number(uidValidity) < Number(before);
+  const returned = ctx.memory.get(RETURNED, folderKey(at));
+  if (isLower && returned !== undefined && isRecent(returned.since, ctx.now(), DAY_MS)) {
+    return { generation, isStored: true, problem: problem('unstable') };
   }
+  // Not before: after a crash, the next sync run must not count it as the second time.
+  const onStored = isLower
+    ? () => ctx.memory.set(RETURNED, folderKey(at), { since: ctx.now() })
+    : undefined;
   const next = known.newest + 1;
-  if (!known.gone) startGeneration(ctx, at, known.generation, next, uidValidity);
-  return { generation: next, uidValidity, isStored: !known.gone };
+  if (known.gone) return { generation: next, uidValidity, isStored: false, onStored };
+  startGeneration(ctx, at, known.generation, next, uidValidity, onStored);
+  return { generation: next, uidValidity, isStored: true };
 }
 
 /** Records that a folder's uids were reassigned. What the old ones refer to is decided once the folder was read. */
@@ -479,10 +484,11 @@ function startGeneration(
   old: number,
   generation: number,
   uidValidity: string | null,
+  onStored?: () => void,
 ): void {
   releaseUnplaced(ctx, at, old, 'renumbered');
   const fact = { fact: 'generation', ...at, generation, reason: 'renumbered' } as const;
-  ctx.committer.addFact({ ...fact, ...(uidValidity === null ? {} : { uidValidity }) });
+  ctx.committer.addFact({ ...fact, ...(uidValidity === null ? {} : { uidValidity }) }, onStored);
 }
 
 async function renumber(

@@ -556,7 +556,8 @@ async function openFolder(
   if (!isSame) {
     const { uidValidity } = epoch;
     const fact = { fact: 'folder', ...at, name, delimiter, specialUse, generation } as const;
-    ctx.committer.addFact({ ...fact, ...(uidValidity === undefined ? {} : { uidValidity }) });
+    const validity = uidValidity === undefined ? {} : { uidValidity };
+    ctx.committer.addFact({ ...fact, ...validity }, epoch.onStored);
   }
   rememberListed(ctx.memory, at, generation, listed.messageCount);
   if (epoch.problem !== undefined) {

@@ -1,5 +1,9 @@
+import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { imapError } from '../../src/imap/errors.ts';
+import { memoryOf } from './harness.ts';
 import { ModelFolder, mail } from './model-origin.ts';
 import {
   archive,
@@ -131,6 +135,50 @@ describe('a UID epoch', () => {
     expect(await epochOf(WORK)).toEqual([5, '1']);
     await expectTrue();
   });
+
+  /** Runs a sync that is killed when it requests a folder's newest page, and loses what it has not stored by then. */
+  async function killedSync(kept: ReadonlyMap<string, unknown>, path: string): Promise<void> {
+    const copy = mkdtempSync(join(tmpdir(), 'mailkeep-killed-'));
+    let memory = new Map<string, unknown>();
+    origin.before = (request) => {
+      if (request.operation !== 'list' || request.folder !== path) return;
+      cpSync(archive.dir, copy, { recursive: true });
+      memory = new Map(kept);
+      throw new Error('killed');
+    };
+    await expect(sync()).rejects.toThrow('killed');
+    origin.before = () => {};
+    rmSync(archive.dir, { recursive: true });
+    renameSync(copy, archive.dir);
+    archive.memory = memoryOf(memory);
+  }
+
+  it.each([false, true])(
+    'that goes back is believed after a run that was killed before it was recorded; of a folder that was gone: %s',
+    async (wasGone) => {
+      serve({ INBOX: 1, [WORK]: 9 });
+      box(WORK).uidValidity = 7;
+      const all = origin.boxes.get('AC1')?.folders;
+      const kept = new Map<string, unknown>();
+      archive.memory = memoryOf(kept);
+      await sync();
+      if (wasGone) {
+        const old = box(WORK);
+        all?.delete(WORK);
+        for (let i = 0; i < 2; i += 1) await sync({ policy: { ...policy, acceptEndings: true } });
+        all?.set(WORK, old);
+      }
+      startEpoch(WORK, 3);
+      await killedSync(kept, WORK);
+      expect(await epochOf(WORK)).toEqual([1, '7']);
+      expect((await sync()).failures).toEqual([]);
+      expect(await epochOf(WORK)).toEqual([2, '3']);
+      await expectTrue();
+      // It has gone back within a day.
+      startEpoch(WORK, 2);
+      expect((await sync()).failures).toMatchObject([{ code: 'imap.no-uid-epoch' }]);
+    },
+  );
 
   it.each([
     { what: 'goes back too often', uidValidity: 2 },
