@@ -367,6 +367,8 @@ const SCOPES = {
   held: scope('folder', since),
   /** Bytes exchanged with IMAP servers, and what limits them. */
   'imap-traffic': scope('account', imapTraffic),
+  /** When an account's sync first read another mailbox instead of this one. */
+  'left-behind': scope('mailbox', number),
   /** Number of messages that a folder's listing counts, if no sync run has compared that many yet. */
   listed: scope('folder', number),
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),

@@ -4,6 +4,7 @@ import {
   type FolderTuple,
   folderKey,
   generationKey,
+  mailboxKey,
   type ScopeOf,
   scopesOf,
 } from '../core/state.ts';
@@ -49,7 +50,7 @@ import {
   rememberFlagsUpTo,
   rememberListed,
 } from './sync-memory.ts';
-import { forgetSuspension, recordExcludedFolders, recordQuota } from './usage.ts';
+import { forgetSuspension, recordExcludedFolders, recordLeftBehind, recordQuota } from './usage.ts';
 import { verifyUnverified } from './verify-unverified.ts';
 import { canSearch, fetchUids, IGNORES_FLAGS, newestPage } from './walk.ts';
 
@@ -498,7 +499,10 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
   const { address } = mailbox;
   if (ctx.origin.isOneMailbox === true) {
     const { account } = ctx;
-    if (mirror.mailboxAddress(key) !== address || mirror.mailboxAccount(key) !== account)
+    const mailboxes = mirror.accountMailboxes();
+    const known = mailboxes.find((one) => mailboxKey(one) === mailboxKey(key));
+    recordLeftBehind(ctx, key, mailboxes);
+    if (known?.address !== address || known.account !== account)
       ctx.committer.addFact({ fact: 'mailbox', ...key, address, account });
   } else if (mirror.mailboxAddress(key) !== address) {
     ctx.committer.addFact({ fact: 'mailbox', ...key, address });

@@ -47,10 +47,8 @@ export function catalogMirror(catalog: WritableCatalog) {
   ]);
   return {
     mailboxAddress: (at: MailboxKey) => folders.mailbox(at)?.address,
-    /** Returns the name of the account that is this mailbox, or undefined. */
-    mailboxAccount: ({ host, mailbox }: MailboxKey) =>
-      folders.accountMailboxes().find((one) => one.host === host && one.mailbox === mailbox)
-        ?.account,
+    /** Mailboxes that are an account of their own. */
+    accountMailboxes: () => folders.accountMailboxes(),
     folder: (at: FolderKey) => folders.find(at),
     epoch: (at: FolderKey) => folders.epoch(at),
     folders: (mailbox: MailboxKey) => folders.all({ mailbox }),

@@ -244,3 +244,31 @@ function setExcluded(memory: Memory, key: string, isExcluded: boolean): void {
     memory.set(UNWATCHED, key, isExcluded ? true : null);
   }
 }
+
+/** Memory scope: mailboxes that their account no longer reads. */
+const LEFT_BEHIND = 'left-behind';
+
+/**
+ * Records that an account which is one mailbox reads this one. Any other mailbox of the account is left behind: its
+ * server or user in the configuration has changed.
+ */
+export function recordLeftBehind(
+  { memory, account, startedAt }: Pick<SyncContext, 'memory' | 'account' | 'startedAt'>,
+  key: MailboxKey,
+  mailboxes: readonly (MailboxKey & { readonly account: string })[],
+): void {
+  if (leftBehindSince(memory, key) !== null) memory.set(LEFT_BEHIND, mailboxKey(key), null);
+  for (const other of mailboxes) {
+    if (other.account !== account || mailboxKey(other) === mailboxKey(key)) continue;
+    if (leftBehindSince(memory, other) !== null) continue;
+    memory.set(LEFT_BEHIND, mailboxKey(other), startedAt);
+  }
+}
+
+/** Returns when a mailbox was left behind, in milliseconds since the epoch; null if it was not. */
+export function leftBehindSince(
+  memory: Pick<Memory, 'get'> | undefined,
+  at: MailboxKey,
+): number | null {
+  return memory?.get(LEFT_BEHIND, mailboxKey(at)) ?? null;
+}

@@ -24,7 +24,12 @@ import {
 import { trafficStatus } from '../imap/traffic.ts';
 import { isImported } from '../mail/identity.ts';
 import { listedMailboxes, nextTryAt, recallListed, recallProof } from '../sync/sync-memory.ts';
-import { isExcludedFolder, isExcludedMailbox, suspendedSince } from '../sync/usage.ts';
+import {
+  isExcludedFolder,
+  isExcludedMailbox,
+  leftBehindSince,
+  suspendedSince,
+} from '../sync/usage.ts';
 import type { QuotaUse } from './issues.ts';
 import type { PrunePlan } from './prune.ts';
 import { type PlanningContext, preparePrune } from './purge.ts';
@@ -145,8 +150,11 @@ function mailboxStatus(
 ) {
   const folders = known.map((folder) => folderStatus(catalog, folder, state));
   const watched = folders.filter((folder) => !folder.unwatched);
+  const leftBehind = leftBehindSince(state, mailbox);
   const unwatched =
-    isExcludedMailbox(state, mailbox) || (folders.length > 0 && watched.length === 0);
+    leftBehind !== null ||
+    isExcludedMailbox(state, mailbox) ||
+    (folders.length > 0 && watched.length === 0);
   const proven = watched.length > 0 ? watched : folders;
   const suspended = suspendedSince(state, mailbox);
   const sum = (field: 'messages' | 'unread' | 'ended' | 'quarantined' | 'held'): number =>
@@ -155,8 +163,10 @@ function mailboxStatus(
     address: mailbox.address,
     host: mailbox.host,
     resourceId: mailbox.mailbox,
-    /** True if the last sync's configuration excluded the mailbox or all of its folders. */
+    /** True if it is left behind, or the last sync's configuration excluded it or all of its folders. */
     unwatched,
+    /** When its account first read another mailbox instead. */
+    leftBehindAt: leftBehind === null ? null : new Date(leftBehind).toISOString(),
     messages: sum('messages'),
     unread: sum('unread'),
     ended: sum('ended'),
@@ -305,6 +315,7 @@ export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: State
     return {
       ...{ host, mailbox, address, folder },
       unwatched:
+        leftBehindSince(state, { host, mailbox }) !== null ||
         isExcludedMailbox(state, { host, mailbox }) ||
         isExcludedFolder(state, { host, mailbox, folder }),
       /** Milliseconds since the epoch, from the state or else from the last reconciliation. */

@@ -94,7 +94,9 @@ export function listCopyIssues(copy: CopyStatus): Issue[] {
 }
 
 function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
-  const { quarantined, held, suspendedSince, quota } = mailbox;
+  const { quarantined, held, suspendedSince, quota, leftBehindAt } = mailbox;
+  // No sync run will decide or fetch anything there.
+  if (leftBehindAt !== null) return [];
   const watched = mailbox.unwatched ? [] : mailbox.folders.filter(({ unwatched }) => !unwatched);
   const late = watched.filter(
     ({ provenAt }) => provenAt !== null && now - Date.parse(provenAt) > LATE_MS,
@@ -157,7 +159,7 @@ function silentSince(runs: readonly StoredRun[], now: number) {
 
 /**
  * Reports whether sync runs compare a mailbox with a service. Imported mailboxes have none, and those excluded by the
- * configuration are not synced.
+ * configuration or left behind are not synced.
  */
 export function isWatched(mailbox: Pick<MailboxStatus, 'host' | 'unwatched'>): boolean {
   return !isImported(mailbox) && !mailbox.unwatched;

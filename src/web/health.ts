@@ -38,9 +38,9 @@ function overviewOf(status: ArchiveStatus, issues: readonly ShownIssue[], number
     facts: { messages, bytes, logBytes, catalogBytes, attachments, commit, verification },
     mailboxes: mailboxes.slice(0, MAX_MAILBOXES).map((mailbox) => {
       const inBox = mailboxFilter(mailbox, mailboxes);
-      const { address, unwatched, folders, provenAt, complete } = mailbox;
+      const { address, unwatched, leftBehindAt, folders, provenAt, complete } = mailbox;
       return {
-        ...{ address, unwatched, provenAt, complete },
+        ...{ address, unwatched, leftBehindAt, provenAt, complete },
         imported: isImported(mailbox),
         folders: folders.length,
         kept: numbers.number(`${inBox} -is:deleted`, mailbox.messages),

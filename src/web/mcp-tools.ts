@@ -307,6 +307,10 @@ const status = tool({
             'When the folder was compared whose comparison is the oldest; null: one never was.',
           ),
         complete: z.boolean(),
+        left_behind_at: z
+          .string()
+          .nullable()
+          .describe('Since when its account reads another mailbox instead.'),
         in_quarantine: z.number().int().describe('Messages that could not be fetched.'),
       }),
     ),
@@ -324,6 +328,7 @@ const status = tool({
         kept_after_deletion: mailbox.ended,
         compared_at: mailbox.provenAt,
         complete: mailbox.complete,
+        left_behind_at: mailbox.leftBehindAt,
         in_quarantine: mailbox.quarantined,
       })),
     };

@@ -28,7 +28,14 @@ const status: ArchiveStatus = {
     {
       ...{ address: 'ada@example.org', host: 'mail.example.org', resourceId: 'AC1' },
       ...{ unwatched: false, messages: 3, unread: 0, ended: 0, quarantined: 0, held: 0 },
-      ...{ provenAt: null, complete: false, certifiedAt: null, quota: null, suspendedSince: null },
+      ...{
+        provenAt: null,
+        complete: false,
+        certifiedAt: null,
+        quota: null,
+        suspendedSince: null,
+        leftBehindAt: null,
+      },
       folders: [folder('INBOX'), folder(LONG, { quarantined: 2, unread: 7, complete: false })],
     },
   ],

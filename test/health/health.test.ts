@@ -28,7 +28,7 @@ function mailbox(resourceId: string, more: Partial<MailboxStatus> = {}): Mailbox
     messages: 12,
     quarantined: 0,
     held: 0,
-    ...{ unread: 0, ended: 0, quota: null, suspendedSince: null, folders: [] },
+    ...{ unread: 0, ended: 0, quota: null, suspendedSince: null, leftBehindAt: null, folders: [] },
     ...more,
   };
 }

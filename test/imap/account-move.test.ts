@@ -131,6 +131,13 @@ test.skipIf(withoutDovecot())(
     const { stdout: listed } = await run('list', '--json');
     expect(listed.match(/"subject":"letter-/g)).toHaveLength(60);
     expect(listed.match(/"subject":"other-/g)).toHaveLength(4);
+    // Nobody compares the first one any more, and that is no fault.
+    const status = await run('status', '--max-age', '1h');
+    expect(status).toMatchObject({ code: 0, stderr: '' });
+    expect(status.stdout).toMatch(
+      /60 places, compared .* ago, complete, left behind on \d+ \w+ \d{4}$/m,
+    );
+    expect(status.stdout).toMatch(/^4 messages at the service = 4 stored$/m);
     // The second mailbox, not the first one of that account, is the one that moves next.
     const { port } = await moved(other);
     const third = await run(

@@ -64,7 +64,7 @@ test('the metrics page has the metrics that are recorded', async () => {
       {
         ...{ host: 'host', resourceId: 'AC1', address: 'ada@example.org', unwatched: false },
         ...{ provenAt: ISO, complete: true, certifiedAt: ISO, messages: 1, quarantined: 1 },
-        ...{ held: 1, unread: 0, ended: 0, suspendedSince: ISO, folders: [] },
+        ...{ held: 1, unread: 0, ended: 0, suspendedSince: ISO, leftBehindAt: null, folders: [] },
         quota: { at: ISO, resources: [{ name: 'STORAGE', usage: 1, limit: 2 }] },
       },
     ],

@@ -40,7 +40,14 @@ function status(
       {
         ...{ address: 'ada@example.org', host: 'mail.example.org', resourceId: 'm1' },
         ...{ unwatched: false, messages: 9, unread: 0, ended: 0, quarantined: 0, held },
-        ...{ provenAt: AT, complete: false, certifiedAt: AT, quota: null, suspendedSince: null },
+        ...{
+          provenAt: AT,
+          complete: false,
+          certifiedAt: AT,
+          quota: null,
+          suspendedSince: null,
+          leftBehindAt: null,
+        },
         folders,
       },
     ],

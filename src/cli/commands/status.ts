@@ -6,6 +6,7 @@ import {
   consistencyText,
   count,
   counted,
+  dayText,
   localTime,
   notSearchableText,
   pendingText,
@@ -272,7 +273,7 @@ function mailboxLine(
   now: number,
   colours: Colours,
 ): string {
-  const { address, messages, provenAt, complete } = mailbox;
+  const { address, messages, provenAt, complete, leftBehindAt } = mailbox;
   const age = isImported(mailbox)
     ? 'imported from files'
     : provenAt === null
@@ -280,7 +281,11 @@ function mailboxLine(
         ? 'not completely compared yet'
         : 'not compared'
       : `compared ${span(now - Date.parse(provenAt))} ago`;
-  const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
+  const unwatched =
+    leftBehindAt === null
+      ? mailbox.unwatched && 'unwatched'
+      : `left behind on ${dayText(Date.parse(leftBehindAt))}`;
+  const proof = joinReport([age, complete && 'complete', unwatched]).join(', ');
   const shown = stale ? colours.red(`STALE: ${proof}`) : complete ? colours.green(proof) : proof;
   return `${colours.bold(displayName(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
@@ -352,7 +357,7 @@ Copies are shown with their age and with what they lack. Damage that reading one
 until all of it is found intact.
 
 With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), or if a copy of
-the daemon is stale: it lacks commits, and three of its intervals have passed. That is for monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
+the daemon is stale: it lacks commits, and three of its intervals have passed. That is for monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale; neither is a mailbox that its account left behind, because "account move" made it read another one.
 
 EXAMPLES
   mailkeep status

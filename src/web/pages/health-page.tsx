@@ -1,6 +1,14 @@
 import type { RenderableProps } from 'preact';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { bytes, count, counted, KEEP_REASONS, PRUNE_REASONS, span } from '../../core/text.ts';
+import {
+  bytes,
+  count,
+  counted,
+  dayText,
+  KEEP_REASONS,
+  PRUNE_REASONS,
+  span,
+} from '../../core/text.ts';
 import { LATE_HOURS, LATE_MS } from '../../verify/issues.ts';
 import {
   type FolderRow,
@@ -250,7 +258,13 @@ function IssueList({ issues }: { issues: readonly ShownIssue[] }) {
 }
 
 function comparisonText(
-  { imported, unwatched, provenAt, complete }: TabContent<'overview'>['mailboxes'][number],
+  {
+    imported,
+    unwatched,
+    leftBehindAt,
+    provenAt,
+    complete,
+  }: TabContent<'overview'>['mailboxes'][number],
   now: number,
 ) {
   if (imported) return 'imported from files';
@@ -258,7 +272,9 @@ function comparisonText(
     <>
       {provenAt === null ? 'not completely compared yet' : <Ago at={provenAt} now={now} />}
       {complete && ', complete'}
-      {unwatched && ', unwatched'}
+      {leftBehindAt === null
+        ? unwatched && ', unwatched'
+        : `, left behind on ${dayText(Date.parse(leftBehindAt))}`}
     </>
   );
 }
