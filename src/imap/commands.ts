@@ -104,10 +104,12 @@ export async function listFolders(
   const found = new Map<string, FoundFolder>();
   const statuses = new Map<string, FolderStatus>();
   let bytes = 0;
+  let unexplained = 0;
   const ok = await session.run('LIST', `LIST "" "*"${suffix}`, (response) => {
     if ('status' in response) {
+      if (response.status === 'NO' && saysNonexistent(response)) unexplained += 1;
       // A warning (RFC 9051, section 7.1.2), for example of folders that cannot be read.
-      if (response.status !== 'OK') throw incomplete(session, 'LIST', response);
+      else if (response.status !== 'OK') throw incomplete(session, 'LIST', response);
       return;
     }
     if (response.name === 'STATUS') readStatus(response, statuses);
@@ -127,15 +129,24 @@ export async function listFolders(
     const path = pathOf(wireName);
     const isForeign = isInForeignNamespace(session, wireName) && !isWanted(path);
     if (isForeign) leftOut.push(path);
+    if (isForeign && !isAbsent && !statuses.has(wireName)) unexplained -= 1;
     if (isAbsent || isForeign) found.delete(wireName);
   }
   const sendable = [...found.keys()].filter(canSend);
-  await requestStatuses(
+  const nonexistent = await requestStatuses(
     session,
     // Dovecot shows no UIDVALIDITY for a folder that another session is creating at this moment.
     sendable.filter((wireName) => (statuses.get(wireName)?.uidValidity ?? null) === null),
     statuses,
   );
+  for (const wireName of await confirmNonexistent(session, nonexistent)) {
+    found.delete(wireName);
+    unexplained -= 1;
+  }
+  if (unexplained > 0) {
+    const facts = { host: session.host, command: 'LIST', code: 'NONEXISTENT' };
+    throw imapError('imap.incomplete', facts);
+  }
   const folders = sendable.flatMap((wireName): ServerFolder[] => {
     const status = statuses.get(wireName);
     const { delimiter = '', attributes = new Set() } = found.get(wireName) ?? {};
@@ -158,13 +169,40 @@ function isInForeignNamespace(session: ImapSession, wireName: string): boolean {
   );
 }
 
-/** Requests the status of each folder. Leaves out folders whose status is refused. */
+/**
+ * Reports whether a NO says that there is no such folder. Dovecot 2.3 lists a deleted maildir folder that had folders
+ * below it without \NonExistent (RFC 5258, section 3), and sends no response code.
+ */
+function saysNonexistent({ code, text }: StatusResponse): boolean {
+  return code?.name === 'NONEXISTENT' || (code === null && /^Mailbox doesn't exist\b/.test(text));
+}
+
+/** Returns those of the names that EXAMINE does not find either. Every mailbox has an INBOX. */
+async function confirmNonexistent(
+  session: ImapSession,
+  wireNames: readonly string[],
+): Promise<string[]> {
+  const confirmed: string[] = [];
+  for (const wireName of wireNames) {
+    const { result } = await openFolder(session, 'EXAMINE', wireName);
+    if (result.status === 'NO' && saysNonexistent(result) && wireName !== 'INBOX')
+      confirmed.push(wireName);
+  }
+  return confirmed;
+}
+
+/**
+ * Requests the status of each folder. Leaves out folders whose status is refused.
+ *
+ * @returns those that do not exist, according to the refusal
+ */
 async function requestStatuses(
   session: ImapSession,
   wireNames: readonly string[],
   statuses: Map<string, FolderStatus>,
-): Promise<void> {
+): Promise<string[]> {
   const items = statusItems(session);
+  const nonexistent: string[] = [];
   for (let from = 0; from < wireNames.length; from += STATUSES_AT_ONCE) {
     const batch = wireNames.slice(from, from + STATUSES_AT_ONCE);
     const lines = batch.map((wireName) => `STATUS ${quoted(wireName)} (${items})`);
@@ -175,9 +213,12 @@ async function requestStatuses(
       if (result.status === 'OK') return;
       const error = session.refusal('STATUS', result);
       if (error.code !== 'imap.refused') throw error;
-      statuses.delete(batch[i] ?? '');
+      const wireName = batch[i] ?? '';
+      statuses.delete(wireName);
+      if (result.status === 'NO' && saysNonexistent(result)) nonexistent.push(wireName);
     });
   }
+  return nonexistent;
 }
 
 /**

@@ -43,6 +43,42 @@ describe.each(SERVERS)('$name', ({ name, without, start, prefix }) => {
   );
 });
 
+test.skipIf(withoutDovecot())(
+  'a deleted folder that Dovecot still lists is a name without messages',
+  async () => {
+    const mirror = await mirrored(() => startDovecot());
+    const client = await RawClient.login(mirror.server);
+    for (const [n, folder] of ['INBOX', 'a', 'a/b'].entries()) {
+      if (n > 0) await client.command(`CREATE "${folder}"`);
+      await client.append(folder, letter(n));
+    }
+    expect(await mirror.run('sync')).toMatchObject({ code: 0 });
+    const { here: before } = await bothSides(mirror);
+    expect(before).toHaveLength(3);
+    expect((await client.command('DELETE "a"')).status).toMatch(/^OK/);
+    expect((await client.command('LIST "" "a"')).untagged).not.toMatch(/Noselect|NonExistent/);
+
+    // Its messages count as deleted only when a second run does not find it either.
+    const first = await mirror.run('sync', '--accept-endings', '--json');
+    expect(first.code).toBe(4);
+    expect(first.stderr).toContain('sync.held');
+    expect((await bothSides(mirror)).here).toEqual(before);
+    expect(await mirror.run('sync', '--accept-endings')).toMatchObject({ code: 0, stderr: '' });
+    const { there, here } = await bothSides(mirror);
+    expect(there).toHaveLength(2);
+    expect(here).toEqual(there);
+    // It can be created again.
+    await client.command('CREATE "a"');
+    await client.append('a', letter(4));
+    expect(await mirror.run('sync')).toMatchObject({ code: 0, stderr: '' });
+    const again = await bothSides(mirror);
+    expect(again.there).toHaveLength(3);
+    expect(again.here).toEqual(again.there);
+    client.close();
+  },
+  60_000,
+);
+
 describe.each([
   {
     name: 'a public folder of Dovecot',

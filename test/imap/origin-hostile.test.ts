@@ -449,6 +449,58 @@ describe('folders', () => {
     expect(server.lines.filter((line) => line.startsWith('STATUS'))).toHaveLength(1);
   });
 
+  const NO_SUCH = "NO Mailbox doesn't exist: gone (0.001 secs).";
+  test.each([
+    ['STATUS and EXAMINE say so', NO_SUCH, NO_SUCH, true],
+    ['both have the code', 'NO [NONEXISTENT] x', 'NO [NONEXISTENT] y', true],
+    ['only STATUS says so', NO_SUCH, 'OK [READ-ONLY] done', 'imap.folders-refused'],
+    ['EXAMINE may not look', NO_SUCH, 'NO [NOPERM] no', 'imap.folders-refused'],
+    ['EXAMINE has no reason', 'NO [NONEXISTENT] x', 'NO failed', 'imap.folders-refused'],
+    ['STATUS may not look', 'NO [NOPERM] no', NO_SUCH, 'imap.folders-refused'],
+    ['it is a BAD', 'BAD [NONEXISTENT] x', 'BAD [NONEXISTENT] x', 'imap.folders-refused'],
+  ])('a folder without a status is left out if %s', async (_name, status, examine, outcome) => {
+    for (const warning of ['', "* NO Mailbox doesn't exist: gone\r\n"]) {
+      const inbox = '* LIST () "/" INBOX\r\n* STATUS INBOX (MESSAGES 3 UNSEEN 0 UIDVALIDITY 7)\r\n';
+      const { origin } = await against({
+        answers: {
+          LIST: (tag) => `${inbox}* LIST () "/" gone\r\n${warning}${tag} OK done\r\n`,
+          STATUS: (tag) => `${tag} ${status}\r\n`,
+          EXAMINE: (tag) => `${tag} ${examine}\r\n`,
+        },
+      });
+      if (outcome !== true && warning !== '') {
+        expect((await errorOf(origin.folders('', signal))).code).toBe('imap.incomplete');
+        continue;
+      }
+      const listing = await origin.folders('', signal);
+      expect(listing.folders.map(({ path }) => path)).toEqual(['INBOX']);
+      expect([listing.complete, listing.problem?.code ?? true]).toEqual([
+        outcome === true,
+        outcome,
+      ]);
+    }
+  });
+
+  test('INBOX exists, and a warning needs a folder that does not', async () => {
+    const list =
+      (lines: string): Answer =>
+      (tag) =>
+        `${lines}${tag} OK done\r\n`;
+    const refused: Answer = (tag) => `${tag} NO [NONEXISTENT] x\r\n`;
+    const without = await against({
+      answers: { LIST: list('* LIST () "/" INBOX\r\n'), STATUS: refused, EXAMINE: refused },
+    });
+    expect(await without.origin.folders('', signal)).toMatchObject({ complete: false });
+    const unexplained = await against({
+      answers: {
+        LIST: list(
+          '* LIST () "/" INBOX\r\n* STATUS INBOX (MESSAGES 3 UNSEEN 0 UIDVALIDITY 7)\r\n* NO Mailbox doesn\'t exist: x\r\n',
+        ),
+      },
+    });
+    expect((await errorOf(unexplained.origin.folders('', signal))).code).toBe('imap.incomplete');
+  });
+
   test('are not listed while the server refuses to say which are of other users', async () => {
     const { origin } = await against({
       answers: { NAMESPACE: (tag) => `${tag} NO [UNAVAILABLE] later\r\n` },

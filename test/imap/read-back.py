@@ -116,6 +116,10 @@ def main():
             print(json.dumps({**folder, 'messages': []}))
             continue
         status, data = client.select(quoted(name), readonly=True)
+        # Dovecot lists a deleted maildir folder that had folders below it.
+        if status == 'NO' and data[0].startswith(b"Mailbox doesn't exist"):
+            print(json.dumps({**folder, 'messages': []}))
+            continue
         count = int(checked((status, data))[0])
         folder['uidvalidity'] = int(client.response('UIDVALIDITY')[1][0])
         print(json.dumps({**folder, 'messages': list(messages(client, count))}))

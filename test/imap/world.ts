@@ -91,6 +91,16 @@ export class World {
     }
   }
 
+  /** Folders that are listed and do not exist. */
+  async nonexistent(): Promise<string[]> {
+    const folders = await readBack(this.server, this.user);
+    return folders
+      .filter(({ uidvalidity, attributes }) => {
+        return uidvalidity === undefined && !attributes.includes('\\Noselect');
+      })
+      .map(({ folder }) => folder);
+  }
+
   async atServer(): Promise<string[]> {
     const folders = await readBack(this.server, this.user);
     return folders
