@@ -347,17 +347,23 @@ interface OpenedFolder {
   readonly codes: ReadonlyMap<string, string>;
 }
 
-/** Sends EXAMINE, or SELECT. */
+/**
+ * Sends EXAMINE, or SELECT.
+ *
+ * @param onEnd receives the result before the next command's responses are handled
+ */
 export async function openFolder(
   session: ImapSession,
   verb: 'EXAMINE' | 'SELECT',
   wireName: string,
+  onEnd: (opened: OpenedFolder) => void = () => {},
 ): Promise<OpenedFolder> {
   session.selected = null;
   let exists: number | null = null;
+  let opened: OpenedFolder | undefined;
   const codes = new Map<string, string>();
   const condstore = verb === 'EXAMINE' && session.has('CONDSTORE') ? ' (CONDSTORE)' : '';
-  const [result] = await session.runAll(
+  await session.runAll(
     verb,
     [`${verb} ${quoted(wireName)}${condstore}`],
     (response) => {
@@ -366,10 +372,15 @@ export async function openFolder(
         else if (response.name === 'EXPUNGE' && exists !== null) exists = Math.max(0, exists - 1);
       } else if (response.code !== null) codes.set(response.code.name, response.code.text);
     },
+    ([result]) => {
+      if (result === undefined) return;
+      if (result.code !== null) codes.set(result.code.name, result.code.text);
+      opened = { result, exists, codes };
+      onEnd(opened);
+    },
   );
-  if (result === undefined) throw new Error('a command without a result');
-  if (result.code !== null) codes.set(result.code.name, result.code.text);
-  return { result, exists, codes };
+  if (opened === undefined) throw new Error('a command without a result');
+  return opened;
 }
 
 /**
@@ -419,41 +430,57 @@ export async function examine(
   path: string,
   openedAt: number,
 ): Promise<SelectedFolder> {
-  const opened = await openFolder(session, 'EXAMINE', wireName);
-  if (opened.result.status !== 'OK') {
-    const error = session.refusal('EXAMINE', opened.result);
-    if (error.code !== 'imap.refused') throw error;
-    const code = String(error.facts.code ?? '');
-    throw imapError('imap.folder-refused', { host: session.host, folder: path, code });
-  }
-  return noteSelected(session, opened, { wireName, path, openedAt });
+  let selected: SelectedFolder | undefined;
+  let problem: unknown;
+  const { result } = await openFolder(session, 'EXAMINE', wireName, (opened) => {
+    if (opened.result.status !== 'OK') return;
+    try {
+      selected = noteSelected(session, opened, { wireName, path, openedAt });
+    } catch (error) {
+      problem = error;
+    }
+  });
+  if (selected !== undefined) return selected;
+  if (problem !== undefined) throw problem;
+  const error = session.refusal('EXAMINE', result);
+  if (error.code !== 'imap.refused') throw error;
+  const code = String(error.facts.code ?? '');
+  throw imapError('imap.folder-refused', { host: session.host, folder: path, code });
 }
 
 /**
- * Returns every uid of the selected folder, ascending. Asks for windows of about 50,000 uids. Without ESEARCH (RFC
- * 4731), the total is compared with EXISTS after NOOP.
+ * Returns every uid of a folder, ascending. Asks for windows of about 50,000 uids. Without ESEARCH (RFC 4731), the total
+ * is compared with EXISTS after NOOP.
  *
+ * @param opening the folder, which can still be opening
+ * @param expected the number of messages that the server last reported; null if unknown
  * @throws imap.incomplete, imap.count-differs, imap.too-large, imap.malformed
  */
 export async function allUids(
   session: ImapSession,
-  selected: SelectedFolder,
+  opening: Promise<SelectedFolder>,
+  expected: number | null,
 ): Promise<Uint32Array> {
-  const { exists, uidNext } = selected;
   const { host } = session;
-  if (exists === 0) return new Uint32Array(0);
   const limit = MAX_UIDS;
   const isTooMany = (count: number): boolean => count > limit;
   const tooMany = () =>
     imapError('imap.too-large', { host, command: 'UID SEARCH', what: 'uids', limit });
+  const isSmall = expected !== null && expected > 0 && expected <= UIDS_PER_SEARCH;
+  const [whole, { exists, uidNext }] = await Promise.all([
+    // Sent together with EXAMINE.
+    isSmall ? searchRange(session, { lo: 1, hi: MAX_UINT32 }, '') : null,
+    opening,
+  ]);
+  if (exists === 0 && whole === null) return new Uint32Array(0);
   if (isTooMany(exists)) throw tooMany();
   const last = (uidNext ?? 1) - 1;
   const density = Math.max(1, Math.ceil(last / exists));
   const width =
     exists <= UIDS_PER_SEARCH || uidNext === null ? MAX_UINT32 : UIDS_PER_SEARCH * density;
-  const parts: Uint32Array[] = [];
-  let total = 0;
-  for (let lo = 1; lo === 1 || lo <= last; lo += width) {
+  const parts: Uint32Array[] = whole === null ? [] : [whole];
+  let total = whole?.length ?? 0;
+  for (let lo = 1; whole === null && (lo === 1 || lo <= last); lo += width) {
     // Mail that has arrived since EXAMINE is beyond the last window.
     const hi = lo + width > last ? MAX_UINT32 : lo + width - 1;
     const part = await searchRange(session, { lo, hi }, '');

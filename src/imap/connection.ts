@@ -79,7 +79,7 @@ export interface CommandReport {
   readonly command: string;
   readonly result: 'ok' | 'refused' | 'throttled' | 'lost';
   readonly ms: number;
-  /** Bytes received while it ran. */
+  /** Bytes of its responses. */
   readonly bytes: number;
 }
 
@@ -118,13 +118,15 @@ interface Running {
   readonly tags: ReadonlyMap<string, number>;
   readonly results: (StatusResponse | undefined)[];
   readonly onData: (response: UntaggedResponse) => void | Promise<void>;
+  readonly onEnd: (results: readonly StatusResponse[]) => void;
   readonly done: PromiseWithResolvers<void>;
+  /** Whether nothing can be sent before it is complete. */
+  readonly isAlone: boolean;
   /** Called when the server is ready for a literal. */
   onContinuation: (() => void) | undefined;
   responses: number;
   bytes: number;
   missing: number;
-  fault: Error | undefined;
 }
 
 /** Bytes to send within a command, or a function that reads them in pieces. */
@@ -165,7 +167,10 @@ function requireOneLine(text: string): void {
   if (/[\0\r\n]/.test(text)) throw new Error('a line break within a command');
 }
 
-/** One signed-in connection. Runs one call at a time. */
+/**
+ * One signed-in connection. A command can be sent while earlier ones run, unless one of them has a literal or is IDLE.
+ * The server answers them in order, since what belongs to which would be unclear otherwise (RFC 3501, section 5.5).
+ */
 export class ImapSession {
   selected: SelectedFolder | null = null;
   readonly capabilities: ReadonlySet<string>;
@@ -177,13 +182,15 @@ export class ImapSession {
   readonly namespace: Required<Namespace>;
   /** Maximum size in bytes of a message to store (RFC 7889); null if the server advertises none. */
   readonly appendLimit: number | null;
-  #running: Running | undefined;
+  /** Commands that are not complete, in the order they were sent. */
+  readonly #queue: Running[] = [];
   #end: MailkeepError | undefined;
+  /** A response that does not parse. What follows may be the rest of a literal with a wrong length. */
+  #fault: Error | undefined;
   #tag = 0;
   #idleResponses = 0;
   /** Bytes in both directions that were counted. */
   #counted = 0;
-  #received = 0;
   #written = 0;
 
   private constructor(
@@ -288,6 +295,10 @@ export class ImapSession {
     return { protocol: writeSocket.getProtocol() ?? 'TLS', validUntil };
   }
 
+  get #running(): Running | undefined {
+    return this.#queue[0];
+  }
+
   has(capability: string): boolean {
     return this.capabilities.has(capability);
   }
@@ -311,19 +322,24 @@ export class ImapSession {
     return result;
   }
 
-  /** Sends several commands together. Returns the tagged response of each, which can be a refusal. */
+  /**
+   * Sends several commands together. Returns the tagged response of each, which can be a refusal.
+   *
+   * @param onEnd receives these before the next command's responses are handled
+   */
   async runAll(
     command: string,
     lines: readonly string[],
     onData: Running['onData'],
+    onEnd: Running['onEnd'] = () => {},
   ): Promise<readonly StatusResponse[]> {
     for (const line of lines) requireOneLine(line);
-    return this.#exchange(command, lines.length, onData, ({ tags }) =>
+    const send = ({ tags }: Running): Promise<void> =>
       this.#write([
         // Folder names have one character per byte.
         Buffer.from([...tags].map(([tag, i]) => `${tag} ${lines[i]}\r\n`).join(''), 'latin1'),
-      ]),
-    );
+      ]);
+    return this.#exchange({ command, count: lines.length, onData, onEnd, send });
   }
 
   /**
@@ -370,7 +386,7 @@ export class ImapSession {
       ready = [...ready, CRLF];
       await flush();
     };
-    const [result] = await this.#exchange(command, 1, () => {}, send);
+    const [result] = await this.#exchange({ command, count: 1, isAlone: true, send });
     if (result === undefined) throw new Error('a command without a result');
     return result;
   }
@@ -383,7 +399,7 @@ export class ImapSession {
    * @throws as `run`
    */
   async idle(onData: Running['onData'], until: Promise<void>): Promise<void> {
-    const [result] = await this.#exchange('IDLE', 1, onData, async (running) => {
+    const send = async (running: Running): Promise<void> => {
       const { tags, done } = running;
       const accepted = Promise.withResolvers<void>();
       running.onContinuation = accepted.resolve;
@@ -391,6 +407,9 @@ export class ImapSession {
       await Promise.race([accepted.promise, done.promise]);
       await Promise.race([until, done.promise]);
       if (running.missing > 0) await this.#write([Buffer.from('DONE\r\n')]);
+    };
+    const [result] = await this.#exchange({
+      ...{ command: 'IDLE', count: 1, isAlone: true, onData, send },
     });
     if (result?.status !== 'OK') {
       throw result === undefined
@@ -399,27 +418,32 @@ export class ImapSession {
     }
   }
 
-  /** @param send writes the commands, whose number is `count` */
-  async #exchange(
-    command: string,
-    count: number,
-    onData: Running['onData'],
-    send: (running: Running) => Promise<void>,
-  ): Promise<readonly StatusResponse[]> {
+  /** @param exchange.send writes the commands, whose number is `count` */
+  async #exchange(exchange: {
+    readonly command: string;
+    readonly count: number;
+    readonly isAlone?: boolean;
+    readonly onData?: Running['onData'];
+    readonly onEnd?: Running['onEnd'];
+    readonly send: (running: Running) => Promise<void>;
+  }): Promise<readonly StatusResponse[]> {
+    const { command, count, isAlone = false, send } = exchange;
+    const { onData = () => {}, onEnd = () => {} } = exchange;
     if (count === 0) return [];
-    if (this.#running !== undefined) throw new Error('a session runs one call at a time');
+    if (this.#queue.some((one) => isAlone || one.isAlone)) {
+      throw new Error(`${command} while another command runs`);
+    }
     if (this.#end !== undefined) throw this.#end;
     const tags = new Map(Array.from({ length: count }, (_, i) => [`k${this.#tag + i}`, i]));
     this.#tag += count;
     const done = Promise.withResolvers<void>();
     const results = new Array<undefined>(count).fill(undefined);
     const running: Running = {
-      ...{ command, tags, results, onData, done, missing: count },
+      ...{ command, tags, results, onData, onEnd, done, isAlone, missing: count },
       onContinuation: undefined,
       ...{ responses: 0, bytes: 0 },
-      fault: undefined,
     };
-    this.#running = running;
+    this.#queue.push(running);
     this.#idleResponses = 0;
     const failures: unknown[] = [];
     // IDLE ends when its caller wants.
@@ -427,7 +451,7 @@ export class ImapSession {
       command === 'IDLE'
         ? undefined
         : setTimeout(() => this.#fail({ code: 'ETIMEOUT' }), this.commandMs);
-    const [startedAt, received] = [performance.now(), this.#received];
+    const startedAt = performance.now();
     try {
       const sending = send(running).catch((error: unknown) => {
         if (!(error instanceof SocketClosed) && this.#end === undefined) failures.push(error);
@@ -442,20 +466,19 @@ export class ImapSession {
       throw this.#end ?? error;
     } finally {
       clearTimeout(timer);
-      this.#running = undefined;
+      if (this.#queue.includes(running)) this.#queue.splice(this.#queue.indexOf(running), 1);
       this.#count();
-      const bytes = Math.round((this.#received - received) / count);
+      const bytes = Math.round(running.bytes / count);
       const ms = performance.now() - startedAt;
       for (const result of running.results) {
         this.hooks.onCommand?.({ command, result: this.#outcome(result), ms, bytes });
       }
     }
-    if (running.fault !== undefined) {
-      // A response that does not parse may be the rest of a literal with a wrong length.
+    if (this.#fault !== undefined) {
       this.close();
-      throw running.fault instanceof MalformedResponse
-        ? this.malformed(command, running.fault.message)
-        : running.fault;
+      throw this.#fault instanceof MalformedResponse
+        ? this.malformed(command, this.#fault.message)
+        : this.#fault;
     }
     return running.results.filter((result) => result !== undefined);
   }
@@ -483,7 +506,6 @@ export class ImapSession {
     const all = sent + received + this.#written;
     this.hooks.traffic?.add(all - this.#counted);
     this.#counted = all;
-    this.#received = received;
   }
 
   malformed(command: string, found: string): MailkeepError {
@@ -559,7 +581,7 @@ export class ImapSession {
     } catch (error) {
       if (running === undefined) this.#fail(error);
       else if (error instanceof MalformedResponse) {
-        running.fault ??= error;
+        this.#fault ??= error;
         // Its tagged response comes only when the caller ends the wait.
         if (running.command === 'IDLE') this.#fail(error);
       } else {
@@ -579,7 +601,7 @@ export class ImapSession {
       return onContinuation();
     }
     if ('name' in response || response.tag === '*') {
-      if (running.fault === undefined) await running.onData(response);
+      if (this.#fault === undefined) await running.onData(response);
       return;
     }
     const at = running.tags.get(response.tag);
@@ -588,7 +610,11 @@ export class ImapSession {
     }
     running.results[at] = response;
     running.missing -= 1;
-    if (running.missing === 0) running.done.resolve();
+    if (running.missing > 0) return;
+    this.#queue.shift();
+    if (this.#fault === undefined)
+      running.onEnd(running.results.filter((one) => one !== undefined));
+    running.done.resolve();
   }
 
   /** Keeps the selected folder up to date, and handles BYE. */
@@ -636,10 +662,10 @@ export class ImapSession {
 
   #finish(end: MailkeepError): void {
     this.#end ??= end;
-    const running = this.#running;
-    if (running === undefined) return;
-    const { fault } = running;
-    const isMalformed = fault instanceof MalformedResponse;
-    running.done.reject(isMalformed ? this.malformed(running.command, fault.message) : this.#end);
+    const fault = this.#fault;
+    for (const { command, done } of this.#queue) {
+      const isMalformed = fault instanceof MalformedResponse;
+      done.reject(isMalformed ? this.malformed(command, fault.message) : this.#end);
+    }
   }
 }

@@ -139,6 +139,8 @@ class ImapReader {
   readonly #withoutEnvelope = new Set<string>();
   /** Listed sizes in bytes, by uid and folder, oldest first. */
   readonly #sizes = new Map<string, number>();
+  /** Messages in each folder, as last listed. */
+  readonly #expected = new Map<string, number>();
 
   constructor(options: ImapOriginOptions) {
     this.#options = options;
@@ -163,8 +165,10 @@ class ImapReader {
     } = await connections.use((session) => listFolders(session, isForeignWanted), signal);
     this.#epochs.clear();
     this.#snapshots.clear();
+    this.#expected.clear();
     for (const { path, status } of found) {
       if (status.uidValidity !== null) this.#epochs.set(path, status.uidValidity);
+      this.#expected.set(path, status.messages);
     }
     const problem =
       refused === 0
@@ -216,11 +220,11 @@ class ImapReader {
     const answer = await this.#onFolder(
       at,
       signal,
-      async (session, { uidValidity, highestModSeq, mailboxId, openedAt }) => ({
-        ...{ uidValidity, highestModSeq, mailboxId },
-        uids: await searchUids(session, set, criteria),
-        at: openedAt,
-      }),
+      async (session, opening) => {
+        const [uids, opened] = await Promise.all([searchUids(session, set, criteria), opening]);
+        const { uidValidity, highestModSeq, mailboxId, openedAt } = opened;
+        return { uidValidity, highestModSeq, mailboxId, uids, at: openedAt };
+      },
       { reopen: true, fresh },
     );
     return this.#page(at, answer, [1, MAX_UINT32], request, signal);
@@ -239,7 +243,8 @@ class ImapReader {
     return this.#onFolder(
       at,
       signal,
-      async (session, { uidValidity, highestModSeq, exists }) => {
+      async (session, opening) => {
+        const { uidValidity, highestModSeq, exists } = await opening;
         if (highestModSeq === null || uidValidity !== since.uidValidity) return null;
         const changes = exists === 0 ? [] : await changedSince(session, since.modSeq, MAX_CHANGES);
         return changes === null ? null : { changes, highestModSeq };
@@ -382,13 +387,12 @@ class ImapReader {
       this.#onFolder(
         at,
         signal,
-        async (session, selected) => ({
-          uidValidity: selected.uidValidity,
-          highestModSeq: selected.highestModSeq,
-          mailboxId: selected.mailboxId,
-          uids: await allUids(session, selected),
-          at: selected.openedAt,
-        }),
+        async (session, opening) => {
+          const expected = this.#expected.get(at.folder) ?? null;
+          const [uids, opened] = await Promise.all([allUids(session, opening, expected), opening]);
+          const { uidValidity, highestModSeq, mailboxId, openedAt } = opened;
+          return { uidValidity, highestModSeq, mailboxId, uids, at: openedAt };
+        },
         { reopen: true },
       ),
     );
@@ -516,7 +520,8 @@ class ImapReader {
   }
 
   /**
-   * Runs `act` with the folder open.
+   * Runs `act` with the folder open. Does not wait until it is open before sending the first command of `act`, and
+   * drops its result if the folder cannot be opened.
    *
    * @param how.reopen opens it again even if it is open, for current counts
    * @param how.since opens it again if it was opened earlier, in milliseconds since the epoch
@@ -527,7 +532,7 @@ class ImapReader {
   async #onFolder<T>(
     at: FolderKey,
     signal: AbortSignal,
-    act: (session: ImapSession, selected: SelectedFolder) => Promise<T>,
+    act: (session: ImapSession, opening: Promise<SelectedFolder>) => Promise<T>,
     how: {
       readonly reopen?: boolean;
       readonly since?: number;
@@ -550,17 +555,30 @@ class ImapReader {
         const epoch = this.#epochs.get(folder);
         const isSame = epoch === undefined || epoch === current?.uidValidity;
         const isOpen = current?.wireName === wireName && isRecent && isSame && how.reopen !== true;
-        const selected = isOpen ? current : await examine(session, wireName, folder, now);
-        if (epoch === undefined) this.#epochs.set(folder, selected.uidValidity);
-        else if (epoch !== selected.uidValidity) {
-          this.#snapshots.delete(folder);
-          throw imapError('imap.renumbered', { folder });
-        }
-        return act(session, selected);
+        const opening = isOpen
+          ? Promise.resolve(current)
+          : examine(session, wireName, folder, now).then((selected) => {
+              this.#requireEpoch(folder, selected.uidValidity);
+              return selected;
+            });
+        const acting = act(session, opening);
+        // Nothing else may use the session before both have ended.
+        await Promise.allSettled([opening, acting]);
+        await opening;
+        return acting;
       },
       signal,
       { wireName, fresh, rest, ...(breaks === undefined ? {} : { breaks }) },
     );
+  }
+
+  #requireEpoch(folder: string, uidValidity: string): void {
+    const known = this.#epochs.get(folder);
+    if (known === undefined) this.#epochs.set(folder, uidValidity);
+    else if (known !== uidValidity) {
+      this.#snapshots.delete(folder);
+      throw imapError('imap.renumbered', { folder });
+    }
   }
 }
 

@@ -6,7 +6,7 @@ export type Answer = (
   tag: string,
   line: string,
   socket: Socket,
-) => string | Buffer | undefined | Promise<undefined>;
+) => string | Buffer | undefined | Promise<string | undefined>;
 
 export interface Script {
   readonly greeting?: string;
@@ -86,22 +86,30 @@ export class ScriptedServer {
     socket.on('close', () => this.#sockets.delete(socket));
     socket.write(`${this.script.greeting ?? '* OK ready'}\r\n`);
     let text = '';
+    let answered = Promise.resolve();
     socket.on('data', (bytes) => {
       text += bytes.toString('latin1');
       const lines = text.split('\r\n');
       text = lines.pop() ?? '';
-      for (const line of lines) void this.#answer(line, socket);
+      for (const line of lines) {
+        if (line === 'DONE') {
+          this.#endIdle(socket);
+          continue;
+        }
+        this.lines.push(line.slice(line.indexOf(' ') + 1));
+        // One after the other, as servers do.
+        answered = answered.then(() => this.#answer(line, socket));
+      }
     });
   }
 
+  #endIdle(socket: Socket): void {
+    this.lines.push('DONE');
+    if (this.idle?.socket === socket) socket.write(`${this.idle.tag} OK done\r\n`);
+  }
+
   async #answer(line: string, socket: Socket): Promise<void> {
-    if (line === 'DONE') {
-      this.lines.push(line);
-      if (this.idle?.socket === socket) socket.write(`${this.idle.tag} OK done\r\n`);
-      return;
-    }
     const [tag = '', first = '', second = ''] = line.split(' ');
-    this.lines.push(line.slice(tag.length + 1));
     if (first === 'IDLE') this.idle = { tag, socket };
     const verb = first === 'UID' ? `UID ${second}` : first;
     const { capabilities = CAPABILITIES } = this.script;
