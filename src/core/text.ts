@@ -156,6 +156,15 @@ export function pendingText(pending: number): string {
   return counted(pending, 'pending deletion');
 }
 
+/** Unverified messages that the daemon fetches and compares per account and hour. */
+export const VERIFIED_PER_HOUR = 20;
+
+/** Says how messages that were matched without a download are verified. @param command the command line that does it */
+export function unverifiedText(messages: number, command: string): string {
+  const them = messages === 1 ? 'it' : 'them';
+  return `${count(messages)} not yet verified, because a message was moved or copied: "${command}" fetches ${them} and compares ${them} now, the daemon ${VERIFIED_PER_HOUR} an hour`;
+}
+
 export function notSearchableText(pending: number): string {
   const are = pending === 1 ? 'is' : 'are';
   const them = pending === 1 ? 'it' : 'them';

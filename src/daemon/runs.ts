@@ -10,6 +10,7 @@ import type { Settings } from '../core/config-schema.ts';
 import { describeError, describeFacts, type MailkeepError } from '../core/errors.ts';
 import { selects } from '../core/names.ts';
 import type { Wait } from '../core/pace.ts';
+import { VERIFIED_PER_HOUR } from '../core/text.ts';
 import type { AttachmentExtractor } from '../mail/attachment-text.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
@@ -49,8 +50,6 @@ import {
 
 /** Scheduled syncs reuse results up to 55 minutes old, which the wait for the next sync extends to about an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
-/** Verifications of messages matched without a download, per hour and account. */
-const VERIFY_PER_HOUR = 20;
 
 const ATTACHMENTS_MS = 2_000;
 
@@ -330,7 +329,7 @@ export class SyncRuns {
       ],
       concurrency: syncConcurrency(this.#settings.rateLimit.concurrency, account),
       policy: {
-        ...(byHand ? {} : { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR }),
+        ...(byHand ? {} : { rhythm: RHYTHM, verifyPerHour: VERIFIED_PER_HOUR }),
         sweptSince: aim.full ? begunAt : null,
         full: aim.full,
         acceptEndings: aim.acceptEndings,

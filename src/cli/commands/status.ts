@@ -11,6 +11,7 @@ import {
   notSearchableText,
   pendingText,
   span,
+  unverifiedText,
 } from '../../core/text.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
 import type { DaemonStatus } from '../../daemon/ports.ts';
@@ -34,7 +35,7 @@ import {
 import { withReader, withState } from '../archive.ts';
 import type { CommandContext, Register, Values } from '../context.ts';
 import { duration } from '../option-values.ts';
-import { type Colours, displayName, joinReport, type Output } from '../output.ts';
+import { type Colours, commandLine, displayName, joinReport, type Output } from '../output.ts';
 import { verificationLines } from '../warnings.ts';
 
 /** Describes the archive's copies, with a line for each copy and each problem. */
@@ -160,6 +161,8 @@ export function statusText(
   return joinReport([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
     status.mailboxes.some(isWatched) && consistencyText(status.sum, status.listed),
+    status.sum.assumed > 0 &&
+      unverifiedText(status.sum.assumed, commandLine('verify --origin', data)),
     status.pending > 0 && notSearchableText(status.pending),
     status.unparsed > 0 &&
       `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,

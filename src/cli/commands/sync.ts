@@ -19,8 +19,9 @@ import {
   pendingText,
   span,
   termsText,
+  unverifiedText,
 } from '../../core/text.ts';
-import { isHeldOnly, type ListedTotals } from '../../core/types.ts';
+import { addSums, isHeldOnly, type ListedTotals } from '../../core/types.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
 import { planSync } from '../../sync/account-sync.ts';
 import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
@@ -61,6 +62,7 @@ export function syncReport(result: SyncResult): string {
     ...certificateLines(result.certificates),
     ...excludedLines(result),
     closingLine(result),
+    ...unverifiedLine(result),
   ].join('\n');
 }
 
@@ -110,6 +112,11 @@ function excludedLines({ excluded }: SyncResult): string[] {
 
 function closingLine(result: SyncResult): string {
   return `${comparedText(result)}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
+}
+
+function unverifiedLine({ certificates }: SyncResult): string[] {
+  const { assumed } = addSums(certificates);
+  return assumed === 0 ? [] : [`${unverifiedText(assumed, 'mailkeep verify --origin')}.`];
 }
 
 function comparedText({ certificates, mailboxes }: SyncResult): string {

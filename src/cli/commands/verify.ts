@@ -430,10 +430,11 @@ async function report(
 ): Promise<ExitCode> {
   const sum = (field: 'verified' | 'corrected'): number =>
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
-  const { requests, durationMs, failures } = result;
+  const { requests, durationMs, failures, mailboxes } = result;
   const { folders, messages, differences } = tally;
   // Messages matched without a download that have now been fetched and either confirmed or corrected.
   const [verified, corrected] = [sum('verified'), sum('corrected')];
+  const isAll = failures.length === 0 && mailboxes.every(({ comparison }) => comparison === 'all');
   const more = differences - findings.length;
   const assumed =
     verified + corrected === 0
@@ -447,7 +448,7 @@ async function report(
         return `${terminalLine(place)} ${SENTENCES[difference]}`;
       }),
       more > 0 && `… and ${counted(more, 'more difference')}`,
-      `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
+      `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}${isAll ? '' : '; not everything could be compared'}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
     ],
   );
   const problems = listProblems(result);

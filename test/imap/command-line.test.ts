@@ -1,0 +1,67 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { mailkeep } from '../cli/child.ts';
+import { startDovecot, withoutDovecot } from './dovecot.ts';
+import { RawClient } from './raw-client.ts';
+
+/** What the command line says of an IMAP account to a person who has just configured it. */
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function mailbox(folders: Readonly<Record<string, number>>) {
+  const server = await startDovecot({ specialFolders: false });
+  closing.push(() => server.stop());
+  const client = await RawClient.login(server);
+  closing.push(() => client.close());
+  for (const [folder, messages] of Object.entries(folders)) {
+    if (folder !== 'INBOX') await client.command(`CREATE ${folder}`);
+    for (let i = 0; i < messages; i += 1) await client.append(folder, letter(`${folder} ${i}`));
+  }
+  const dir = mkdtempSync(path.join(tmpdir(), 'imap-line-'));
+  closing.push(() => rmSync(dir, { recursive: true, force: true }));
+  const config = path.join(dir, 'config.json');
+  const { host, port, user, password } = server;
+  const imap = { host, port, tls: 'none', user, address: `${user}@example.org`, password };
+  writeFileSync(config, JSON.stringify({ accounts: [{ name: 'main', imap }] }), { mode: 0o600 });
+  const run = (...args: readonly string[]) => mailkeep([...args, '--config', config]);
+  return { client, run, server, dir, config };
+}
+
+function letter(subject: string): string {
+  const id = subject.replaceAll(' ', '-');
+  return `Subject: ${subject}\r\nMessage-ID: <${id}@example.org>\r\n\r\n${subject.repeat(20)}\r\n`;
+}
+
+test.skipIf(withoutDovecot())(
+  'unverified messages come with the command that verifies them',
+  async () => {
+    const { client, run } = await mailbox({ INBOX: 6, Trips: 0 });
+    await run('sync');
+    await client.command('SELECT INBOX');
+    await client.command('MOVE 1:4 Trips');
+    const hint =
+      '4 not yet verified, because a message was moved or copied: "mailkeep verify --origin" fetches them and compares them now, the daemon 20 an hour';
+    expect((await run('sync')).stdout).toContain(`${hint}.\n`);
+    expect((await run('status')).stdout).toContain(`\n${hint}\n`);
+    expect((await run('verify', '--origin')).stdout).toContain(
+      'compared with the service: no difference. 4 relinked messages had the bytes that were assumed',
+    );
+    expect((await run('status')).stdout).toContain('\n6 messages at the service = 6 stored\n');
+  },
+);
+
+test.skipIf(withoutDovecot())('a comparison that could not be made finds no equality', async () => {
+  const { run, config } = await mailbox({ INBOX: 1 });
+  await run('sync');
+  writeFileSync(config, readFileSync(config, 'utf8').replace('"password":"', '"password":"not-'));
+  const { code, stdout } = await run('verify', '--origin');
+  expect(code).toBe(6);
+  expect(stdout).toContain(
+    '0 folders compared with the service: no difference; not everything could be compared.',
+  );
+});
