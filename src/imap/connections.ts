@@ -31,6 +31,8 @@ const RETRY_TIMES: RetryTimes = {
   throttledMs: 5_000,
   mostMs: 60_000,
 };
+/** Attempts to reach a server that this process has not reached yet. Host or port may be wrong, and somebody waiting. */
+const FIRST_ATTEMPTS = 2;
 /** Longest pause that a server can ask for. After a longer one, the sync run ends. */
 export const MAX_SUGGESTED_MS = 900_000;
 
@@ -72,6 +74,8 @@ export class ImapConnections {
   readonly #reserved = new Set<AbortController>();
   #budget: number;
   #open = 0;
+  /** True once a sign-in has succeeded. */
+  #isReached = false;
   /** The server has asked for a pause, until a time in milliseconds since the epoch. */
   #hold: { readonly until: number; readonly over: Promise<void> } | undefined;
 
@@ -129,6 +133,8 @@ export class ImapConnections {
         }
         if (hasCode(error, 'imap.connection-lost')) breaks += 1;
         if (breaks >= (want.breaks ?? Number.POSITIVE_INFINITY)) throw error;
+        const isFirst = hasCode(error, 'imap.unreachable') && !this.#isReached;
+        if (isFirst && failures + 1 >= FIRST_ATTEMPTS) throw error;
         const waitMs = retryWait(error, failures, retries);
         if (waitMs === null) throw error;
         failures += 1;
@@ -277,7 +283,9 @@ export class ImapConnections {
     }
     this.#open += 1;
     try {
-      return await openSession(this.#options, signal);
+      const session = await openSession(this.#options, signal);
+      this.#isReached = true;
+      return session;
     } catch (error) {
       this.#open -= 1;
       throw error;

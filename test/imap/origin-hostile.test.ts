@@ -711,6 +711,20 @@ describe('retries', () => {
     expect(server.connections).toBe(1);
   });
 
+  test('a host that was never reached is tried twice, another one as often as usual', async () => {
+    const time = clock();
+    const { origin, server } = await against({}, { clock: time, retries: usual });
+    await origin.folders('', signal);
+    const { port } = server;
+    server.stop();
+    expect((await errorOf(origin.folders('', signal))).code).toBe('imap.unreachable');
+    expect(time.waits).toEqual([1_000, 2_000, 4_000]);
+    time.waits.length = 0;
+    const never = openAccount({ port }, { clock: time, retries: usual });
+    expect((await errorOf(never.origin.folders('', signal))).code).toBe('imap.unreachable');
+    expect(time.waits).toEqual([1_000]);
+  });
+
   test('a pause of more than 15 minutes ends the sync, with the time in the sentence', async () => {
     const time = clock();
     const status = 'NO Request is throttled. Suggested Backoff Time: 1800000 milliseconds';
