@@ -3,7 +3,7 @@ import { openCatalogReader } from '../catalog/catalog.ts';
 import type { ImapAccount, Settings } from '../core/config-schema.ts';
 import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
 import { count, counted, localTime } from '../core/text.ts';
-import { listFolders, type ServerFolder } from '../imap/commands.ts';
+import { listFolders } from '../imap/commands.ts';
 import type { ImapSession } from '../imap/connection.ts';
 import { ImapConnections } from '../imap/connections.ts';
 import { type CredentialOptions, imapCredential } from '../imap/credential.ts';
@@ -53,7 +53,8 @@ export async function checkImapAccount(
   });
   try {
     return await connections.use(async (session) => {
-      const { folders, refused } = await listFolders(session);
+      const listing = await listFolders(session);
+      const { folders } = listing;
       const messages = folders.reduce((sum, { status }) => sum + status.messages, 0);
       const sums = `${counted(folders.length, 'folder')} with ${counted(messages, 'message')}`;
       const service = `${server.host} accepts the sign-in, and lists ${sums}.`;
@@ -62,7 +63,7 @@ export async function checkImapAccount(
         { name: 'tls', message: encryptionText(session, server.host), remedy: null },
         { name: 'service', message: service, remedy: null },
         { name: 'capabilities', message: savingText(session), remedy: null },
-        ...folderWarnings(session, folders, refused),
+        ...folderWarnings(session, listing),
       ];
     }, signal);
   } finally {
@@ -119,8 +120,7 @@ function savingText(session: ImapSession): string {
 
 function folderWarnings(
   session: ImapSession,
-  folders: readonly ServerFolder[],
-  refused: number,
+  { folders, refused, tellsForeign }: Awaited<ReturnType<typeof listFolders>>,
 ): ImapCheck[] {
   const warn = (message: string, remedy: string): ImapCheck => ({
     name: 'folders',
@@ -134,6 +134,14 @@ function folderWarnings(
     : [];
   const closed = describeError(imapError('imap.folders-refused', { host, refused })).message;
   return [
+    ...(tellsForeign
+      ? []
+      : [
+          warn(
+            `${host} refuses to tell which folders belong to other users (NAMESPACE), so every folder that it lists counts as yours.`,
+            'If some are not, name them in "folders.exclude" of the account.',
+          ),
+        ]),
     ...(refused > 0 ? [warn(closed, 'Ask the mail provider to repair them.')] : []),
     ...unnumbered.map(({ path }) =>
       warn(

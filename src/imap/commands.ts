@@ -5,7 +5,7 @@
  */
 import type { CountedFlag, FlagSet, Listing } from '../core/types.ts';
 import type { ImapSession, SelectedFolder } from './connection.ts';
-import { codeOf, PIECE_BYTES } from './connection-errors.ts';
+import { codeOf, lossError, PIECE_BYTES } from './connection-errors.ts';
 import { imapError } from './errors.ts';
 import { readEnvelope, readFlags, stableIds } from './listing-record.ts';
 import {
@@ -69,6 +69,8 @@ interface ServerFolders {
   readonly leftOut: readonly string[];
   /** Folders that exist, but whose status was refused or whose name cannot be sent. */
   readonly refused: number;
+  /** False if the server refuses NAMESPACE: folders of others are then among the user's own. */
+  readonly tellsForeign: boolean;
 }
 
 /** RFC 6154 and RFC 8457, in order of precedence for folders with several. */
@@ -89,10 +91,7 @@ export async function listFolders(
   session: ImapSession,
   isWanted: (path: string) => boolean = () => false,
 ): Promise<ServerFolders> {
-  // Folders of other users would be taken for the user's own.
-  if (!session.knowsForeign) {
-    throw imapError('imap.refused', { host: session.host, command: 'NAMESPACE', code: '' });
-  }
+  const tellsForeign = session.knowsForeign || !(await refusesNamespace(session));
   await unselect(session);
   const items = statusItems(session);
   const uses = session.has('SPECIAL-USE') ? 'SPECIAL-USE ' : '';
@@ -155,7 +154,26 @@ export async function listFolders(
     const specialUse = use === undefined ? null : `\\${use}`;
     return [{ wireName, path: pathOf(wireName), delimiter, specialUse, status }];
   });
-  return { folders, leftOut, refused: found.size - folders.length };
+  return { folders, leftOut, refused: found.size - folders.length, tellsForeign };
+}
+
+/**
+ * Asks for NAMESPACE again after it was refused during the sign-in. Returns true for another NO without a reason to
+ * wait: the server is then read like one without NAMESPACE. If it answers later, the folders of others are left out
+ * from then on, which ends none of them.
+ *
+ * @throws imap.connection-lost if it answers now, since only a new session learns the namespaces; errors of a refusal
+ */
+async function refusesNamespace(session: ImapSession): Promise<boolean> {
+  const [result] = await session.runAll('NAMESPACE', ['NAMESPACE'], () => {});
+  if (result === undefined) throw new Error('a command without a result');
+  if (result.status === 'OK') {
+    session.close();
+    throw lossError(undefined, session.host, 'NAMESPACE');
+  }
+  const error = session.refusal('NAMESPACE', result);
+  if (result.status !== 'NO' || error.code !== 'imap.refused') throw error;
+  return true;
 }
 
 /** Reports whether a folder is shared or another user's (RFC 2342). The longest prefix decides; it can be empty. */

@@ -7,7 +7,7 @@ import { pathOf, wireNameOf } from '../../src/imap/commands.ts';
 import { seeded } from '../bench/seeded.ts';
 import { jsonLines, mailkeep } from '../cli/child.ts';
 import { letter } from './mirrored.ts';
-import { ScriptedServer } from './scripted-server.ts';
+import { type Script, ScriptedServer } from './scripted-server.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -31,6 +31,7 @@ interface Listed {
 async function startServer(
   folders: ReadonlyMap<string, Folder>,
   breaks: (wireName: string, uid: number, line: string) => boolean = () => false,
+  answers: NonNullable<Script['answers']> = {},
 ) {
   const selected = new WeakMap<Socket, string>();
   const folderOf = (socket: Socket): Folder =>
@@ -89,6 +90,7 @@ async function startServer(
         }
         return `${tag} OK done\r\n`;
       },
+      ...answers,
     },
   });
   closing.push(() => server.stop());
@@ -147,6 +149,29 @@ test('a folder that breaks every connection hides no other', async () => {
   expect(code).toBe(1);
   expect(stderr).toContain('broke during UID FETCH');
   expect(await list()).toEqual(['Work/1', 'Work/2']);
+}, 60_000);
+
+test('no folder ends when the server begins to tell which ones are of others', async () => {
+  let isRefused = true;
+  const { run, list } = await startServer(
+    new Map([
+      ['INBOX', { epoch: 7, messages: 1 }],
+      ['Other/bob', { epoch: 8, messages: 2 }],
+    ]),
+    () => false,
+    {
+      NAMESPACE: (tag) =>
+        isRefused
+          ? `${tag} NO no\r\n`
+          : `* NAMESPACE (("" "/")) (("Other/" "/")) NIL\r\n${tag} OK done\r\n`,
+    },
+  );
+  const all = ['INBOX/1', 'Other/bob/1', 'Other/bob/2'];
+  for (const refused of [true, false, false, false, true, false]) {
+    isRefused = refused;
+    expect(await run('sync', '--accept-endings')).toMatchObject({ code: 0, stderr: '' });
+    expect(await list()).toEqual(all);
+  }
 }, 60_000);
 
 test('a folder whose name is encoded wrongly is never taken for another', async () => {

@@ -91,12 +91,17 @@ test.skipIf(withoutCyrus())(
 const folder = (name: string, messages: number, uidValidity = 7): string =>
   `* LIST () "/" "${name}"\r\n* STATUS "${name}" (MESSAGES ${messages} UIDNEXT 20000 UIDVALIDITY ${uidValidity} UNSEEN 0)\r\n`;
 
-async function scripted(list: string, capabilities: string) {
+async function scripted(
+  list: string,
+  capabilities: string,
+  answers: NonNullable<Script['answers']> = {},
+) {
   const script: Script = {
     capabilities: `IMAP4rev1 NAMESPACE ${capabilities}`,
     answers: {
       LIST: (tag) => `${list}${tag} OK done\r\n`,
       STATUS: (tag) => `${tag} NO not now\r\n`,
+      ...answers,
     },
   };
   const server = await ScriptedServer.start(script);
@@ -114,6 +119,17 @@ test('warns of a Gmail folder that its settings seem to limit', async () => {
   expect(warnings[1]?.message).toContain('exactly 1,000 messages in Work');
   const other = await doctor(await scripted(list, 'LIST-STATUS'));
   expect(messagesOf(other.checks, 'folders')).toEqual([]);
+});
+
+test('warns that folders of others cannot be told from own ones', async () => {
+  const refused = await scripted(folder('INBOX', 3), 'LIST-STATUS', {
+    NAMESPACE: (tag) => `${tag} NO no\r\n`,
+  });
+  const { code, checks } = await doctor(refused);
+  expect(code).toBe(0);
+  expect(messagesOf(checks, 'folders')).toEqual([
+    '127.0.0.1 refuses to tell which folders belong to other users (NAMESPACE), so every folder that it lists counts as yours.',
+  ]);
 });
 
 test('names folders that cannot be mirrored, and what is missing', async () => {

@@ -501,12 +501,46 @@ describe('folders', () => {
     expect((await errorOf(unexplained.origin.folders('', signal))).code).toBe('imap.incomplete');
   });
 
-  test('are not listed while the server refuses to say which are of other users', async () => {
+  const OTHERS =
+    '* LIST () "/" INBOX\r\n* STATUS INBOX (MESSAGES 3 UNSEEN 0 UIDVALIDITY 7)\r\n' +
+    '* LIST () "/" Other/bob\r\n* STATUS Other/bob (MESSAGES 1 UNSEEN 0 UIDVALIDITY 8)\r\n';
+
+  test.each([
+    ['NO [UNAVAILABLE] later', 'imap.throttled'],
+    ['NO [SERVERBUG] Internal error', 'imap.throttled'],
+    ['NO [INUSE] later', 'imap.throttled'],
+    ['NO temporary failure', 'imap.throttled'],
+    ['BAD what?', 'imap.refused'],
+  ])('are not listed while NAMESPACE is answered with %s', async (status, code) => {
     const { origin } = await against({
-      answers: { NAMESPACE: (tag) => `${tag} NO [UNAVAILABLE] later\r\n` },
+      answers: { NAMESPACE: (tag) => `${tag} ${status}\r\n` },
     });
     const error = await errorOf(origin.folders('', signal));
-    expect(error).toMatchObject({ code: 'imap.refused', facts: { command: 'NAMESPACE' } });
+    expect(error).toMatchObject({ code, facts: { command: 'NAMESPACE' } });
+  });
+
+  test('of others count as own while NAMESPACE is refused for good, and are then left out', async () => {
+    let refusals = 4;
+    const { origin, connections } = await against({
+      answers: {
+        LIST: (tag) => `${OTHERS}${tag} OK done\r\n`,
+        NAMESPACE: (tag) => {
+          refusals -= 1;
+          const others = '* NAMESPACE (("" "/")) (("Other/" "/")) NIL\r\n';
+          return refusals >= 0 ? `${tag} NO not here\r\n` : `${others}${tag} OK done\r\n`;
+        },
+      },
+    });
+    // Refused twice in each list.
+    const paths = async () => {
+      const { folders, leftOut, complete } = await origin.folders('', signal);
+      return [folders.map(({ path }) => path), leftOut, complete];
+    };
+    expect(await paths()).toEqual([['INBOX', 'Other/bob'], [], true]);
+    await connections.use(async (session) => session.close(), signal);
+    expect(await paths()).toEqual([['INBOX', 'Other/bob'], [], true]);
+    // The same session is told at its next list.
+    expect(await paths()).toEqual([['INBOX'], ['Other/bob'], true]);
   });
 
   test('names keep every form that the server gives them', async () => {
