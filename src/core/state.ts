@@ -159,6 +159,8 @@ const proof = fields({
    * Null if that proves nothing, or if a later sync run may have recorded changes.
    */
   tuple: withDefault(nullable(folderTuple), null),
+  /** Highest uid when the folder was last complete; 0 if unknown. */
+  highestUid: withDefault(number, 0),
   /** When the newest page was last read. */
   readAt: withDefault(text, ''),
   /** The archive's last commit when the proof was stored. The proof holds only for an archive with this commit. */

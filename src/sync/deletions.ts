@@ -16,7 +16,14 @@ import {
   samplePositions,
 } from './plan/folder-evidence.ts';
 import { drain, type FolderState, isRecent, type SyncContext } from './ports.ts';
-import { forgetTries, heldSince, isHeldDue, recallProof, rememberHeld } from './sync-memory.ts';
+import {
+  forgetFlagsUpTo,
+  forgetTries,
+  heldSince,
+  isHeldDue,
+  recallProof,
+  rememberHeld,
+} from './sync-memory.ts';
 import { canSearch, fetchUids, markSearchUnreliable, walkByOffset } from './walk.ts';
 
 /**
@@ -340,6 +347,26 @@ export interface RenumberedFolder {
 }
 
 /**
+ * Reads messages known before, newest first, until one is still at its uid. A server that was restored from a backup can
+ * assign the uids of lost messages again, and more mail can arrive than the newest page shows.
+ */
+export async function readDownToKnown(ctx: SyncContext, pass: FolderSync): Promise<void> {
+  const { at, generation, evidence } = pass;
+  const proof = recallProof(ctx.memory, at);
+  // A run that was killed may have stored newer mail without reading what is below it.
+  const proven = proof?.generation === generation ? proof.highestUid : 0;
+  const last = proven > 0 ? proven : evidence.knownUpTo;
+  const isKnown = (items: readonly Listing[]): boolean => {
+    const lowest = items[items.length - 1];
+    if (lowest === undefined || lowest.uid > last) return false;
+    return compare(ctx.mirror.placed(at, generation, lowest.uid), lowest) === 'same';
+  };
+  if (isKnown((await pass.head()).items)) return;
+  const below = { lo: 1, hi: Math.min(last, evidence.belowHead.hi) };
+  for await (const items of pass.readPages(below, 'descending')) if (isKnown(items)) return;
+}
+
+/**
  * Judges uids that unexpectedly answer or refer to other messages: no change, single replaced messages, or reassigned
  * uids. In a new UID epoch, reads the newest page, walks the backlog and returns the new pass.
  */
@@ -415,7 +442,9 @@ function acceptSingles(ctx: SyncContext, pass: FolderSync): void {
   for (const [uid, listing] of evidence.contradicted) {
     const original = ctx.mirror.placed(pass.at, pass.generation, uid);
     evidence.contradicted.delete(uid);
-    if (compare(original, listing) === 'other') evidence.replace(listing, fingerprint(listing));
+    if (compare(original, listing) !== 'other') continue;
+    evidence.replace(listing, fingerprint(listing));
+    forgetFlagsUpTo(ctx.memory, pass.at, pass.generation);
   }
   for (const listing of evidence.reappeared.values()) {
     evidence.deferReappeared(listing, fingerprint(listing));

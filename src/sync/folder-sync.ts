@@ -34,6 +34,7 @@ import {
   type OriginPage,
   runGuarded,
   type SyncContext,
+  type UidOrder,
 } from './ports.ts';
 import {
   dueIncomplete,
@@ -400,8 +401,14 @@ export class FolderSync {
   }
 
   async #readRange(range: UidInterval): Promise<void> {
-    for await (const page of walkRange(this.ctx, this.at, range, 'ascending')) {
+    for await (const _items of this.readPages(range, 'ascending'));
+  }
+
+  /** Reads a range page by page. Returns each page's messages. */
+  async *readPages(range: UidInterval, order: UidOrder): AsyncGenerator<readonly Listing[]> {
+    for await (const page of walkRange(this.ctx, this.at, range, order)) {
       await this.#read(page);
+      yield page.items;
     }
   }
 

@@ -17,6 +17,7 @@ import {
   judgeFolder,
   openEpoch,
   type RenumberedFolder,
+  readDownToKnown,
   recordDeletions,
   releaseUnplaced,
 } from './deletions.ts';
@@ -660,7 +661,10 @@ async function judgeFolders(
     await folder.guarded(async () => {
       const mustSweep = folder.readsAll && !folder.evidence.hasReadEveryFlag;
       if (ctx.policy.full || mustSweep) await folder.sweep();
-      else await folder.findDifferences();
+      else {
+        await readDownToKnown(ctx, folder);
+        await folder.findDifferences();
+      }
       const result = await judgeFolder(ctx, folder);
       if (result !== undefined) renumbered.set(folder, result);
     });

@@ -269,7 +269,7 @@ export function rememberModSeqs(
   const hadModSeqs = memory.get(NO_MOD_SEQ, key) === undefined;
   if (hasModSeqs === hadModSeqs) return;
   memory.set(NO_MOD_SEQ, key, hasModSeqs ? null : true);
-  memory.set(FLAGS_UP_TO, key, null);
+  forgetFlagsUpTo(memory, at, generation);
 }
 
 /**
@@ -301,6 +301,7 @@ export function recordProof(
     flagsAt: folder.evidence.everyFlagAnswered ? flagsAt : (before?.flagsAt ?? null),
     incomplete,
     tuple: folder.evidence.flagsUpToDate ? folder.tuple : null,
+    highestUid: complete ? folder.evidence.highestUid : (before?.highestUid ?? 0),
     readAt: new Date(folder.evidence.askedAt).toISOString(),
   });
   return incomplete;
@@ -422,7 +423,7 @@ export function flagsUpTo(
   if (known === undefined || known.uidValidity !== uidValidity) return undefined;
   const isLower = uidNext < known.uidNext || BigInt(highestModSeq) < BigInt(known.modSeq);
   if (!isLower && mirror.hasCommit(known.commit)) return known;
-  memory.set(FLAGS_UP_TO, key, null);
+  forgetFlagsUpTo(memory, at, generation);
   return undefined;
 }
 
@@ -459,6 +460,11 @@ export function recallListed(
   at: FolderKey,
 ): number | undefined {
   return memory?.get(LISTED, folderKey(at));
+}
+
+/** Forgets up to where flags are known, because the folder has gone back to an earlier state. */
+export function forgetFlagsUpTo(memory: Memory, at: FolderKey, generation: number): void {
+  memory.set(FLAGS_UP_TO, generationKey(at, generation), null);
 }
 
 /** Forgets what a folder's listing proved, because the sync run may record changes. */

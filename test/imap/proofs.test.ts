@@ -61,6 +61,16 @@ async function stateOfInbox(server: MailServer): Promise<string | undefined> {
   return /\(.*\)/.exec(untagged)?.[0];
 }
 
+/** Returns a function that restores the mail as it is now, with its indexes. */
+function backUp({ home }: MailServer): () => void {
+  const [mail, backup] = [path.join(home, 'mail'), path.join(home, 'backup')];
+  execFileSync('cp', ['-a', mail, backup]);
+  return () => {
+    rmSync(mail, { recursive: true });
+    execFileSync('cp', ['-a', backup, mail]);
+  };
+}
+
 const inbox = ({ certificates }: SyncResult) =>
   certificates.find(({ folder }) => folder === 'INBOX');
 
@@ -89,14 +99,11 @@ describe.skipIf(withoutDovecot())('Dovecot', () => {
 
   test('comes back from a backup, and soon lists the same as before', async () => {
     const { server, world, sync } = await mirroredInbox(5);
-    const mail = path.join(server.home, 'mail');
-    const backup = path.join(server.home, 'backup');
-    execFileSync('cp', ['-a', mail, backup]);
+    const restore = backUp(server);
     await asOwner(server, (client) => client.append('INBOX', letter(6)));
     await sync();
     const before = await stateOfInbox(server);
-    rmSync(mail, { recursive: true });
-    execFileSync('cp', ['-a', backup, mail]);
+    restore();
     await asOwner(server, (client) => client.append('INBOX', letter(7)));
     expect(await stateOfInbox(server)).toBe(before);
 
@@ -104,6 +111,23 @@ describe.skipIf(withoutDovecot())('Dovecot', () => {
     await sync();
     expect(await world.mirrored()).toEqual(await world.atServer());
     expect(inbox(await sync())).toMatchObject({ originTotal: 6, stored: 6, complete: true });
+  }, 60_000);
+
+  test('comes back from a backup, and gets more mail than a page shows', async () => {
+    const { server, world, sync } = await mirroredInbox(30);
+    const restore = backUp(server);
+    const receive = (from: number, to: number) =>
+      asOwner(server, async (client) => {
+        for (let n = from; n <= to; n += 1) await client.append('INBOX', letter(n));
+      });
+    await receive(31, 50);
+    await sync();
+    restore();
+    await receive(51, 190);
+    const result = await sync();
+    expect(result.failures).toEqual([]);
+    expect(inbox(result)).toMatchObject({ originTotal: 170, complete: true });
+    expect(await world.mirrored()).toEqual(await world.atServer());
   }, 60_000);
 
   test('loses its index, and its modification sequences go back', async () => {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -178,6 +179,74 @@ describe('uids that are assigned again in the same epoch', () => {
     const docids = [...(await archive.places()).values()].map(({ docid }) => docid);
     expect(new Set(docids).size).toBe(340);
   });
+
+  /** The server is restored from a backup without its newest messages, and other mail arrives. */
+  function restore(lost: number, arrived: number): void {
+    const inbox = box('INBOX');
+    const last = inbox.nextUid - 1;
+    for (let uid = last - lost + 1; uid <= last; uid += 1) inbox.messages.delete(uid);
+    inbox.nextUid = last - lost + 1;
+    for (let n = 1; n <= arrived; n += 1) inbox.deliver(mail(`other ${n}`), { flags: ['\\Seen'] });
+  }
+
+  /** Every place with the hash of its bytes, in the archive and at the server. */
+  async function bothSides() {
+    const here = await archive.reading((catalog) =>
+      [...catalog.list({})].map(({ uid, id }) => `${uid} ${id}`),
+    );
+    const there = [...box('INBOX').messages.values()].map(
+      ({ uid, raw }) => `${uid} ${hash('sha256', raw)}`,
+    );
+    return { here: here.sort(), there: there.sort() };
+  }
+
+  it.each(
+    [true, false].flatMap((imap) => [
+      { imap, messages: 350, lost: 50, arrived: 60 },
+      { imap, messages: 350, lost: 50, arrived: 150 },
+      { imap, messages: 350, lost: 50, arrived: 450 },
+      { imap, messages: 350, lost: 150, arrived: 550 },
+      { imap, messages: 3_000, lost: 151, arrived: 152 },
+      { imap, messages: 3_000, lost: 151, arrived: 390 },
+    ]),
+  )(
+    'are read: $lost of $messages, and $arrived arrive; IMAP: $imap',
+    async ({ imap, messages, lost, arrived }) => {
+      folders({ INBOX: messages });
+      if (imap) origin.speakImap({ condstore: true });
+      await archive.sync(origin);
+      if (imap) forgetModSeqs('INBOX');
+      restore(lost, arrived);
+      // Its modification sequence is lower than those before the restore.
+      if (imap) box('INBOX').messages.get(3)?.flags.push('\\Flagged');
+      await requestsOfSync();
+      await expectTrue();
+      const { here, there } = await bothSides();
+      expect(here).toEqual(there);
+    },
+  );
+
+  it.each([true, false])(
+    'are read after a run that was killed once it had stored newer mail; IMAP: %s',
+    async (imap) => {
+      folders({ INBOX: 350 });
+      if (imap) origin.speakImap({ condstore: true });
+      await archive.sync(origin);
+      restore(50, 390);
+      origin.before = (request) => {
+        if (request.operation === 'search' && request.folder === 'INBOX') searches += 1;
+        // The first three read new mail.
+        if (searches > 3) throw new Error('killed');
+      };
+      let searches = 0;
+      await expect(archive.sync(origin)).rejects.toThrow('killed');
+      origin.before = () => {};
+      expect((await archive.places()).size).toBeGreaterThan(600);
+      await requestsOfSync();
+      const { here, there } = await bothSides();
+      expect(here).toEqual(there);
+    },
+  );
 
   it.each([true, false])(
     'does not prove that an older archive is complete; IMAP: %s',

@@ -48,6 +48,8 @@ interface ComparedPage {
 /** Evidence that one sync run collects about a folder: listed, missing and undecided messages. Pure. */
 export class FolderEvidence {
   readonly coverage: Coverage;
+  /** Highest uid in any earlier sync run, or 0. */
+  readonly knownUpTo: number;
   /** Message count in the service's latest response about the whole folder. */
   total: number;
   /** Highest uid seen in this sync run, or 0. */
@@ -76,7 +78,6 @@ export class FolderEvidence {
   readonly underWay = new Set<number>();
   /** Uids quarantined or recognised as forgotten in this sync run, and not fetched again. */
   readonly setAside = new Set<number>();
-  readonly #mark: number;
   readonly #coveredBefore: UidIntervals;
   /** Lowest uid covered by the newest page. */
   #headLo = 1;
@@ -88,7 +89,7 @@ export class FolderEvidence {
 
   constructor({ listed, highestUid, covered, startedAt }: EarlierEvidence) {
     this.total = listed;
-    this.#mark = highestUid;
+    this.knownUpTo = highestUid;
     this.#coveredBefore = covered;
     this.askedAt = startedAt;
     this.coverage = new Coverage(covered);
@@ -96,7 +97,7 @@ export class FolderEvidence {
 
   /** True if no earlier sync run found a message here. */
   get isFirst(): boolean {
-    return this.#mark === 0;
+    return this.knownUpTo === 0;
   }
 
   /** The uids not covered by the newest page. */
@@ -173,12 +174,12 @@ export class FolderEvidence {
 
   /** Returns false for a uid above any from earlier sync runs. */
   mayBeKnown(uid: number): boolean {
-    return uid <= this.#mark;
+    return uid <= this.knownUpTo;
   }
 
   /** Reports whether an earlier sync run covered a uid. Without a place, the uid was empty or its message is gone. */
   wasCovered(uid: number): boolean {
-    return uid <= this.#mark && covers(this.#coveredBefore, { lo: uid, hi: uid });
+    return uid <= this.knownUpTo && covers(this.#coveredBefore, { lo: uid, hi: uid });
   }
 
   /** Records the newest page. Returns the uids it covers, or null if it is inconclusive. */

@@ -96,7 +96,7 @@ test('what is remembered of a folder moves with it, whatever the scope', () => {
   const renamed = { ...at, folder: 'New' };
   const proof = { at: '2026-11-20T00:00:00.000Z', complete: true, generation: 3, originTotal: 1 };
   const rest = { unread: 0, flagsAt: null, certifiedOn: null, incomplete: 0 };
-  const listed = { tuple: null, readAt: '2026-11-20T00:00:00.000Z', commit: null };
+  const listed = { tuple: null, highestUid: 7, readAt: proof.at, commit: null };
   const byFolder = [
     ['proof', { ...proof, ...rest, ...listed }],
     ['held', { since: 7 }],
