@@ -10,7 +10,7 @@ const MEANINGS: Readonly<Record<ExitCode, string>> = {
   [EXIT.damage]: 'damage found in the archive',
   [EXIT.held]: 'pending deletions: messages disappeared at the service',
   [EXIT.inUse]: 'the archive is in use by another process',
-  [EXIT.refused]: 'the service refused the token',
+  [EXIT.refused]: 'the token, password or sign-in was refused',
   [EXIT.interrupted]: 'interrupted',
 };
 
@@ -34,7 +34,7 @@ const STOPPED: Meanings = {
 };
 
 const OF_COMMAND: Readonly<Record<string, Meanings>> = {
-  init: { ...ASKS, 1: 'the service cannot be reached, or a file cannot be written' },
+  init: { ...ASKS, 1: 'the service or server cannot be reached, or a file cannot be written' },
   account: { ...ASKS, 1: 'the provider or the server cannot be reached' },
   sync: { ...MAY_HOLD, 1: 'partly failed; what failed is named' },
   daemon: { ...WRITES, ...STOPPED },
@@ -72,7 +72,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     1: 'something cannot be read, or the service differs (--origin)',
     3: 'damage found, and not all of it repaired',
     5: 'the archive is in use, with --repair and --origin',
-    6: 'the service refused the token, with --repair and --origin',
+    6: 'the token, password or sign-in was refused, with --repair and --origin',
   },
   checkpoint: READS,
   copy: { ...WRITES, 5: 'the archive or its copy is in use by another process' },
@@ -215,6 +215,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   '--rpm': RATE,
   '--requests-per-minute': RATE,
   '--limit-rate': RATE,
+  '--password': 'Passwords are in a file or the environment: init --password-file, --password-env.',
   '--token': 'Tokens are in the configuration or in a file: init --token-file, init --token-env.',
   '--archive': 'Did you mean --data?',
   '--dir': 'Did you mean --data?',

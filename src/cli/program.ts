@@ -28,7 +28,8 @@ export type Request =
 
 const TOP_HELP = `
 EXAMPLES
-  mailkeep init                      set up your own account
+  mailkeep init --imap ADDRESS       set up a mailbox on an IMAP server
+  mailkeep init                      set up an account of the hosted mail service
   mailkeep sync                      mirror it
   mailkeep search from:anna invoice  find a message, offline
   mailkeep show 3f2a91c4             read it
@@ -68,7 +69,9 @@ export async function parseCommandLine(
   let printed = '';
   let body: RunCommand | undefined;
   const program = new Command('mailkeep')
-    .description('Mirrors hosted mailboxes into a local archive, and searches it offline.')
+    .description(
+      'Mirrors mailboxes, of IMAP servers and of a hosted mail service, into a local archive, and searches it offline.',
+    )
     .version(packageJson.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .helpCommand('help [command]', 'print help on a command')

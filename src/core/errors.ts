@@ -205,7 +205,7 @@ EXIT STATUS
   3    damage found in the archive
   4    pending deletions: messages disappeared at the service
   5    the archive is in use by another process
-  6    the service refused the token
+  6    the token, password or sign-in was refused
   130  interrupted`;
 
 /** Error code for a pipe, socket or device where a file is expected, for which there is no errno. */

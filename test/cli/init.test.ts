@@ -73,6 +73,7 @@ test('asks again after a mistake in the address or the token, and tries the toke
     'y',
   ]);
   expect([code, left]).toEqual([0, []]);
+  expect(shown).toContain('For a mailbox on an IMAP server: mailkeep init --imap ADDRESS\n');
   expect(shown).toContain(`"${host}" is not a valid URL.`);
   // The address that was meant is offered.
   expect(shown).toContain(`Address of the mail service [http://${host}]: `);

@@ -93,13 +93,13 @@ function isSameServer({ imap: a }: ImapAccount, { imap: b }: ImapAccount): boole
   return same;
 }
 
-/** Returns the fields to set. A port of the old server does not stay. */
+/** Returns the fields to set. The old server's port does not stay at another host. */
 function changesOf({ imap }: ImapAccount, line: MoveLine): ImapChanges {
-  const { host, tls = imap.server.tls, user, passwordFile, passwordEnv } = line;
-  if (host === undefined) throw invalidUsage('account move', '--host is needed: the new server.');
+  const { host = imap.server.host, tls = imap.server.tls, user, passwordFile, passwordEnv } = line;
   const usual = tls === 'implicit' ? 993 : 143;
   const hasUsual = imap.server.port === (imap.server.tls === 'implicit' ? 993 : 143);
-  const port = line.port ?? (hasUsual && tls === imap.server.tls ? undefined : usual);
+  const stays = tls === imap.server.tls && (hasUsual || line.host === undefined);
+  const port = line.port ?? (stays ? undefined : usual);
   return {
     host,
     ...(port === undefined ? {} : { port }),

@@ -28,6 +28,7 @@ otherwise the next sync starts another one next to it. Only the configuration is
 EXAMPLES
   mailkeep account login ada
   mailkeep account move ada --host imap.example.net
+  mailkeep account move ada --user ada@example.net
   mailkeep account move ada --host imap.example.net --user ada@example.net --password-file new.password --yes`;
 
 export const register: Register = (command, run) => {
@@ -37,10 +38,10 @@ export const register: Register = (command, run) => {
     .action(action(run, logIn));
   const move = subCommand(command, 'move', 'continue an IMAP account at another server')
     .argument('<name>', 'name of the account in the configuration')
-    .option('--host <host>', 'the new server')
+    .option('--host <host>', 'the new server (default: as before)')
     .option(
       '--port <n>',
-      'its port (default: 993, or 143 without implicit TLS)',
+      'its port (default: as before, or with --host 993, or 143 without implicit TLS)',
       wholeNumber(1, MAX_PORT),
     )
     .addOption(

@@ -133,7 +133,7 @@ async function collectInputs(
   if (prompter === undefined) {
     const needsToken = kept === null && piped === '';
     const missing = joinReport([
-      options.baseUrl === undefined && '--base-url',
+      options.baseUrl === undefined && '--base-url (or --imap for a mailbox on an IMAP server)',
       needsToken && 'a token (--token-env, --token-file, or on standard input)',
     ]);
     if (missing.length > 0) throw usageError('usage-not-interactive', { command: 'init', missing });
@@ -208,6 +208,7 @@ async function promptForAddress(
   prompter: Prompter | undefined,
 ): Promise<string> {
   let suggestion: string | undefined;
+  context.notices.say('For a mailbox on an IMAP server: mailkeep init --imap ADDRESS');
   for (;;) {
     const typed = (await prompter?.line('Address of the mail service', suggestion)) ?? '';
     try {
@@ -295,18 +296,21 @@ function rebasePath(folder: string, base: string, configured: string): string {
 }
 
 const HELP = `
-On a terminal, asks for whatever is missing, and asks again after an invalid answer. Elsewhere, everything must
-be given as options; the token comes from standard input, --token-env or --token-file. The service
-checks the token before init asks or writes anything else.
+For a mailbox on an IMAP server, give its address with --imap. Without it, the account is one of the hosted mail
+service: its address and a token.
 
-The first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, the
+On a terminal, asks for whatever is missing, and asks again after an invalid answer. Elsewhere, everything must
+be given as options; the token or password comes from standard input, from the environment or from a file. It is
+tried before init asks or writes anything else.
+
+At the hosted service, the first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, the
 default that init proposes. Ask your provider for the service's limit. When the service refuses requests,
 mailkeep slows down, and "mailkeep status" shows the rate it learned. You can change
 rateLimit.requestsPerMinute at any time.
 
-With --imap, the account is one mailbox of an IMAP server. Init finds the server of the address in DNS, or knows it of
-large providers, or asks. It asks about a server in another domain, and refuses it with --yes: --host is needed then.
-The password is that of the mailbox, or an app password. For OAuth, write the configuration as docs/imap.md shows.
+With --imap, init finds the server in DNS, knows those of large providers, or asks. It asks before it sends the
+password to a server in another domain than the address; with --yes, name that server with --host. The password is
+that of the mailbox, or an app password. For OAuth, write the configuration as docs/imap.md shows.
 
 The configuration is written to ./config.json or the file given with --config, and the token or password to a file
 next to it. Only you can read them. No file is ever overwritten.
@@ -314,12 +318,13 @@ next to it. Only you can read them. No file is ever overwritten.
 EXAMPLES
   mailkeep init
   mailkeep init --imap ada@example.org
+  mailkeep init --imap ada@example.org --host imap.example.org --yes <password.txt
   mailkeep init --base-url https://mail-api.example.com --data ~/mail --yes <token.txt
   mailkeep init --base-url https://mail-api.example.com --token-env MAIL_TOKEN --yes`;
 
 export const register: Register = (command, run) => {
   command
-    .option('--base-url <url>', 'address of the mail service')
+    .option('--base-url <url>', 'address of the hosted mail service')
     .option('--token-env <name>', 'environment variable that holds the token')
     .option('--token-file <file>', 'file that holds the token')
     .option(

@@ -182,7 +182,7 @@ export function systemFiles(): UnitFile[] {
   return [
     {
       path: '/etc/sysusers.d/mailkeep.conf',
-      content: `u ${USER} - "Mirror of hosted mailboxes" ${STATE_DIRECTORY}\n`,
+      content: `u ${USER} - "Mirror of mailboxes" ${STATE_DIRECTORY}\n`,
     },
     {
       path: '/etc/tmpfiles.d/mailkeep.conf',
@@ -200,7 +200,7 @@ export function systemFiles(): UnitFile[] {
 function daemonUnit(facts: UnitFacts): string {
   return unit([
     section('Unit', [
-      'Description=Mirror of hosted mailboxes',
+      'Description=Mirror of mailboxes',
       ...network(facts),
       // Temporary problems such as a full disk or a running rebuild can last for hours.
       'StartLimitIntervalSec=0',
@@ -229,7 +229,7 @@ function daemonUnit(facts: UnitFacts): string {
 function syncUnit(facts: UnitFacts): string {
   return unit([
     section('Unit', [
-      'Description=One sync of hosted mailboxes',
+      'Description=One sync of mailboxes',
       ...network(facts),
       'Conflicts=mailkeep.service',
     ]),
@@ -246,7 +246,7 @@ function syncUnit(facts: UnitFacts): string {
 
 function timerUnit(): string {
   return unit([
-    section('Unit', ['Description=Sync hosted mailboxes every quarter of an hour']),
+    section('Unit', ['Description=Sync mailboxes every quarter of an hour']),
     section('Timer', [
       'OnCalendar=*:0/15',
       'RandomizedDelaySec=60s',
