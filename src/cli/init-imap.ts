@@ -50,7 +50,7 @@ export async function collectImapAccount(
   const given = givenPassword(options, cwd);
   const piped =
     given === null && prompter === undefined ? await readStdinText(context.stdin()) : '';
-  let secret = given === null ? undefined : await readPassword(given, env);
+  let secret = given === null ? undefined : await readPassword(given, env, 'password');
   if (piped !== '') secret = new Secret(piped);
   if (secret === undefined && prompter === undefined) {
     const missing = ['a password (--password-env, --password-file, or on standard input)'];

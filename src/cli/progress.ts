@@ -249,8 +249,8 @@ export function waitingText({ until, reason }: Waiting, now: number): string {
   const wait = span(Math.max(0, until - now));
   return {
     rate: `waiting ${wait} for the request budget`,
-    'retry-after': `the service asked to wait ${wait}`,
-    paused: `paused until ${localTime(until)}: the service keeps refusing`,
+    'retry-after': `the server asked to wait ${wait}`,
+    paused: `paused until ${localTime(until)}: the server keeps refusing`,
   }[reason];
 }
 
@@ -390,7 +390,7 @@ export async function liveProgress(notices: Notices, now: () => number): Promise
   let stopped = false;
   let tally = emptyTally(now());
   const bars = new Map<string, SingleBar>();
-  const all = screen.create(1, 0, { texts: () => ['asking the service what is there …'] });
+  const all = screen.create(1, 0, { texts: () => ['asking what is there …'] });
 
   const draw = (): void => {
     for (const [key, mailbox] of tally.mailboxes) {

@@ -246,7 +246,7 @@ const REMEMBERED: Readonly<Record<UnwrittenState, string>> = {
 };
 
 const HOLDS: Readonly<Record<NonNullable<ConfigWarning['holds']> | 'token', string>> = {
-  token: 'a token',
+  token: 'a token or password',
   'fleet-keys': 'the keys of the fleet',
   'registry-password': 'the password of the registry',
 };

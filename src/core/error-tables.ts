@@ -14,18 +14,25 @@ function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
 }
 
-function sourceText(source: string, name: string): string {
+/** What a source holds. Errors of tokens of the hosted service leave it out. */
+export type SecretKind = 'token' | 'password' | 'client secret';
+
+interface SecretFacts extends Strings<'source' | 'name'> {
+  readonly what?: SecretKind;
+}
+
+function sourceText(source: string, name: string, what: SecretKind = 'token'): string {
   switch (source) {
     case 'env':
       return `the environment variable ${name}`;
     case 'file':
-      return `the token file ${name}`;
+      return `the ${what} file ${name}`;
     case 'credential':
       return `the systemd credential ${name}`;
     case 'command':
       return `the output of ${name}`;
     default:
-      return `the token in the config file (${name})`;
+      return `the ${what} in the config file (${name})`;
   }
 }
 
@@ -99,21 +106,21 @@ export const configError = defineErrors({
       'Edit it, or name another file with --config FILE.',
     ],
     /** `source` and `name` identify the token's source: `env NAME`, `file PATH`, `credential NAME`. */
-    'token-missing': ({ source, name }: Strings<'source' | 'name'>) => [
-      `There is no token: ${sourceText(source, name)} does not exist.`,
+    'token-missing': ({ source, name, what = 'token' }: SecretFacts) => [
+      `There is no ${what}: ${sourceText(source, name, what)} does not exist.`,
       source === 'credential'
         ? 'Pass it to the daemon with LoadCredential= in its systemd unit.'
-        : 'Put the token there, or name another source in the configuration.',
+        : `Put the ${what} there, or name another source in the configuration.`,
     ],
-    'token-empty': ({ source, name }: Strings<'source' | 'name'>) => [
-      `${capitalise(sourceText(source, name))} is empty.`,
-      'Put the token there.',
+    'token-empty': ({ source, name, what = 'token' }: SecretFacts) => [
+      `${capitalise(sourceText(source, name, what))} is empty.`,
+      `Put the ${what} there.`,
     ],
-    'token-unreadable': (f: Strings<'source' | 'name' | 'reason'>) =>
-      `${capitalise(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
+    'token-unreadable': (f: SecretFacts & Strings<'reason'>) =>
+      `${capitalise(sourceText(f.source, f.name, f.what))} cannot be read: ${reasonText(f.reason)}.`,
     /** The token contains white space or control characters, which a header cannot carry. */
-    'token-unusable': ({ source, name }: Strings<'source' | 'name'>) =>
-      `${capitalise(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
+    'token-unusable': ({ source, name, what = 'token' }: SecretFacts) =>
+      `${capitalise(sourceText(source, name, what))} contains no ${what}: ${what === 'token' ? 'a token is one word of printable characters' : 'it must be a line of text'}.`,
     /** `reason` is an errno, an exit code, `signal` or `timeout`. */
     'secret-command-failed': ({ program, reason }: Strings<'program' | 'reason'>) => [
       /^\d+$/.test(reason)
@@ -262,9 +269,9 @@ export const usageError = defineErrors({
           : `It has ${shortList(f.candidates, 8)}.`,
       ),
     ],
-    /** The token cannot access the `sync --mailbox` mailbox; `known` lists the accessible mailboxes found so far. */
+    /** No account can access the `sync --mailbox` mailbox; `known` lists the accessible mailboxes found so far. */
     'usage-unreachable-mailbox': (f: Strings<'mailbox'> & Known) => [
-      `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${shortList(f.known, 8)}`}.`,
+      `No configured account reaches ${f.mailbox}${f.known.length === 0 ? '' : `; they reach ${shortList(f.known, 8)}`}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
     ],
     'usage-unlisted-folder': (f: { folder: string; suggestion: string | null }) => [

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { inspect } from 'node:util';
 import { onAbort } from './concurrency.ts';
 import type { TokenSource } from './config-schema.ts';
-import { configError, webhookError } from './error-tables.ts';
+import { configError, type SecretKind, webhookError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
 import { makeFolders, readRegularFile, syncFolder } from './files.ts';
 
@@ -36,6 +36,12 @@ export class Secret {
   }
 }
 
+interface SourceFacts {
+  readonly source: string;
+  readonly name: string;
+  readonly what?: SecretKind;
+}
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
@@ -60,9 +66,10 @@ export async function readToken(source: TokenSource, env: Environment): Promise<
 export async function readPassword(
   source: TokenSource,
   env: Environment,
+  what: SecretKind,
   signal?: AbortSignal,
 ): Promise<Secret> {
-  const facts = { source: source.kind, name: source.name };
+  const facts = { source: source.kind, name: source.name, what };
   const [line = ''] = (await rawToken(source, env, facts, signal)).split(/\r?\n/);
   if (line === '') throw configError('token-empty', facts);
   if (/[\0\r]/.test(line)) throw configError('token-unusable', facts);
@@ -124,7 +131,7 @@ async function printedSecret(
 async function rawToken(
   source: TokenSource,
   env: Environment,
-  facts: { source: string; name: string },
+  facts: SourceFacts,
   signal?: AbortSignal,
 ): Promise<string> {
   switch (source.kind) {
@@ -150,7 +157,7 @@ async function rawToken(
 /** In bytes; no token is that long. Prevents a large file given by mistake from being read in full. */
 const MAX_TOKEN_FILE = 65_536;
 
-function tokenFile(file: string, facts: { source: string; name: string }): string {
+function tokenFile(file: string, facts: SourceFacts): string {
   try {
     const bytes = readRegularFile(file);
     if (bytes.length > MAX_TOKEN_FILE) throw configError('token-unusable', facts);

@@ -121,9 +121,12 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       const { account, problem } = event;
       const { state, code } = problem;
       const line = { account, state, code, retryAt: new Date(problem.retryAt).toISOString() };
-      if (state === 'refused') log.error(line, 'the service refuses the token; the account waits');
+      const isImap = code.startsWith('imap.');
+      const refusal = isImap ? 'the server refuses the sign-in' : 'the service refuses the token';
+      if (state === 'refused') log.error(line, `${refusal}; the account waits`);
       else if (WAITS.has(code)) log.warn(line, 'the account waits');
-      else log.warn(line, 'the service cannot be reached; the account waits');
+      else
+        log.warn(line, `the ${isImap ? 'server' : 'service'} cannot be reached; the account waits`);
       return;
     }
     case 'clock-jumped':

@@ -35,7 +35,7 @@ export function imapCredential(
 ): ConnectionsOptions['credential'] {
   if (signIn.kind !== 'oauth') {
     const { kind, secret } = signIn;
-    return async (_, signal) => ({ kind, secret: await readPassword(secret, env, signal) });
+    return async (_, signal) => ({ kind, secret: await readPassword(secret, env, kind, signal) });
   }
   const client = () => oauthClient(name, signIn, { env, clock });
   const tokens = new AccessTokens(name, client, signIn, tokensFile(dataDir, name));
@@ -52,7 +52,8 @@ export async function oauthClient(
   { env, clock = systemClock }: Omit<CredentialOptions, 'dataDir'>,
 ): Promise<OAuthClient> {
   const { clientSecret } = settings;
-  const secret = clientSecret === null ? null : await readPassword(clientSecret, env);
+  const secret =
+    clientSecret === null ? null : await readPassword(clientSecret, env, 'client secret');
   return { account, settings, clientSecret: secret, clock };
 }
 

@@ -16,12 +16,12 @@ export const syncError = defineErrors({
     ],
     'sync.does-not-add-up': ({ total, times }: { total: number; times: number }) => [
       `The service reports ${counted(total, 'message')} in this folder, but ${times} syncs in a row found a different number.`,
-      'Nothing is lost here; "mailkeep sync --full" compares every message. If that does not help, the service miscounts.',
+      'Nothing is lost here; "mailkeep sync --full" compares every message. If that does not help, the server miscounts.',
     ],
     /** `uids` are the first of `count`. */
     'sync.messages-not-shown': (f: { total: number; count: number; uids: readonly number[] }) => [
       `The service lists ${counted(f.total, 'message')} in this folder, but does not show ${f.count}: uid ${f.uids.join(', ')}${f.count > f.uids.length ? ', …' : ''}.`,
-      'They do not count as deleted, and what the archive has of them stays. The next sync asks again; if it happens again, report it to the service.',
+      'They do not count as deleted, and what the archive has of them stays. The next sync asks again; if it happens again, report it to your mail provider.',
     ],
     'sync.no-inbox': ({ listed }: { listed: number }) => [
       `The service lists ${listed} folders and no INBOX: the list is incomplete.`,
@@ -39,7 +39,7 @@ export const syncError = defineErrors({
       shown: number;
     }) => [
       `The service lists ${counted(withoutPath, 'folder')} with an empty path, which cannot be synced.`,
-      `The other ${counted(shown, 'folder')} ${shown === 1 ? 'was' : 'were'} compared, and no folder counts as deleted. Report it to the service.`,
+      `The other ${counted(shown, 'folder')} ${shown === 1 ? 'was' : 'were'} compared, and no folder counts as deleted. Report it to your mail provider.`,
     ],
     /** The token can no longer access an archived mailbox; `since` is ISO 8601. */
     'sync.mailbox-unreachable': ({ address, since }: { address: string; since: string }) => [
@@ -54,7 +54,7 @@ export const syncError = defineErrors({
     /** Reading a source marked an unseen message as seen, twice in a row. */
     'sync.marks-seen': ({ host }: { host: string }) => [
       `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
-      'A backup must not change your mail. Ask the service about it before you continue.',
+      'A backup must not change your mail. Ask your mail provider about it before you continue.',
     ],
     /** A forgotten message was incomplete before it was recognised. The log has its listing and perhaps its content. */
     'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [

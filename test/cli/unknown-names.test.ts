@@ -99,7 +99,7 @@ test('sync names what the token reaches, and what was probably meant', async () 
     code: 2,
     stdout: '',
     stderr:
-      'mailkeep: The token cannot reach nobody@example.com; it reaches ada@example.org, office@example.org.\n',
+      'mailkeep: No configured account reaches nobody@example.com; they reach ada@example.org, office@example.org.\n',
   });
   const near = await configured('sync', '--mailbox', 'adda@example.org');
   expect(near.stderr).toContain('Did you mean "ada@example.org"?');

@@ -65,3 +65,26 @@ test.skipIf(withoutDovecot())('a comparison that could not be made finds no equa
     '0 folders compared with the service: no difference; not everything could be compared.',
   );
 });
+
+test('what is wrong with an IMAP account is said of a password and a server', async () => {
+  const dir = mkdtempSync(path.join(tmpdir(), 'imap-line-'));
+  closing.push(() => rmSync(dir, { recursive: true, force: true }));
+  const config = path.join(dir, 'config.json');
+  const imap = { host: '127.0.0.1', port: 1, tls: 'none', user: 'ada@example.org' };
+  const run = (password: object, ...args: readonly string[]) => {
+    const accounts = [{ name: 'main', imap: { ...imap, password } }];
+    writeFileSync(config, JSON.stringify({ accounts }), { mode: 0o600 });
+    return mailkeep([...args, '--config', config]);
+  };
+  const missing = { file: './none' };
+  const absent = `There is no password: the password file ${dir}/none does not exist.`;
+  const sync = await run(missing, 'sync');
+  expect(sync.stderr).toContain(absent);
+  expect(sync.stderr).toContain('Put the password there');
+  expect((await run(missing, 'config', 'check')).stdout).toContain(`account main: ${absent}`);
+  expect((await run(missing, 'doctor')).stdout).toContain(absent);
+  writeFileSync(path.join(dir, 'empty'), '');
+  expect((await run({ file: './empty' }, 'doctor')).stdout).toContain('Put the password there.');
+  const kept = await run({ credential: 'pass' }, 'doctor');
+  expect(kept.stdout).toContain('systemd passes the secret to the unit only, so the server was');
+});

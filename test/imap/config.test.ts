@@ -163,10 +163,10 @@ test('a command prints the password, and neither it nor its arguments are shown'
   const { signIn } = imapOf(file);
   if (signIn.kind !== 'password') throw new Error('no password');
   const { secret } = signIn;
-  expect((await readPassword(secret, {})).reveal()).toBe('pass phrase ü');
+  expect((await readPassword(secret, {}, 'password')).reveal()).toBe('pass phrase ü');
   expect(JSON.stringify(shownFields(file))).not.toContain('hush');
   const failing = (...args: string[]) =>
-    readPassword({ kind: 'command', name: process.execPath, args }, {});
+    readPassword({ kind: 'command', name: process.execPath, args }, {}, 'password');
   await expect(failing('-e', 'process.exit(3)')).rejects.toMatchObject({
     code: 'secret-command-failed',
     facts: { reason: '3' },
@@ -176,7 +176,7 @@ test('a command prints the password, and neither it nor its arguments are shown'
     code: 'secret-command-failed',
   });
   await expect(
-    readPassword({ kind: 'command', name: '/no/such/program', args: [] }, {}),
+    readPassword({ kind: 'command', name: '/no/such/program', args: [] }, {}, 'password'),
   ).rejects.toMatchObject({ facts: { reason: 'ENOENT' } });
   await expect(failing('-e', 'console.log("a\\rb")')).rejects.toMatchObject({
     code: 'token-unusable',
@@ -185,7 +185,12 @@ test('a command prints the password, and neither it nor its arguments are shown'
 
 test('a command that ignores its end, or leaves a child behind, holds nothing up', async () => {
   const shell = (script: string, signal?: AbortSignal) =>
-    readPassword({ kind: 'command', name: '/bin/sh', args: ['-c', script] }, {}, signal);
+    readPassword(
+      { kind: 'command', name: '/bin/sh', args: ['-c', script] },
+      {},
+      'password',
+      signal,
+    );
   // The child holds the pipe open for longer than the test may take.
   expect((await shell('sleep 600 & echo hush')).reveal()).toBe('hush');
   await expect(shell('exit 0', AbortSignal.abort(new Error('stopped')))).rejects.toThrow('stopped');

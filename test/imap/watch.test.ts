@@ -335,7 +335,7 @@ describe.skipIf(withoutDovecot())('the daemon', () => {
 
   test('a refused sign-in is tried again when the password file changes', async () => {
     const { proxy, daemon, folder, server } = await place({ password: { file: './password' } });
-    await daemon.line(({ msg }) => msg === 'the service refuses the token; the account waits');
+    await daemon.line(({ msg }) => msg === 'the server refuses the sign-in; the account waits');
     const signIns = () =>
       proxy.commands.filter(({ verb }) => verb === 'LOGIN' || verb === 'AUTHENTICATE').length;
     expect(signIns()).toBe(1);

@@ -11,9 +11,14 @@ import {
   locateConfig,
   locateDataDir,
 } from '../../core/config-locate.ts';
-import { type AccountSettings, type Settings, tokenSources } from '../../core/config-schema.ts';
+import {
+  type AccountSettings,
+  type ImapAccount,
+  type Settings,
+  tokenSources,
+} from '../../core/config-schema.ts';
 import { shownFields } from '../../core/config-shown.ts';
-import { configError } from '../../core/error-tables.ts';
+import { configError, type SecretKind } from '../../core/error-tables.ts';
 import { describeError, MailkeepError } from '../../core/errors.ts';
 import { readPassword, readToken } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
@@ -25,7 +30,7 @@ import { tableText } from '../output.ts';
 import { warningText } from '../warnings.ts';
 
 const HELP = `
-"check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens. It
+"check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens and passwords. It
 contacts neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in effect, where
 the file was found and which values are defaults; secrets are printed as ***.
 
@@ -92,13 +97,14 @@ async function checkConfig(context: CommandContext): Promise<void> {
   ]);
 }
 
-/** Returns a warning for each unreadable token. The daemon may still be able to read it. */
+/** Returns a warning for each unreadable token or password. The daemon may still be able to read it. */
 async function unreadTokens(settings: Settings, env: CommandContext['environment']['env']) {
   const warnings: { readonly code: string; readonly message: string }[] = [];
   for (const account of settings.accounts) {
     for (const source of tokenSources([account])) {
       try {
-        await (account.kind === 'api' ? readToken : readPassword)(source, env);
+        if (account.kind === 'api') await readToken(source, env);
+        else await readPassword(source, env, secretKind(account));
       } catch (error) {
         if (!(error instanceof MailkeepError)) throw error;
         warnings.push({
@@ -109,6 +115,10 @@ async function unreadTokens(settings: Settings, env: CommandContext['environment
     }
   }
   return [...warnings, ...settings.accounts.flatMap((account) => signedOut(account, settings))];
+}
+
+function secretKind({ imap: { signIn } }: ImapAccount): SecretKind {
+  return signIn.kind === 'oauth' ? 'client secret' : signIn.kind;
 }
 
 /** Returns a warning if a person has to sign in before the account can be mirrored. */

@@ -127,8 +127,9 @@ async function checkAccount(
   const { name } = account;
   const context = withCredentials(unitContext, account);
   if (context === null) {
-    const message = 'systemd passes the token to the unit only, so the service was not asked.';
-    const remedy = 'Run "doctor" as root, which may read the token where systemd takes it from.';
+    const secret = account.kind === 'api' ? 'token' : 'secret';
+    const message = `systemd passes the ${secret} to the unit only, so the ${account.kind === 'api' ? 'service' : 'server'} was not asked.`;
+    const remedy = `Run "doctor" as root, which may read the ${secret} where systemd takes it from.`;
     checks.add('token', name, skipped(message, remedy));
     return;
   }
@@ -465,8 +466,9 @@ function copyFinding(to: string, copy: CopyStatus | undefined, now: number): Fin
 const HELP = `
 Checks everything that a sync needs, and prints one line for each check, with what to do if it fails. It checks the
 configuration; the archive's file system, free space, write access, log, lock and last verification; how old the
-copies of the configuration are, and whether they fail; and for each account the token, the service, the clocks
-and the webhooks. It leaves nothing behind, and takes about five requests for each account.
+copies of the configuration are, and whether they fail. For each account of the hosted service, it checks the token,
+the service, the clocks and the webhooks, in about five requests. For each IMAP account, it signs in once, and checks the
+password or token, TLS, the folders, and which extensions of the server make syncs cheap. It leaves nothing behind.
 
 The exit code is 0 if nothing failed, even with warnings; otherwise it is the code of a sync.
 

@@ -102,12 +102,22 @@ function daemonLines(
   ]);
 }
 
-/** Why an IMAP account waits, by error code. */
+/** Why an account waits, by error code. */
 const WAITING: Readonly<Record<string, string>> = {
-  'imap.sign-in-refused': 'its sign-in has been refused',
+  'imap.login-needed': 'it has not been signed in',
   'imap.day-limit': 'the limit of a day has been reached',
   'imap.throttled': 'the server has asked to wait',
 };
+
+function waitingReason(state: string, code: string | null): string {
+  const known = WAITING[code ?? ''];
+  if (known !== undefined) return known;
+  if (/^(?:token-|secret-|imap\.tokens-)/.test(code ?? ''))
+    return 'its token or password cannot be read';
+  const isImap = code?.startsWith('imap.') === true;
+  if (state === 'refused') return `its ${isImap ? 'sign-in' : 'token'} has been refused`;
+  return `the ${isImap ? 'server' : 'service'} has been unreachable`;
+}
 
 function accountLine(
   account: DaemonStatus['accounts'][number],
@@ -120,10 +130,7 @@ function accountLine(
     span(at === null ? 0 : Math.max(0, now - Date.parse(at)));
   const retry = retryAt === null ? 0 : Math.max(0, Date.parse(retryAt) - now);
   if (state !== 'ok') {
-    const problem =
-      WAITING[code ?? ''] ??
-      (state === 'refused' ? 'its token has been refused' : 'the service has been unreachable');
-    return `${label}${colours.red(`${problem} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
+    return `${label}${colours.red(`${waitingReason(state, code)} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
   const facts = joinReport([
     counted(mailboxes, 'mailbox', 'mailboxes'),
