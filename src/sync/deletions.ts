@@ -442,10 +442,10 @@ function acceptSingles(ctx: SyncContext, pass: FolderSync): void {
   for (const [uid, listing] of evidence.contradicted) {
     const original = ctx.mirror.placed(pass.at, pass.generation, uid);
     evidence.contradicted.delete(uid);
-    if (compare(original, listing) !== 'other') continue;
-    evidence.replace(listing, fingerprint(listing));
-    forgetFlagsUpTo(ctx.memory, pass.at, pass.generation);
+    if (compare(original, listing) === 'other') evidence.replace(listing, fingerprint(listing));
   }
+  const isOlder = evidence.replaced.size + evidence.reappeared.size > 0;
+  if (isOlder) forgetFlagsUpTo(ctx.memory, pass.at, pass.generation);
   for (const listing of evidence.reappeared.values()) {
     evidence.deferReappeared(listing, fingerprint(listing));
   }

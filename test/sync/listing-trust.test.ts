@@ -59,6 +59,14 @@ function forgetModSeqs(path: string): ModelFolder {
   return after;
 }
 
+/** As many changes to a message as it takes until nothing is lower than before. */
+function changeUntil(folder: ModelFolder, modSeq: number): void {
+  const seventh = folder.messages.get(7);
+  for (let i = 0; folder.modSeqs().highest < modSeq; i += 1) {
+    if (seventh !== undefined) seventh.flags = i % 2 === 0 ? ['\\Seen', 'kw'] : ['\\Seen'];
+  }
+}
+
 describe('modification sequences that go back', () => {
   it.each([true, false])('make every message be read, in a run that is cut: %s', async (isCut) => {
     folders({ INBOX: 350 });
@@ -100,11 +108,23 @@ describe('modification sequences that go back', () => {
     const inbox = forgetModSeqs('INBOX');
     const third = inbox.messages.get(3);
     if (third !== undefined) third.flags = [];
-    // As many changes to another message as it takes until nothing is lower than before.
-    const seventh = inbox.messages.get(7);
-    for (let i = 0; inbox.modSeqs().highest < 400; i += 1) {
-      if (seventh !== undefined) seventh.flags = i % 2 === 0 ? ['\\Seen', 'kw'] : ['\\Seen'];
-    }
+    changeUntil(inbox, 400);
+    await requestsOfSync();
+    await expectTrue();
+    expect(await requestsOfSync()).toEqual([]);
+  });
+
+  it('are noticed by a message that is back', async () => {
+    folders({ INBOX: 350 });
+    origin.speakImap({ condstore: true });
+    await archive.sync(origin);
+    const deleted = box('INBOX').messages.get(100);
+    box('INBOX').messages.delete(100);
+    await requestsOfSync();
+    const inbox = forgetModSeqs('INBOX');
+    if (deleted !== undefined) inbox.messages.set(100, deleted);
+    inbox.messages.get(3)?.flags.push('\\Flagged');
+    changeUntil(inbox, 400);
     await requestsOfSync();
     await expectTrue();
     expect(await requestsOfSync()).toEqual([]);
