@@ -73,12 +73,12 @@ function hasContent(text: string, wanted: unknown): boolean {
 }
 
 /**
- * A new text for a configuration file, in a temporary file next to it, so that it can be checked before it replaces the
- * old one. The caller removes it.
+ * A new text for a configuration file, in a temporary file next to it until it replaces the old one. The caller removes
+ * it.
  */
 export class ConfigDraft {
   /** The temporary file. */
-  readonly file: string;
+  readonly #file: string;
   readonly #target: string;
 
   /** @throws config-not-editable */
@@ -89,14 +89,14 @@ export class ConfigDraft {
     if (isPiped(config)) throw configError('config-not-editable', { file: config, reason: 'pipe' });
     // A link stays a link.
     this.#target = realpathSync(config);
-    this.file = `${this.#target}.${process.pid}.tmp`;
+    this.#file = `${this.#target}.${process.pid}.tmp`;
   }
 
   /** @throws config-not-editable */
   write(text: string): void {
     this.#tried(() => {
-      rmSync(this.file, { force: true });
-      writeFileSync(this.file, text, { mode: 0o600, flag: 'wx', flush: true });
+      rmSync(this.#file, { force: true });
+      writeFileSync(this.#file, text, { mode: 0o600, flag: 'wx', flush: true });
     });
   }
 
@@ -112,16 +112,16 @@ export class ConfigDraft {
     }
     this.#tried(() => {
       const { mode, uid, gid } = statSync(this.#target);
-      const own = statSync(this.file);
-      if (own.uid !== uid || own.gid !== gid) chownSync(this.file, uid, gid);
-      chmodSync(this.file, mode & 0o777);
-      renameSync(this.file, this.#target);
+      const own = statSync(this.#file);
+      if (own.uid !== uid || own.gid !== gid) chownSync(this.#file, uid, gid);
+      chmodSync(this.#file, mode & 0o777);
+      renameSync(this.#file, this.#target);
       syncFolder(path.dirname(this.#target));
     });
   }
 
   remove(): void {
-    rmSync(this.file, { force: true });
+    rmSync(this.#file, { force: true });
   }
 
   #tried(act: () => void): void {

@@ -4,8 +4,10 @@ import type { z } from 'zod';
 import { parseListen } from './address.ts';
 import {
   type ConfigProblem,
+  configFileText,
   configFolder,
   configInvalid,
+  jsonValue,
   readConfigFile,
   valueAt,
 } from './config-file.ts';
@@ -132,10 +134,14 @@ export interface ConfigWarning {
 /**
  * Reads, checks and freezes the configuration. Reports every problem in the file at once.
  * @param file absolute path
+ * @param text the file's content, if it is not read from there
  * @throws config-unreadable, config-not-json, config-invalid
  */
-export function loadConfig(file: string): { settings: Settings; warnings: ConfigWarning[] } {
-  const settings = toSettings(readChecked(file, configSchema, readConfigFile(file)), file);
+export function loadConfig(
+  file: string,
+  text = configFileText(file),
+): { settings: Settings; warnings: ConfigWarning[] } {
+  const settings = toSettings(readChecked(file, configSchema, jsonValue(text, file)), file);
   return { settings, warnings: tokenWarnings(settings) };
 }
 

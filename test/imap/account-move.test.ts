@@ -155,6 +155,29 @@ test.skipIf(withoutDovecot())(
   60_000,
 );
 
+test.skipIf(withoutDovecot())(
+  'errors of a move name the options, and the file of the user',
+  async () => {
+    const server = await dovecot([]);
+    const { config, text, folder, run } = configured(server);
+    const away = await run('account', 'move', 'main', '--host', 'imap.example.net', '--yes');
+    expect(away.code).toBe(2);
+    expect(away.stderr).toContain(
+      'The account\'s tls would be "none", expected "implicit" or "starttls", since this host is not this machine.',
+    );
+    const odd = await run('account', 'move', 'main', '--host', 'imap .net', '--yes', '--json');
+    expect(odd.code).toBe(2);
+    expect(odd.stderr).toContain('host would be \\"imap .net\\", expected a host name');
+    for (const { stderr } of [away, odd]) expect(stderr).not.toContain('.tmp');
+    expect((await run('account', 'move', 'main', '--yes')).stderr).toContain('already');
+    // The port is not the usual one, and stays with the server.
+    const other = await run('account', 'move', 'main', '--user', 'nobody', '--yes');
+    expect(other.code).toBe(6);
+    expect(readFileSync(config, 'utf8')).toBe(text);
+    expect(readdirSync(folder).sort()).toEqual(['config.json', 'password']);
+  },
+);
+
 test.skipIf(withoutDovecot())('a server that refuses the sign-in changes nothing', async () => {
   const server = await dovecot(['one']);
   const { config, text, folder, run } = configured(server);

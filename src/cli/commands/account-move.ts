@@ -11,6 +11,7 @@ import { ConfigDraft, editImapAccount, type ImapChanges } from '../../core/confi
 import { configFileText } from '../../core/config-file.ts';
 import type { ImapAccount, Settings } from '../../core/config-schema.ts';
 import { usageError } from '../../core/error-tables.ts';
+import { hasCode, MailkeepError } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
 import { imapError } from '../../imap/errors.ts';
@@ -45,16 +46,16 @@ export async function moveAccount(
   const changes = changesOf(account, line);
   const draft = new ConfigDraft(file, before);
   try {
-    draft.write(editImapAccount(before, name, changes));
-    const moved = imapAccount(loadConfig(draft.file).settings, name);
+    const moved = changedAccount(file, editImapAccount(before, name, changes), name);
     if (isSameServer(account, moved)) {
       throw invalidUsage('account move', 'the account has this server and user already.');
     }
     const { kept, comparison } = await compare(context, settings, account, moved);
     const id = comparison?.isSame === true ? kept?.mailbox : newId(moved);
     const all = kept === undefined || id === undefined ? changes : { ...changes, id };
-    draft.write(editImapAccount(before, name, all));
-    loadConfig(draft.file);
+    const text = editImapAccount(before, name, all);
+    changedAccount(file, text, name);
+    draft.write(text);
     const report = reportText(account, moved, kept, comparison, all, file);
     const written = await isWanted(context, line, file, report);
     if (written) draft.replace();
@@ -80,6 +81,21 @@ export async function moveAccount(
   }
 }
 
+/** Returns the account as it would be with a new text of the configuration. @throws usage-invalid */
+function changedAccount(file: string, text: string, name: string): ImapAccount {
+  try {
+    return imapAccount(loadConfig(file, text).settings, name);
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || !hasCode(error, 'config-invalid')) throw error;
+    const { paths, found, expected } = error.facts as Readonly<Record<string, readonly string[]>>;
+    const problems = (paths ?? []).map(
+      (field, i) =>
+        `the account's ${field.split('.').at(-1)} would be ${found?.[i]}, expected ${expected?.[i]}`,
+    );
+    throw invalidUsage('account move', `${problems.join('; ')}.`);
+  }
+}
+
 function imapAccount(settings: Settings, name: string): ImapAccount {
   const [account] = chooseAccounts(settings, name);
   if (account?.kind !== 'imap') throw imapError('imap.no-imap', { account: name });
@@ -95,13 +111,13 @@ function isSameServer({ imap: a }: ImapAccount, { imap: b }: ImapAccount): boole
 
 /** Returns the fields to set. The old server's port does not stay at another host. */
 function changesOf({ imap }: ImapAccount, line: MoveLine): ImapChanges {
-  const { host = imap.server.host, tls = imap.server.tls, user, passwordFile, passwordEnv } = line;
+  const { host, tls = imap.server.tls, user, passwordFile, passwordEnv } = line;
   const usual = tls === 'implicit' ? 993 : 143;
   const hasUsual = imap.server.port === (imap.server.tls === 'implicit' ? 993 : 143);
-  const stays = tls === imap.server.tls && (hasUsual || line.host === undefined);
+  const stays = tls === imap.server.tls && (hasUsual || host === undefined);
   const port = line.port ?? (stays ? undefined : usual);
   return {
-    host,
+    ...(host === undefined ? {} : { host }),
     ...(port === undefined ? {} : { port }),
     ...(line.tls === undefined ? {} : { tls }),
     ...(user === undefined ? {} : { user }),
