@@ -319,6 +319,87 @@ describe('listing records', () => {
     expect(server.connections).toBe(before);
   });
 
+  /** A folder of 600 messages. */
+  function large(fetch: (uids: readonly number[], line: string) => string | null): Script {
+    const all = Array.from({ length: 600 }, (_, i) => i + 1);
+    const asked = (set: string): number[] => {
+      const ranges = set.split(',').map((part) => part.split(':').map(Number));
+      return all.filter((uid) => ranges.some(([lo = 0, hi = lo]) => uid >= lo && uid <= hi));
+    };
+    return {
+      answers: {
+        EXAMINE: (tag) =>
+          `* 600 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 601] x\r\n${tag} OK done\r\n`,
+        'UID SEARCH': (tag) =>
+          `* ESEARCH (TAG "${tag}") UID COUNT 600 ALL 1:600\r\n${tag} OK done\r\n`,
+        'UID FETCH': (tag, line, socket) => {
+          const lines = fetch(asked(line.split(' ')[3] ?? ''), line);
+          if (lines !== null) return `${lines}${tag} OK done\r\n`;
+          socket.destroy();
+          return undefined;
+        },
+      },
+    };
+  }
+
+  test('many unreadable ENVELOPEs cost a bounded number of connections', async () => {
+    const { origin, server } = await against(
+      large((uids, line) =>
+        uids
+          .map((uid) => {
+            const items = line.includes('ENVELOPE') ? ' ENVELOPE ("open' : '';
+            return `* ${uid} FETCH (UID ${uid} ${LISTED}${items})\r\n`;
+          })
+          .join(''),
+      ),
+    );
+    for (let run = 1; run <= 2; run += 1) {
+      const before = server.connections;
+      await origin.folders('', signal);
+      for (let page = 1; page <= 6; page += 1) {
+        const { items } = await origin.list(at, { ...newest, page }, signal);
+        expect(items).toHaveLength(100);
+      }
+      expect(server.connections - before).toBeLessThanOrEqual(34);
+    }
+  });
+
+  test.each([
+    ['close the connection', null, 1],
+    ['cannot be read', '* 1 FETCH (\r\n', 0],
+  ])('many sources that %s end their folder, with uids', async (_what, bad, more) => {
+    const isBad = (uid: number): boolean => uid > 100 && uid % 3 === 0;
+    const { origin, server } = await against(
+      large((uids, line) =>
+        line.includes('BODY') && uids.some(isBad)
+          ? bad
+          : uids.map((uid) => `* ${uid} FETCH (UID ${uid} BODY[]<0> "x")\r\n`).join(''),
+      ),
+      { most: 1 },
+    );
+    await origin.folders('', signal);
+    const before = server.connections;
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 600 }, (_, i) => origin.source(at, i + 1, signal)),
+    );
+    const good = outcomes.filter(({ status }) => status === 'fulfilled').length;
+    expect(good).toBeGreaterThanOrEqual(110);
+    // At most twice for each of 8 and a few messages, and for each batch.
+    expect(server.connections - before).toBeLessThanOrEqual(15 * (1 + more));
+    const last = outcomes.at(-1);
+    expect(last).toMatchObject({
+      status: 'rejected',
+      reason: { code: 'imap.messages-unreadable', facts: { folder: 'INBOX' } },
+    });
+    const error = await errorOf(origin.source(at, 1, signal));
+    expect(describeError(error).message).toMatch(
+      /the uids 102, 105, 108, 111, 114 and \d+ more\.$/,
+    );
+    // The next run asks again.
+    await origin.folders('', signal);
+    expect(await origin.source(at, 1, signal)).toMatchObject({ kind: 'buffer' });
+  });
+
   test('the same uid for two messages is no answer', async () => {
     const line = `FETCH (UID 1 ${LISTED} ENVELOPE NIL)\r\n`;
     const twice: Answer = (tag) => `* 1 ${line}* 2 ${line}${tag} OK done\r\n`;
