@@ -2,6 +2,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { matchingFolders } from '../catalog/folders.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
+import { mergeWalks } from '../catalog/search-sql.ts';
 import { DocidSet } from './export-manifest.ts';
 import type { RestorePlan } from './plan-restore.ts';
 
@@ -50,7 +51,7 @@ export interface RestoreSelection {
   readonly folders: readonly string[];
   readonly asOf: number | null;
   readonly asOfText: string | null;
-  /** Selects messages deleted from their mailbox, each in its last place there. */
+  /** Selects messages deleted from their mailbox, each in its last place there. Pending deletions are among them. */
   readonly deleted: boolean;
 }
 
@@ -126,25 +127,39 @@ function* deletedPlaces(
   const mailboxes = new Map(folders.map(({ id, host, mailbox }) => [id, `${host} ${mailbox}`]));
   const mailboxOf = ({ folder }: ListedPlace): string => mailboxes.get(folder.id) ?? '';
   const listing = { ...toMoment(selection), sort: 'oldest' } as const;
+  // The mailbox does not have them now, even if the archive keeps their places open.
+  const held = () =>
+    selection.asOf === null ? catalog.listPlaces({ ...listing, held: true }) : [].values();
+  const keyOf = ({ folder, generation, line }: ListedPlace): string =>
+    `${folder.id} ${generation} ${line.uid}`;
+  const heldKeys = new Set<string>();
+  for (const place of held()) heldKeys.add(keyOf(place));
   const current = catalog.listPlaces(listing);
   const ended = function* () {
-    for (const place of catalog.listPlaces({ ...listing, deleted: true })) {
+    const walks = [held(), catalog.listPlaces({ ...listing, deleted: true })];
+    for (const place of mergeWalks(walks, ({ docid }) => docid, 'oldest')) {
       const { docid, line } = place;
-      yield { docid, address: mailboxOf(place), endedAt: line.endedAt ?? '', place };
+      const endedAt = heldKeys.has(keyOf(place)) ? PENDING : (line.endedAt ?? '');
+      yield { docid, address: mailboxOf(place), endedAt, place };
     }
   };
+  const isThere = (place: ListedPlace): boolean => !heldKeys.has(keyOf(place));
   try {
-    for (const { place } of lastPlaces(ended(), mailboxLookup(current, mailboxOf)))
+    for (const { place } of lastPlaces(ended(), mailboxLookup(current, mailboxOf, isThere)))
       if (ids.has(place.folder.id)) yield place;
   } finally {
     current.return?.();
   }
 }
 
+/** Sorts after every time in ISO 8601. */
+const PENDING = '~';
+
 /** Returns a function that reports whether a message is in a mailbox. Docids must not decrease between calls. */
 function mailboxLookup(
   current: Iterator<ListedPlace>,
   mailboxOf: (place: ListedPlace) => string,
+  isThere: (place: ListedPlace) => boolean,
 ): (docid: number, mailbox: string) => boolean {
   let next = current.next();
   let at: number | undefined;
@@ -153,7 +168,7 @@ function mailboxLookup(
     if (docid !== at) mailboxes.clear();
     at = docid;
     for (; next.done !== true && next.value.docid <= docid; next = current.next())
-      if (next.value.docid === docid) mailboxes.add(mailboxOf(next.value));
+      if (next.value.docid === docid && isThere(next.value)) mailboxes.add(mailboxOf(next.value));
     return mailboxes.has(mailbox);
   };
 }

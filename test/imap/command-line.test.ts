@@ -88,3 +88,22 @@ test('what is wrong with an IMAP account is said of a password and a server', as
   const kept = await run({ credential: 'pass' }, 'doctor');
   expect(kept.stdout).toContain('systemd passes the secret to the unit only, so the server was');
 });
+
+test.skipIf(withoutDovecot())(
+  'a restore of deleted messages includes pending deletions',
+  async () => {
+    const { client, run } = await mailbox({ INBOX: 2, Trips: 3, Other: 0 });
+    await run('sync');
+    // One of them is still in another folder.
+    await client.command('SELECT Trips');
+    await client.command('COPY 1 Other');
+    await client.command('CLOSE');
+    await run('sync', '--full');
+    await client.command('DELETE Trips');
+    expect((await run('sync')).code).toBe(4);
+    const restore = ['restore', '--to-account', 'main', '--deleted', '--in-place'];
+    const { code, stdout } = await run(...restore);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/Trips +Trips +2 +2 +0 +0$/m)]);
+    expect((await run(...restore)).stdout).toMatch(/Trips +Trips +2 +0 +2 +0$/m);
+  },
+);
