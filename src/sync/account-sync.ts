@@ -1,9 +1,17 @@
 import type { Writer } from '../catalog/open-writer.ts';
-import { countAccountedFor, type ListedFolder } from '../core/types.ts';
+import { selects } from '../core/names.ts';
+import { countAccountedFor, countOpenPlaces, type ListedFolder } from '../core/types.ts';
 import type { FolderSync } from './folder-sync.ts';
 import { finishMailbox, type MailboxSync, openMailbox, readNewestPages } from './mailbox-sync.ts';
-import { catalogMirror } from './mirror.ts';
-import { forecast, hoursOf, PAGE_SIZE, planFolder, type TrafficPace } from './plan/plan-folder.ts';
+import { catalogMirror, type Mirror } from './mirror.ts';
+import {
+  type FolderPlan,
+  forecast,
+  hoursOf,
+  PAGE_SIZE,
+  planFolder,
+  type TrafficPace,
+} from './plan/plan-folder.ts';
 import {
   concernsOnly,
   type Origin,
@@ -290,15 +298,29 @@ export async function planSync(
     let requests = perMinute === null ? 0 : 1;
     const work = { messages: 0, bytes: 0, isSized: true };
     for (const mailbox of (await listAccount(deps, wanted)).mailboxes) {
-      const { key, folders, excluded } = await listMailboxFolders(deps, mailbox, wanted);
+      const listing = await listMailboxFolders(deps, mailbox, wanted);
+      const { key, folders, excluded, all } = listing;
+      const missing = missingFolders(mirror, listing);
       const plans = folders.map((listed) => {
         const at = { ...key, folder: listed.path };
+        const uidValidity = all.states?.get(listed.path)?.uidValidity ?? null;
+        const isSameEpoch = (other: string | null): boolean =>
+          other === null || uidValidity === null || other === uidValidity;
+        if (mirror.folder(at) === undefined && listed.messageCount > 0) {
+          const from = missing.findIndex(
+            (one) => one.open === listed.messageCount && isSameEpoch(one.uidValidity),
+          );
+          const [renamed] = from < 0 ? [] : missing.splice(from, 1);
+          if (renamed !== undefined) return { listed, plan: renamedPlan(listed, renamed.folder) };
+        }
         const generation = mirror.folder(at)?.generation ?? 1;
         const accounted = countAccountedFor(mirror.sumsOf(at));
         const unread = mirror.unread(at, generation);
         const covered = accounted === 0 ? [] : recallCoverage(state, at, generation);
         const plan = planFolder(listed, { accounted, unread, covered }, full);
-        return { listed, plan: perMinute === null ? { ...plan, requests: 0 } : plan };
+        const isRenumbered = !isSameEpoch(mirror.epoch(at)?.uidValidity ?? null);
+        const changed = isRenumbered ? ({ action: 'walk', reason: 'renumbered' } as const) : {};
+        return { listed, plan: { ...plan, ...changed } };
       });
       const large = plans.filter(({ plan }) => plan.messages > 0);
       const means = await folderMeans(
@@ -306,9 +328,11 @@ export async function planSync(
         mailbox.resourceId,
         large.map(({ listed }) => listed),
       );
-      const sized = plans.map(({ plan }) => {
+      const sized = [...plans.map(({ plan }) => plan), ...missing.map(unlistedPlan)].map((plan) => {
         const mean = means.get(plan.folder);
-        return mean === undefined ? plan : { ...plan, bytes: Math.round(mean * plan.messages) };
+        const requests = perMinute === null ? 0 : plan.requests;
+        const bytes = mean === undefined ? {} : { bytes: Math.round(mean * plan.messages) };
+        return { ...plan, requests, ...bytes };
       });
       work.isSized &&= means.size === large.length;
       work.messages += sum(sized, ({ messages }) => messages);
@@ -325,6 +349,33 @@ export async function planSync(
     messages: sum(mailboxes, ({ folders }) => sum(folders, ({ messages }) => messages)),
     ...planCost(accounts),
   };
+}
+
+/** Returns the known folders with messages that a complete listing lacks. */
+function missingFolders(
+  mirror: Mirror,
+  { key, all, wanted }: Awaited<ReturnType<typeof listMailboxFolders>>,
+) {
+  if (!all.complete) return [];
+  const paths = new Set([...all.folders.map(({ path }) => path), ...(all.leftOut ?? [])]);
+  return mirror
+    .folders(key)
+    .filter(({ folder }) => !paths.has(folder) && selects(wanted.folders, folder))
+    .map(({ folder }) => {
+      const at = { ...key, folder };
+      const uidValidity = mirror.epoch(at)?.uidValidity ?? null;
+      return { folder, open: countOpenPlaces(mirror.sumsOf(at)), uidValidity };
+    })
+    .filter(({ open }) => open > 0);
+}
+
+/** Only its newest page, which the sync run reads, can show whether it is that folder. */
+function renamedPlan({ path: folder }: ListedFolder, renamedFrom: string): FolderPlan {
+  return { folder, action: 'look', reason: 'renamed', messages: 0, requests: 1, renamedFrom };
+}
+
+function unlistedPlan({ folder }: { readonly folder: string }): FolderPlan {
+  return { folder, action: 'nothing', reason: 'unlisted', messages: 0, requests: 0 };
 }
 
 interface PlannedAccount {

@@ -151,6 +151,7 @@ const folderPlan = z.object({
   action: z.enum(PLAN_ACTIONS),
   reason: z.enum(PLAN_REASONS),
   ...counts('messages', 'requests'),
+  renamedFrom: name.optional(),
   bytes: count.optional(),
 });
 

@@ -107,3 +107,25 @@ test.skipIf(withoutDovecot())(
     expect((await run(...restore)).stdout).toMatch(/Trips +Trips +2 +0 +2 +0$/m);
   },
 );
+
+test.skipIf(withoutDovecot())(
+  'a dry run knows renamed, deleted and recreated folders',
+  async () => {
+    const { client, run } = await mailbox({ INBOX: 2, Trips: 3, Old: 4, Work: 5 });
+    await run('sync');
+    await client.command('RENAME Trips Travels');
+    await client.command('DELETE Old');
+    await client.command('DELETE Work');
+    await client.command('CREATE Work');
+    const { stdout } = await run('sync', '--dry-run');
+    expect(stdout).toContain(
+      'Travels: look at the newest page (seems to be Trips, renamed: then nothing is fetched)',
+    );
+    expect(stdout).toContain(
+      'Old: nothing to do (no longer listed; what the archive has of it stays)',
+    );
+    expect(stdout).toMatch(/Work: walk through it \(its messages were renumbered; known ones /);
+    expect(stdout).toContain('Total: 0 messages. No message was fetched or written.');
+    expect((await run('sync')).stdout).not.toContain(' new ');
+  },
+);

@@ -155,6 +155,9 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
   'unread-differs': 'the service counts other unread messages than the archive',
   full: 'every message and flag is asked for',
   'newest-page': 'counts agree',
+  renamed: 'seems to be a renamed folder',
+  renumbered: 'its messages were renumbered; known ones are not fetched again',
+  unlisted: 'no longer listed; what the archive has of it stays',
 };
 
 /** Returns one line per folder with the reason and cost, then the total. */
@@ -162,6 +165,11 @@ export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
       const { action, reason, messages, bytes: size, requests } = folder;
+      const { renamedFrom } = folder;
+      const why =
+        renamedFrom === undefined
+          ? REASONS[reason]
+          : `seems to be ${displayName(renamedFrom)}, renamed: then nothing is fetched`;
       const fetch = messages > 0 ? `, fetch ${counted(messages, 'message')}` : '';
       const place = displayName(address, folder.folder);
       // Sources that limit bytes have no planned requests.
@@ -169,9 +177,7 @@ export function planText(plan: SyncPlan): string {
       const cost = isMetered
         ? size !== undefined && `about ${bytes(size)}`
         : counted(requests, 'request');
-      return joinReport([`${place}: ${ACTIONS[action]}${fetch} (${REASONS[reason]})`, cost]).join(
-        '; ',
-      );
+      return joinReport([`${place}: ${ACTIONS[action]}${fetch} (${why})`, cost]).join('; ');
     }),
     ...excluded.map((folder) => `${displayName(address, folder)}: left out by the configuration`),
   ]);
@@ -179,7 +185,7 @@ export function planText(plan: SyncPlan): string {
     ...folders,
     joinReport([
       `Total: ${placesText(plan.messages)}.`,
-      timeText(plan),
+      timeText(plan) || false,
       'No message was fetched or written.',
     ]).join(' '),
   ].join('\n');

@@ -208,6 +208,7 @@ export const PLAN_ACTIONS = ['nothing', 'look', 'search', 'walk', 'sweep'] as co
 export const PLAN_REASONS = [
   ...(['empty', 'new-folder', 'interrupted', 'fewer-at-origin'] as const),
   ...(['more-at-origin', 'unread-differs', 'full', 'newest-page'] as const),
+  ...(['renamed', 'renumbered', 'unlisted'] as const),
 ] as const;
 
 export interface FolderPlan {
@@ -221,6 +222,8 @@ export interface FolderPlan {
    * requests.
    */
   readonly requests: number;
+  /** The known folder that this one seems to be under a new name. */
+  readonly renamedFrom?: string | undefined;
   /** Size of the messages to fetch, about, in bytes; absent if unknown. */
   readonly bytes?: number | undefined;
 }
