@@ -60,15 +60,16 @@ export class ProxiedConnection {
   /** What the server has not got of a command whose client has gone. */
   #late: Buffer | undefined;
   #kept: Buffer | undefined;
-  #held: { readonly to: 'server' | 'client'; readonly pieces: Piece[] } | undefined;
+  /** What waits, by its direction. A client can send commands while an answer waits. */
+  #held: { server?: Piece[]; client?: Piece[] } = {};
 
   constructor(number: number, client: Socket, server: Socket, script: Script) {
     this.#number = number;
     this.#client = client;
     this.#server = server;
     this.#script = script;
-    this.#read(client, this.#sent, 'server', (piece) => this.#fromClient(piece));
-    this.#read(server, this.#answered, 'client', (piece) => this.#fromServer(piece));
+    this.#read(client, this.#sent, 'server');
+    this.#read(server, this.#answered, 'client');
   }
 
   /** Ends both connections. */
@@ -94,25 +95,15 @@ export class ProxiedConnection {
 
   /** Lets pass what was held. */
   release(): void {
-    const held = this.#held;
-    this.#held = undefined;
-    for (const piece of held?.pieces ?? [])
-      if (held?.to === 'server') this.#fromClient(piece);
-      else this.#fromServer(piece);
+    const { server = [], client = [] } = this.#held;
+    this.#held = {};
+    for (const piece of server) this.#handle('server', piece);
+    for (const piece of client) this.#handle('client', piece);
   }
 
-  #read(
-    from: Socket,
-    stream: ImapStream,
-    to: 'server' | 'client',
-    handle: (piece: Piece) => void,
-  ): void {
+  #read(from: Socket, stream: ImapStream, to: 'server' | 'client'): void {
     from.on('data', (bytes) => {
-      for (const piece of stream.push(bytes)) {
-        if (this.#isCut) return;
-        if (this.#held?.to === to) this.#held.pieces.push(piece);
-        else handle(piece);
-      }
+      for (const piece of stream.push(bytes)) this.#handle(to, piece);
     });
     from.on('error', () => {});
     // What was sent before still arrives.
@@ -122,10 +113,19 @@ export class ProxiedConnection {
     });
   }
 
+  #handle(to: 'server' | 'client', piece: Piece): void {
+    const held = this.#held[to];
+    if (this.#isCut) return;
+    if (held !== undefined) held.push(piece);
+    else if (to === 'server') this.#fromClient(piece);
+    else this.#fromServer(piece);
+  }
+
   #fromClient(piece: Piece): void {
     if (piece.kind === 'line' && this.#current === undefined) this.#begin(piece.bytes);
-    if (this.#isCut || this.#held !== undefined) {
-      this.#held?.pieces.push(piece);
+    if (this.#isCut) return;
+    if (this.#held.server !== undefined) {
+      this.#held.server.push(piece);
       return;
     }
     const { tag = '', fault } = this.#current ?? {};
@@ -156,7 +156,7 @@ export class ProxiedConnection {
       this.#script.report(fault);
       this.cut();
     } else if (fault.do === 'hold-command') {
-      this.#held = { to: 'server', pieces: [] };
+      this.#held.server = [];
       this.#script.report(fault);
     } else if (!OF_LITERAL.has(fault.do)) {
       this.#awaited.set(tag, fault);
@@ -206,7 +206,7 @@ export class ProxiedConnection {
     this.#awaited.delete(tag);
     if (this.#current?.tag === tag && this.#current.waits) this.#refuseLiteral();
     if (fault?.do === 'hold-answer') {
-      this.#held = { to: 'client', pieces: [piece] };
+      this.#held.client = [piece];
       this.#script.report(fault);
     } else if (fault === undefined) this.#pass('client', piece.bytes);
     else {

@@ -127,6 +127,24 @@ test.skipIf(skipped)('holds a command and an answer until they are released', as
   ]);
 });
 
+test.skipIf(skipped)(
+  'holds an answer while more commands are sent, of which it holds one',
+  async () => {
+    const answer: Fault = { command: 'NOOP', nth: 1, do: 'hold-answer' };
+    const command: Fault = { command: 'NOOP', nth: 3, do: 'hold-command' };
+    const client = await through([answer, command]);
+    const first = client.send('NOOP');
+    await proxy.until(answer);
+    const second = client.send('CAPABILITY');
+    const third = client.send('NOOP');
+    const fourth = client.send('NOOP');
+    await proxy.until(command);
+    proxy.release();
+    for (const tag of [first, second, third, fourth])
+      expect((await client.answer(tag)).status).toMatch(/^OK/);
+  },
+);
+
 test.skipIf(skipped)('refuses connections', async () => {
   const client = await through([
     { do: 'bye', connection: 2, text: '[UNAVAILABLE] Too many connections' },
