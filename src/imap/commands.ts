@@ -103,10 +103,10 @@ export async function listFolders(
   const found = new Map<string, FoundFolder>();
   const statuses = new Map<string, FolderStatus>();
   let bytes = 0;
-  let unexplained = 0;
+  let nonexistences = 0;
   const ok = await session.run('LIST', `LIST "" "*"${suffix}`, (response) => {
     if ('status' in response) {
-      if (response.status === 'NO' && saysNonexistent(response)) unexplained += 1;
+      if (response.status === 'NO' && saysNonexistent(response)) nonexistences += 1;
       // A warning (RFC 9051, section 7.1.2), for example of folders that cannot be read.
       else if (response.status !== 'OK') throw incomplete(session, 'LIST', response);
       return;
@@ -123,13 +123,19 @@ export async function listFolders(
   });
   requireComplete(session, 'LIST', ok);
   const leftOut: string[] = [];
+  let withoutStatus = 0;
   for (const [wireName, { attributes }] of found) {
     const isAbsent = attributes.has('\\noselect') || attributes.has('\\nonexistent');
+    if (!isAbsent && !statuses.has(wireName)) withoutStatus += 1;
     const path = pathOf(wireName);
     const isForeign = isInForeignNamespace(session, wireName) && !isWanted(path);
     if (isForeign) leftOut.push(path);
-    if (isForeign && !isAbsent && !statuses.has(wireName)) unexplained -= 1;
     if (isAbsent || isForeign) found.delete(wireName);
+  }
+  // Otherwise, a folder is neither listed nor asked about.
+  if (nonexistences > withoutStatus) {
+    const facts = { host: session.host, command: 'LIST', code: 'NONEXISTENT' };
+    throw imapError('imap.incomplete', facts);
   }
   const sendable = [...found.keys()].filter(canSend);
   const nonexistent = await requestStatuses(
@@ -138,14 +144,7 @@ export async function listFolders(
     sendable.filter((wireName) => (statuses.get(wireName)?.uidValidity ?? null) === null),
     statuses,
   );
-  for (const wireName of await confirmNonexistent(session, nonexistent)) {
-    found.delete(wireName);
-    unexplained -= 1;
-  }
-  if (unexplained > 0) {
-    const facts = { host: session.host, command: 'LIST', code: 'NONEXISTENT' };
-    throw imapError('imap.incomplete', facts);
-  }
+  for (const wireName of await confirmNonexistent(session, nonexistent)) found.delete(wireName);
   const folders = sendable.flatMap((wireName): ServerFolder[] => {
     const status = statuses.get(wireName);
     const { delimiter = '', attributes = new Set() } = found.get(wireName) ?? {};
