@@ -230,7 +230,7 @@ export class Committer {
   }
 }
 
-type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'comparison'>;
+type Counter = Exclude<keyof MailboxResult, 'account' | 'address' | 'heldUntil' | 'comparison'>;
 
 export const NO_WORK: Omit<MailboxResult, 'address'> = {
   folders: 0,
@@ -347,6 +347,7 @@ export class Ledger {
       const until = this.#heldUntil.get(address);
       const all = this.#opened.has(address) && counts.compared >= counts.folders;
       return {
+        account: this.account,
         address,
         ...counts,
         heldUntil: until === undefined ? null : new Date(until).toISOString(),

@@ -25,6 +25,8 @@ export const errorFacts: z.ZodType<Facts> = z.record(
 );
 
 const mailboxResult = z.object({
+  /** Absent from daemons of earlier versions. */
+  account: name.optional(),
   address: name,
   ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked'),
   /** Unverified messages whose sources have since been fetched; `corrected` ones turned out to be other messages. */
@@ -120,7 +122,7 @@ export function accountFailureResult(
 }
 
 type Counted = {
-  [F in keyof MailboxResult]: MailboxResult[F] extends number ? F : never;
+  [F in keyof MailboxResult]-?: MailboxResult[F] extends number ? F : never;
 }[keyof MailboxResult];
 
 export function totalsOf<F extends Counted>(mailboxes: readonly MailboxResult[], ...counts: F[]) {

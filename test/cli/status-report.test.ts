@@ -72,6 +72,17 @@ test('names of folders take what a terminal has room for, and are cut where it h
   expect(facts).toMatch(/^ {4}1,234,567, 7 unread/);
 });
 
+test('mailboxes with one address are told apart, and each is stale for itself', () => {
+  const [first] = status.mailboxes;
+  if (first === undefined) throw new Error('the status has a mailbox');
+  const second = { ...first, host: '127.0.0.1', resourceId: '127.0.0.1:143/ada' };
+  const shown = { interactive: false, columns: 80, colours: pc.createColors(false) };
+  const text = statusText({ ...status, mailboxes: [first, second] }, [second], NOW, shown);
+  expect(text).toMatch(/^ada@example\.org \(AC1 at mail\.example\.org\) {2}3 places, not/m);
+  expect(text).toMatch(/^ada@example\.org \(127\.0\.0\.1:143\/ada\) {2}3 places, STALE: not/m);
+  expect(text).toMatch(/^Stale: ada@example\.org \(127\.0\.0\.1:143\/ada\)$/m);
+});
+
 test('a name without end is cut', () => {
   const [mailbox] = status.mailboxes;
   if (mailbox === undefined) throw new Error('the status has a mailbox');

@@ -17,7 +17,7 @@ afterEach(async () => {
 const USER = 'anna@home.example';
 
 /** A configuration with an account of each kind. */
-async function place() {
+async function place(address = USER) {
   const server = await startDovecot({ users: [USER] });
   closing.push(() => server.stop());
   const sandbox = await startSandbox({ mail: { messages: 30 }, addresses: ['ada@example.org'] });
@@ -35,7 +35,7 @@ async function place() {
   const content = {
     accounts: [
       { name: 'hosted', baseUrl: sandbox.mailboxUrl, token: sandbox.tokens.mailbox },
-      { name: 'home', imap: { host, port, tls: 'none', user, password } },
+      { name: 'home', imap: { host, port, tls: 'none', user, address, password } },
     ],
     rateLimit: { requestsPerMinute: 1_000_000 },
     schedule: { sync: NEVER, sweep: NEVER, verify: NEVER },
@@ -116,3 +116,18 @@ test.skipIf(withoutDovecot())(
   },
   60_000,
 );
+
+test.skipIf(withoutDovecot())('one address at two servers is shown as two mailboxes', async () => {
+  const { run } = await place('ada@example.org');
+  const plan = await run('sync', '--dry-run');
+  expect(plan.stdout).toMatch(/^ada@example\.org \/ INBOX \(account hosted\): /m);
+  expect(plan.stdout).toMatch(/^ada@example\.org \/ INBOX \(account home\): /m);
+  const { stdout } = await run('sync');
+  expect(stdout).toMatch(/^ada@example\.org \(account hosted\): 30 new /m);
+  expect(stdout).toMatch(/^ada@example\.org \(account home\): 5 new /m);
+  const status = (await run('status')).stdout;
+  expect(status).toMatch(/^ada@example\.org \(\S+ at 127\.0\.0\.1\) {2}30 places, /m);
+  expect(status).toMatch(
+    /^ada@example\.org \(127\.0\.0\.1:\d+\/anna@home\.example\) {2}5 places, /m,
+  );
+});

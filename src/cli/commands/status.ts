@@ -150,7 +150,7 @@ const NAME_COLUMNS = 28;
  */
 export function statusText(
   status: ArchiveStatus,
-  stale: readonly string[],
+  stale: readonly MailboxStatus[],
   now: number,
   { interactive, columns, colours }: Pick<Output, 'interactive' | 'columns' | 'colours'>,
   data?: string,
@@ -165,6 +165,7 @@ export function statusText(
   const room = interactive ? columns - 2 - factsWidth : Number.POSITIVE_INFINITY;
   const names = Math.max(NAME_COLUMNS, Math.min(fullWidth, room));
   const disk = status.logBytes + status.catalogBytes;
+  const nameOf = mailboxNames(status.mailboxes);
   return joinReport([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
     status.mailboxes.some(isWatched) && consistencyText(status.sum, status.listed),
@@ -179,7 +180,7 @@ export function statusText(
     status.traffic.flatMap(trafficLines),
     tables.flatMap(({ mailbox, rows }) => [
       '',
-      mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
+      mailboxLine(mailbox, nameOf(mailbox), stale.includes(mailbox), now, colours),
       ...suspendedLine(mailbox, now, colours),
       ...quotaLine(mailbox, colours),
       ...rows.map(({ name, facts }) =>
@@ -189,14 +190,30 @@ export function statusText(
       ),
     ]),
     // Alerts come last, where they are noticed.
-    stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
+    stale.length > 0 && ['', colours.red(`Stale: ${stale.map(nameOf).join(', ')}`)],
   ]).join('\n');
+}
+
+/** Returns a function that names mailboxes by address, and those that share one also by where they are. */
+function mailboxNames(mailboxes: readonly MailboxStatus[]): (mailbox: MailboxStatus) => string {
+  const byAddress = Map.groupBy(mailboxes, ({ address }) => address.toLowerCase());
+  return (mailbox) => {
+    const { address, host, resourceId } = mailbox;
+    const name = displayName(address);
+    if ((byAddress.get(address.toLowerCase())?.length ?? 0) < 2 || isImported(mailbox)) return name;
+    const place = resourceId.includes(host) ? resourceId : `${resourceId} at ${host}`;
+    return `${name} (${displayName(place)})`;
+  };
 }
 
 const NEVER_COMPARED = 'Stale: no mailbox was ever compared with the service.';
 
 /** Returns alerts only: known damage, and stale mailboxes and copies. */
-function alertLines(issues: readonly Issue[], stale: readonly string[]): string[] {
+function alertLines(
+  issues: readonly Issue[],
+  stale: readonly MailboxStatus[],
+  { mailboxes }: ArchiveStatus,
+): string[] {
   const has = (kind: Issue['kind']): boolean => issues.some((issue) => issue.kind === kind);
   return joinReport([
     issues.flatMap((issue) =>
@@ -205,7 +222,7 @@ function alertLines(issues: readonly Issue[], stale: readonly string[]): string[
         : [],
     ),
     has('never-compared') && NEVER_COMPARED,
-    stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
+    stale.length > 0 && `Stale: ${stale.map(mailboxNames(mailboxes)).join(', ')}`,
     issues.flatMap((issue) => {
       if (issue.kind !== 'copy-damaged' && issue.kind !== 'copy-stale') return [];
       const word = issue.kind === 'copy-damaged' ? 'Damaged' : 'Stale';
@@ -279,11 +296,12 @@ function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {
 
 function mailboxLine(
   mailbox: MailboxStatus,
+  name: string,
   stale: boolean,
   now: number,
   colours: Colours,
 ): string {
-  const { address, messages, provenAt, complete, leftBehindAt } = mailbox;
+  const { messages, provenAt, complete, leftBehindAt } = mailbox;
   const age = isImported(mailbox)
     ? 'imported from files'
     : provenAt === null
@@ -297,7 +315,7 @@ function mailboxLine(
       : `left behind on ${dayText(Date.parse(leftBehindAt))}`;
   const proof = joinReport([age, complete && 'complete', unwatched]).join(', ');
   const shown = stale ? colours.red(`STALE: ${proof}`) : complete ? colours.green(proof) : proof;
-  return `${colours.bold(displayName(address))}  ${counted(messages, 'place')}, ${shown}`;
+  return `${colours.bold(name)}  ${counted(messages, 'place')}, ${shown}`;
 }
 
 /** A smaller difference means that the flags were compared in the same sync. */
@@ -396,7 +414,7 @@ function printStatus(
     const has = (kinds: readonly Issue['kind'][]): boolean =>
       issues.some(({ kind }) => kinds.includes(kind));
     const stale = issues.flatMap((issue) =>
-      issue.kind === 'mailbox-stale' ? [issue.mailbox.address] : [],
+      issue.kind === 'mailbox-stale' ? [issue.mailbox] : [],
     );
     const fresh = maxAge === undefined ? null : !has(STALE);
     const daemon = await runningDaemon(reader.dataDir);
@@ -408,10 +426,14 @@ function printStatus(
       ...(has(['never-compared']) ? [NEVER_COMPARED] : []),
     ];
     // Cron mails all output, so a check without problems prints nothing.
-    const lines = fresh !== null && globals.quiet ? () => alertLines(issues, stale) : text;
+    const lines = fresh !== null && globals.quiet ? () => alertLines(issues, stale, status) : text;
     if (output.json || lines().length > 0) {
-      await output.object({ ...status, copies, catalogBehind, fresh, stale, daemon }, () =>
-        lines().join('\n'),
+      await output.object(
+        {
+          ...{ ...status, copies, catalogBehind, fresh, daemon },
+          stale: stale.map(({ address }) => address),
+        },
+        () => lines().join('\n'),
       );
     }
     return combineExitCodes([

@@ -9,7 +9,7 @@ import { openWriter, type Writer } from '../../catalog/open-writer.ts';
 import type { AccountSettings, Settings } from '../../core/config-schema.ts';
 import { combineExitCodes, describeFacts, EXIT, type ExitCode } from '../../core/errors.ts';
 import type { KnownDamage } from '../../core/state.ts';
-import { shellWord } from '../../core/terminal-safe.ts';
+import { shellWord, terminalLine } from '../../core/terminal-safe.ts';
 import {
   bytes,
   consistencyEquation,
@@ -58,7 +58,7 @@ import {
 /** Returns one line per mailbox, and a final line with totals. */
 export function syncReport(result: SyncResult): string {
   return [
-    ...result.mailboxes.map(mailboxLine),
+    ...result.mailboxes.map((mailbox) => mailboxLine(mailbox, result.mailboxes)),
     ...certificateLines(result.certificates),
     ...excludedLines(result),
     closingLine(result),
@@ -66,7 +66,10 @@ export function syncReport(result: SyncResult): string {
   ].join('\n');
 }
 
-function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
+function mailboxLine(
+  mailbox: SyncResult['mailboxes'][number],
+  all: SyncResult['mailboxes'],
+): string {
   const changes = joinReport([
     mailbox.added > 0 && `${count(mailbox.added)} new (${bytes(mailbox.bytes)})`,
     mailbox.ended > 0 && `${count(mailbox.ended)} deleted at the service`,
@@ -75,7 +78,9 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
     mailbox.quarantined > 0 && `${count(mailbox.quarantined)} incomplete`,
     mailbox.held > 0 && pendingText(mailbox.held),
   ]);
-  const address = displayName(mailbox.address);
+  const isShared = all.some((one) => one !== mailbox && one.address === mailbox.address);
+  const account = isShared && mailbox.account ? ` (account ${terminalLine(mailbox.account)})` : '';
+  const address = `${displayName(mailbox.address)}${account}`;
   const { comparison, compared, folders } = mailbox;
   if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
   const done = changes.length === 0 ? 'no change' : changes.join(', ');
@@ -162,7 +167,7 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
 
 /** Returns one line per folder with the reason and cost, then the total. */
 export function planText(plan: SyncPlan): string {
-  const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
+  const folders = plan.mailboxes.flatMap(({ account, address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
       const { action, reason, messages, bytes: size, requests } = folder;
       const { renamedFrom } = folder;
@@ -171,7 +176,11 @@ export function planText(plan: SyncPlan): string {
           ? REASONS[reason]
           : `seems to be ${displayName(renamedFrom)}, renamed: then nothing is fetched`;
       const fetch = messages > 0 ? `, fetch ${counted(messages, 'message')}` : '';
-      const place = displayName(address, folder.folder);
+      const isShared = plan.mailboxes.some(
+        (one) => one.address === address && one.account !== account,
+      );
+      const suffix = isShared ? ` (account ${terminalLine(account)})` : '';
+      const place = `${displayName(address, folder.folder)}${suffix}`;
       // Sources that limit bytes have no planned requests.
       const isMetered = plan.traffic !== undefined && planned.every((one) => one.requests === 0);
       const cost = isMetered
