@@ -200,7 +200,7 @@ export const imapError = defineErrors({
       RESUME_HINT,
     ],
     'imap.day-limit': ({ host, account, limit, until, completeAt }: DayLimitFacts) => [
-      `The account ${account} has exchanged ${bytes(limit)} with ${host} within 24 hours, which is the limit (imap.maxBytesPerDay). The first sync after ${localTime(Date.parse(until))} continues.`,
+      `The account ${account} has reached the limit of ${bytes(limit)} in 24 hours at ${host} (imap.maxBytesPerDay). The first sync after ${localTime(Date.parse(until))} continues.`,
       completeAt === null
         ? 'Everything fetched is stored.'
         : `Everything fetched is stored. At this rate, all mail will be fetched around ${localTime(Date.parse(completeAt))}.`,

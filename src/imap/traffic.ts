@@ -64,7 +64,9 @@ export class Traffic {
     this.#key = accountKey(options.account, options.host);
     this.#stored = options.memory?.get('imap-traffic', this.#key) ?? NO_TRAFFIC;
     this.#savedAt = options.now();
-    this.#limit = options.limit === undefined ? this.#stored.limit : options.limit;
+    // A limit from an earlier configuration is over; the server's own is not.
+    const learned = this.#stored.limit === GMAIL_BYTES_PER_DAY ? GMAIL_BYTES_PER_DAY : null;
+    this.#limit = options.limit === undefined ? learned : options.limit;
   }
 
   /** Applies the known limit of a server with these capabilities, unless the configuration has one. */

@@ -120,6 +120,10 @@ async function watchSession(
 
 /** Returns false if the server refuses these events. */
 async function setNotify(session: ImapSession): Promise<boolean> {
+  // Changed flags are reported as a HIGHESTMODSEQ, to a client that has enabled it (RFC 5465, section 5.6).
+  if (session.has('ENABLE') && session.has('CONDSTORE')) {
+    await session.runAll('ENABLE', ['ENABLE CONDSTORE'], () => {});
+  }
   const [result] = await session.runAll('NOTIFY', [NOTIFY], () => {});
   if (result?.status === 'OK' || result === undefined) return true;
   const error = session.refusal('NOTIFY', result);

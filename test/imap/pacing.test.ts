@@ -122,6 +122,24 @@ describe('the limit of a day', () => {
     });
   });
 
+  test('a limit that is no longer configured ends the pause', () => {
+    const state = memory();
+    const now = Date.UTC(2026, 10, 30, 12);
+    const open = (limit?: number) => new Traffic({ ...ada, limit, memory: state, now: () => now });
+    const first = open(1_000);
+    first.add(1_200);
+    expect(() => first.check()).toThrow();
+    open().check();
+    expect(open().limit).toBe(null);
+    // The one that Gmail has is known before the first connection.
+    open().learn(new Set(['X-GM-EXT-1']));
+    const gmail = open();
+    gmail.learn(new Set(['X-GM-EXT-1']));
+    gmail.add(1);
+    gmail.save();
+    expect(open().limit).toBe(GMAIL_BYTES_PER_DAY);
+  });
+
   test('Gmail has a limit without configuration, unless the configuration lifts it', () => {
     const gmail = new Set(['IMAP4REV1', 'X-GM-EXT-1']);
     const [known, lifted] = [undefined, null].map(
@@ -411,7 +429,7 @@ test.skipIf(withoutDovecot())('a first sync over several days, by the command li
   const first = await run('sync');
   expect(first.code).toBe(1);
   expect(first.stderr).toContain(
-    'The account main has exchanged 1.0 MB with 127.0.0.1 within 24 hours, which is the limit',
+    'The account main has reached the limit of 1.0 MB in 24 hours at 127.0.0.1 (imap.maxBytesPerDay).',
   );
   expect(first.stderr).toMatch(
     /The first sync after 2026-12-01 \S+ continues\.\n.*At this rate, all mail will be fetched around/,
@@ -480,7 +498,7 @@ test.skipIf(withoutDovecot()).each(Array.from({ length: HISTORIES }, (_, i) => i
       const before = proxy.passed;
       const synced = await run('sync');
       code = synced.code;
-      if (synced.stderr.includes('within 24 hours')) limited += 1;
+      if (synced.stderr.includes('in 24 hours')) limited += 1;
       const { client: received, server: sent } = proxy.passed;
       passed.push({ at: now, bytes: received + sent - before.client - before.server });
       const day = passed.filter(({ at }) => at > now - DAY);

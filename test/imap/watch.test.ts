@@ -289,11 +289,11 @@ describe.skipIf(withoutDovecot())('the daemon', () => {
       jsonLines((await mailkeep(['list', '--json', '--config', config])).stdout).map(
         (one) => (one as { subject: string }).subject,
       );
-    return { server, proxy, daemon, client, subjects, folder };
+    return { server, proxy, daemon, client, subjects, folder, config };
   }
 
   test('archives new mail in any folder without waiting for the schedule', async () => {
-    const { proxy, daemon, client, subjects } = await place();
+    const { proxy, daemon, client, subjects, config } = await place();
     await daemon.line(({ msg }) => msg === 'an account is watched for changes');
     await expect
       .poll(() => proxy.commands.filter(({ verb }) => verb === 'IDLE').length, { timeout: 10_000 })
@@ -305,6 +305,13 @@ describe.skipIf(withoutDovecot())('the daemon', () => {
       await client.append(folder, `Subject: ${subject}\r\nMessage-ID: <${subject}@x>\r\n\r\nx\r\n`);
       await expect.poll(subjects, { timeout: 40_000, interval: 500 }).toContain(subject);
     }
+    await client.command('SELECT INBOX');
+    await client.command('STORE 1 +FLAGS (\\Flagged)');
+    const flags = async () =>
+      jsonLines((await mailkeep(['list', '--json', '--config', config])).stdout).flatMap(
+        (one) => (one as { flags: string[] }).flags,
+      );
+    await expect.poll(flags, { timeout: 40_000, interval: 500 }).toContain('\\Flagged');
     // The connection breaks, and mail arrives meanwhile.
     proxy.cutAll();
     await client.append('INBOX', 'Subject: third\r\nMessage-ID: <third@x>\r\n\r\nx\r\n');
