@@ -36,6 +36,13 @@ const FIRST_ATTEMPTS = 2;
 /** Longest pause that a server can ask for. After a longer one, the sync run ends. */
 export const MAX_SUGGESTED_MS = 900_000;
 
+/**
+ * Sign-ins that may replace broken connections at once, and the milliseconds after which there may be another one. A server
+ * can break a connection over each message, or send what cannot be read.
+ */
+const REPLACED_AT_ONCE = 32;
+const REPLACED_MS = 2_000;
+
 /** Fewer connections are used for this long after the server has refused one. */
 const FEWER_MS = 3_600_000;
 /** Shorter pauses are not reported. */
@@ -74,6 +81,8 @@ export class ImapConnections {
   readonly #reserved = new Set<AbortController>();
   #budget: number;
   #open = 0;
+  /** When all broken connections are made up for, in milliseconds since the epoch. */
+  #madeUpAt = 0;
   /** True once a sign-in has succeeded. */
   #isReached = false;
   /** The server has asked for a pause, until a time in milliseconds since the epoch. */
@@ -262,8 +271,16 @@ export class ImapConnections {
       else {
         session.close();
         this.#open -= 1;
+        this.#madeUpAt = Math.max(this.#madeUpAt, this.#clock.now()) + REPLACED_MS;
       }
     }
+  }
+
+  /** Waits before another connection if many have broken. @throws the signal's reason */
+  async #awaitReplacement(signal: AbortSignal): Promise<void> {
+    const waitMs = this.#madeUpAt - REPLACED_AT_ONCE * REPLACED_MS - this.#clock.now();
+    // The clock may have been set back.
+    if (waitMs > 0) await sleep(this.#clock, Math.min(waitMs, 2 * REPLACED_MS), signal);
   }
 
   async #take(signal: AbortSignal, { wireName, fresh = false }: Wanted): Promise<ImapSession> {
@@ -283,6 +300,7 @@ export class ImapConnections {
     }
     this.#open += 1;
     try {
+      await this.#awaitReplacement(signal);
       const session = await openSession(this.#options, signal);
       this.#isReached = true;
       return session;

@@ -1,4 +1,4 @@
-import { defineErrors, reasonText, shortList } from '../core/errors.ts';
+import { defineErrors, reasonText } from '../core/errors.ts';
 import { bytes, counted, localTime, span } from '../core/text.ts';
 
 interface AtHost {
@@ -227,11 +227,6 @@ export const imapError = defineErrors({
     'imap.malformed': (f: AtHost & { readonly command: string; readonly found: string }) => [
       `The answer of ${f.host} to ${f.command} does not follow the IMAP protocol: ${f.found}.`,
       REPORT_HINT,
-    ],
-    /** So many messages of a folder in one run that the others are not asked for. `uids` names the first ones. */
-    'imap.messages-unreadable': (f: AtHost & { folder: string; uids: readonly string[] }) => [
-      `Too many answers of ${f.host} about messages of the folder ${f.folder} broke the connection or could not be read: those about the uids ${shortList(f.uids, 5)}.`,
-      'Other folders are not affected. The next sync continues with the other messages of this folder.',
     ],
     /** MESSAGELIMIT (RFC 9738), LIMIT or EXPUNGEISSUED: the server says that its answer is not complete. */
     'imap.incomplete': ({ host, command, code }: CommandFacts) => [

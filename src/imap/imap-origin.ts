@@ -48,15 +48,7 @@ const REFILLS = 3;
 /** Connections that a command about messages may break before it is divided, or its message counts as refused. */
 const BREAKS = 2;
 /** Messages remembered because their ENVELOPE does not parse. */
-const MAX_ODD = 10_000;
-/**
- * Answers about a folder that may break the connection in one run, and one more for so many messages that do not. To find
- * one ENVELOPE among 1,000 takes 11.
- */
-const MAX_TROUBLE = { listings: 32, sources: 8 };
-const GOOD_PER_TROUBLE = 64;
-/** Uids named in an error. */
-const MAX_NAMED = 20;
+const MAX_ODD = 1_000;
 /** Beyond this number of changed flags, reading all of them takes less memory. */
 const MAX_CHANGES = 200_000;
 
@@ -105,28 +97,6 @@ interface SourceQueue {
 
 type Order = 'ascending' | 'descending';
 
-/** Counts answers about one folder that could not be read in this run. Each one costs a connection and a sign-in. */
-class Trouble {
-  readonly uids: number[] = [];
-  #count = 0;
-  #good = 0;
-
-  constructor(private readonly most: number) {}
-
-  get isTooMuch(): boolean {
-    return this.#count >= this.most + this.#good / GOOD_PER_TROUBLE;
-  }
-
-  met(uid: number): void {
-    this.#count += 1;
-    if (this.uids.length < MAX_NAMED) this.uids.push(uid);
-  }
-
-  passed(messages: number): void {
-    this.#good += messages;
-  }
-}
-
 export interface ImapOriginOptions {
   readonly connections: ImapConnections;
   /** The mailbox's permanent key in the archive, and its address. */
@@ -167,8 +137,6 @@ class ImapReader {
   readonly #snapshots = new Map<string, Snapshot>();
   readonly #queues = new Map<string, SourceQueue>();
   readonly #withoutEnvelope = new Set<string>();
-  /** By folder and kind of answer, in this run. */
-  readonly #troubles = new Map<string, Trouble>();
   /** Listed sizes in bytes, by uid and folder, oldest first. */
   readonly #sizes = new Map<string, number>();
   /** Messages in each folder, as last listed. */
@@ -198,7 +166,6 @@ class ImapReader {
     this.#epochs.clear();
     this.#snapshots.clear();
     this.#expected.clear();
-    this.#troubles.clear();
     for (const { path, status } of found) {
       if (status.uidValidity !== null) this.#epochs.set(path, status.uidValidity);
       this.#expected.set(path, status.messages);
@@ -303,8 +270,7 @@ class ImapReader {
   /**
    * Fetches a message. Requests for the same folder at the same time share a command.
    *
-   * @throws imap.message-gone, imap.message-changed, imap.too-large, spool-failed; imap.messages-unreadable after too
-   *   many that broke the connection
+   * @throws imap.message-gone, imap.message-changed, imap.too-large, spool-failed
    */
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<Source> {
     const { promise, resolve, reject } = Promise.withResolvers<Source>();
@@ -349,32 +315,19 @@ class ImapReader {
     }
   }
 
-  #troubleWith(answers: keyof typeof MAX_TROUBLE, { folder }: FolderKey): Trouble {
-    const key = `${answers} ${folder}`;
-    const trouble = this.#troubles.get(key) ?? new Trouble(MAX_TROUBLE[answers]);
-    this.#troubles.set(key, trouble);
-    return trouble;
-  }
-
   async #serveBatch(at: FolderKey, batch: readonly WaitingSource[]): Promise<void> {
     const [first] = batch;
     if (first === undefined) return;
     const { signal } = first;
     const uids = [...new Set(batch.map(({ uid }) => uid))].sort((a, b) => a - b);
-    const trouble = this.#troubleWith('sources', at);
     try {
       signal.throwIfAborted();
-      if (trouble.isTooMuch) {
-        const facts = { host: this.host, folder: at.folder, uids: trouble.uids.map(String) };
-        throw imapError('imap.messages-unreadable', facts);
-      }
       const starts = await this.#onFolder(
         at,
         signal,
         (session) => fetchSourceStarts(session, uids),
         { breaks: BREAKS },
       );
-      trouble.passed(starts.size);
       for (const { uid, resolve, reject } of batch) {
         const start = starts.get(uid);
         if (start === undefined) reject(imapError('imap.message-gone', { host: this.host, uid }));
@@ -383,13 +336,9 @@ class ImapReader {
       }
     } catch (error) {
       // A single message may be the cause. A server that crashes over it breaks the connection.
-      const isTrouble = isUnreadable(error) || hasCode(error, 'imap.connection-lost');
-      if (isTrouble && batch.length > 1) {
+      if (batch.length > 1 && (isUnreadable(error) || hasCode(error, 'imap.connection-lost'))) {
         for (const one of batch) await this.#serveBatch(at, [one]);
-        return;
-      }
-      if (isTrouble) trouble.met(first.uid);
-      for (const { reject } of batch) reject(error);
+      } else for (const { reject } of batch) reject(error);
     }
   }
 
@@ -537,19 +486,14 @@ class ImapReader {
     return ahead;
   }
 
-  /**
-   * Lists messages. Divides them if the answer does not parse, until only the unreadable messages lack an ENVELOPE. If
-   * they are many, the others of the folder lack it as well in this run.
-   */
+  /** Lists messages. Divides them if the answer does not parse, until only the unreadable messages lack an ENVELOPE. */
   async #listings(
     at: FolderKey,
     uids: readonly number[],
     how: { readonly since?: number; readonly fresh?: boolean },
     signal: AbortSignal,
   ): Promise<Map<number, Listing>> {
-    const trouble = this.#troubleWith('listings', at);
-    const isOdd = (uid: number): boolean =>
-      trouble.isTooMuch || this.#withoutEnvelope.has(`${uid} ${at.folder}`);
+    const isOdd = (uid: number): boolean => this.#withoutEnvelope.has(`${uid} ${at.folder}`);
     const odd = uids.filter(isOdd);
     const usual = uids.filter((uid) => !isOdd(uid));
     const found = new Map<number, Listing>();
@@ -559,12 +503,10 @@ class ImapReader {
     if (usual.length === 0) return found;
     try {
       for (const [uid, one] of await fetch(usual, true)) found.set(uid, one);
-      trouble.passed(usual.length);
       return found;
     } catch (error) {
       if (!isUnreadable(error)) throw error;
-      const [first = 0] = usual;
-      trouble.met(first);
+      const [first] = usual;
       if (usual.length === 1 && this.#withoutEnvelope.size < MAX_ODD) {
         this.#withoutEnvelope.add(`${first} ${at.folder}`);
       } else if (usual.length === 1) throw error;

@@ -52,22 +52,11 @@ import { canSearch, fetchUids, newestPage, walkRange } from './walk.ts';
 /** Larger rejected sources are stored only as a hash. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
 
-/**
- * Failures of a fetch that say nothing about its message: the folder was renumbered, deleted or renamed meanwhile, or too
- * many others of its messages could not be read.
- */
+/** Failures of a fetch that say nothing about its message: the folder was renumbered, deleted or renamed meanwhile. */
 const ENDS_THE_FOLDER: ReadonlySet<string> = new Set([
   'imap.renumbered',
   'imap.folder-refused',
   'imap.no-uid-epoch',
-  'imap.messages-unreadable',
-]);
-
-/** Failures that the origin counts by folder, until it ends the folder: they say nothing about other folders. */
-const ENDS_THE_FOLDER_WHEN_FREQUENT: ReadonlySet<string> = new Set([
-  'imap.connection-lost',
-  'imap.malformed',
-  'imap.too-large',
 ]);
 
 /** A message whose source has been fetched but may not be durable yet. */
@@ -215,13 +204,12 @@ class FetchJob {
       this.#recordGone();
       return;
     }
-    const { failures } = this.ctx.host;
     if (ENDS_THE_FOLDER.has(error.code)) {
-      if (error.code === 'imap.messages-unreadable' && !this.folder.failed) failures.failed(error);
       this.folder.fail(error);
       return;
     }
-    if (!ENDS_THE_FOLDER_WHEN_FREQUENT.has(error.code)) failures.failed(error);
+    // A message that fails again says nothing about the host.
+    if (!this.isRetry) this.ctx.host.failures.failed(error);
     this.#quarantine(error.code === 'origin.not-mail' ? 'not-mail' : 'refused', error.code);
     if (this.#isAcknowledgedRetry()) return;
     this.ctx.ledger.fail(error, { mailbox: this.folder.address, place: this.#place });

@@ -611,10 +611,11 @@ export async function readNewestPages(ctx: SyncContext, { folders }: MailboxSync
 export async function finishMailbox(ctx: SyncContext, pass: MailboxSync): Promise<void> {
   const { address } = pass.mailbox;
   for (const folder of pass.folders) {
-    await folder.guarded(() => folder.retryQuarantined());
     if (!folder.isEmpty) await folder.guarded(() => folder.walkBacklog());
   }
   for (const folder of pass.folders) await folder.guarded(() => folder.fetchPostponed());
+  // Last, because messages that fail again must not delay others.
+  for (const folder of pass.folders) await folder.guarded(() => folder.retryQuarantined());
   await drain(ctx);
   const renumbered = await judgeFolders(ctx, pass.folders);
   await drain(ctx);

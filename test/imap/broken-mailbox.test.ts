@@ -137,29 +137,6 @@ test('a message that breaks every connection hides no other', async () => {
   expect(await list()).toEqual([...others, 'INBOX/2', 'INBOX/4'].sort());
 }, 60_000);
 
-test('many messages that break every connection end only their folders', async () => {
-  const broken = ['A', 'B', 'C'];
-  const { server, run, list } = await startServer(
-    new Map([
-      ['INBOX', { epoch: 7, messages: 2 }],
-      ...broken.map((name, i) => [name, { epoch: 10 + i, messages: 20 }] as const),
-      ['Work', { epoch: 8, messages: 2 }],
-    ]),
-    (name, _uid, line) => broken.includes(name) && line.includes('BODY'),
-  );
-  const { code, stdout } = await run('sync', '--json');
-  expect(code).toBe(1);
-  expect(await list()).toEqual(['INBOX/1', 'INBOX/2', 'Work/1', 'Work/2']);
-  const { failures } = JSON.parse(stdout) as {
-    failures: { code: string; folder: string; facts: { uids: string[] } }[];
-  };
-  const ended = failures.filter((one) => one.code === 'imap.messages-unreadable');
-  expect(ended.map(({ folder, facts }) => `${folder} ${facts.uids[0]}`).sort()).toEqual(
-    broken.map((name) => `${name} 20`),
-  );
-  expect(server.connections).toBeLessThanOrEqual(3 * 2 * 12);
-}, 90_000);
-
 test('a folder that breaks every connection hides no other', async () => {
   const { run, list } = await startServer(
     new Map([

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import type { Clock } from '../../src/core/concurrency.ts';
 import { Secret } from '../../src/core/secrets.ts';
 import type { Credential } from '../../src/imap/connection.ts';
 import { openAccount } from './account.ts';
@@ -35,6 +36,34 @@ async function fill(server: MailServer, count: number): Promise<void> {
     await client.append('INBOX', `Message-ID: <${n}@x>\r\nSubject: ${n}\r\n\r\nbody ${n}\r\n`);
   client.close();
 }
+
+test('a server that breaks many connections is given time', async () => {
+  const server = await ScriptedServer.start({
+    answers: { NOOP: (_tag, _line, socket) => void socket.destroy() },
+  });
+  closing.push(() => server.stop());
+  let now = Date.UTC(2026, 10, 30);
+  const clock: Clock = {
+    now: () => now,
+    after(ms, call) {
+      now += ms;
+      const handle = setImmediate(call);
+      return () => clearImmediate(handle);
+    },
+  };
+  const retries = { attempts: 1, lostMs: 1, throttledMs: 1, mostMs: 1 };
+  const { connections } = open({ port: server.port }, { clock, retries });
+  const noop = () => connections.use((session) => session.run('NOOP', 'NOOP'), signal);
+  const times: number[] = [];
+  for (let i = 0; i < 100; i += 1) {
+    await expect(noop()).rejects.toMatchObject({ code: 'imap.connection-lost' });
+    times.push(now);
+  }
+  expect(server.connections).toBe(100);
+  expect(times[31]).toBe(times[0]);
+  expect(now - Number(times[0])).toBeGreaterThan(65 * 2_000);
+  expect(now - Number(times[0])).toBeLessThan(70 * 2_000);
+});
 
 describe.skipIf(withoutDovecot())('Dovecot', () => {
   test('implicit TLS and STARTTLS trust only a certificate for the host', async () => {

@@ -261,6 +261,24 @@ describe('a message that will not come whole', () => {
     expect(result.certificates).toMatchObject([{ stored: 39, quarantined: 1, complete: true }]);
   });
 
+  it('and others that fail again and again do not stop the rest for good', async () => {
+    const origin = originWith({ INBOX: 60 });
+    origin.before = (request) => {
+      const { operation, uid = 0 } = request as { operation: string; uid?: number };
+      if (operation === 'source' && uid >= 20 && uid <= 45) throw status(500);
+    };
+    // So many in a row end the first run.
+    await archive.sync(origin);
+    archive.clock.advance(86_400_000);
+    const second = await archive.sync(origin);
+    expect((await archive.places()).size).toBe(34);
+    expect(second.certificates).toMatchObject([{ stored: 34, quarantined: 26, complete: true }]);
+    inbox(origin).messages.delete(1);
+    archive.clock.advance(86_400_000);
+    const third = await archive.sync(origin);
+    expect(third.mailboxes).toMatchObject([{ ended: 1 }]);
+  });
+
   it('is nothing at all when it vanished between listing and fetching', async () => {
     const origin = originWith({ INBOX: 40 });
     origin.before = (request) => {
