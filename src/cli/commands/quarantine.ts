@@ -39,7 +39,7 @@ export const register: Register = (command, run) => {
 
 /**
  * Acknowledges incomplete messages. They still count as incomplete.
- * @throws usage-invalid for another action, or without a selection
+ * @throws usage-invalid for another action, without a selection, or if it selects nothing
  */
 async function acknowledge(
   context: CommandContext,
@@ -60,9 +60,11 @@ async function acknowledge(
   });
   const writer = await openWriter(context, dataDir);
   try {
-    const entries = selectIncomplete(writer.catalog, choice).filter(
-      ({ acknowledged }) => !acknowledged,
-    );
+    const selected = selectIncomplete(writer.catalog, choice);
+    if (selected.length === 0 && !all) {
+      throw invalid('nothing in quarantine matches; "mailkeep quarantine" lists what is there.');
+    }
+    const entries = selected.filter(({ acknowledged }) => !acknowledged);
     const batch = writer.log.newBatch();
     for (const { host, mailbox, folder, generation, uid } of entries) {
       batch.addFact({ fact: 'acknowledged', host, mailbox, folder, generation, uid });
