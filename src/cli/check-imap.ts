@@ -2,6 +2,7 @@
 import { openCatalogReader } from '../catalog/catalog.ts';
 import type { ImapAccount, Settings } from '../core/config-schema.ts';
 import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
+import { selectsByName } from '../core/names.ts';
 import { count, counted, localTime } from '../core/text.ts';
 import { listFolders } from '../imap/commands.ts';
 import type { ImapSession } from '../imap/connection.ts';
@@ -9,6 +10,7 @@ import { ImapConnections } from '../imap/connections.ts';
 import { type CredentialOptions, imapCredential } from '../imap/credential.ts';
 import { imapError } from '../imap/errors.ts';
 import { mailboxKeyOf } from '../sync/account-origins.ts';
+import { selectionWarnings } from '../sync/selection.ts';
 import { displayName } from './output.ts';
 
 interface ImapCheck {
@@ -53,8 +55,9 @@ export async function checkImapAccount(
   });
   try {
     return await connections.use(async (session) => {
-      const listing = await listFolders(session);
+      const listing = await listFolders(session, (path) => selectsByName(account.folders, path));
       const { folders } = listing;
+      const known = [...folders.map(({ path }) => path), ...listing.leftOut];
       const messages = folders.reduce((sum, { status }) => sum + status.messages, 0);
       const sums = `${counted(folders.length, 'folder')} with ${counted(messages, 'message')}`;
       const service = `${server.host} accepts the sign-in, and lists ${sums}.`;
@@ -64,6 +67,8 @@ export async function checkImapAccount(
         { name: 'service', message: service, remedy: null },
         { name: 'capabilities', message: savingText(session), remedy: null },
         ...folderWarnings(session, listing),
+        ...selectionWarnings(account, 'mailboxes', [account.imap.address]).map(asFolders),
+        ...selectionWarnings(account, 'folders', known).map(asFolders),
       ];
     }, signal);
   } finally {
@@ -116,6 +121,10 @@ function savingText(session: ImapSession): string {
   ]
     .join('; ')
     .concat('.');
+}
+
+function asFolders(warning: ReturnType<typeof selectionWarnings>[number]): ImapCheck {
+  return { name: 'folders', ...warning };
 }
 
 function folderWarnings(

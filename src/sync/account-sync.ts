@@ -20,6 +20,7 @@ import {
   type SyncContext,
 } from './ports.ts';
 import type { SyncPlan } from './result.ts';
+import { reportUnmatched } from './selection.ts';
 import {
   listAccount,
   listMailboxFolders,
@@ -64,14 +65,29 @@ export async function syncAccount(ctx: SyncContext, selection: MailSelection): P
     mailboxes = listing.mailboxes;
     recordMailboxes(ctx, selection, listing.listed);
     recordExcludedMailboxes(ctx, listing.listed, selection);
+    if (selection.whole?.mailboxes === true) {
+      const names = listing.listed.map(({ address }) => address);
+      reportUnmatched(ctx, 'mailboxes', selection, { names, selected: mailboxes.length });
+    }
   }
   // Do this first, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   await recordUsages(ctx, mailboxes);
+  const folders = new Set<string>();
+  let opened = 0;
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     const group = mailboxes.slice(from, from + MAILBOXES_TOGETHER);
-    await syncGroup(ctx, group, selection, mailboxes.length);
+    const passes = await syncGroup(ctx, group, selection, mailboxes.length);
+    for (const { names } of passes) for (const name of names) folders.add(name);
+    opened += passes.length;
   }
+  const isWhole = ctx.origin.isOneMailbox === true || selection.whole?.mailboxes === true;
+  // A pattern may match in a mailbox that could not be listed.
+  if (!isWhole || selection.whole?.folders !== true || opened < mailboxes.length) return;
+  const selected = ctx.ledger.results().reduce((sum, mailbox) => sum + mailbox.folders, 0);
+  const [only, ...others] = mailboxes;
+  const at = only !== undefined && others.length === 0 ? { mailbox: only.address } : {};
+  reportUnmatched(ctx, 'folders', selection, { names: [...folders], selected }, at);
 }
 
 async function syncGroup(
@@ -79,7 +95,7 @@ async function syncGroup(
   group: readonly OriginMailbox[],
   selection: MailSelection,
   mailboxes: number,
-): Promise<void> {
+): Promise<readonly MailboxSync[]> {
   const passes: MailboxSync[] = [];
   for (const mailbox of group) {
     await runGuarded(ctx, { mailbox: mailbox.address }, async () => {
@@ -104,6 +120,7 @@ async function syncGroup(
     await finishMailbox(ctx, pass);
     ctx.ledger.report({ event: 'mailbox-finished', address: pass.mailbox.address });
   }
+  return passes;
 }
 
 function remaining(folders: readonly FolderSync[]): number {

@@ -14,6 +14,7 @@ import type {
   ProgressListener,
   SyncFailure,
   SyncProgress,
+  UnmatchedPattern,
 } from './result.ts';
 
 /** A batch closes at whichever limit it reaches first, usually `messages`. `bytes` bounds memory. */
@@ -270,6 +271,7 @@ export class Ledger {
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderReconciliation[] = [];
   readonly excluded: ExcludedFolder[] = [];
+  readonly unmatched: UnmatchedPattern[] = [];
 
   constructor(
     private readonly account: string,

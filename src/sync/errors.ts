@@ -1,4 +1,4 @@
-import { defineErrors, shortList } from '../core/errors.ts';
+import { defineErrors, didYouMean, shortList } from '../core/errors.ts';
 import { bytes, counted, localTime } from '../core/text.ts';
 
 /** An error in a sync run. */
@@ -60,6 +60,19 @@ export const syncError = defineErrors({
     'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [
       `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
       `Run: mailkeep forget ${id}`,
+    ],
+    /** `patterns` match nothing, and the first probably means `suggestion`. Without any, all that match are excluded. */
+    'sync.nothing-selected': (f: {
+      account: string;
+      setting: 'mailboxes' | 'folders';
+      listed: number;
+      patterns: readonly string[];
+      suggestion: string | null;
+    }) => [
+      `The configuration selects none of the ${f.setting === 'folders' ? counted(f.listed, 'folder') : counted(f.listed, 'mailbox', 'mailboxes')} that account ${f.account} can read, so nothing of it is mirrored.`,
+      f.patterns.length === 0
+        ? `"${f.setting}" of the account excludes them all.`
+        : `Nothing matches ${shortList(f.patterns.map((pattern) => JSON.stringify(pattern)))} (${f.setting}.include). ${didYouMean(f.suggestion)}`.trimEnd(),
     ],
     'sync.quarantined': (f: { quarantined: number; mailboxes: readonly string[] }) => [
       `${counted(f.quarantined, 'message')} of ${shortList(f.mailboxes)} could not be fetched completely.`,

@@ -512,7 +512,7 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
   // A folder is gone if it is missing from the complete listings of two separate sync runs.
   const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
-  recordExcludedFolders(ctx, key, wanted);
+  recordExcludedFolders(ctx, key, wanted, folders.length);
   const passes: FolderSync[] = [];
   for (const folder of folders) {
     const head = pages.get(folder.path);
@@ -523,7 +523,9 @@ export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, scop
   const openCounts = new Map(passes.map(({ at, sums }) => [at.folder, countOpenPlaces(sums)]));
   // Includes folders without requests.
   const listed = new Set(all.folders.map(({ path }) => path));
-  return { mailbox, key, folders: passes, unlisted, openBefore: openCounts, listed };
+  /** Includes folders that cannot be read. */
+  const names = [...listed, ...(all.leftOut ?? [])];
+  return { mailbox, key, folders: passes, unlisted, openBefore: openCounts, listed, names };
 }
 
 function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing) {

@@ -73,6 +73,16 @@ const excludedFolder = z.object({ mailbox: name, folder: name });
 /** A folder that the configuration excludes. It is not synced, and nothing in it counts as deleted. */
 export type ExcludedFolder = Readonly<z.output<typeof excludedFolder>>;
 
+const unmatchedPattern = z.object({
+  account: name,
+  setting: z.enum(['mailboxes', 'folders']),
+  pattern: name,
+  /** The listed name that it probably means. */
+  suggestion: name.nullable(),
+});
+/** A pattern under `include` of an account's `mailboxes` or `folders` that matches nothing the source lists. */
+export type UnmatchedPattern = Readonly<z.output<typeof unmatchedPattern>>;
+
 export const syncResult = z.object({
   mailboxes: list(mailboxResult),
   requests: count,
@@ -83,6 +93,8 @@ export const syncResult = z.object({
   failures: list(syncFailure),
   certificates: list(folderCertificate),
   excluded: list(excludedFolder),
+  /** Absent if there are none, and from daemons of earlier versions. */
+  unmatched: list(unmatchedPattern).optional(),
 });
 /** Result of one sync run, in the format of `sync --json`. */
 export type SyncResult = Readonly<z.output<typeof syncResult>>;

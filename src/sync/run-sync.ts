@@ -224,6 +224,7 @@ export async function runSync(
     const damage = await options.tidy(options.signal);
     const ledgers = contexts.map(({ ledger }) => ledger);
     const requestsByOperation = options.requests();
+    const unmatched = ledgers.flatMap((ledger) => ledger.unmatched);
     recordDiskSample(writer.state, writer, now());
     return {
       mailboxes: ledgers.flatMap((ledger) => ledger.results()),
@@ -237,6 +238,7 @@ export async function runSync(
       ],
       certificates: ledgers.flatMap(({ certificates }) => certificates),
       excluded: ledgers.flatMap(({ excluded }) => excluded),
+      ...(unmatched.length > 0 && { unmatched }),
     };
   } finally {
     release();

@@ -1,8 +1,10 @@
 import { openCatalogReader } from '../catalog/catalog.ts';
 import type { AccountSettings, Settings } from '../core/config-schema.ts';
 import { usageError } from '../core/error-tables.ts';
+import { describeError, didYouMean, type MailkeepError } from '../core/errors.ts';
 import {
   isInbox,
+  matches,
   nearest,
   nearestAddress,
   nearestFolder,
@@ -11,7 +13,9 @@ import {
   specialUseByName,
 } from '../core/names.ts';
 import { readState } from '../core/state.ts';
-import type { SyncResult } from './result.ts';
+import { syncError } from './errors.ts';
+import type { SyncContext } from './ports.ts';
+import type { SyncResult, UnmatchedPattern } from './result.ts';
 import type { MailSelection } from './sync-memory.ts';
 import { listedMailboxes } from './sync-memory.ts';
 
@@ -28,13 +32,13 @@ export function chooseAccounts(
   name: string | undefined,
 ): readonly AccountSettings[] {
   if (name === undefined) return accounts;
-  const matches = accounts.filter((account) => account.name === name);
-  if (matches.length === 0) {
+  const chosen = accounts.filter((account) => account.name === name);
+  if (chosen.length === 0) {
     const names = accounts.map((account) => account.name);
     const suggestion = nearest(name, names);
     throw usageError('usage-unknown-account', { account: name, known: names, suggestion });
   }
-  return matches;
+  return chosen;
 }
 
 /**
@@ -107,6 +111,70 @@ export function refuseUnknownNames(
     const suggestion = nearestFolder(folder, knownFolders(dataDir));
     throw usageError('usage-unlisted-folder', { folder, suggestion });
   }
+}
+
+/** Names that a source lists, and how many of them the configuration selects. */
+interface Listed {
+  readonly names: readonly string[];
+  readonly selected: number;
+}
+
+/** Returns the patterns under `include` that match no name. */
+function unmatchedPatterns(
+  { name, ...selections }: Pick<MailSelection, 'mailboxes' | 'folders'> & { readonly name: string },
+  setting: UnmatchedPattern['setting'],
+  names: readonly string[],
+): UnmatchedPattern[] {
+  const near = setting === 'folders' ? nearest : nearestAddress;
+  return selections[setting].include
+    .filter((pattern) => !names.some((one) => matches(pattern, one)))
+    .map((pattern) => ({ account: name, setting, pattern, suggestion: near(pattern, names) }));
+}
+
+function nothingSelected(
+  account: string,
+  setting: UnmatchedPattern['setting'],
+  listed: number,
+  unmatched: readonly UnmatchedPattern[],
+): MailkeepError {
+  const patterns = unmatched.map(({ pattern }) => pattern);
+  const suggestion = unmatched[0]?.suggestion ?? null;
+  return syncError('sync.nothing-selected', { account, setting, listed, patterns, suggestion });
+}
+
+/** Reports what the configuration names in vain. It is a failure if that leaves nothing to mirror. */
+export function reportUnmatched(
+  { account, ledger }: Pick<SyncContext, 'account' | 'ledger'>,
+  setting: UnmatchedPattern['setting'],
+  { mailboxes, folders }: MailSelection,
+  { names, selected }: Listed,
+  at: { readonly mailbox?: string } = {},
+): void {
+  if (names.length === 0) return;
+  const unmatched = unmatchedPatterns({ name: account, mailboxes, folders }, setting, names);
+  if (selected > 0) ledger.unmatched.push(...unmatched);
+  else ledger.fail(nothingSelected(account, setting, names.length, unmatched), at);
+}
+
+/** Returns what `reportUnmatched` would report, for `doctor`. */
+export function selectionWarnings(
+  account: Pick<MailSelection, 'mailboxes' | 'folders'> & { readonly name: string },
+  setting: UnmatchedPattern['setting'],
+  names: readonly string[],
+): { readonly message: string; readonly remedy: string }[] {
+  if (names.length === 0) return [];
+  const unmatched = unmatchedPatterns(account, setting, names);
+  if (names.some((name) => selects(account[setting], name))) {
+    const remedy = 'Correct the pattern, or remove it.';
+    return unmatched.map((one) => ({ message: unmatchedText(one), remedy }));
+  }
+  const error = nothingSelected(account.name, setting, names.length, unmatched);
+  const { message, hint } = describeError(error);
+  return [{ message, remedy: hint ?? '' }];
+}
+
+export function unmatchedText({ account, setting, pattern, suggestion }: UnmatchedPattern): string {
+  return `Nothing matches "${pattern}" (${setting}.include of account ${account}). ${didYouMean(suggestion)}`.trimEnd();
 }
 
 function reachedAddresses(dataDir: string, account: string | undefined): string[] {

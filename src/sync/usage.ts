@@ -200,31 +200,42 @@ const UNWATCHED = 'unwatched';
 
 type UnwatchedNoting = Pick<SyncContext, 'memory' | 'mirror' | 'origin'>;
 
-/** Stores which listed mailboxes are excluded. A run narrowed by the user only shows which ones are included. */
+/**
+ * Stores which listed mailboxes are excluded. A run narrowed by the user only shows which ones are included. If none is
+ * included, that is a mistake in the configuration, and they become stale.
+ */
 export function recordExcludedMailboxes(
   ctx: UnwatchedNoting,
   listed: readonly OriginMailbox[],
   { mailboxes, whole }: MailSelection,
 ): void {
+  const isAny = listed.some(({ address }) => selects(mailboxes, address));
   for (const { resourceId, address } of listed) {
-    const isWanted = selects(mailboxes, address);
+    const isWanted = selects(mailboxes, address) || (!isAny && whole?.mailboxes === true);
     // A sync run over one mailbox in a thousand provides no information about the others.
     if (!isWanted && whole?.mailboxes !== true) continue;
     setExcluded(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !isWanted);
   }
 }
 
-/** Stores which known folders of a mailbox the configuration excludes, even if the sync run was narrowed. */
+/**
+ * Stores which known folders of a mailbox the configuration excludes, even if the sync run was narrowed. If it excludes
+ * all of an included mailbox, they become stale, as `recordExcludedMailboxes` says.
+ *
+ * @param selected number of listed folders that the sync run reads
+ */
 export function recordExcludedFolders(
   ctx: UnwatchedNoting,
   key: MailboxKey,
   { folders, whole }: MailSelection,
+  selected: number,
 ): void {
   setExcluded(ctx.memory, mailboxKey(key), false);
   for (const { folder } of ctx.mirror.folders(key)) {
     const at = folderKey({ ...key, folder });
     const { exclude } = folders;
-    if (selects(folders, folder)) setExcluded(ctx.memory, at, false);
+    const isNone = selected === 0 && whole?.folders === true;
+    if (isNone || selects(folders, folder)) setExcluded(ctx.memory, at, false);
     else if (whole?.folders === true || !selects({ include: ['*'], exclude }, folder)) {
       setExcluded(ctx.memory, at, true);
     }

@@ -38,14 +38,18 @@ const shape = z.object({
 
 /** Syncs with these fields in each account of the configuration. */
 async function syncWith(selections: object, ...args: string[]): Promise<void> {
+  expect((await configuredWith(selections, 'sync', ...args)).code).toBe(0);
+}
+
+async function configuredWith(selections: object, command: string, ...args: string[]) {
   const { config } = place;
   const text = readFileSync(config, 'utf8');
   const content = z.looseObject({ accounts: z.array(z.looseObject({})) }).parse(JSON.parse(text));
   const accounts = content.accounts.map((account) => ({ ...account, ...selections }));
   writeFileSync(config, JSON.stringify({ ...content, accounts }));
-  const { code } = await mailkeep(['sync', '--config', config, ...args]);
+  const result = await mailkeep([command, '--config', config, ...args]);
   writeFileSync(config, text);
-  expect(code).toBe(0);
+  return result;
 }
 
 const status = (...args: string[]) => mailkeep(['status', '--data', place.data, ...args]);
@@ -89,6 +93,35 @@ test('what the configuration has left out since it was synced is unwatched, and 
   expect((await statusJson('0s')).stale).toEqual([first]);
   await syncWith({});
   expect((await statusJson('0s')).stale.sort()).toEqual([first, second].sort());
+});
+
+test('a configuration that selects nothing fails, and leaves every mailbox stale', async () => {
+  const [first = '', second = ''] = sandbox.mailboxes.map(({ address }) => address);
+  await syncWith({});
+  for (const [setting, typed, meant] of [
+    ['folders', 'Inbx', 'INBOX'],
+    ['mailboxes', first.replace('ada', 'adda'), first],
+  ] as const) {
+    const selections = { [setting]: { include: [typed] } };
+    const advice = `Nothing matches "${typed}" (${setting}.include). Did you mean "${meant}"?`;
+    const sync = await configuredWith(selections, 'sync');
+    expect([sync.code, sync.stderr]).toEqual([1, expect.stringContaining(advice)]);
+    expect((await statusJson('0s')).stale.sort()).toEqual([first, second].sort());
+    const doctor = await configuredWith(selections, 'doctor');
+    expect(doctor.stdout).toContain(advice);
+    const verify = await configuredWith(selections, 'verify', '--origin');
+    expect([verify.code, verify.stdout]).toEqual([
+      1,
+      expect.stringContaining('Nothing was compared'),
+    ]);
+  }
+  const some = { mailboxes: { include: [first, 'offise@*'] } };
+  const sync = await configuredWith(some, 'sync');
+  expect([sync.code, sync.stdout]).toEqual([
+    0,
+    expect.stringContaining('Nothing matches "offise@*"'),
+  ]);
+  expect((await statusJson('0s')).stale).toEqual([first]);
 });
 
 test('a mailbox that no pass has got to yet is shown as not compared, and is stale', async () => {

@@ -62,8 +62,39 @@ test.skipIf(withoutDovecot())('a comparison that could not be made finds no equa
   const { code, stdout } = await run('verify', '--origin');
   expect(code).toBe(6);
   expect(stdout).toContain(
-    '0 folders compared with the service: no difference; not everything could be compared.',
+    'Nothing was compared with the service; not everything could be compared.',
   );
+});
+
+test.skipIf(withoutDovecot())('a mistyped pattern is no reason to mirror nothing', async () => {
+  const { run, config } = await mailbox({ INBOX: 2, Trips: 1 });
+  expect((await run('sync')).code).toBe(0);
+  const settings = JSON.parse(readFileSync(config, 'utf8'));
+  const withFolders = (...include: string[]) => {
+    settings.accounts[0].folders = { include };
+    writeFileSync(config, JSON.stringify(settings));
+  };
+  withFolders('Inbx');
+  const sync = await run('sync', '--quiet');
+  expect(sync.code).toBe(1);
+  expect(sync.stderr).toContain('selects none of the 2 folders that account main can read');
+  expect(sync.stderr).toContain('Nothing matches "Inbx" (folders.include). Did you mean "INBOX"?');
+  const doctor = await run('doctor');
+  expect(doctor.stdout).toMatch(/warning folders \(main\): .*selects none of .*"INBOX"/);
+  const verify = await run('verify', '--origin');
+  expect([verify.code, verify.stdout]).toEqual([
+    1,
+    expect.stringContaining('Nothing was compared with the service'),
+  ]);
+  const status = await run('status', '--max-age', '0s', '--quiet');
+  expect([status.code, status.stdout]).toEqual([1, expect.stringContaining('Stale: ')]);
+
+  withFolders('INBOX', 'Tripps');
+  const warning =
+    'Nothing matches "Tripps" (folders.include of account main). Did you mean "Trips"?';
+  const some = await run('sync');
+  expect([some.code, some.stdout]).toEqual([0, expect.stringContaining(`Warning: ${warning}`)]);
+  expect((await run('doctor')).stdout).toContain(`warning folders (main): ${warning}`);
 });
 
 test('what is wrong with an IMAP account is said of a password and a server', async () => {

@@ -37,12 +37,14 @@ import {
   MailkeepError,
 } from '../../core/errors.ts';
 import { openRegularFile } from '../../core/files.ts';
+import { selects } from '../../core/names.ts';
 import { readToken, storedWebhooks } from '../../core/secrets.ts';
 import { stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted, span } from '../../core/text.ts';
 import { errorOf, watchDeliveries } from '../../daemon/delivery-watch.ts';
 import { imapCredential } from '../../imap/credential.ts';
+import { selectionWarnings } from '../../sync/selection.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
 import { damageError } from '../../verify/errors.ts';
 import { recallVerification, verificationStatus } from '../../verify/verification.ts';
@@ -152,10 +154,49 @@ async function checkAccount(
         ? well(message)
         : warned(message, 'Create a token that may read the mailboxes.');
     });
-    if (isReached) checks.add('clock', name, await clockFinding(context, account));
+    if (isReached) {
+      await checkSelection(checks, clients);
+      checks.add('clock', name, await clockFinding(context, account));
+    }
     await checkWebhooks(checks, context, settings, clients);
     return EXIT.done;
   });
+}
+
+/** Each costs a request. With more mailboxes, a pattern may match in one that was not asked. */
+const ASKED_MAILBOXES = 20;
+
+/** Warns of patterns in the configuration that match nothing. Asks for folders only if some of them are named. */
+async function checkSelection(
+  checks: Checks,
+  { account, mailbox, reach, options }: Clients,
+): Promise<void> {
+  const { name, mailboxes, folders } = account;
+  const warn = (warnings: ReturnType<typeof selectionWarnings>): void => {
+    for (const { message, remedy } of warnings)
+      checks.add('folders', name, warned(message, remedy));
+  };
+  const reached = (await reach()).mailboxes;
+  warn(
+    selectionWarnings(
+      account,
+      'mailboxes',
+      reached.map(({ address }) => address),
+    ),
+  );
+  const wanted = reached.filter(({ address }) => selects(mailboxes, address));
+  const isPlain =
+    folders.include.every((pattern) => pattern === '*') && folders.exclude.length === 0;
+  if (isPlain || wanted.length > ASKED_MAILBOXES) return;
+  try {
+    const paths = new Set<string>();
+    for (const { resourceId } of wanted)
+      for await (const { path } of mailbox.eachFolder(resourceId, options)) paths.add(path);
+    warn(selectionWarnings(account, 'folders', [...paths]));
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    checks.add('folders', name, failed(error));
+  }
 }
 
 /** Signs in to an IMAP account. */

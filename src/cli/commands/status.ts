@@ -385,7 +385,7 @@ Copies are shown with their age and with what they lack. Damage that reading one
 until all of it is found intact.
 
 With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), or if a copy of
-the daemon is stale: it lacks commits, and three of its intervals have passed. That is for monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale; neither is a mailbox that its account left behind, because "account move" made it read another one.
+the daemon is stale: it lacks commits, and three of its intervals have passed. That is for monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale, unless that leaves nothing of their mailbox or account to mirror; neither is a mailbox that its account left behind, because "account move" made it read another one.
 
 EXAMPLES
   mailkeep status

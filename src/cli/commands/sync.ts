@@ -41,6 +41,7 @@ import {
   refuseUnknownNames,
   type SyncRestrictions,
   selectMail,
+  unmatchedText,
 } from '../../sync/selection.ts';
 import { readDamage, recallVerification } from '../../verify/verification.ts';
 import { action, type CommandContext, type Flags, type Register, type Values } from '../context.ts';
@@ -61,6 +62,7 @@ export function syncReport(result: SyncResult): string {
     ...result.mailboxes.map((mailbox) => mailboxLine(mailbox, result.mailboxes)),
     ...certificateLines(result.certificates),
     ...excludedLines(result),
+    ...(result.unmatched ?? []).map((one) => `Warning: ${terminalLine(unmatchedText(one))}`),
     closingLine(result),
     ...unverifiedLine(result),
   ].join('\n');
