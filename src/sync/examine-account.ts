@@ -4,6 +4,7 @@ import { ALL_UIDS } from './plan/folder-evidence.ts';
 import { observe } from './plan/plan-folder.ts';
 import type { OriginMailbox } from './ports.ts';
 import { runGuarded, type SyncContext } from './ports.ts';
+import { reportUnmatched } from './selection.ts';
 import { listAccount, listMailboxFolders, type MailSelection } from './sync-memory.ts';
 import { verifyUnverified } from './verify-unverified.ts';
 import { walkRange } from './walk.ts';
@@ -30,8 +31,8 @@ export interface OriginFinding {
 
 interface Examination {
   readonly found: (finding: OriginFinding) => void;
-  /** Called for each fully compared folder, with the number of messages listed in it. */
-  readonly compared: (mailbox: string, folder: string, messages: number) => void;
+  /** Called for each fully compared folder, with the messages listed in it. `incomplete` ones are in quarantine. */
+  readonly compared: (messages: number, incomplete: number) => void;
 }
 
 /**
@@ -43,12 +44,18 @@ export async function examineAccount(
   selection: MailSelection,
   examination: Examination,
 ): Promise<void> {
-  const { mailboxes } = await listAccount(ctx, selection);
+  const { listed, mailboxes } = await listAccount(ctx, selection);
+  const names = listed.map(({ address }) => address);
+  reportUnmatched(ctx, 'mailboxes', selection, { names, selected: mailboxes.length });
+  const paths = new Set<string>();
   for (const mailbox of mailboxes) {
     await runGuarded(ctx, { mailbox: mailbox.address }, () =>
-      examineMailbox(ctx, mailbox, selection, examination),
+      examineMailbox(ctx, mailbox, selection, examination, paths),
     );
   }
+  if (ctx.ledger.failures.length > 0) return;
+  const selected = ctx.ledger.results().reduce((sum, mailbox) => sum + mailbox.folders, 0);
+  reportUnmatched(ctx, 'folders', selection, { names: [...paths], selected });
 }
 
 async function examineMailbox(
@@ -56,9 +63,11 @@ async function examineMailbox(
   { resourceId, address }: OriginMailbox,
   selection: MailSelection,
   examination: Examination,
+  paths: Set<string>,
 ): Promise<void> {
   const { key, all, folders } = await listMailboxFolders(ctx, { resourceId, address }, selection);
   ctx.ledger.open(address, folders.length);
+  for (const { path } of all.folders) paths.add(path);
   const listed = new Set(all.folders.map(({ path }) => path));
   for (const { folder } of ctx.mirror.folders(key)) {
     if (listed.has(folder) || !all.complete) continue;
@@ -93,9 +102,16 @@ async function examineFolder(
     const state = ctx.mirror.settledAs(at, generation, uid);
     return state === 'quarantined' || state === 'forgotten';
   };
-  let messages = 0;
+  const quarantined = new Set(ctx.mirror.quarantined(at, generation));
+  let [messages, incomplete] = [0, 0];
   for await (const { interval, items } of walkRange(ctx, at, ALL_UIDS, 'ascending')) {
     messages += items.length;
+    for (const { uid } of items) {
+      if (!quarantined.has(uid)) continue;
+      incomplete += 1;
+      if (ctx.mirror.isAcknowledged(at, { ...at, generation, uid })) continue;
+      ctx.ledger.count(address, 'quarantined', 1);
+    }
     const open = ctx.mirror.openPlaces(at, generation, interval);
     const result = observe(items, { open, settled: isKnown }, fingerprint);
     for (const { uid } of result.appeared) report(uid, 'not-archived');
@@ -104,5 +120,5 @@ async function examineFolder(
     for (const uid of result.missing) if (open.get(uid)?.held !== true) report(uid, 'not-listed');
   }
   ctx.ledger.count(address, 'compared', 1);
-  compared(address, path, messages);
+  compared(messages, incomplete);
 }

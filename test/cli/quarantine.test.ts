@@ -52,12 +52,24 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
   expect(nothing.code).toBe(2);
   expect(nothing.stderr).toContain('--all');
   const { folder = '', uid = 0 } = found ?? {};
+  const other = folder === 'INBOX.Drafts' ? 'INBOX.Trash' : 'INBOX.Drafts';
+  const nowhere = ['--folder', other, '--uid', String(uid), '--data', data];
+  const inVain = await mailkeep(['quarantine', 'ack', ...nowhere]);
+  expect([inVain.code, inVain.stdout]).toEqual([2, '']);
+  expect(inVain.stderr).toContain('Nothing in quarantine matches');
+  const verified = () => mailkeep(['verify', '--origin', '--config', config]);
+  const compared =
+    /^30 places in \d+ folders compared with the service: 1 incomplete \("mailkeep quarantine" lists them\), no other difference\./m;
+  const unsilenced = await verified();
+  expect([unsilenced.code, unsilenced.stdout]).toEqual([1, expect.stringMatching(compared)]);
+  expect(unsilenced.stderr).toContain('1 message of');
   const ack = ['quarantine', 'ack', '--folder', folder, '--uid', String(uid), '--data', data];
   expect((await mailkeep(ack)).stdout).toContain('1 message');
+  const silenced = await verified();
+  expect([silenced.code, silenced.stdout]).toEqual([0, expect.stringMatching(compared)]);
   const text = (await mailkeep(['quarantine', '--data', data])).stdout;
   expect(text).toContain('acknowledged');
   const inFolder = (name: string) => mailkeep(['quarantine', '--folder', name, '--data', data]);
-  const other = folder === 'INBOX.Drafts' ? 'INBOX.Trash' : 'INBOX.Drafts';
   expect(await inFolder(other)).toMatchObject({
     code: 0,
     stderr: 'Nothing in quarantine matches your selection.\n',

@@ -44,7 +44,7 @@ import {
 } from '../context.ts';
 import { findingText } from '../finding-text.ts';
 import { collect, wholeNumber } from '../option-values.ts';
-import { type Colours, firstLines, type Report } from '../output.ts';
+import { type Colours, firstLines, joinReport, type Report } from '../output.ts';
 import { followSyncRun, openActivity } from '../progress.ts';
 import { listProblems, printError } from '../warnings.ts';
 
@@ -72,6 +72,7 @@ checkpoint". --public-key names the key that must have signed it.
 --origin compares the archive with the service: every uid, listed field and flag of every folder, within the
 request budget. For places that were relinked without a download, it fetches and compares the sources. It needs
 a configuration and exclusive use of the archive. Differences exit with code 1; "sync --full" resolves them.
+Incomplete messages are counted apart, and exit with code 1 until "quarantine ack" silences them.
 
 --drill exports some random messages (20 by default) into a temporary folder, reads them back with another
 parser, compares bytes and headers, and removes the folder. --seed selects the same messages again.
@@ -388,7 +389,7 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
   const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
   const followed = await followSyncRun(context, settings, false);
   const act = async ({ accounts, requests }: ConnectedAccounts): Promise<ExitCode> => {
-    const tally = { folders: 0, messages: 0, differences: 0 };
+    const tally = { folders: 0, messages: 0, incomplete: 0, differences: 0 };
     const findings: OriginFinding[] = [];
     const result = await runSync(writer, settings, {
       accounts,
@@ -399,9 +400,10 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
             tally.differences += 1;
             if (findings.length < MAX_NAMED) findings.push(finding);
           },
-          compared: (_mailbox, _folder, messages) => {
+          compared: (messages, incomplete) => {
             tally.folders += 1;
             tally.messages += messages;
+            tally.incomplete += incomplete;
           },
         }),
       indexing: { some: async () => 0, all: async () => {} },
@@ -425,13 +427,13 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
 async function report(
   context: CommandContext,
   result: SyncResult,
-  tally: { readonly folders: number; readonly messages: number; readonly differences: number },
+  tally: Readonly<Record<'folders' | 'messages' | 'incomplete' | 'differences', number>>,
   findings: readonly OriginFinding[],
 ): Promise<ExitCode> {
   const sum = (field: 'verified' | 'corrected'): number =>
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const { requests, durationMs, failures, mailboxes } = result;
-  const { folders, messages, differences } = tally;
+  const { differences } = tally;
   // Messages matched without a download that have now been fetched and either confirmed or corrected.
   const [verified, corrected] = [sum('verified'), sum('corrected')];
   const isAll = failures.length === 0 && mailboxes.every(({ comparison }) => comparison === 'all');
@@ -448,13 +450,29 @@ async function report(
         return `${terminalLine(place)} ${SENTENCES[difference]}`;
       }),
       more > 0 && `… and ${counted(more, 'more difference')}`,
-      `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}${isAll ? '' : '; not everything could be compared'}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
+      `${comparedText(tally)}${isAll ? '' : '; not everything could be compared'}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
     ],
   );
   const problems = listProblems(result);
   for (const problem of problems) printError(context.notices.stream, context.globals.json, problem);
   const differs = differences > 0 ? EXIT.failures : EXIT.done;
   return combineExitCodes([...problems.map(({ exit }) => exit), differs]);
+}
+
+/** Where nothing was compared, nothing is equal either. */
+function comparedText({
+  folders,
+  messages,
+  incomplete,
+  differences,
+}: Parameters<typeof report>[2]): string {
+  if (folders + differences === 0) return 'Nothing was compared with the service';
+  const other = incomplete === 0 ? 'difference' : 'other difference';
+  const found = joinReport([
+    incomplete > 0 && `${count(incomplete)} incomplete ("mailkeep quarantine" lists them)`,
+    differences === 0 ? `no ${other}` : counted(differences, other),
+  ]).join(', ');
+  return `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${found}`;
 }
 
 const SENTENCES: Readonly<Record<Difference, string>> = {
