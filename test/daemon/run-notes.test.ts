@@ -51,7 +51,9 @@ function finished(more: Partial<SyncResult>): void {
 const newest = (): StoredRun | undefined => state.runs.list({ limit: 1 })[0];
 
 test('a run that changed something is kept with the sums of its folders', () => {
-  const mailbox = { ...NO_WORK, address: 'ada@example.org', added: 1, quarantined: 2 };
+  const counts = { added: 1, quarantined: 2, folders: 2, compared: 2 };
+  const comparison = 'all' as const;
+  const mailbox = { ...NO_WORK, address: 'ada@example.org', ...counts, comparison };
   finished({
     mailboxes: [mailbox],
     requests: 3,
