@@ -367,6 +367,8 @@ const SCOPES = {
   'folder-id': scope('folder', text),
   /** When the deletion guard first held any of a folder's messages. */
   held: scope('folder', since),
+  /** Marks IMAP servers that have answered NAMESPACE. */
+  'imap-namespaces': scope('account', mark),
   /** Bytes exchanged with IMAP servers, and what limits them. */
   'imap-traffic': scope('account', imapTraffic),
   /** When an account's sync first read another mailbox instead of this one. */

@@ -85,13 +85,15 @@ interface FoundFolder {
  * Lists all folders that can be opened, with their counts. Takes one command with LIST-STATUS (RFC 5819).
  *
  * @param isWanted selects from shared folders and those of other users, by path; none by default
+ * @param hasNamespaces true if the server has answered NAMESPACE before, so that a refusal is an error
  * @throws imap.incomplete, imap.too-large, and the errors of `ImapSession.run`
  */
 export async function listFolders(
   session: ImapSession,
   isWanted: (path: string) => boolean = () => false,
+  hasNamespaces = false,
 ): Promise<ServerFolders> {
-  const tellsForeign = session.knowsForeign || !(await refusesNamespace(session));
+  const tellsForeign = session.knowsForeign || !(await refusesNamespace(session, hasNamespaces));
   await unselect(session);
   const items = statusItems(session);
   const uses = session.has('SPECIAL-USE') ? 'SPECIAL-USE ' : '';
@@ -157,13 +159,13 @@ export async function listFolders(
 }
 
 /**
- * Asks for NAMESPACE again after it was refused during the sign-in. Returns true for another NO without a reason to
- * wait: the server is then read like one without NAMESPACE. If it answers later, the folders of others are left out
+ * Asks for NAMESPACE again after it was refused during the sign-in. Returns true for another refusal without a reason
+ * to wait, from a server that never answered it: the server is then read like one without NAMESPACE. If it answers later, the folders of others are left out
  * from then on, which ends none of them.
  *
  * @throws imap.connection-lost if it answers now, since only a new session learns the namespaces; errors of a refusal
  */
-async function refusesNamespace(session: ImapSession): Promise<boolean> {
+async function refusesNamespace(session: ImapSession, hasNamespaces: boolean): Promise<boolean> {
   const [result] = await session.runAll('NAMESPACE', ['NAMESPACE'], () => {});
   if (result === undefined) throw new Error('a command without a result');
   if (result.status === 'OK') {
@@ -171,7 +173,7 @@ async function refusesNamespace(session: ImapSession): Promise<boolean> {
     throw lossError(undefined, session.host, 'NAMESPACE');
   }
   const error = session.refusal('NAMESPACE', result);
-  if (result.status !== 'NO' || error.code !== 'imap.refused') throw error;
+  if (hasNamespaces || error.code !== 'imap.refused') throw error;
   return true;
 }
 
@@ -465,9 +467,15 @@ export async function examine(
   throw imapError('imap.folder-refused', { host: session.host, folder: path, code });
 }
 
+/** Waits for both, also if one fails: until then, a command may be running. */
+export async function bothSettled<A, B>(a: Promise<A>, b: Promise<B>): Promise<[A, B]> {
+  await Promise.allSettled([a, b]);
+  return [await a, await b];
+}
+
 /**
- * Returns every uid of a folder, ascending. Asks for windows of about 50,000 uids. Without ESEARCH (RFC 4731), the total
- * is compared with EXISTS after NOOP.
+ * Returns every uid of a folder, ascending. Asks for windows of about 50,000 uids. If the total is not what EXISTS said,
+ * and always without ESEARCH (RFC 4731), it is compared again after NOOP.
  *
  * @param opening the folder, which can still be opening
  * @param expected the number of messages that the server last reported; null if unknown
@@ -484,11 +492,11 @@ export async function allUids(
   const tooMany = () =>
     imapError('imap.too-large', { host, command: 'UID SEARCH', what: 'uids', limit });
   const isSmall = expected !== null && expected > 0 && expected <= UIDS_PER_SEARCH;
-  const [whole, { exists, uidNext }] = await Promise.all([
+  const [whole, { exists, uidNext }] = await bothSettled(
     // Sent together with EXAMINE.
-    isSmall ? searchRange(session, { lo: 1, hi: MAX_UINT32 }, '') : null,
+    isSmall ? searchRange(session, { lo: 1, hi: MAX_UINT32 }, '') : Promise.resolve(null),
     opening,
-  ]);
+  );
   if (exists === 0 && whole === null) return new Uint32Array(0);
   if (isTooMany(exists)) throw tooMany();
   const last = (uidNext ?? 1) - 1;
@@ -506,7 +514,7 @@ export async function allUids(
     parts.push(part);
     if (hi === MAX_UINT32) break;
   }
-  if (!session.has('ESEARCH')) {
+  if (!session.has('ESEARCH') || total !== session.selected?.exists) {
     await session.run('NOOP', 'NOOP');
     const counted = session.selected?.exists ?? 0;
     if (counted !== total) throw imapError('imap.count-differs', { host, counted, found: total });

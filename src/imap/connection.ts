@@ -185,8 +185,6 @@ export class ImapSession {
   /** Commands that are not complete, in the order they were sent. */
   readonly #queue: Running[] = [];
   #end: MailkeepError | undefined;
-  /** A response that does not parse. What follows may be the rest of a literal with a wrong length. */
-  #fault: Error | undefined;
   #tag = 0;
   #idleResponses = 0;
   /** Bytes in both directions that were counted. */
@@ -474,12 +472,6 @@ export class ImapSession {
         this.hooks.onCommand?.({ command, result: this.#outcome(result), ms, bytes });
       }
     }
-    if (this.#fault !== undefined) {
-      this.close();
-      throw this.#fault instanceof MalformedResponse
-        ? this.malformed(command, this.#fault.message)
-        : this.#fault;
-    }
     return running.results.filter((result) => result !== undefined);
   }
 
@@ -558,6 +550,7 @@ export class ImapSession {
 
   /** Handles one response. imapflow reads the next one when the promise resolves. */
   async #receive({ payload, literals }: Item): Promise<boolean> {
+    if (this.#end !== undefined) return false;
     const running = this.#running;
     this.#count();
     try {
@@ -579,12 +572,9 @@ export class ImapSession {
       else if (bytes > MAX_ANSWER && command !== 'IDLE') this.#flood(command, 'answer', MAX_ANSWER);
       else await this.#dispatch(response, running);
     } catch (error) {
-      if (running === undefined) this.#fail(error);
-      else if (error instanceof MalformedResponse) {
-        this.#fault ??= error;
-        // Its tagged response comes only when the caller ends the wait.
-        if (running.command === 'IDLE') this.#fail(error);
-      } else {
+      // What follows an unreadable response may be the rest of a literal with a wrong length.
+      if (running === undefined || error instanceof MalformedResponse) this.#fail(error);
+      else {
         running.done.reject(error);
         this.close();
       }
@@ -601,7 +591,7 @@ export class ImapSession {
       return onContinuation();
     }
     if ('name' in response || response.tag === '*') {
-      if (this.#fault === undefined) await running.onData(response);
+      await running.onData(response);
       return;
     }
     const at = running.tags.get(response.tag);
@@ -612,8 +602,7 @@ export class ImapSession {
     running.missing -= 1;
     if (running.missing > 0) return;
     this.#queue.shift();
-    if (this.#fault === undefined)
-      running.onEnd(running.results.filter((one) => one !== undefined));
+    running.onEnd(running.results.filter((one) => one !== undefined));
     running.done.resolve();
   }
 
@@ -654,18 +643,18 @@ export class ImapSession {
 
   #fail(error: unknown): void {
     if (this.#end === undefined) {
-      const command = this.#running?.command ?? 'an idle connection';
-      this.#finish(lossError(error, this.server.host, command));
+      const command = this.#running?.command;
+      const end =
+        error instanceof MalformedResponse && command !== undefined
+          ? this.malformed(command, error.message)
+          : lossError(error, this.server.host, command ?? 'an idle connection');
+      this.#finish(end);
     }
     this.close();
   }
 
   #finish(end: MailkeepError): void {
     this.#end ??= end;
-    const fault = this.#fault;
-    for (const { command, done } of this.#queue) {
-      const isMalformed = fault instanceof MalformedResponse;
-      done.reject(isMalformed ? this.malformed(command, fault.message) : this.#end);
-    }
+    for (const { done } of this.#queue) done.reject(this.#end);
   }
 }

@@ -8,6 +8,7 @@ import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/type
 import { originError } from '../service/errors.ts';
 import {
   allUids,
+  bothSettled,
   changedSince,
   examine,
   type FolderStatus,
@@ -103,6 +104,8 @@ export interface ImapOriginOptions {
   readonly mailbox: { readonly id: string; readonly address: string };
   /** Selects from shared folders and those of other users, by path. By default, none is listed. */
   readonly isForeignWanted?: (path: string) => boolean;
+  /** Whether the server has ever said which folders are shared or other users'. Later, it must not seem to have none. */
+  readonly namespaces?: { areKnown(): boolean; remember(): void };
   /** Directory for messages over 1 MiB. */
   readonly spoolDir: string;
   readonly clock?: Clock;
@@ -157,12 +160,16 @@ class ImapReader {
 
   /** @throws errors of `listFolders` */
   async folders(_mailbox: string, signal: AbortSignal) {
-    const { connections, isForeignWanted } = this.#options;
+    const { connections, isForeignWanted, namespaces } = this.#options;
     const {
       folders: found,
       leftOut,
       refused,
-    } = await connections.use((session) => listFolders(session, isForeignWanted), signal);
+    } = await connections.use(async (session) => {
+      const listing = await listFolders(session, isForeignWanted, namespaces?.areKnown());
+      if (session.knowsForeign && session.has('NAMESPACE')) namespaces?.remember();
+      return listing;
+    }, signal);
     this.#epochs.clear();
     this.#snapshots.clear();
     this.#expected.clear();
@@ -221,7 +228,7 @@ class ImapReader {
       at,
       signal,
       async (session, opening) => {
-        const [uids, opened] = await Promise.all([searchUids(session, set, criteria), opening]);
+        const [uids, opened] = await bothSettled(searchUids(session, set, criteria), opening);
         const { uidValidity, highestModSeq, mailboxId, openedAt } = opened;
         return { uidValidity, highestModSeq, mailboxId, uids, at: openedAt };
       },
@@ -389,7 +396,7 @@ class ImapReader {
         signal,
         async (session, opening) => {
           const expected = this.#expected.get(at.folder) ?? null;
-          const [uids, opened] = await Promise.all([allUids(session, opening, expected), opening]);
+          const [uids, opened] = await bothSettled(allUids(session, opening, expected), opening);
           const { uidValidity, highestModSeq, mailboxId, openedAt } = opened;
           return { uidValidity, highestModSeq, mailboxId, uids, at: openedAt };
         },

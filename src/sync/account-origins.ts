@@ -22,6 +22,7 @@ import {
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
+import { accountKey } from '../core/types.ts';
 import type { CommandReport } from '../imap/connection.ts';
 import { imapCredential } from '../imap/credential.ts';
 import { imapError } from '../imap/errors.ts';
@@ -223,6 +224,7 @@ export class AccountOrigins {
     const { imap, name } = settings;
     const key = mailboxKeyOf(settings, configured, archived());
     const { host: server } = imap.server;
+    const stateKey = accountKey(name, server);
     const traffic = new Traffic({
       ...{ host: server, account: name, limit: imap.maxBytesPerDay },
       ...{ memory: state, now: clock.now },
@@ -243,6 +245,17 @@ export class AccountOrigins {
       },
       {
         ...{ mailbox: imap, spoolDir, clock },
+        namespaces: {
+          areKnown: () => state?.get('imap-namespaces', stateKey) !== undefined,
+          remember() {
+            try {
+              if (!this.areKnown()) state?.set('imap-namespaces', stateKey, true);
+            } catch (error) {
+              // Commands that only compare may have no writable state.
+              if (!(error instanceof MailkeepError)) throw error;
+            }
+          },
+        },
         isForeignWanted: (path) => selectsByName(settings.folders, path),
       },
       key,

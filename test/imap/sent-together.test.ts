@@ -96,3 +96,29 @@ test('a connection that breaks ends all commands', async () => {
   expect((await list('INBOX')).total).toBe(2);
   expect(server.connections).toBe(2);
 });
+
+test('a search that follows a refused folder cannot disturb the next one', async () => {
+  let isFirst = true;
+  const { list } = await start({
+    'UID SEARCH': async (tag) => {
+      if (!isFirst) return found(tag);
+      isFirst = false;
+      // Long after the refusal has been read.
+      for (let turn = 0; turn < 200; turn += 1)
+        await new Promise((resolve) => setImmediate(resolve));
+      return `* 1 FETCH (UID\r\n${tag} BAD no folder\r\n`;
+    },
+  });
+  await expect(list('Gone')).rejects.toMatchObject({ code: 'imap.folder-refused' });
+  expect((await list('INBOX')).total).toBe(2);
+});
+
+test('a search that leaves out messages is not believed', async () => {
+  const { list } = await start({
+    'UID SEARCH': (tag) => `* ESEARCH (TAG "${tag}") UID COUNT 1 ALL 2\r\n${tag} OK done\r\n`,
+  });
+  await expect(list('INBOX')).rejects.toMatchObject({
+    code: 'imap.count-differs',
+    facts: { counted: 2, found: 1 },
+  });
+});
