@@ -70,6 +70,9 @@ export function daemonLog(log: Logger) {
 /** Codes of accounts that wait although their server can be reached. */
 const WAITS: ReadonlySet<string> = new Set(['imap.day-limit', 'imap.throttled']);
 
+/** Numbers that make a run that a hint started worth a line at `info`. */
+const NEWS = ['added', 'ended', 'quarantined', 'held'] as const;
+
 function logEvent(log: Logger, event: DaemonEvent): void {
   switch (event.event) {
     case 'run-started':
@@ -79,7 +82,8 @@ function logEvent(log: Logger, event: DaemonEvent): void {
       const { run, result } = event;
       const line = { run: run.id, kind: run.kind, account: run.account, ...numbersOf(result) };
       if (result.failures.length > 0) log.warn(line, 'run finished with failures');
-      else if (run.kind === 'hint' && line.added === 0) log.debug(line, 'run finished');
+      else if (run.kind === 'hint' && NEWS.every((name) => line[name] === 0))
+        log.debug(line, 'run finished');
       else log.info(line, 'run finished');
       return;
     }

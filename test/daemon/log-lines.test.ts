@@ -1,5 +1,6 @@
+import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { prettyLine } from '../../src/daemon/daemon-log.ts';
+import { daemonLog, prettyLine } from '../../src/daemon/daemon-log.ts';
 import { Dispatcher } from '../../src/daemon/dispatcher.ts';
 import { type DaemonEvent, QUICK_SYNC, type SyncRequest } from '../../src/daemon/ports.ts';
 import { Run } from '../../src/daemon/runs.ts';
@@ -19,6 +20,29 @@ test('on a terminal, a run is one line without zeros', () => {
   expect(prettyLine({ msg: 'bug', at: ['one', 'two'], ok: false })).toBe(
     'bug: at ["one","two"], ok false',
   );
+});
+
+test('a run that a hint started is quiet only if nothing happened to a message', () => {
+  const numbers = { folders: 1, added: 0, ended: 0, flagsChanged: 3, relinked: 0, verified: 0 };
+  const none = { ...numbers, corrected: 0, quarantined: 0, held: 0, bytes: 0, compared: 1 };
+  const of = { address: 'ada@example.org', heldUntil: null, comparison: 'all' } as const;
+  const failure = { account: 'main', mailbox: null, folder: null, uid: null };
+  const levelOf = (kind: 'hint' | 'sync', changed: object, part: Partial<SyncResult> = {}) => {
+    const levels: unknown[] = [];
+    const write = (line: string) => levels.push((JSON.parse(line) as { level: number }).level);
+    const log = daemonLog(pino({ level: 'debug' }, { write }));
+    const run = { id: 1, kind, account: 'main', startedAt: 0 };
+    const mailboxes = [{ ...of, ...none, ...changed }];
+    log.observer({ event: 'run-finished', run, result: { ...emptyResult(0), mailboxes, ...part } });
+    return levels;
+  };
+  const { debug, info, warn } = pino.levels.values;
+  expect(levelOf('hint', {})).toEqual([debug]);
+  expect(levelOf('sync', {})).toEqual([info]);
+  for (const name of ['added', 'ended', 'held', 'quarantined'])
+    expect([name, levelOf('hint', { [name]: 1 })]).toEqual([name, [info]]);
+  const failures = [{ ...failure, family: 'origin', code: 'imap.refused', facts: {} } as const];
+  expect(levelOf('hint', {}, { failures })).toEqual([warn]);
 });
 
 test('what a service sends cannot control the terminal', () => {
