@@ -24,6 +24,11 @@ export function isLoopback(hostname: string): boolean {
   return isIP(host) === 4 && host.startsWith('127.');
 }
 
+/** Reports whether a text is a host name or an IP address, without brackets, scheme and port. */
+export function isImapHost(text: string): boolean {
+  return /^[A-Za-z0-9_.-]{1,253}$/.test(text) || (isIP(text) === 6 && !text.includes('%'));
+}
+
 /** Parses an http(s) service address. Rejects credentials (which belong in the token), queries and fragments. */
 export function parseServiceUrl(text: string): URL | undefined {
   if (!URL.canParse(text)) return undefined;

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import cron from 'node-cron';
 import { z } from 'zod';
-import { isLoopback, parseListen, parseServiceUrl, withScheme } from './address.ts';
+import { isImapHost, isLoopback, parseListen, parseServiceUrl, withScheme } from './address.ts';
 import { type ConfigProblem, configFolder, configInvalid, valueAt } from './config-file.ts';
 import { MailkeepError } from './errors.ts';
 import { nearest } from './names.ts';
@@ -438,7 +438,7 @@ const MAX_CONNECTIONS = 16;
 
 const imapSchema = z
   .strictObject({
-    host: checked('The IMAP server', IMAP_HOST, (text) => /^[A-Za-z0-9_.:-]{1,253}$/.test(text)),
+    host: checked('The IMAP server', IMAP_HOST, isImapHost),
     port: wholeNumber(
       1,
       MAX_PORT,

@@ -79,11 +79,20 @@ test.each([
   [{ host: 'a.example', user: 'a@b.example' }, 'accounts[0].imap.password: nothing'],
   [{ ...imap, accessToken: { env: 'X' } }, 'accounts[0].imap.accessToken: an object'],
   [{ ...imap, host: 'imaps://a.example' }, 'accounts[0].imap.host: "imaps://a.example"'],
+  [{ ...imap, host: 'a.example:993' }, 'accounts[0].imap.host: "a.example:993"'],
+  [{ ...imap, host: '[::1]' }, 'accounts[0].imap.host: "[::1]"'],
   [{ ...imap, port: 0 }, 'accounts[0].imap.port: 0'],
   [{ ...imap, tls: 'ssl' }, 'accounts[0].imap.tls: "ssl"'],
 ])('%j is refused', (section, problem) => {
   expect(problems({ name: 'ada', imap: section })).toEqual([problem]);
 });
+
+test.each(['mail_1.example.org', '127.0.0.1', '::1', '2001:db8::1', '::ffff:127.0.0.1'])(
+  'the host %s is accepted',
+  (host) => {
+    expect(imapOf(written({ name: 'ada', imap: { ...imap, host } })).server.host).toBe(host);
+  },
+);
 
 test.each([
   [{}, { clientId: 'c' }, 'oauth.provider: nothing'],
