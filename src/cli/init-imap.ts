@@ -1,5 +1,6 @@
 /** The part of `init` for an IMAP account: finds the server, signs in, and shows what a first sync would fetch. */
 import path from 'node:path';
+import { isImapHost } from '../core/address.ts';
 import type { ConfigInput, TokenSource } from '../core/config-schema.ts';
 import { usageError } from '../core/error-tables.ts';
 import { describeError, hasCode, MailkeepError, UnconfiguredError } from '../core/errors.ts';
@@ -76,7 +77,7 @@ export async function collectImapAccount(
       const about = prompter === undefined ? undefined : mistakeIn(error);
       const isTyped = about === 'server' ? options.host === undefined : typed;
       if (about === undefined || !isTyped) {
-        throw error instanceof MailkeepError ? new UnconfiguredError(error) : error;
+        throw error instanceof MailkeepError ? withAdvice(error) : error;
       }
       const { message, hint } = describeError(error);
       const { columns } = context.output;
@@ -93,6 +94,24 @@ export async function collectImapAccount(
 }
 
 type ImapInput = Awaited<ReturnType<typeof collectImapAccount>>;
+
+/** Advice that names options, because there is no configuration yet. */
+const ADVICE: ReadonlyMap<string, string> = new Map([
+  ['imap.needs-tls', 'Use --tls implicit or starttls; "none" is for servers on this machine.'],
+  [
+    'imap.certificate',
+    'Check --host. For a private certificate authority, set NODE_EXTRA_CA_CERTS.',
+  ],
+  ['imap.starttls-missing', 'Use --tls implicit, usually with --port 993.'],
+  ['imap.starttls-injection', 'Try another network, or --tls implicit.'],
+]);
+const REACHING =
+  'Check the network, and --host, --port and --tls (implicit, starttls or none). Nothing was written.';
+
+function withAdvice(error: MailkeepError): MailkeepError {
+  const hint = ADVICE.get(error.code) ?? (error.family === 'origin' ? REACHING : undefined);
+  return hint === undefined ? error : new UnconfiguredError(error, hint);
+}
 
 function mistakeIn(error: unknown): 'server' | 'password' | undefined {
   if (hasCode(error, 'imap.sign-in-refused')) return 'password';
@@ -139,6 +158,10 @@ function serverAt(host: string, port: number | undefined, mode = 'implicit'): Se
   if (tls === undefined) {
     const expected = 'implicit, starttls or none';
     throw usageError('usage-option', { option: '--tls', found: mode, expected });
+  }
+  if (!isImapHost(host)) {
+    const expected = 'a host name or IP address, without scheme and port';
+    throw usageError('usage-option', { option: '--host', found: host, expected });
   }
   return { host: host.toLowerCase(), port: port ?? (tls === 'implicit' ? 993 : 143), tls };
 }

@@ -138,7 +138,10 @@ export function errnoOf(error: unknown): string | undefined {
 
 /** An error raised before a configuration exists, when different advice applies. */
 export class UnconfiguredError extends MailkeepError {
-  constructor(error: MailkeepError) {
+  constructor(
+    error: MailkeepError,
+    readonly hint: string,
+  ) {
     super(error.family, error.code, error.facts, { cause: error });
   }
 }
@@ -341,13 +344,6 @@ function describeSystem(error: unknown): (ErrorText & { readonly code: string })
 const BUG_HINT =
   'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
 
-/** Advice for service errors while `init` tests an address and a token. */
-const BEFORE_CONFIGURATION: Readonly<Partial<Record<MailkeepError['family'], string>>> = {
-  auth: 'Check that the token was copied whole and belongs to this service, or create a new one in the panel of your mail service.',
-  origin:
-    'Check the address of the service and the network, and run "mailkeep init" again. Nothing was written.',
-};
-
 /** Hint for errors received from another program, such as a fleet node. */
 const OTHER_VERSION_HINT =
   'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
@@ -356,8 +352,7 @@ const OTHER_VERSION_HINT =
 export function describeError(error: unknown): { code: string } & ErrorText {
   if (error instanceof MailkeepError) {
     const text = describeFacts(error.code, error.facts);
-    const hint =
-      error instanceof UnconfiguredError ? (BEFORE_CONFIGURATION[error.family] ?? null) : text.hint;
+    const hint = error instanceof UnconfiguredError ? error.hint : text.hint;
     return { code: error.code, ...text, hint };
   }
   const system = describeSystem(error);

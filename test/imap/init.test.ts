@@ -12,6 +12,7 @@ import { mailkeep, screen } from '../cli/child.ts';
 import { type Srv, serveDns } from './dns-server.ts';
 import { startDovecot, withoutDovecot } from './dovecot.ts';
 import { RawClient } from './raw-client.ts';
+import { type Script, ScriptedServer } from './scripted-server.ts';
 import type { MailServer } from './server.ts';
 
 const closing: (() => unknown)[] = [];
@@ -188,6 +189,37 @@ describe('init --imap', () => {
     const refused = await asked(args, []);
     expect(refused.code).toBe(2);
     expect(refused.shown).toContain('add --host localhost');
+  });
+
+  test('advises on options, because there is no configuration yet', async () => {
+    const scripted = async (script: Script) => {
+      const server = await ScriptedServer.start(script);
+      closing.push(() => server.stop());
+      return String(server.port);
+    };
+    const init = async (port: string, tls: string) => {
+      const config = path.join(tmpdir(), 'imap-init-never', 'config.json');
+      const at = ['--imap', 'ada@a.example', '--host', '127.0.0.1', '--port', port, '--tls', tls];
+      const args = ['init', ...at, '--yes', '--config', config];
+      const { code, stderr } = await mailkeep(args, { input: 'wrong\n' });
+      return `${code} ${stderr.replace(/\s+/g, ' ')}`;
+    };
+    const LOGIN = (tag: string) => `${tag} NO [AUTHENTICATIONFAILED] no\r\n`;
+    const refused = await init(await scripted({ answers: { LOGIN } }), 'none');
+    expect(refused).toMatch(/^6 .*Check the user name and the password/);
+    expect(refused).not.toContain('panel of your mail service');
+    const plain = await scripted({});
+    expect(await init(plain, 'starttls')).toMatch(
+      /^1 .*does not offer STARTTLS.* Use --tls implicit/,
+    );
+    expect(await init(plain, 'implicit')).toMatch(/^1 .*--host, --port and --tls/);
+    expect(await init('9', 'none')).toMatch(/^1 .*port 9, .* --host, --port and --tls/);
+    for (const host of ['imaps://127.0.0.1:10143', '127.0.0.1:10143']) {
+      const args = ['--imap', 'ada@a.example', '--host', host, '--tls', 'none', '--yes'];
+      const { code, stderr } = await mailkeep(['init', ...args], { input: 'wrong\n' });
+      expect(code).toBe(2);
+      expect(stderr.replace(/\s+/g, ' ')).toContain('a host name or IP address, without scheme');
+    }
   });
 
   test('without a terminal needs a password, and a host that is known', async () => {

@@ -185,9 +185,10 @@ async function accessTo(
     } catch (error) {
       const about = prompter === undefined ? undefined : classifyMistake(error);
       if (about === undefined || !typed[about]) {
-        const isOfService =
-          error instanceof MailkeepError && ['auth', 'origin'].includes(error.family);
-        throw isOfService ? new UnconfiguredError(error) : error;
+        const hint = error instanceof MailkeepError ? ADVICE.get(error.family) : undefined;
+        throw error instanceof MailkeepError && hint !== undefined
+          ? new UnconfiguredError(error, hint)
+          : error;
       }
       showMistake(context, error);
       if (about === 'token') token = undefined;
@@ -195,6 +196,18 @@ async function accessTo(
     }
   }
 }
+
+/** By family of the error, because there is no configuration yet to check. */
+const ADVICE: ReadonlyMap<string, string> = new Map([
+  [
+    'auth',
+    'Check that the token was copied whole and belongs to this service, or create a new one in the panel of your mail service.',
+  ],
+  [
+    'origin',
+    'Check the address of the service and the network, and run "mailkeep init" again. Nothing was written.',
+  ],
+]);
 
 /** Returns whether the URL or the token caused an error; undefined if neither did. */
 function classifyMistake(error: unknown): 'url' | 'token' | undefined {
@@ -300,8 +313,8 @@ For a mailbox on an IMAP server, give its address with --imap. Without it, the a
 service: its address and a token.
 
 On a terminal, asks for whatever is missing, and asks again after an invalid answer. Elsewhere, everything must
-be given as options; the token or password comes from standard input, from the environment or from a file. It is
-tried before init asks or writes anything else.
+be given as options, and nothing is asked, so --yes is not needed; the token or password comes from standard input,
+from the environment or from a file. It is tried before init asks or writes anything else.
 
 At the hosted service, the first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, the
 default that init proposes. Ask your provider for the service's limit. When the service refuses requests,
