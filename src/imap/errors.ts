@@ -41,6 +41,9 @@ interface NotSignedInFacts {
   readonly reason: 'denied' | 'expired';
 }
 
+/** `canName` is what the command takes in place of an account. */
+type NoImapFacts = { readonly account: string; readonly canName?: 'address' };
+
 type FileFacts = Readonly<Record<'file' | 'reason', string>>;
 
 const NOT_SIGNED_IN = {
@@ -142,9 +145,11 @@ export const imapError = defineErrors({
       `The account ${account} is an IMAP account, and this works only with accounts of the hosted mail service (baseUrl and token).`,
       'If the configuration has such an account, choose it with --account.',
     ],
-    'imap.no-imap': ({ account }: { readonly account: string }) => [
+    'imap.no-imap': ({ account, canName }: NoImapFacts) => [
       `The account ${account} is an account of the hosted mail service (baseUrl and token), and this works only with accounts that have imap.`,
-      'Choose an IMAP account. "mailkeep restore" also takes --to imaps://USER@HOST.',
+      canName === 'address'
+        ? 'Choose an IMAP account. "mailkeep restore" also takes --to imaps://USER@HOST.'
+        : 'Choose an IMAP account.',
     ],
     /** The archive has the account's mailbox under another key. `kept` and `found` are keys; see `ImapSettings.id`. */
     'imap.mailbox-changed': (f: MailboxChangedFacts) => [

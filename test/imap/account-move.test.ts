@@ -124,6 +124,7 @@ test.skipIf(withoutDovecot())(
     const { stdout } = await run(...move, '--yes');
     expect(stdout).toContain('It does not count as the same mailbox');
     expect(stdout).toContain('The next sync starts another mailbox');
+    expect(stdout).toContain(`reads as ${server.user} at 127.0.0.1:${other.port};`);
     // The mailbox that the account had before is not missed.
     expect(await run('sync')).toMatchObject({ code: 0, stderr: '' });
     const next = `127.0.0.1:${other.port}/${server.user}`;
@@ -151,6 +152,10 @@ test.skipIf(withoutDovecot())(
       '--yes',
     );
     expect(third.stdout).toContain(`It continues as ${next}`);
+    const back = await run(...move.slice(0, -1), `${server.port}`, '--yes');
+    expect(back.stdout).toContain(`The next sync continues ${account.kept}, which the archive has`);
+    expect(await run('sync')).toMatchObject({ code: 0 });
+    expect(await account.mailboxes()).toEqual([account.kept, next].sort());
   },
   60_000,
 );

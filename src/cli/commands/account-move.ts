@@ -50,13 +50,13 @@ export async function moveAccount(
     if (isSameServer(account, moved)) {
       throw invalidUsage('account move', 'the account has this server and user already.');
     }
-    const { kept, comparison } = await compare(context, settings, account, moved);
+    const { kept, comparison, archived } = await compare(context, settings, account, moved);
     const id = comparison?.isSame === true ? kept?.mailbox : newId(moved);
     const all = kept === undefined || id === undefined ? changes : { ...changes, id };
     const text = editImapAccount(before, name, all);
     changedAccount(file, text, name);
     draft.write(text);
-    const report = reportText(account, moved, kept, comparison, all, file);
+    const report = reportText(account, moved, { kept, comparison, archived }, all, file);
     const written = await isWanted(context, line, file, report);
     if (written) draft.replace();
     await context.output.object(
@@ -72,7 +72,7 @@ export async function moveAccount(
         // Otherwise it was shown with the question.
         ...(line.yes === true ? report : []),
         written
-          ? `${terminalLine(file)} was changed. The next sync reads from ${terminalLine(moved.imap.server.host)}; a running daemon needs SIGHUP or a restart.`
+          ? `${terminalLine(file)} was changed. The next sync reads as ${placeOf(moved)}; a running daemon needs SIGHUP or a restart.`
           : 'Nothing was written.',
       ],
     );
@@ -132,13 +132,21 @@ function newId({ imap: { server } }: ImapAccount): string {
   return `${server.host}${isUsual ? '' : `:${server.port}`}/${server.user}`;
 }
 
+interface Compared {
+  /** The account's mailbox in the archive. */
+  readonly kept: AccountMailbox | undefined;
+  readonly comparison: Comparison | null;
+  /** Keys of all mailboxes of IMAP accounts in the archive. */
+  readonly archived: ReadonlySet<string>;
+}
+
 /** Compares the archive's mailbox with the server. `comparison` is null if the archive has no mailbox of the account. */
 async function compare(
   context: CommandContext,
   settings: Settings,
   account: ImapAccount,
   moved: ImapAccount,
-): Promise<{ kept: AccountMailbox | undefined; comparison: Comparison | null }> {
+): Promise<Compared> {
   const { ImapConnections } = await import('../../imap/connections.ts');
   const { imapCredential } = await import('../../imap/credential.ts');
   const { imapOrigin } = await import('../../imap/imap-origin.ts');
@@ -153,7 +161,7 @@ async function compare(
   const spoolDir = mkdtempSync(path.join(tmpdir(), 'mailkeep-move-'));
   const origin = imapOrigin({ connections, mailbox: moved.imap, spoolDir });
   try {
-    const isNew = { kept: undefined, comparison: null };
+    const isNew = { kept: undefined, comparison: null, archived: new Set<string>() };
     if (!holdsArchive(dataDir)) {
       // Tries to sign in.
       await origin.folders(moved.imap.id, signal);
@@ -175,7 +183,7 @@ async function compare(
         (folders, most) => sampleMessages(reader, kept, folders, most),
         signal,
       );
-      return { kept, comparison };
+      return { kept, comparison, archived: new Set(mailboxes.map(({ mailbox }) => mailbox)) };
     });
   } finally {
     await connections.close();
@@ -226,37 +234,35 @@ function partsOf({ folders, messages }: Comparison) {
   return { folders, messages };
 }
 
+function placeOf({ imap: { server } }: ImapAccount): string {
+  return terminalLine(`${server.user} at ${server.host}:${server.port}`);
+}
+
 function reportText(
   account: ImapAccount,
   moved: ImapAccount,
-  kept: AccountMailbox | undefined,
-  comparison: Comparison | null,
+  found: Compared,
   changes: ImapChanges,
   file: string,
 ): string[] {
-  const place = ({ imap: { server } }: ImapAccount): string =>
-    terminalLine(`${server.user} at ${server.host}:${server.port}`);
   const shown = Object.entries(changes).map(
     ([field, value]) => `  ${field}: ${terminalLine(JSON.stringify(value))}`,
   );
   return joinReport([
-    `The account ${account.name} moves from ${place(account)} to ${place(moved)}.`,
-    ...comparedText(moved, kept, comparison),
+    `The account ${account.name} moves from ${placeOf(account)} to ${placeOf(moved)}.`,
+    ...comparedText(moved, found),
     `Changes of accounts.${account.name}.imap in ${terminalLine(file)}:`,
     ...shown,
   ]);
 }
 
-function comparedText(
-  moved: ImapAccount,
-  kept: AccountMailbox | undefined,
-  comparison: Comparison | null,
-): string[] {
+function comparedText(moved: ImapAccount, { kept, comparison, archived }: Compared): string[] {
   if (kept === undefined || comparison === null) {
     return ['The archive has no mailbox of this account yet, so there is nothing to continue.'];
   }
   const { isSame, folders, messages } = comparison;
   const mailbox = terminalLine(kept.mailbox);
+  const next = terminalLine(newId(moved));
   if (isSame) {
     return [
       `It is the same mailbox: ${counted(folders.same, 'folder')} with the same UIDVALIDITY, and ${counted(messages.same, 'sampled message')} with the same bytes.`,
@@ -276,7 +282,9 @@ function comparedText(
             : 'most of the sampled messages are missing there';
   return [
     `It does not count as the same mailbox: ${why}.`,
-    `The next sync starts another mailbox, ${terminalLine(newId(moved))}. The archive keeps ${mailbox} as it is, next to it.`,
+    archived.has(newId(moved))
+      ? `The next sync continues ${next}, which the archive has already. It keeps ${mailbox} as it is, next to it.`
+      : `The next sync starts another mailbox, ${next}. The archive keeps ${mailbox} as it is, next to it.`,
   ];
 }
 

@@ -65,10 +65,9 @@ async function logIn(context: CommandContext, name: string): Promise<void> {
   const settings = loadSettings(context);
   const [account] = chooseAccounts(settings, name);
   if (account === undefined) throw new Error('an account that was not chosen');
-  const oauth = personalOAuth(account.kind === 'imap' ? account.imap.signIn : null);
-  if (oauth === null || account.kind !== 'imap') {
-    throw imapError('imap.no-oauth', { account: account.name });
-  }
+  if (account.kind !== 'imap') throw imapError('imap.no-imap', { account: account.name });
+  const oauth = personalOAuth(account.imap.signIn);
+  if (oauth === null) throw imapError('imap.no-oauth', { account: account.name });
   const { dataDir } = settings;
   const options = { env: environment.env, dataDir, clock: { ...systemClock, now } };
   const { oauthClient } = await import('../../imap/credential.ts');
@@ -95,8 +94,8 @@ async function logIn(context: CommandContext, name: string): Promise<void> {
   );
 }
 
-function personalOAuth(signIn: ImapAccount['imap']['signIn'] | null): OAuthSettings | null {
-  return signIn?.kind === 'oauth' && !signIn.appOnly ? signIn : null;
+function personalOAuth(signIn: ImapAccount['imap']['signIn']): OAuthSettings | null {
+  return signIn.kind === 'oauth' && !signIn.appOnly ? signIn : null;
 }
 
 function promptText(account: string, { url, code, minutes }: LoginPrompt): string {

@@ -333,7 +333,8 @@ async function targetOf(context: CommandContext, line: RestoreLine): Promise<Res
   const { chooseAccounts } = await import('../../sync/selection.ts');
   const settings = loadSettings(context);
   const [account] = chooseAccounts(settings, toAccount);
-  if (account?.kind !== 'imap') throw imapError('imap.no-imap', { account: toAccount });
+  if (account?.kind !== 'imap')
+    throw imapError('imap.no-imap', { account: toAccount, canName: 'address' });
   const { server, connections: jobs } = account.imap;
   const { dataDir } = settings;
   const credential = imapCredential(account, { env: context.environment.env, dataDir });
