@@ -92,6 +92,19 @@ test.skipIf(withoutDovecot())(
     const refused = await run('webhooks', 'list', '--account', 'home');
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain('The account home is an IMAP account');
+    for (const line of [
+      ['move', 'hosted', '--host', 'x'],
+      ['login', 'hosted'],
+    ]) {
+      const { code, stderr } = await run('account', ...line);
+      expect(code).toBe(2);
+      expect(stderr).toContain('The account hosted is an account of the hosted mail service');
+      expect(stderr).toContain('Choose an IMAP account.');
+      expect(stderr).not.toMatch(/restore|To sign in with OAuth/);
+    }
+    const checked = (await run('doctor')).stdout;
+    for (const shown of ['password (home)', 'server (home)', 'token (hosted)', 'service (hosted)'])
+      expect(checked).toContain(shown);
   },
   60_000,
 );

@@ -541,7 +541,9 @@ async function examine(context: CommandContext): Promise<ExitCode> {
   const exit = combineExitCodes(checks.all.map((check) => check.exit));
   const shown = checks.all.map(({ exit: _, ...check }) => check);
   await output.object({ ok: exit === 0, checks: shown }, () =>
-    shown.map((check) => lineOf(check, output.colours)).join('\n'),
+    shown
+      .map((check) => lineOf({ ...check, name: shownName(check, settings) }, output.colours))
+      .join('\n'),
   );
   return exit;
 }
@@ -555,6 +557,14 @@ function fallbackDataDir({ globals, environment }: CommandContext): string | nul
     // The unreadable configuration has already been reported.
     return null;
   }
+}
+
+/** Returns the name of a check for people. JSON has the same names for accounts of both kinds. */
+function shownName({ name, about }: Pick<Check, 'name' | 'about'>, settings?: Settings): string {
+  const account = settings?.accounts.find((one) => one.name === about);
+  if (account?.kind !== 'imap') return name;
+  if (name === 'service') return 'server';
+  return name === 'token' && account.imap.signIn.kind === 'password' ? 'password' : name;
 }
 
 function lineOf({ name, about, state, message, remedy }: Omit<Check, 'exit'>, colours: Colours) {
