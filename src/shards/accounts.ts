@@ -1,0 +1,293 @@
+import { type RawBuilder, sql } from 'kysely';
+import { hasCode } from '../core/errors.ts';
+import type { Registry, Tx } from '../registry/registry.ts';
+import {
+  addEvent,
+  fence,
+  type Lease,
+  lockHeld,
+  type Outcome,
+  Refusal,
+  refusable,
+  refusal,
+  structural,
+} from './outcomes.ts';
+import { TIMELINE } from './schema.ts';
+
+/** A credential, encrypted by a key that is not in the registry. */
+export interface SealedSecret {
+  readonly purpose: string;
+  readonly keyId: string;
+  /** Random, and different for each version of the secret. */
+  readonly nonce: Buffer;
+  readonly sealed: Buffer;
+  /** Keyed hash by which a webhook's secret is found; null for other secrets. */
+  readonly lookup: Buffer | null;
+}
+
+export interface NewAccount {
+  readonly tenant: string;
+  readonly name: string;
+  /** As in a configuration, without secrets. */
+  readonly settings: unknown;
+  /** Seals the account's secrets: its id is part of what is authenticated. */
+  readonly seal: (account: number) => readonly SealedSecret[];
+}
+
+/** How full a shard is. */
+export interface ShardSize {
+  readonly shard: number;
+  readonly accounts: number;
+  readonly messages: number;
+  readonly catalogBytes: number;
+}
+
+/**
+ * Chooses a shard for a number of new accounts: the shard of each, or null for a new shard, which takes all that follow
+ * until the next decision.
+ */
+export type Placement = (sizes: readonly ShardSize[], count: number) => readonly (number | null)[];
+
+/** Adds accounts with their secrets. Refused if one of the names is taken; nothing is added then. */
+export async function addAccounts(
+  registry: Registry,
+  accounts: readonly NewAccount[],
+  place: Placement,
+  who: string,
+): Promise<Outcome<{ added: readonly { readonly account: number; readonly shard: number }[] }>> {
+  return structural(registry, 'add accounts', async (tx, version) => {
+    const places = place(await shardSizes(tx), accounts.length);
+    const added: { account: number; shard: number }[] = [];
+    for (const [at, { tenant, name, settings, seal }] of accounts.entries()) {
+      const shard = places[at] ?? (await newShard(tx, version));
+      const { rows } = await sql<{ id: number }>`
+        INSERT INTO account (tenant, name, shard, settings, version)
+        VALUES (${tenant}, ${name}, ${shard}, ${JSON.stringify(settings)}::jsonb, ${version})
+        ON CONFLICT DO NOTHING RETURNING id`.execute(tx);
+      const account = rows[0]?.id;
+      if (account === undefined) throw new Refusal('name');
+      for (const secret of seal(account)) await insertSecret(account, secret).execute(tx);
+      await addEvent(tx, { who, what: 'account-added', shard, account });
+      added.push({ account, shard });
+    }
+    return { added };
+  });
+}
+
+async function newShard(tx: Tx, version: number): Promise<number> {
+  const { rows } = await sql<{ id: number }>`INSERT INTO shard (version, timeline)
+    VALUES (${version}, ${TIMELINE}) RETURNING id`.execute(tx);
+  return rows[0]?.id ?? 0;
+}
+
+async function shardSizes(tx: Tx): Promise<readonly ShardSize[]> {
+  const { rows } = await sql<ShardSize>`
+    SELECT s.id AS shard, s.messages, s.catalog_bytes AS "catalogBytes",
+      (SELECT count(*) FROM account a WHERE a.shard = s.id AND a.state <> 'removed') AS accounts
+    FROM shard s ORDER BY s.id`.execute(tx);
+  return rows;
+}
+
+export type AccountState = 'active' | 'paused' | 'removed';
+
+/** Changes the state of an account. Refused unless it is in one of the states `from`. */
+export async function changeAccount(
+  registry: Registry,
+  account: number,
+  from: readonly AccountState[],
+  to: AccountState,
+  who: string,
+): Promise<Outcome> {
+  return structural(registry, 'change an account', async (tx, version) => {
+    const { rows } = await sql`UPDATE account SET state = ${to}, version = ${version}
+      WHERE id = ${account} AND state = ANY(${[...from]}::text[]) RETURNING id`.execute(tx);
+    if (rows.length === 0) throw new Refusal('state');
+    await addEvent(tx, { who, what: `account-${to}`, account });
+    return {};
+  });
+}
+
+/** Records the last error of accounts, null for none. Those of other shards are left as they are. */
+export async function recordAccountErrors(
+  registry: Registry,
+  lease: Lease,
+  errors: ReadonlyMap<number, string | null>,
+): Promise<Outcome> {
+  return refusable(registry, 'record errors of accounts', async (tx) => {
+    await lockHeld(tx, lease, 'SHARE');
+    const { rows } = await sql`UPDATE account a SET last_error = e.error
+      FROM unnest(${[...errors.keys()]}::bigint[], ${[...errors.values()]}::text[]) AS e (id, error)
+      WHERE a.id = e.id AND a.shard = ${lease.shard}
+        AND a.last_error IS DISTINCT FROM e.error RETURNING a.id`.execute(tx);
+    if (rows.length === 0) throw new Refusal('state');
+    return {};
+  });
+}
+
+function insertSecret(account: number, secret: SealedSecret): RawBuilder<unknown> {
+  const { purpose, keyId, nonce, sealed, lookup } = secret;
+  return sql`INSERT INTO secret (account, purpose, key_id, nonce, sealed, lookup)
+    VALUES (${account}, ${purpose}, ${keyId}, ${nonce}, ${sealed}, ${lookup}::bytea)
+    ON CONFLICT DO NOTHING RETURNING account`;
+}
+
+function replaceSecret(account: number, secret: SealedSecret, before: Buffer) {
+  const { purpose, keyId, nonce, sealed, lookup } = secret;
+  return sql`UPDATE secret
+    SET key_id = ${keyId}, nonce = ${nonce}, sealed = ${sealed}, lookup = ${lookup}::bytea
+    WHERE account = ${account} AND purpose = ${purpose} AND nonce = ${before} RETURNING account`;
+}
+
+/**
+ * Stores a secret.
+ *
+ * @param before nonce of the version that it replaces, or null if there is none. Of two that replace the same version,
+ * the second is refused.
+ */
+export async function putSecret(
+  registry: Registry,
+  account: number,
+  secret: SealedSecret,
+  before: Buffer | null,
+): Promise<Outcome> {
+  const query =
+    before === null ? insertSecret(account, secret) : replaceSecret(account, secret, before);
+  return structural(
+    registry,
+    'put a secret',
+    async (tx, version) => {
+      await sql`UPDATE account SET version = ${version} WHERE id = ${account}`.execute(tx);
+      return {};
+    },
+    async (tx) => {
+      if ((await query.execute(tx)).rows.length === 0) throw new Refusal('secret');
+    },
+  );
+}
+
+/**
+ * Refreshes a secret, such as an OAuth refresh token, of which the service accepts the newest version only. Nobody else
+ * refreshes it meanwhile, and the new version is stored before anyone uses it: also if the lease is lost meanwhile,
+ * because the old version is used up then.
+ *
+ * @param refresh returns the new version; only the row of the secret is locked while it runs, at most a minute
+ * @throws outcome-unknown if it could not be stored although it was tried again: `refresh` has then used up the old one
+ */
+export async function refreshSecret(
+  registry: Registry,
+  lease: Lease,
+  { account, purpose }: { readonly account: number; readonly purpose: string },
+  refresh: (secret: SealedSecret) => Promise<SealedSecret>,
+): Promise<Outcome<{ secret: SealedSecret }>> {
+  let refreshed: { readonly secret: SealedSecret; readonly before: Buffer } | undefined;
+  const transaction = refusable(registry, 'refresh a secret', async (tx) => {
+    const { rows } = await sql<SealedSecret>`
+      SELECT purpose, key_id AS "keyId", nonce, sealed, lookup FROM secret
+      WHERE account = ${account} AND purpose = ${purpose}
+        AND EXISTS (SELECT 1 FROM account a WHERE a.id = account AND a.shard = ${lease.shard})
+      FOR UPDATE`.execute(tx);
+    // A statement of its own sees who holds the shard after the row was waited for.
+    const { rows: held } = await sql`SELECT 1 FROM shard WHERE ${fence(lease)}`.execute(tx);
+    if (held.length === 0) throw await refusal(tx, lease, 'lease');
+    const [found] = rows;
+    if (found === undefined) throw new Refusal('secret');
+    await sql`SELECT set_config('idle_in_transaction_session_timeout', '60s', true)`.execute(tx);
+    const secret = await refresh(found);
+    refreshed = { secret, before: found.nonce };
+    await replaceSecret(account, secret, found.nonce).execute(tx);
+    return { secret };
+  });
+  try {
+    return await transaction;
+  } catch (error) {
+    // The service has given out the new version, so losing it would lock the account out.
+    if (refreshed === undefined || !hasCode(error, 'outcome-unknown')) throw error;
+    const { secret, before } = refreshed;
+    await registry.statement('refresh a secret again', replaceSecret(account, secret, before));
+    const rows = await registry.read(
+      'look at a secret',
+      sql`SELECT 1 FROM secret WHERE account = ${account} AND purpose = ${purpose}
+        AND nonce = ${secret.nonce}`,
+    );
+    return rows.length === 1
+      ? { outcome: 'committed', secret }
+      : { outcome: 'refused', by: 'secret' };
+  }
+}
+
+export async function secretsOf(
+  registry: Registry,
+  account: number,
+): Promise<readonly SealedSecret[]> {
+  return registry.read(
+    'look at secrets',
+    sql<SealedSecret>`SELECT purpose, key_id AS "keyId", nonce, sealed, lookup
+      FROM secret WHERE account = ${account} ORDER BY purpose`,
+  );
+}
+
+/** An API token or a browser session. */
+export interface Token {
+  readonly id: string;
+  readonly kind: 'api' | 'web';
+  /** Null for operators. */
+  readonly tenant: string | null;
+  readonly name: string;
+  /** Accounts and mailboxes that it may read, as JSON. */
+  readonly grants: unknown;
+  readonly expiresAt: Date | null;
+}
+
+/** @param lookup keyed hash of the token */
+export async function addToken(
+  registry: Registry,
+  { id, kind, tenant, name, grants, expiresAt }: Token,
+  lookup: Buffer,
+): Promise<Outcome> {
+  return refusable(registry, 'add a token', async (tx) => {
+    const { rows } = await sql`
+      INSERT INTO token (id, lookup, kind, tenant, name, grants, expires_at)
+      VALUES (${id}, ${lookup}, ${kind}, ${tenant}, ${name}, ${JSON.stringify(grants)}::jsonb,
+        ${expiresAt}::timestamptz)
+      ON CONFLICT DO NOTHING RETURNING id`.execute(tx);
+    if (rows.length === 0) throw new Refusal('name');
+    await addEvent(tx, { who: name, what: `token-${kind}`, facts: { id, tenant } });
+    return {};
+  });
+}
+
+/** Returns a valid token. A revocation counts from the moment its row is committed, so nothing is cached. */
+export async function findToken(registry: Registry, lookup: Buffer): Promise<Token | undefined> {
+  const [row] = await registry.read<Token>(
+    'find a token',
+    sql`SELECT id, kind, tenant, name, grants, expires_at AS "expiresAt" FROM token
+      WHERE lookup = ${lookup} AND revoked_at IS NULL
+        AND coalesce(expires_at > clock_timestamp(), true)`,
+  );
+  return row;
+}
+
+export async function revokeToken(registry: Registry, id: string, who: string): Promise<Outcome> {
+  return refusable(registry, 'revoke a token', async (tx) => {
+    const { rows } = await sql`UPDATE token SET revoked_at = clock_timestamp()
+      WHERE id = ${id} AND revoked_at IS NULL RETURNING id`.execute(tx);
+    if (rows.length === 0) throw new Refusal('state');
+    await addEvent(tx, { who, what: 'token-revoked', facts: { id } });
+    return {};
+  });
+}
+
+/** @param query null removes the search */
+export async function saveSearch(
+  registry: Registry,
+  { tenant, name }: { readonly tenant: string; readonly name: string },
+  query: string | null,
+): Promise<void> {
+  await registry.statement(
+    'save a search',
+    query === null
+      ? sql`DELETE FROM saved_search WHERE tenant = ${tenant} AND name = ${name}`
+      : sql`INSERT INTO saved_search (tenant, name, query) VALUES (${tenant}, ${name}, ${query})
+          ON CONFLICT (tenant, name) DO UPDATE SET query = excluded.query`,
+  );
+}

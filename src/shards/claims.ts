@@ -1,0 +1,211 @@
+import { sql } from 'kysely';
+import type { Registry, Tx } from '../registry/registry.ts';
+import {
+  addEvent,
+  fence,
+  interval,
+  type Lease,
+  lockHeld,
+  type Outcome,
+  Refusal,
+  refusal,
+  structural,
+} from './outcomes.ts';
+import { TIMELINE } from './schema.ts';
+
+/** What was shipped of a shard. */
+export interface ShippedState {
+  /** Null if nothing was shipped yet. */
+  readonly manifest: string | null;
+  readonly manifestSha256: Buffer | null;
+  readonly sequence: number;
+  readonly commitNumber: number;
+  /** Purges that the manifest is clean of. */
+  readonly clean: number;
+}
+
+/** A purge that the manifest is not clean of. */
+export interface DecidedPurge {
+  readonly number: number;
+  readonly reason: 'forgotten' | 'pruned';
+  readonly work: Buffer;
+}
+
+export interface ClaimedShard extends ShippedState {
+  readonly lease: Lease;
+  /** Entry of the node in the list of folders. */
+  readonly entry: number;
+  readonly purges: readonly DecidedPurge[];
+}
+
+const SHIPPED = sql`manifest, manifest_sha256 AS "manifestSha256", sequence,
+  commit_number AS "commitNumber", clean`;
+
+/**
+ * Takes those of the shards that are free: nobody holds them, or their holder is dead. Each gets a new epoch, so that
+ * late requests of earlier holders are refused, and the node is entered before it has a byte of them.
+ *
+ * The caller has the locks of the local folders of these shards.
+ *
+ * @throws outcome-unknown: `heldShards` tells
+ */
+export async function claim(
+  registry: Registry,
+  session: string,
+  shards: readonly number[],
+): Promise<Outcome<{ claimed: readonly ClaimedShard[] }>> {
+  const outcome = await structural(registry, 'claim', async (tx, version) => {
+    const node = await livingNode(tx, session, true);
+    // EXISTS rather than a join: a waiting update evaluates it again.
+    const { rows } = await sql<ShippedState & { id: number; epoch: number }>`
+      UPDATE shard s SET epoch = epoch + 1, holder = ${session}, version = ${version},
+        wanted_node = NULL
+      WHERE id = ANY(${[...shards]}::bigint[]) AND timeline = ${TIMELINE}
+        AND (holder IS NULL
+          OR EXISTS (SELECT 1 FROM worker w WHERE w.session = s.holder AND w.dead))
+        AND (wanted_node IS NULL OR wanted_node = ${node})
+        AND coalesce((avoid -> ${node} ->> 'until')::timestamptz <= clock_timestamp(), true)
+      RETURNING id, epoch, ${SHIPPED}`.execute(tx);
+    const ids = rows.map(({ id }) => id);
+    await sql`INSERT INTO folder (shard, node, entry)
+      SELECT unnest(${ids}::bigint[]), ${node}, ${version}
+      ON CONFLICT (shard, node) DO UPDATE SET entry = excluded.entry`.execute(tx);
+    const purges = await unfinished(tx, ids);
+    for (const { id, epoch, manifest, commitNumber } of rows) {
+      const facts = { epoch, manifest, commitNumber, session };
+      await addEvent(tx, { who: node, what: 'claim', shard: id, facts });
+    }
+    const claimed = rows.map(({ id, epoch, ...shipped }) => ({
+      ...shipped,
+      lease: { shard: id, epoch, session },
+      entry: version,
+      purges: purges.filter(({ shard }) => shard === id),
+    }));
+    return { claimed };
+  });
+  if (outcome.outcome === 'committed') {
+    registry.observe({ event: 'epochs-raised', archives: outcome.claimed.length });
+  }
+  return outcome;
+}
+
+async function unfinished(tx: Tx, shards: readonly number[]) {
+  const { rows } = await sql<DecidedPurge & { shard: number }>`
+    SELECT p.shard, p.number, p.reason, p.work FROM purge p JOIN shard s ON s.id = p.shard
+    WHERE p.shard = ANY(${[...shards]}::bigint[]) AND p.number > s.clean
+    ORDER BY p.shard, p.number`.execute(tx);
+  return rows;
+}
+
+/** Returns the node of a living session, and keeps it from being marked dead meanwhile. */
+export async function livingNode(tx: Tx, session: string, isClaiming = false): Promise<string> {
+  const { rows } = await sql<{ node: string }>`
+    SELECT node FROM worker WHERE session = ${session} AND NOT dead
+      AND NOT (${isClaiming} AND draining) FOR SHARE`.execute(tx);
+  const [row] = rows;
+  if (row === undefined) throw new Refusal('session');
+  return row.node;
+}
+
+/** Returns what a session holds, for a claim whose answer was lost. */
+export async function heldShards(
+  registry: Registry,
+  session: string,
+): Promise<readonly { readonly shard: number; readonly epoch: number }[]> {
+  return registry.read(
+    'look at held shards',
+    sql<{ shard: number; epoch: number }>`
+      SELECT id AS shard, epoch FROM shard WHERE holder = ${session} ORDER BY id`,
+  );
+}
+
+/**
+ * Returns what is shipped, after the answer to a ship was lost. Refused if the lease is lost. If the manifest is not the
+ * one that was sent, the holder ships again: of requests that follow the same manifest, one is accepted.
+ */
+export async function shippedState(
+  registry: Registry,
+  lease: Lease,
+): Promise<Outcome<{ shipped: ShippedState }>> {
+  const [row] = await registry.read<ShippedState>(
+    'look at a shard',
+    sql`SELECT ${SHIPPED} FROM shard WHERE ${fence(lease)}`,
+  );
+  return row === undefined
+    ? { outcome: 'refused', by: 'lease' }
+    : { outcome: 'committed', shipped: row };
+}
+
+/** Gives a shard back, so that others may claim it at once. The node stays entered until it has wiped its folder. */
+export async function release(registry: Registry, lease: Lease): Promise<Outcome> {
+  return structural(registry, 'release', async (tx, version) => {
+    const { rows } = await sql`UPDATE shard SET holder = NULL, version = ${version}
+      WHERE ${fence(lease)} RETURNING id`.execute(tx);
+    if (rows.length === 0) throw await refusal(tx, lease, 'lease');
+    return {};
+  });
+}
+
+/**
+ * Asks for a shard to move: its holder ships and releases it, and only this node claims it.
+ *
+ * @param node null lets any node claim it
+ */
+export async function moveShard(
+  registry: Registry,
+  shard: number,
+  node: string | null,
+): Promise<Outcome> {
+  return structural(registry, 'move a shard', async (tx, version) => {
+    const { rows } = await sql`UPDATE shard SET wanted_node = ${node}, version = ${version}
+      WHERE id = ${shard} AND wanted_node IS DISTINCT FROM ${node} RETURNING id`.execute(tx);
+    if (rows.length === 0) throw new Refusal('state');
+    await addEvent(tx, { who: 'operator', what: 'move', shard, facts: { node } });
+    return {};
+  });
+}
+
+/**
+ * Reports that a holder cannot work on a shard for a local reason. The shard is released and avoids the node for a
+ * while. If another node is avoided for the same reason, the shard stays where it is, as failing.
+ *
+ * @param code of the error
+ */
+export async function reportFailure(
+  registry: Registry,
+  lease: Lease,
+  code: string,
+  avoidMs: number,
+): Promise<Outcome<{ isReleased: boolean }>> {
+  return structural(registry, 'report a failure', async (tx, version) => {
+    await lockHeld(tx, lease);
+    const node = await livingNode(tx, lease.session);
+    const { rows } = await sql<{ isElsewhere: boolean }>`
+      SELECT EXISTS (SELECT 1 FROM jsonb_each(avoid) AS one (node, facts)
+        WHERE node <> ${node} AND facts ->> 'code' = ${code}
+          AND (facts ->> 'until')::timestamptz > clock_timestamp()) AS "isElsewhere"
+      FROM shard WHERE id = ${lease.shard}`.execute(tx);
+    const isReleased = rows[0]?.isElsewhere !== true;
+    await sql`UPDATE shard SET version = ${version},
+        holder = CASE WHEN ${isReleased} THEN NULL ELSE holder END,
+        wanted_node = NULL,
+        failing = jsonb_build_object('code', ${code}::text, 'node', ${node}::text,
+          'since', coalesce(failing ->> 'since', clock_timestamp()::text)),
+        avoid = avoid || jsonb_build_object(${node}::text, jsonb_build_object(
+          'code', ${code}::text, 'until', clock_timestamp() + ${interval(avoidMs)}))
+      WHERE id = ${lease.shard}`.execute(tx);
+    await addEvent(tx, { who: node, what: 'failure', shard: lease.shard, facts: { code } });
+    return { isReleased };
+  });
+}
+
+/** Reports that a shard that failed works again. */
+export async function reportRecovery(registry: Registry, lease: Lease): Promise<Outcome> {
+  return structural(registry, 'report a recovery', async (tx, version) => {
+    const { rows } = await sql`
+      UPDATE shard SET failing = NULL, avoid = '{}', version = ${version}
+      WHERE ${fence(lease)} AND failing IS NOT NULL RETURNING id`.execute(tx);
+    if (rows.length === 0) throw await refusal(tx, lease, 'state');
+    return {};
+  });
+}

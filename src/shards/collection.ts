@@ -1,0 +1,105 @@
+import { sql } from 'kysely';
+import type { Registry } from '../registry/registry.ts';
+import { interval, type Outcome } from './outcomes.ts';
+import { TIMELINE } from './schema.ts';
+
+/** Milliseconds. */
+export interface CollectionTimes {
+  /** Nobody finishes an upload after this time. */
+  readonly abandonedMs: number;
+  /** Time until condemned objects are deleted, unless a purge is newer than they are. */
+  readonly windowMs: number;
+  /** Time between the deletion of an object and the check that it is gone. */
+  readonly settleMs: number;
+}
+
+/** Nothing is collected for shards of another timeline: an object's row may be older than the object's role. */
+const CURRENT = sql`EXISTS (SELECT 1 FROM shard s
+  WHERE s.id = object.shard AND s.timeline = ${TIMELINE})`;
+
+/**
+ * Condemns uploads that nobody will finish: old ones, and those older than a purge that the manifest is clean of. If
+ * somebody was about to name one, the ship is refused and uploads it again. Returns their number, at most `most`.
+ */
+export async function condemnAbandoned(
+  registry: Registry,
+  { abandonedMs }: Pick<CollectionTimes, 'abandonedMs'>,
+  most: number,
+): Promise<number> {
+  // In one order and without waiting, so that collectors and ships do not wait for each other.
+  const rows = await registry.statement(
+    'condemn abandoned uploads',
+    sql`UPDATE object SET state = 'condemned', condemned_at = clock_timestamp()
+      WHERE name IN (
+        SELECT name FROM object WHERE state = 'uploading' AND ${CURRENT}
+          AND (begun_at < clock_timestamp() - ${interval(abandonedMs)}
+            OR purges < (SELECT clean FROM shard WHERE id = object.shard))
+        ORDER BY name LIMIT ${most} FOR UPDATE SKIP LOCKED)
+      RETURNING name`,
+  );
+  return rows.length;
+}
+
+export interface ObjectToCollect {
+  readonly name: string;
+  readonly uploadId: string;
+  /** When it was deleted, as PostgreSQL's text with microseconds; null if it was not. */
+  readonly sweptAt: string | null;
+}
+
+/** Returns objects to delete or to look at again, ordered by name. @param after the last name of the previous page */
+export async function objectsToCollect(
+  registry: Registry,
+  { windowMs, settleMs }: Pick<CollectionTimes, 'windowMs' | 'settleMs'>,
+  most: number,
+  after = '',
+): Promise<readonly ObjectToCollect[]> {
+  return registry.read(
+    'look for condemned objects',
+    sql<ObjectToCollect>`
+      SELECT name, upload_id AS "uploadId", swept_at::text AS "sweptAt" FROM object
+      WHERE name > ${after} AND state IN ('condemned', 'swept') AND ${CURRENT}
+        AND CASE state
+          WHEN 'swept' THEN swept_at < clock_timestamp() - ${interval(settleMs)}
+          ELSE condemned_at < clock_timestamp() - ${interval(windowMs)}
+            OR purges < (SELECT purges FROM shard WHERE id = object.shard) END
+      ORDER BY name LIMIT ${most}`,
+  );
+}
+
+/** Records that a condemned object's upload was aborted and the object deleted. */
+export async function sweep(
+  registry: Registry,
+  name: string,
+  sweptAt: string | null,
+): Promise<Outcome> {
+  const rows = await registry.statement(
+    'sweep',
+    sql`UPDATE object SET state = 'swept', swept_at = clock_timestamp()
+      WHERE name = ${name} AND ${CURRENT} AND CASE WHEN ${sweptAt}::timestamptz IS NULL
+        THEN state = 'condemned' ELSE state = 'swept' AND swept_at = ${sweptAt}::timestamptz END
+      RETURNING name`,
+  );
+  return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'refused', by: 'object' };
+}
+
+/**
+ * Removes the row of an object that was not there `settleMs` after it was deleted: a store may complete an upload while
+ * it aborts it, but not later.
+ *
+ * @param sweptAt of the deletion that was checked
+ */
+export async function markGone(
+  registry: Registry,
+  name: string,
+  sweptAt: string,
+  { settleMs }: Pick<CollectionTimes, 'settleMs'>,
+): Promise<Outcome> {
+  const rows = await registry.statement(
+    'mark an object gone',
+    sql`DELETE FROM object WHERE name = ${name} AND state = 'swept' AND ${CURRENT}
+      AND swept_at = ${sweptAt}::timestamptz
+      AND swept_at < clock_timestamp() - ${interval(settleMs)} RETURNING name`,
+  );
+  return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'refused', by: 'object' };
+}

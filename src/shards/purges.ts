@@ -1,0 +1,174 @@
+import { sql } from 'kysely';
+import type { Registry } from '../registry/registry.ts';
+import { type DecidedPurge, livingNode } from './claims.ts';
+import {
+  addEvent,
+  fence,
+  type Lease,
+  lockHeld,
+  type Outcome,
+  Refusal,
+  refusable,
+  refusal,
+  structural,
+} from './outcomes.ts';
+
+export interface NewPurge extends Omit<DecidedPurge, 'number'> {
+  readonly askedBy: string;
+}
+
+/** Decides a purge. Whoever asked is answered after this: from now on every holder carries it out. */
+export async function decidePurge(
+  registry: Registry,
+  lease: Lease,
+  { reason, work, askedBy }: NewPurge,
+): Promise<Outcome<{ number: number }>> {
+  const { shard } = lease;
+  return structural(registry, 'decide a purge', async (tx, version) => {
+    const { rows } = await sql<{ number: number }>`
+      UPDATE shard SET purges = purges + 1, version = ${version}
+      WHERE ${fence(lease)} RETURNING purges AS number`.execute(tx);
+    const [row] = rows;
+    if (row === undefined) throw await refusal(tx, lease, 'lease');
+    await sql`INSERT INTO purge (shard, number, reason, work, asked_by)
+      VALUES (${shard}, ${row.number}, ${reason}, ${work}, ${askedBy})`.execute(tx);
+    const facts = { number: row.number, reason };
+    await addEvent(tx, { who: askedBy, what: 'purge', shard, facts });
+    return { number: row.number };
+  });
+}
+
+export interface PurgeProgress {
+  /** Purges that have ended now. */
+  readonly ended: readonly number[];
+  /** Undefined if no purge is waiting. */
+  readonly waiting?:
+    | {
+        readonly number: number;
+        /** The current manifest is from before it was carried out. */
+        readonly isShipped: boolean;
+        /** Objects that are older than the purge and not gone yet. */
+        readonly objects: number;
+        /** Other nodes whose disk may have the bytes. */
+        readonly nodes: readonly string[];
+      }
+    | undefined;
+}
+
+/**
+ * Ends purges, in order. A purge has ended when the manifest is clean of it, all older objects that the manifest does
+ * not name are gone, and no other node has a folder of the shard.
+ */
+export async function endPurges(registry: Registry, lease: Lease): Promise<Outcome<PurgeProgress>> {
+  const { shard, session } = lease;
+  return refusable(registry, 'end purges', async (tx) => {
+    const { clean } = await lockHeld(tx, lease);
+    const node = await livingNode(tx, session);
+    const { rows: open } = await sql<{ number: number; objects: number }>`
+      SELECT number, (SELECT count(*) FROM object o
+        WHERE o.shard = p.shard AND o.state <> 'live' AND o.purges < p.number) AS objects
+      FROM purge p WHERE shard = ${shard} AND ended_at IS NULL ORDER BY number`.execute(tx);
+    const { rows: folders } = await sql<{ node: string }>`
+      SELECT node FROM folder WHERE shard = ${shard} AND node <> ${node} ORDER BY node`.execute(tx);
+    const nodes = folders.map((folder) => folder.node);
+    const isOver = ({ number, objects }: { number: number; objects: number }) =>
+      number <= clean && objects === 0 && nodes.length === 0;
+    const first = open.findIndex((purge) => !isOver(purge));
+    const ended = (first < 0 ? open : open.slice(0, first)).map(({ number }) => number);
+    if (ended.length > 0) {
+      await sql`UPDATE purge SET ended_at = clock_timestamp()
+        WHERE shard = ${shard} AND number = ANY(${ended}::int[])`.execute(tx);
+      await addEvent(tx, { who: node, what: 'purge-ended', shard, facts: { ended } });
+    }
+    const next = open[first];
+    if (next === undefined) return { ended };
+    return { ended, waiting: { ...next, isShipped: next.number <= clean, nodes } };
+  });
+}
+
+/** A folder on the disk of a session's node. */
+export interface NodeFolder {
+  readonly shard: number;
+  /** Of the claim that made it. */
+  readonly entry: number;
+}
+
+/**
+ * Records that a node has wiped its folder of a shard that it does not hold.
+ *
+ * @param session a living session of the node
+ */
+export async function wiped(
+  registry: Registry,
+  session: string,
+  { shard, entry }: NodeFolder,
+): Promise<Outcome> {
+  return refusable(registry, 'record a wiped folder', async (tx) => {
+    const node = await livingNode(tx, session);
+    // A claim of this node that is under way comes before or after, and makes another entry.
+    await sql`SELECT id FROM shard WHERE id = ${shard} FOR UPDATE`.execute(tx);
+    const { rows } = await sql`
+      DELETE FROM folder f WHERE shard = ${shard} AND node = ${node} AND entry = ${entry}
+        AND NOT EXISTS (SELECT 1 FROM shard s JOIN worker w ON w.session = s.holder
+          WHERE s.id = f.shard AND w.node = f.node AND NOT w.dead)
+      RETURNING shard`.execute(tx);
+    if (rows.length === 0) throw new Refusal('folder');
+    return {};
+  });
+}
+
+/**
+ * Records that a node's folder has mail that was not shipped, and asks for the shard to move there: the node merges the
+ * folder when it has claimed the shard.
+ */
+export async function ranAhead(
+  registry: Registry,
+  session: string,
+  { shard, entry }: NodeFolder,
+): Promise<Outcome> {
+  return structural(registry, 'record a folder that ran ahead', async (tx, version) => {
+    const node = await livingNode(tx, session, true);
+    const { rows } = await sql`
+      UPDATE folder SET ahead = true WHERE shard = ${shard} AND node = ${node}
+        AND entry = ${entry} AND NOT ahead RETURNING shard`.execute(tx);
+    if (rows.length === 0) throw new Refusal('folder');
+    await sql`UPDATE shard SET wanted_node = ${node}, version = ${version}
+      WHERE id = ${shard}`.execute(tx);
+    await addEvent(tx, { who: node, what: 'ran-ahead', shard });
+    return {};
+  });
+}
+
+/** Records that the holder has merged a folder that ran ahead, and wiped it. @param facts what was merged */
+export async function merged(registry: Registry, lease: Lease, facts: object): Promise<Outcome> {
+  const { shard, session } = lease;
+  return refusable(registry, 'record a merge', async (tx) => {
+    await lockHeld(tx, lease);
+    const node = await livingNode(tx, session);
+    const { rows } = await sql`UPDATE folder SET ahead = false
+      WHERE shard = ${shard} AND node = ${node} AND ahead RETURNING shard`.execute(tx);
+    if (rows.length === 0) throw new Refusal('folder');
+    await addEvent(tx, { who: node, what: 'merge', shard, facts });
+    return {};
+  });
+}
+
+/**
+ * Removes all folders of a node whose disk is destroyed, for an operator. Returns their number. Refused while a session of
+ * the node lives.
+ */
+export async function removeNode(
+  registry: Registry,
+  node: string,
+): Promise<Outcome<{ folders: number }>> {
+  return structural(registry, 'remove a node', async (tx, version) => {
+    const { rows: alive } = await sql`
+      SELECT session FROM worker WHERE node = ${node} AND NOT dead LIMIT 1`.execute(tx);
+    if (alive.length > 0) throw new Refusal('session');
+    const { rows } = await sql`DELETE FROM folder WHERE node = ${node} RETURNING shard`.execute(tx);
+    await sql`UPDATE shard SET wanted_node = NULL, version = ${version}
+      WHERE wanted_node = ${node}`.execute(tx);
+    await addEvent(tx, { who: 'operator', what: 'node-removed', facts: { node } });
+    return { folders: rows.length };
+  });
+}

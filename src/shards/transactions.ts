@@ -1,0 +1,61 @@
+import {
+  addAccounts,
+  addToken,
+  changeAccount,
+  putSecret,
+  recordAccountErrors,
+  refreshSecret,
+  revokeToken,
+  saveSearch,
+} from './accounts.ts';
+import { claim, moveShard, release, reportFailure, reportRecovery } from './claims.ts';
+import { condemnAbandoned, markGone, sweep } from './collection.ts';
+import { decidePurge, endPurges, merged, ranAhead, removeNode, wiped } from './purges.ts';
+import { recoverShard } from './recovery.ts';
+import { createFleet } from './schema.ts';
+import {
+  beginSession,
+  endSession,
+  markDead,
+  removeSessions,
+  renew,
+  setDraining,
+} from './sessions.ts';
+import { abandon, register, ship } from './ships.ts';
+
+/** Every function that writes to the registry. The zombie tests cover each of them. */
+export const TRANSACTIONS = {
+  abandon,
+  addAccounts,
+  addToken,
+  beginSession,
+  changeAccount,
+  claim,
+  condemnAbandoned,
+  createFleet,
+  decidePurge,
+  endPurges,
+  endSession,
+  markDead,
+  markGone,
+  merged,
+  moveShard,
+  putSecret,
+  ranAhead,
+  recordAccountErrors,
+  recoverShard,
+  refreshSecret,
+  register,
+  release,
+  removeNode,
+  removeSessions,
+  renew,
+  reportFailure,
+  reportRecovery,
+  revokeToken,
+  saveSearch,
+  setDraining,
+  ship,
+  sweep,
+  wiped,
+} as const;
