@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import { hasCode } from '../core/errors.ts';
+import { MailkeepError } from '../core/errors.ts';
 import type { Registry, Tx } from '../registry/registry.ts';
 import {
   addEvent,
@@ -171,7 +171,8 @@ export async function putSecret(
  * because the old version is used up then.
  *
  * @param refresh returns the new version; only the row of the secret is locked while it runs, at most a minute
- * @throws outcome-unknown if it could not be stored although it was tried again: `refresh` has then used up the old one
+ * @throws errors of the registry if it could not be stored although it was tried again. `refresh` has then used up the
+ * old version.
  */
 export async function refreshSecret(
   registry: Registry,
@@ -201,7 +202,7 @@ export async function refreshSecret(
     return await transaction;
   } catch (error) {
     // The service has given out the new version, so losing it would lock the account out.
-    if (refreshed === undefined || !hasCode(error, 'outcome-unknown')) throw error;
+    if (refreshed === undefined || !(error instanceof MailkeepError)) throw error;
     const { secret, before } = refreshed;
     await registry.statement('refresh a secret again', replaceSecret(account, secret, before));
     const rows = await registry.read(

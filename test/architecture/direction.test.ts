@@ -31,6 +31,8 @@ const ROOMS: readonly string[] = [
   'daemon',
   'registry',
   'fleet',
+  // The second fleet, until it replaces the first.
+  'shards',
   'cli',
   // Scripts of the project itself; they run before there is a build.
   'bootstrap',
