@@ -79,7 +79,7 @@ export type CopyScan = ReturnType<typeof scanArchive>;
  * @param seen highest commit recorded in the catalog, or 0
  * @throws `log-damaged` if a segment is unreadable or missing; `archive-missing` and other format errors
  */
-function scanArchive(dir: string, seen: number) {
+export function scanArchive(dir: string, seen: number) {
   checkFormat(realFiles, dir);
   const listing = listSegments(realFiles, dir);
   const last = [...listing.keys()].at(-1);
@@ -609,7 +609,9 @@ async function upload(
       options.signal.throwIfAborted();
       let entry = piece.there;
       if (entry === undefined) {
-        entry = await uploadPiece(options, piece);
+        entry = await storePiece(options, piece, ({ name, length, bytes }) =>
+          putWithLock(options, name, length, bytes),
+        );
         memory.note(entry);
         counted.names.add(entry.name);
         counted.bytes += entry.length;
@@ -624,23 +626,43 @@ async function upload(
   return listed;
 }
 
-async function uploadPiece(
-  options: UploadOptions,
-  { what, mark }: PlannedObject<ClosedSegment | TailRange>,
+/** An object that is sealed while its bytes are read. */
+export interface SealedPiece {
+  readonly kind: 'segment' | 'tail';
+  readonly name: string;
+  readonly length: number;
+  readonly bytes: AsyncIterable<Buffer>;
+}
+
+/**
+ * Seals a segment or a part of the open one.
+ *
+ * @param put stores the object. Called again with another name if the file was replaced meanwhile.
+ * @throws SegmentMoved if the archive has to be scanned again; errors of `put` and the prover
+ */
+export async function storePiece(
+  { dir, key, prover }: Pick<UploadOptions, 'dir' | 'key' | 'prover'>,
+  { what, mark }: Pick<PlannedObject<ClosedSegment | TailRange>, 'what' | 'mark'>,
+  put: (piece: SealedPiece) => Promise<void>,
 ): Promise<ObjectEntry> {
   const isTail = 'from' in what;
   for (let tries = 1; ; tries += 1) {
     try {
-      const file = fileInForce(options.dir, what.segment);
+      const file = fileInForce(dir, what.segment);
       // The next generation has different bytes at these offsets.
       if (isTail && file.sealed) throw new SegmentMoved();
       const { path, sealed } = file;
-      if (!isTail) await options.prover.intact({ ...file.name, path, sealed });
+      if (!isTail) await prover.intact({ ...file.name, path, sealed });
       const [from, to] = isTail ? [what.from, what.to] : [0, file.length];
       const about = { kind: isTail ? 'tail' : 'segment', name: objectName(mark) } as const;
-      const object = seal(options.key.sealing, about, to - from, fileBytes(path, from, to));
-      await putWithLock(options, about.name, object.length, object.bytes);
-      return { name: about.name, length: object.length, sha256: object.sha256() };
+      const { length, bytes, sha256 } = seal(
+        key.sealing,
+        about,
+        to - from,
+        fileBytes(path, from, to),
+      );
+      await put({ ...about, length, bytes });
+      return { name: about.name, length, sha256: sha256() };
     } catch (error) {
       if (errnoName(error) !== 'ENOENT' || tries === TRIES) throw error;
       if (isTail) throw new SegmentMoved();
@@ -652,7 +674,7 @@ async function uploadPiece(
 const TRIES = 5;
 
 /** The segment was sealed after the copy was planned. */
-class SegmentMoved extends Error {}
+export class SegmentMoved extends Error {}
 
 function fileInForce(dir: string, segment: number) {
   return withSegment(realFiles, dir, segment, (opened) => {

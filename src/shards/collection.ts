@@ -1,4 +1,6 @@
 import { sql } from 'kysely';
+import type { UploadingStore } from '../copies/object-store.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { Registry } from '../registry/registry.ts';
 import { interval, type Outcome } from './outcomes.ts';
 import { TIMELINE } from './schema.ts';
@@ -42,6 +44,7 @@ export async function condemnAbandoned(
 
 export interface ObjectToCollect {
   readonly name: string;
+  readonly shard: number;
   readonly uploadId: string;
   /** When it was deleted, as PostgreSQL's text with microseconds; null if it was not. */
   readonly sweptAt: string | null;
@@ -57,7 +60,7 @@ export async function objectsToCollect(
   return registry.read(
     'look for condemned objects',
     sql<ObjectToCollect>`
-      SELECT name, upload_id AS "uploadId", swept_at::text AS "sweptAt" FROM object
+      SELECT name, shard, upload_id AS "uploadId", swept_at::text AS "sweptAt" FROM object
       WHERE name > ${after} AND state IN ('condemned', 'swept') AND ${CURRENT}
         AND CASE state
           WHEN 'swept' THEN swept_at < clock_timestamp() - ${interval(settleMs)}
@@ -102,4 +105,72 @@ export async function markGone(
       AND swept_at < clock_timestamp() - ${interval(settleMs)} RETURNING name`,
   );
   return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'refused', by: 'object' };
+}
+
+/** Store of a shard's objects. */
+export type StoreOf = (shard: number) => Pick<UploadingStore, 'giveUpUpload' | 'delete' | 'head'>;
+
+export interface Collected {
+  readonly swept: number;
+  readonly gone: number;
+  /** Kept by a lock of the store. */
+  readonly locked: number;
+  /** They are tried again in the next round. */
+  readonly failures: readonly { readonly name: string; readonly error: MailkeepError }[];
+}
+
+/**
+ * Deletes condemned objects, and removes the rows of those that are gone. Rows decide alone, never what a listing lacks.
+ * Several processes may collect at the same time.
+ *
+ * @throws errors of the registry; the signal's reason
+ */
+export async function collectRound(
+  registry: Registry,
+  storeOf: StoreOf,
+  times: CollectionTimes,
+  signal: AbortSignal,
+): Promise<Collected> {
+  await condemnAbandoned(registry, times, PAGE);
+  const failures: { name: string; error: MailkeepError }[] = [];
+  let [swept, gone, locked] = [0, 0, 0];
+  let after = '';
+  for (;;) {
+    const page = await objectsToCollect(registry, times, PAGE, after);
+    for (const object of page) {
+      signal.throwIfAborted();
+      try {
+        const result = await collect(registry, storeOf(object.shard), object, times, signal);
+        if (result === 'swept') swept += 1;
+        if (result === 'gone') gone += 1;
+      } catch (error) {
+        const { name } = object;
+        if (hasCode(error, 'object-locked')) locked += 1;
+        else if (error instanceof MailkeepError) failures.push({ name, error });
+        else throw error;
+      }
+    }
+    after = page.at(-1)?.name ?? after;
+    if (page.length < PAGE) return { swept, gone, locked, failures };
+  }
+}
+
+const PAGE = 500;
+
+async function collect(
+  registry: Registry,
+  store: ReturnType<StoreOf>,
+  { name, uploadId, sweptAt }: ObjectToCollect,
+  times: CollectionTimes,
+  signal: AbortSignal,
+): Promise<'swept' | 'gone' | undefined> {
+  // The upload first: an object that is completed after its deletion would stay. A recovered object has none.
+  if (uploadId !== '') await store.giveUpUpload({ name, uploadId }, signal);
+  if (sweptAt !== null && (await store.head(name, signal)) === undefined) {
+    const { outcome } = await markGone(registry, name, sweptAt, times);
+    return outcome === 'committed' ? 'gone' : undefined;
+  }
+  await store.delete(name, signal);
+  const { outcome } = await sweep(registry, name, sweptAt);
+  return outcome === 'committed' ? 'swept' : undefined;
 }

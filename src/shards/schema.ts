@@ -3,7 +3,7 @@ import { registryError } from '../registry/errors.ts';
 import type { Registry, Tx } from '../registry/registry.ts';
 
 /** Version of the tables. Raised with each change of them. */
-export const TABLES_VERSION = 1;
+const TABLES_VERSION = 1;
 /** "mkfl": no other program uses this number for its own lock. */
 const CREATION_LOCK = 0x6d_6b_66_6c;
 

@@ -18,6 +18,7 @@ export interface BegunUpload {
   readonly kind: ObjectKind;
   /** Assigned by the store. */
   readonly uploadId: string;
+  /** Length, or 0 for a manifest: it is not known before its other objects are uploaded. */
   readonly bytes: number;
   /** Purges that had been carried out in the folder when its content was read. */
   readonly purges: number;

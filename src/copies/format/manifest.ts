@@ -19,7 +19,7 @@ import {
 } from './sealed-object.ts';
 
 /** Kinds of content. */
-export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
+export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings' | 'snapshot' | 'state';
 
 /** Name, under the prefix, of the object that describes a copy to people. */
 export const COPY_NAME = 'mailkeep-copy';
@@ -71,6 +71,20 @@ export function commitMark(
   return mark(nameKey, ['commit', number, hash]);
 }
 
+/** Returns the mark of a snapshot of the index as of a commit. */
+export function snapshotMark(
+  nameKey: Buffer,
+  { number, hash }: { readonly number: number; readonly hash: string },
+  version: number,
+): string {
+  return mark(nameKey, ['snapshot', number, hash, version]);
+}
+
+/** Returns the mark of a state digest. @param digest SHA-256 of its content in hexadecimal */
+export function stateMark(nameKey: Buffer, digest: string): string {
+  return mark(nameKey, ['state', digest]);
+}
+
 /** Returns a new name with a mark. Every attempt to write an object uses a new name. */
 export function objectName(ofMark: string): string {
   return `${FOLDERS.data}${ofMark}${randomBytes(8).toString('hex')}`;
@@ -120,6 +134,18 @@ const MAX_FORMAT = 4096;
 const count = z.custom<number>(isCount);
 const digest = z.custom<string>(isHash);
 
+/** Manifests of a fleet only. */
+const fleetFields = z.strictObject({
+  /** Number of purges that the objects are clean of, and that had been decided. */
+  clean: count,
+  purges: count,
+  node: z.string(),
+  snapshot: z
+    .strictObject({ name: z.string(), commit: count, hash: digest, version: count })
+    .optional(),
+  state: z.strictObject({ name: z.string() }).optional(),
+});
+
 const secretManifest = z
   .strictObject({
     archiveId: hexText(8),
@@ -138,6 +164,7 @@ const secretManifest = z
       .max(MAX_OBJECTS)
       .refine((all) => all.every(({ from }, index) => from === (all[index - 1]?.to ?? 0)))
       .refine((all) => all.every(({ from, to }) => to > from)),
+    fleet: fleetFields.optional(),
   })
   .refine(({ segments, tail }) => tail.every((one) => one.segment === segments.length + 1));
 export type SecretManifest = z.output<typeof secretManifest>;
@@ -148,13 +175,15 @@ function readSecretManifest(bytes: Buffer): SecretManifest | undefined {
 
 /** Returns whether the unencrypted and encrypted parts list the same commit and objects. */
 function agrees(
-  { commit, segments, tail }: SecretManifest,
+  { commit, segments, tail, fleet }: SecretManifest,
   clear: { readonly commit: number; readonly objects: readonly { readonly name: string }[] },
 ): boolean {
-  const names = new Set([...segments, ...tail].map(({ name }) => name));
+  const others = [fleet?.snapshot, fleet?.state].filter((one) => one !== undefined);
+  const all = [...segments, ...tail, ...others];
+  const names = new Set(all.map(({ name }) => name));
   return (
     commit.number === clear.commit &&
-    names.size === segments.length + tail.length &&
+    names.size === all.length &&
     names.size === clear.objects.length &&
     clear.objects.every(({ name }) => names.has(name))
   );
@@ -175,6 +204,8 @@ const clearFields = z.strictObject({
   previous: digest.nullable(),
   /** From `commitMark`. */
   chain: hexText(16),
+  /** Manifests of a fleet only: the writer's epoch. */
+  epoch: count.optional(),
   /** Sorted by name. Lengths and hashes refer to the stored bytes. */
   objects: z
     .array(
@@ -201,7 +232,7 @@ export interface ClearManifest
 }
 
 export interface ManifestInput
-  extends Pick<ClearManifest, 'sequence' | 'time' | 'previous' | 'chain'> {
+  extends Pick<ClearManifest, 'sequence' | 'time' | 'previous' | 'chain' | 'epoch'> {
   /** Not sorted. */
   readonly objects: readonly Readonly<ClearFields['objects'][number]>[];
   readonly secret: SecretManifest;
@@ -225,7 +256,7 @@ export async function encodeManifest(
   name: string,
   keys: { readonly sealing: SealingKey; readonly sign: Sign },
 ): Promise<Buffer> {
-  const { secret, sequence, time, previous, chain } = input;
+  const { secret, sequence, time, previous, chain, epoch } = input;
   const objects = input.objects.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const found = objects.length;
   if (found > MAX_OBJECTS) {
@@ -239,6 +270,7 @@ export async function encodeManifest(
     copy: keys.sealing.copyId.toString('hex'),
     commit: secret.commit.number,
     ...{ name, sequence, time, previous, chain },
+    ...(epoch === undefined ? {} : { epoch }),
     objects: objects.map(({ name, length, sha256 }) => ({ name, length, sha256 })),
     sealed: sealed.toString('base64'),
   };
@@ -273,9 +305,9 @@ export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): C
   if (fields.name !== name || commitOfName(name) !== fields.commit) throw damaged('name');
   const sealed = fromBase64(fields.sealed);
   if (sealed === undefined) throw damaged('shape');
-  const { commit, sequence, time, previous, chain, objects } = fields;
+  const { commit, sequence, time, previous, chain, epoch, objects } = fields;
   const sha256 = hash('sha256', bytes);
-  return { name, commit, sequence, time, previous, chain, objects, sealed, sha256, signer };
+  return { name, commit, sequence, time, previous, chain, epoch, objects, sealed, sha256, signer };
 }
 
 /**

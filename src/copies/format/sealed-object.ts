@@ -139,6 +139,8 @@ const KINDS: Readonly<Record<ObjectKind, number>> = {
   tail: 2,
   manifest: 3,
   settings: 4,
+  snapshot: 5,
+  state: 6,
 };
 /** Offsets of the header's fields; see the table in docs/copy-format.md. */
 const AT = { version: 4, kind: 5, zeros: 6, copyId: 8, keyId: 24, ephemeral: 32, wrapped: 64 };

@@ -1,0 +1,254 @@
+import {
+  createWriteStream,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createInflate } from 'node:zlib';
+import { realFiles } from '../archive/file-system.ts';
+import { FILE_MODE, FOLDER_MODE, logFolder, segmentPath } from '../archive/format.ts';
+import { acquireLock } from '../archive/lock.ts';
+import { readLogHead } from '../archive/log-reader.ts';
+import { removeGenerations } from '../archive/seal.ts';
+import { listSegments, withSegment } from '../archive/segment-files.ts';
+import { CATALOG_VERSION, catalogFile } from '../catalog/database.ts';
+import { commitIn } from '../copies/copy-log.ts';
+import { objectError } from '../copies/errors.ts';
+import { decodeManifest, MAX_MANIFEST_BYTES } from '../copies/format/manifest.ts';
+import { open } from '../copies/format/sealed-object.ts';
+import { readSmallObject, verifiedObject } from '../copies/manifests.ts';
+import type { ObjectStore } from '../copies/object-store.ts';
+import { copiedSegments, fetchSegment, openCopy, restoreLog } from '../copies/restore-copy.ts';
+import { errnoOf, MailkeepError } from '../core/errors.ts';
+import { makeFoldersDurably } from '../core/files.ts';
+import { stateFile } from '../core/state.ts';
+import type { SegmentProver } from '../verify/check-segment.ts';
+import type { ClaimedShard } from './claims.ts';
+import { readNote, writeNote } from './folder-note.ts';
+import type { ShardKeys } from './shard-keys.ts';
+import type { ShippedManifest } from './ship.ts';
+
+export interface TakeOverOptions {
+  readonly claimed: ClaimedShard;
+  /** UUID of the fleet. */
+  readonly fleet: string;
+  /** The shard's folder on this node. Folders that were set aside are beside it. */
+  readonly dir: string;
+  readonly store: ObjectStore;
+  readonly keys: ShardKeys;
+  readonly prover: SegmentProver;
+  readonly signal: AbortSignal;
+}
+
+export interface TakenOver {
+  readonly shipped: ShippedManifest | undefined;
+  /** Purges that were carried out in the folder. Those after it have to be, before anything else. */
+  readonly done: number;
+  /** How the folder was made. */
+  readonly from: 'nothing' | 'folder' | 'folder and bucket' | 'bucket';
+  /** Folders that ran ahead of the chain and have to be merged. */
+  readonly aside: readonly string[];
+}
+
+/**
+ * Makes the folder of this node the shard that was claimed. Wherever it is cut off, the next call comes to the same.
+ *
+ * - If the folder contains the manifest's commit, it stays: what it has beyond was not shipped.
+ * - If the folder's last commit is in the manifest's log, what it lacks is fetched.
+ * - Otherwise it is set aside for a merge, and the shard is restored from the bucket.
+ *
+ * @throws archive-in-use if an earlier process of this node still writes the folder; errors of family `damage` for objects
+ * of the bucket; errors of the store and the disk
+ */
+export async function takeOver(options: TakeOverOptions): Promise<TakenOver> {
+  const { claimed, dir, fleet } = options;
+  const { shard } = claimed.lease;
+  makeFoldersDurably(path.dirname(dir), FOLDER_MODE);
+  removeUnfinished(dir);
+  const shipped = await currentManifest(options);
+  const how = existsSync(dir) ? await continueFolder(options, shipped) : undefined;
+  if (how !== undefined) {
+    const done = readNote(dir)?.shard === shard ? (readNote(dir)?.done ?? 0) : 0;
+    await noteShipped(options, shipped, done);
+    return { shipped, done, from: how, aside: asideOf(dir) };
+  }
+  if (existsSync(dir)) setAside(dir);
+  const { clean } = claimed;
+  if (shipped === undefined) {
+    makeFoldersDurably(dir, FOLDER_MODE);
+  } else {
+    const restored = mkdtempSync(`${dir}.new-`);
+    await restore(options, shipped, restored);
+    const { name: manifest, commit } = shipped.clear;
+    await writeNote(restored, { fleet, shard, manifest, commit, done: clean });
+    renameSync(restored, dir);
+  }
+  await realFiles.syncFolder(path.dirname(dir));
+  await noteShipped(options, shipped, clean);
+  return { shipped, done: clean, from: shipped ? 'bucket' : 'nothing', aside: asideOf(dir) };
+}
+
+async function noteShipped(
+  { dir, fleet, claimed }: TakeOverOptions,
+  shipped: ShippedManifest | undefined,
+  done: number,
+): Promise<void> {
+  const { name: manifest = null, commit = 0 } = shipped?.clear ?? {};
+  await writeNote(dir, { fleet, shard: claimed.lease.shard, manifest, commit, done });
+}
+
+/** Reads the manifest that the claim returned, and nothing that a listing might have. */
+async function currentManifest(options: TakeOverOptions): Promise<ShippedManifest | undefined> {
+  const { claimed, store, keys, signal } = options;
+  const { manifest: name, manifestSha256 } = claimed;
+  if (name === null) return undefined;
+  const bytes = await readSmallObject(store, name, MAX_MANIFEST_BYTES, signal);
+  const clear = decodeManifest(bytes, name, keys.key);
+  if (clear.sha256 !== manifestSha256?.toString('hex')) {
+    throw objectError('object-damaged', { store: store.label, name });
+  }
+  const { manifest: secret } = await openCopy(store, clear, keys.key.opening);
+  return { clear, secret };
+}
+
+/** Returns undefined if the folder is not on the manifest's chain, or cannot be read. */
+async function continueFolder(
+  options: TakeOverOptions,
+  shipped: ShippedManifest | undefined,
+): Promise<'folder' | 'folder and bucket' | undefined> {
+  const { dir } = options;
+  const lock = acquireLock(dir);
+  try {
+    if (!existsSync(logFolder(dir))) return undefined;
+    const end = readLogHead(dir);
+    if (shipped === undefined) return 'folder';
+    const { archiveId, commit } = shipped.secret;
+    if (end.archiveId !== archiveId) return undefined;
+    if (end.number >= commit.number) return hasCommit(dir, commit) ? 'folder' : undefined;
+    return (await fetchRest(options, shipped, end)) ? 'folder and bucket' : undefined;
+  } catch (error) {
+    // A damaged folder is set aside, and merged as far as it can be read.
+    if (error instanceof MailkeepError && error.family === 'damage') return undefined;
+    throw error;
+  } finally {
+    lock.release();
+  }
+}
+
+function hasCommit(dir: string, { number, hash }: { number: number; hash: string }): boolean {
+  const segments = [...listSegments(realFiles, dir).keys()].reverse();
+  const segment = segments.find((one) =>
+    withSegment(realFiles, dir, one, ({ header }) => header.previousNumber <= number),
+  );
+  return segment !== undefined && commitIn(realFiles, dir, segment, number)?.hash === hash;
+}
+
+/**
+ * Fetches what a folder lacks, if its last commit is in the manifest's log.
+ *
+ * @returns whether it is
+ */
+async function fetchRest(
+  options: TakeOverOptions,
+  { clear, secret }: ShippedManifest,
+  end: { readonly number: number; readonly hash: string },
+): Promise<boolean> {
+  const { dir, store, keys, prover, signal } = options;
+  const local = [...listSegments(realFiles, dir).keys()];
+  const last = local.at(-1) ?? 0;
+  const copied = copiedSegments(secret);
+  const same = copied.find(({ segment }) => segment === last);
+  if (same === undefined) return false;
+  const opened = await openCopy(store, clear, keys.key.opening);
+  const source = { ...opened, prover, signal };
+  const folder = mkdtempSync(`${dir}.new-`);
+  makeFoldersDurably(logFolder(folder), FOLDER_MODE);
+  try {
+    const missing = copied.filter(({ segment }) => segment >= last || !local.includes(segment));
+    await fetchSegment(source, folder, same);
+    if (commitIn(realFiles, folder, last, end.number)?.hash !== end.hash) return false;
+    for (const one of missing) if (one !== same) await fetchSegment(source, folder, one);
+    // In order, so that a kill leaves a shorter log, which the next call continues.
+    for (const [segment, [generation = 1]] of listSegments(realFiles, folder)) {
+      const name = { segment, generation };
+      renameSync(segmentPath(folder, name), segmentPath(dir, name));
+      await realFiles.syncFolder(logFolder(dir));
+      await removeGenerations(realFiles, dir, segment, generation);
+    }
+    return true;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Restores log, snapshot of the catalog and state into an empty folder. */
+async function restore(
+  options: TakeOverOptions,
+  { clear, secret }: ShippedManifest,
+  to: string,
+): Promise<void> {
+  const { store, keys, prover, signal } = options;
+  const opened = await openCopy(store, clear, keys.key.opening);
+  const { lost } = await restoreLog({ ...opened, prover, signal, to });
+  const [first] = lost;
+  if (first !== undefined) throw first.error;
+  const { snapshot, state } = secret.fleet ?? {};
+  // A snapshot of another version would be rebuilt from the log in any case.
+  if (snapshot?.version === CATALOG_VERSION) {
+    await fetchContent(options, clear, 'snapshot', snapshot.name, catalogFile(to));
+  }
+  if (state !== undefined) {
+    await fetchContent(options, clear, 'state', state.name, stateFile(to));
+  }
+}
+
+async function fetchContent(
+  { store, keys, signal }: TakeOverOptions,
+  clear: ShippedManifest['clear'],
+  kind: 'snapshot' | 'state',
+  name: string,
+  to: string,
+): Promise<void> {
+  const entry = clear.objects.find((one) => one.name === name);
+  const damaged = (cause?: unknown) =>
+    objectError('object-damaged', { store: store.label, name }, cause);
+  if (entry === undefined) throw damaged();
+  const plain = open(keys.key.opening, { kind, name }, verifiedObject(store, entry, signal));
+  try {
+    const target = createWriteStream(to, { flags: 'wx', mode: FILE_MODE, flush: true });
+    await pipeline(Readable.from(plain), createInflate(), target, { signal });
+  } catch (error) {
+    if (String(errnoOf(error)).startsWith('Z_')) throw damaged(error);
+    throw error;
+  }
+}
+
+function removeUnfinished(dir: string): void {
+  for (const name of besides(dir, 'new')) rmSync(name, { recursive: true, force: true });
+}
+
+function setAside(dir: string): void {
+  const taken = asideOf(dir);
+  let number = 1;
+  while (taken.includes(`${dir}.aside-${number}`)) number += 1;
+  renameSync(dir, `${dir}.aside-${number}`);
+}
+
+/** Returns folders that wait for their merge. */
+export function asideOf(dir: string): readonly string[] {
+  return besides(dir, 'aside');
+}
+
+function besides(dir: string, what: 'new' | 'aside'): readonly string[] {
+  const parent = path.dirname(dir);
+  const prefix = `${path.basename(dir)}.${what}-`;
+  return readdirSync(parent)
+    .filter((name) => name.startsWith(prefix))
+    .toSorted()
+    .map((name) => path.join(parent, name));
+}

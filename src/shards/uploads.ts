@@ -1,0 +1,74 @@
+import { objectError } from '../copies/errors.ts';
+import type { UploadingStore } from '../copies/object-store.ts';
+import { MailkeepError } from '../core/errors.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { Lease, RefusedBy } from './outcomes.ts';
+import { abandon, type ObjectKind, register } from './ships.ts';
+
+/** The holder has lost a shard, or must not write it: it stops, and keeps its folder. */
+export class ShardLost extends Error {
+  constructor(readonly by: RefusedBy) {
+    super(`the shard was lost: ${by}`);
+  }
+}
+
+/** Where a holder uploads to. */
+export interface UploadTarget {
+  readonly registry: Registry;
+  readonly lease: Lease;
+  readonly store: UploadingStore;
+  readonly signal: AbortSignal;
+}
+
+export interface ObjectToUpload {
+  readonly name: string;
+  readonly kind: ObjectKind;
+  readonly length: number;
+  readonly bytes: AsyncIterable<Uint8Array>;
+  /** Purges that its content is clean of. */
+  readonly purges: number;
+}
+
+/** Aborting an upload that nobody registered may take this long. It has no bytes. */
+const ABORT_MS = 15_000;
+
+/**
+ * Uploads an object: starts the upload, registers it, sends and completes it. After any failure and at any moment of a
+ * kill, whatever may be in the bucket has a row by which it is collected.
+ *
+ * @throws ShardLost; object-damaged if the object is not there afterwards; errors of the store and the registry
+ */
+export async function uploadObject(target: UploadTarget, object: ObjectToUpload): Promise<void> {
+  const { registry, lease, store, signal } = target;
+  const { name, kind, length, bytes, purges } = object;
+  const upload = await store.beginUpload(name, {}, signal);
+  try {
+    const entry = { name, kind, uploadId: upload.uploadId, bytes: length, purges };
+    const outcome = await register(registry, lease, [entry]);
+    if (outcome.outcome === 'refused') throw new ShardLost(outcome.by);
+  } catch (error) {
+    // The signal may have aborted. After a lost answer the row may be there, and is collected like any other.
+    await store.giveUpUpload(upload, AbortSignal.timeout(ABORT_MS)).catch(() => undefined);
+    throw error;
+  }
+  try {
+    const parts = await store.sendParts(upload, length, bytes, signal);
+    // Each part was verified by its MD5. A lost answer to the completion proves nothing, so the object is looked at.
+    await store.completeUpload(upload, parts, signal);
+    if ((await store.head(name, signal))?.length !== length) {
+      throw objectError('object-damaged', { store: store.label, name });
+    }
+  } catch (error) {
+    await abandonQuietly(registry, name);
+    throw error;
+  }
+}
+
+/** Condemns an upload now rather than in a day, if the registry can be asked. */
+async function abandonQuietly(registry: Registry, name: string): Promise<void> {
+  try {
+    await abandon(registry, [name]);
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+  }
+}
