@@ -24,7 +24,7 @@ export interface ShippedState {
   readonly clean: number;
 }
 
-/** A purge that the manifest is not clean of. */
+/** A purge that has not ended. */
 export interface DecidedPurge {
   readonly number: number;
   readonly reason: 'forgotten' | 'pruned';
@@ -35,6 +35,14 @@ export interface ClaimedShard extends ShippedState {
   readonly lease: Lease;
   /** Entry of the node in the list of folders. */
   readonly entry: number;
+  /**
+   * The node was entered before. Otherwise a folder that it has counts as destroyed: forgets have not waited for it, so it
+   * must not be continued.
+   */
+  readonly isKnown: boolean;
+  /** Purges that have ended. They were carried out in every known folder. */
+  readonly ended: number;
+  /** Purges that have not ended, in order. */
   readonly purges: readonly DecidedPurge[];
 }
 
@@ -67,10 +75,12 @@ export async function claim(
         AND coalesce((avoid -> ${node} ->> 'until')::timestamptz <= clock_timestamp(), true)
       RETURNING id, epoch, ${SHIPPED}`.execute(tx);
     const ids = rows.map(({ id }) => id);
+    const { rows: known } = await sql<{ shard: number }>`
+      SELECT shard FROM folder WHERE node = ${node} AND shard = ANY(${ids}::bigint[])`.execute(tx);
     await sql`INSERT INTO folder (shard, node, entry)
       SELECT unnest(${ids}::bigint[]), ${node}, ${version}
       ON CONFLICT (shard, node) DO UPDATE SET entry = excluded.entry`.execute(tx);
-    const purges = await unfinished(tx, ids);
+    const purges = await purgesOf(tx, ids);
     for (const { id, epoch, manifest, commitNumber } of rows) {
       const facts = { epoch, manifest, commitNumber, session };
       await addEvent(tx, { who: node, what: 'claim', shard: id, facts });
@@ -79,7 +89,8 @@ export async function claim(
       ...shipped,
       lease: { shard: id, epoch, session },
       entry: version,
-      purges: purges.filter(({ shard }) => shard === id),
+      isKnown: known.some(({ shard }) => shard === id),
+      ...purges(id),
     }));
     return { claimed };
   });
@@ -89,12 +100,22 @@ export async function claim(
   return outcome;
 }
 
-async function unfinished(tx: Tx, shards: readonly number[]) {
+async function purgesOf(tx: Tx, shards: readonly number[]) {
   const { rows } = await sql<DecidedPurge & { shard: number }>`
-    SELECT p.shard, p.number, p.reason, p.work FROM purge p JOIN shard s ON s.id = p.shard
-    WHERE p.shard = ANY(${[...shards]}::bigint[]) AND p.number > s.clean
-    ORDER BY p.shard, p.number`.execute(tx);
-  return rows;
+    SELECT shard, number, reason, work FROM purge
+    WHERE shard = ANY(${[...shards]}::bigint[]) AND ended_at IS NULL
+    ORDER BY shard, number`.execute(tx);
+  const { rows: over } = await sql<{ shard: number; ended: number }>`
+    SELECT shard, max(number) AS ended FROM purge
+    WHERE shard = ANY(${[...shards]}::bigint[]) AND ended_at IS NOT NULL GROUP BY shard`.execute(
+    tx,
+  );
+  return (id: number) => ({
+    ended: over.find(({ shard }) => shard === id)?.ended ?? 0,
+    purges: rows
+      .filter(({ shard }) => shard === id)
+      .map(({ number, reason, work }) => ({ number, reason, work })),
+  });
 }
 
 /** Returns the node of a living session, and keeps it from being marked dead meanwhile. */

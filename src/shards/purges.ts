@@ -49,7 +49,7 @@ export interface PurgeProgress {
         readonly isShipped: boolean;
         /** Objects that are older than the purge and not gone yet. */
         readonly objects: number;
-        /** Other nodes whose disk may have the bytes. */
+        /** Nodes whose disk may have the bytes. */
         readonly nodes: readonly string[];
       }
     | undefined;
@@ -58,8 +58,14 @@ export interface PurgeProgress {
 /**
  * Ends purges, in order. A purge has ended when the manifest is clean of it, all older objects that the manifest does
  * not name are gone, and no other node has a folder of the shard.
+ *
+ * @param hasAside a folder on this node waits for its merge, and may have the bytes
  */
-export async function endPurges(registry: Registry, lease: Lease): Promise<Outcome<PurgeProgress>> {
+export async function endPurges(
+  registry: Registry,
+  lease: Lease,
+  hasAside: boolean,
+): Promise<Outcome<PurgeProgress>> {
   const { shard, session } = lease;
   return refusable(registry, 'end purges', async (tx) => {
     const { clean } = await lockHeld(tx, lease);
@@ -69,7 +75,8 @@ export async function endPurges(registry: Registry, lease: Lease): Promise<Outco
         WHERE o.shard = p.shard AND o.state <> 'live' AND o.purges < p.number) AS objects
       FROM purge p WHERE shard = ${shard} AND ended_at IS NULL ORDER BY number`.execute(tx);
     const { rows: folders } = await sql<{ node: string }>`
-      SELECT node FROM folder WHERE shard = ${shard} AND node <> ${node} ORDER BY node`.execute(tx);
+      SELECT node FROM folder WHERE shard = ${shard} AND (${hasAside} OR node <> ${node})
+      ORDER BY node`.execute(tx);
     const nodes = folders.map((folder) => folder.node);
     const isOver = ({ number, objects }: { number: number; objects: number }) =>
       number <= clean && objects === 0 && nodes.length === 0;

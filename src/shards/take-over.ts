@@ -60,7 +60,7 @@ export interface TakenOver {
  *
  * - If the folder contains the manifest's commit, it stays: what it has beyond was not shipped.
  * - If the folder's last commit is in the manifest's log, what it lacks is fetched.
- * - Otherwise it is set aside for a merge, and the shard is restored from the bucket.
+ * - Otherwise, and if the registry did not know of it, it is set aside for a merge, and the shard is restored from the bucket.
  *
  * @throws archive-in-use if an earlier process of this node still writes the folder; errors of family `damage` for objects
  * of the bucket; errors of the store and the disk
@@ -71,9 +71,11 @@ export async function takeOver(options: TakeOverOptions): Promise<TakenOver> {
   makeFoldersDurably(path.dirname(dir), FOLDER_MODE);
   removeUnfinished(dir);
   const shipped = await currentManifest(options);
-  const how = existsSync(dir) ? await continueFolder(options, shipped) : undefined;
+  const mayContinue = existsSync(dir) && claimed.isKnown;
+  const how = mayContinue ? await continueFolder(options, shipped) : undefined;
   if (how !== undefined) {
-    const done = readNote(dir)?.shard === shard ? (readNote(dir)?.done ?? 0) : 0;
+    const note = readNote(dir);
+    const done = Math.max(claimed.ended, note?.shard === shard ? note.done : 0);
     await noteShipped(options, shipped, done);
     return { shipped, done, from: how, aside: asideOf(dir) };
   }

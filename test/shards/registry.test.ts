@@ -259,7 +259,7 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     done(await release(registry, first.lease));
     const lease = await shipped(shard);
     done(await decidePurge(registry, lease, PURGE));
-    const progress = async () => done(await endPurges(registry, lease));
+    const progress = async () => done(await endPurges(registry, lease, false));
     expect((await progress()).waiting).toEqual({
       ...{ number: 1, isShipped: false, objects: 0, nodes: ['b'] },
     });

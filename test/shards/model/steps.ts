@@ -142,13 +142,15 @@ function opensFolder(
 ): Pick<Node, 'folder' | 'aside'> {
   const log = manifest?.log ?? [];
   const base = { base: db.manifest, baseLog: log };
+  // What has ended was carried out in every folder that was known, or the folder was wiped.
+  const known = Math.max(folder.done, db.ended);
   if (isPrefix(log, folder.log) || (variant.anyFolder === true && folder.log.length > 0)) {
-    return { folder: { ...folder, ...base }, aside };
+    return { folder: { ...folder, done: known, ...base }, aside };
   }
   const names = manifest?.names ?? [];
   const secret = names.some((name) => objects[name]?.secret === true);
   if (isPrefix(folder.log, log) && folder.log.length > 0) {
-    const done = variant.trustFolder === true ? db.clean : folder.done;
+    const done = variant.trustFolder === true ? db.clean : known;
     return { folder: { log, secret: folder.secret || secret, done, ...base }, aside };
   }
   const set = [...(aside?.log ?? []), ...folder.log];
@@ -285,8 +287,8 @@ function requestOf({ key, stage, content, previous }: Job, { session, epoch }: N
 function* uploads(state: State, at: At, variant: Variant): Generator<Step> {
   const { budget, bucket } = state;
   const node = state.nodes[at];
-  const { session, epoch, folder, aside, unnamed } = node;
-  const clean = aside !== undefined && variant.asideIsDone !== true ? 0 : folder.done;
+  const { session, epoch, folder, unnamed } = node;
+  const clean = folder.done;
   const base = bucket.objects[folder.base];
   const isNew = folder.log.length > folder.baseLog.length || clean > (base?.clean ?? 0);
   const known = [...(base?.names ?? []), ...unnamed].filter((name) => {

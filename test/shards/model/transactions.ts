@@ -73,6 +73,7 @@ function ship(state: State, request: Of<'ship'>, variant: Variant): Arrived {
     return { state: { ...state, requests }, isDone: undefined };
   }
   if (db.manifest !== previous && variant.anyPrevious !== true) return refused(state);
+  if (content.clean < db.clean && variant.anyPrevious !== true) return refused(state);
   const isUsable = (name: string) => {
     const row = db.objects[name]?.[0];
     return (

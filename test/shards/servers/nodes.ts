@@ -11,6 +11,9 @@ import { openState } from '../../../src/core/state.ts';
 import { FleetKeys } from '../../../src/fleet/secrets.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import { type ClaimedShard, claim } from '../../../src/shards/claims.ts';
+import { carryOutPurges, encodeWork } from '../../../src/shards/exclusive.ts';
+import { readNote } from '../../../src/shards/folder-note.ts';
+import { decidePurge } from '../../../src/shards/purges.ts';
 import { createFleet } from '../../../src/shards/schema.ts';
 import { endSession } from '../../../src/shards/sessions.ts';
 import { type ShardKeys, shardKeys } from '../../../src/shards/shard-keys.ts';
@@ -81,6 +84,12 @@ export async function endFleet({ store, work }: Fleet): Promise<void> {
   rmSync(work, { recursive: true, force: true });
 }
 
+export const CONTEXT = {
+  globals: { config: undefined, data: undefined },
+  environment: { env: {}, cwd: '/' },
+  ...{ signal, now: () => 1_770_000_000_000, report: () => undefined },
+};
+
 /** Messages are numbered over all nodes, so that none is the same as another. */
 let mails = 1;
 
@@ -92,6 +101,8 @@ export class Node {
   shipper: Shipper | undefined;
   #writer: { readonly log: LogWriter; readonly catalog: WritableCatalog } | undefined;
   #known = new Positions();
+  /** Number of purges that it knows. */
+  purges = 0;
   /** The store as this node's shipper sees it. */
   objects: UploadingStore;
 
@@ -127,12 +138,15 @@ export class Node {
       ...{ claimed, fleet: FLEET, dir: this.dir, store, keys, prover, signal },
     });
     this.taken = taken;
+    this.purges = Math.max(claimed.ended, ...claimed.purges.map(({ number }) => number));
+    await carryOutPurges(CONTEXT, this.dir, claimed.purges, (sealed) => sealed);
     await this.startWriter();
     this.shipper = new Shipper({
       ...{ registry: this.registry, lease: claimed.lease, dir: this.dir, keys, prover },
       store: this.objects,
       ...{ node: this.name, now: () => 1_770_000_000_000, shipped: taken.shipped },
-      ...{ done: () => taken.done, purges: () => taken.done, onShipped: async () => undefined },
+      ...{ done: () => readNote(this.dir)?.done ?? 0, purges: () => this.purges },
+      onShipped: async () => undefined,
     });
     return taken;
   }
@@ -167,6 +181,21 @@ export class Node {
   async ship(withSnapshot = false): Promise<ShipResult> {
     if (this.shipper === undefined) throw new Error('nothing was taken over');
     return this.shipper.ship(signal, withSnapshot);
+  }
+
+  /** Decides to forget messages. */
+  async decide(messages: readonly string[]): Promise<void> {
+    if (this.claimed === undefined) throw new Error('nothing was claimed');
+    const purge = { reason: 'forgotten', work: encodeWork({ messages }), askedBy: 'x' } as const;
+    const { lease } = this.claimed;
+    this.purges = done(await decidePurge(this.registry, lease, purge)).number;
+  }
+
+  /** Ids of the messages whose bytes are in a folder. */
+  async messages(dir = this.dir): Promise<readonly string[]> {
+    return (await batchesIn(dir)).flatMap(({ records }) =>
+      records.flatMap((record) => (record.kind === 'message' ? [record.id] : [])),
+    );
   }
 
   /** Closes the folder, as when the daemon ends. */

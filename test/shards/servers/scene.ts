@@ -192,7 +192,7 @@ export async function newScene(registry: Registry): Promise<Scene> {
       reportFailure: (by) => reportFailure(registry, by, 'disk-full', 60_000),
       reportRecovery: (by) => reportRecovery(registry, by),
       decidePurge: (by) => decidePurge(registry, by, purge),
-      endPurges: (by) => endPurges(registry, by),
+      endPurges: (by) => endPurges(registry, by, false),
       merged: (by) => merged(registry, by, { messages: 3 }),
       recordAccountErrors: (by) =>
         recordAccountErrors(registry, by, new Map([[account, 'token-refused']])),
