@@ -42,24 +42,28 @@ export interface ShardSize {
   readonly catalogBytes: number;
 }
 
-/**
- * Chooses a shard for a number of new accounts: the shard of each, or null for a new shard, which takes all that follow
- * until the next decision.
- */
-export type Placement = (sizes: readonly ShardSize[], count: number) => readonly (number | null)[];
+/** A shard, or one of those that are added, by number from 0. */
+export type Place = number | { readonly added: number };
+/** Chooses the shards of new accounts. */
+export type Placement = (sizes: readonly ShardSize[], count: number) => readonly Place[];
 
 /** Adds accounts with their secrets. Refused if one of the names is taken; nothing is added then. */
 export async function addAccounts(
   registry: Registry,
   accounts: readonly NewAccount[],
-  place: Placement,
+  placement: Placement,
   who: string,
 ): Promise<Outcome<{ added: readonly { readonly account: number; readonly shard: number }[] }>> {
   return structural(registry, 'add accounts', async (tx, version) => {
-    const places = place(await shardSizes(tx), accounts.length);
+    const places = placement(await shardSizes(tx), accounts.length);
     const added: { account: number; shard: number }[] = [];
+    const shards = new Map<number, number>();
     for (const [at, { tenant, name, settings, seal }] of accounts.entries()) {
-      const shard = places[at] ?? (await newShard(tx, version));
+      const place = places[at] ?? { added: 0 };
+      const number = typeof place === 'number' ? undefined : place.added;
+      const known = typeof place === 'number' ? place : shards.get(place.added);
+      const shard = known ?? (await newShard(tx, version));
+      if (number !== undefined) shards.set(number, shard);
       const { rows } = await sql<{ id: number }>`
         INSERT INTO account (tenant, name, shard, settings, version)
         VALUES (${tenant}, ${name}, ${shard}, ${JSON.stringify(settings)}::jsonb, ${version})

@@ -2,13 +2,22 @@ import { rmSync } from 'node:fs';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
-import { MailkeepError } from '../../src/core/errors.ts';
+import { objectError } from '../../src/copies/errors.ts';
+import { hasCode, MailkeepError } from '../../src/core/errors.ts';
 import { collectRound } from '../../src/shards/collection.ts';
 import { asideOf } from '../../src/shards/take-over.ts';
 import { ShardLost } from '../../src/shards/uploads.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
 import { type Cut, CuttingProxy } from '../registry/servers/cutting-proxy.ts';
-import { endFleet, type Fleet, Node, Servers, signal, withoutServers } from './servers/nodes.ts';
+import {
+  bound,
+  endFleet,
+  type Fleet,
+  Node,
+  Servers,
+  signal,
+  withoutServers,
+} from './servers/nodes.ts';
 import { statement } from './servers/scene.ts';
 
 const SEEDS = Number(process.env.MAILKEEP_SHARD_HISTORIES ?? 6);
@@ -91,12 +100,34 @@ class History {
     this.trace.push(`${node.name} takes over`);
     if (this.#holder !== undefined) await this.#holder.lose();
     if (node.shipper !== undefined) await node.close();
-    const { from } = await node.takeOver();
+    const from = await this.#open(node);
     this.trace.push(`(from ${from})`);
     this.#holder = node;
     await this.#expectShipped(node);
     // A merge is not part of this: what was not shipped and ran ahead is dropped.
     for (const aside of asideOf(node.dir)) rmSync(aside, { recursive: true });
+  }
+
+  /** Takes over, perhaps after attempts that end in the middle. */
+  async #open(node: Node): Promise<string> {
+    const { random, fleet } = this;
+    let left = random.below(3) === 0 ? random.below(5) : Number.POSITIVE_INFINITY;
+    node.objects = {
+      ...bound(fleet.store),
+      get(name, options) {
+        left -= 1;
+        if (left < 0) throw objectError('object-missing', { store: 'the network', name });
+        return fleet.store.get(name, options);
+      },
+    };
+    try {
+      return (await node.takeOver()).from;
+    } catch (error) {
+      if (left >= 0 || !hasCode(error, 'object-missing')) throw error;
+      this.trace.push('(cut off)');
+      left = Number.POSITIVE_INFINITY;
+      return (await node.open()).from;
+    }
   }
 
   async #ship(node: Node): Promise<void> {

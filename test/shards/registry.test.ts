@@ -204,7 +204,7 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
         names,
         (found) => {
           sizes.push(...found);
-          return [shard, shard, null];
+          return [shard, shard, { added: 0 }];
         },
         'operator',
       ),
@@ -214,7 +214,7 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     const again = await addAccounts(
       registry,
       [accountOf('eve'), accountOf('ben')],
-      () => [null, null],
+      () => [{ added: 0 }, { added: 1 }],
       'x',
     );
     expect(again).toEqual({ outcome: 'refused', by: 'name' });

@@ -4,12 +4,11 @@ import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { readCatalogHead } from '../../src/catalog/implied.ts';
-import type { UploadingStore } from '../../src/copies/object-store.ts';
 import { openExistingState } from '../../src/core/state.ts';
 import { readNote } from '../../src/shards/folder-note.ts';
 import { abandon } from '../../src/shards/ships.ts';
 import { type Cut, CuttingProxy } from '../registry/servers/cutting-proxy.ts';
-import { endFleet, type Fleet, Node, Servers, withoutServers } from './servers/nodes.ts';
+import { bound, endFleet, type Fleet, Node, Servers, withoutServers } from './servers/nodes.ts';
 import { statement } from './servers/scene.ts';
 
 describe.skipIf(withoutServers())('a shard', () => {
@@ -270,21 +269,3 @@ describe.skipIf(withoutServers())('a shard', () => {
     });
   });
 });
-
-/** A store whose methods can be replaced. */
-function bound(store: UploadingStore): UploadingStore {
-  const methods = new Proxy(store, {
-    get: (target, name) => {
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-  return {
-    label: methods.label,
-    ...{ put: methods.put, get: methods.get, lock: methods.lock, versions: methods.versions },
-    ...{ head: methods.head, list: methods.list, delete: methods.delete, close: methods.close },
-    ...{ abilities: methods.abilities, beginUpload: methods.beginUpload },
-    ...{ sendParts: methods.sendParts, completeUpload: methods.completeUpload },
-    giveUpUpload: methods.giveUpUpload,
-  };
-}

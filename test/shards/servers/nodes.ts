@@ -133,9 +133,9 @@ export class Node {
   async open(): Promise<TakenOver> {
     const { claimed, fleet } = this;
     if (claimed === undefined) throw new Error('nothing was claimed');
-    const { store, keys } = fleet;
+    const { keys } = fleet;
     const taken = await takeOver({
-      ...{ claimed, fleet: FLEET, dir: this.dir, store, keys, prover, signal },
+      ...{ claimed, fleet: FLEET, dir: this.dir, store: this.objects, keys, prover, signal },
     });
     this.taken = taken;
     this.purges = Math.max(claimed.ended, ...claimed.purges.map(({ number }) => number));
@@ -214,4 +214,22 @@ export class Node {
   async commits(dir = this.dir): Promise<readonly string[]> {
     return (await batchesIn(dir)).map(({ commit }) => commit.hash);
   }
+}
+
+/** A store whose methods can be replaced. */
+export function bound(store: UploadingStore): UploadingStore {
+  const methods = new Proxy(store, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  return {
+    label: methods.label,
+    ...{ put: methods.put, get: methods.get, lock: methods.lock, versions: methods.versions },
+    ...{ head: methods.head, list: methods.list, delete: methods.delete, close: methods.close },
+    ...{ abilities: methods.abilities, beginUpload: methods.beginUpload },
+    ...{ sendParts: methods.sendParts, completeUpload: methods.completeUpload },
+    giveUpUpload: methods.giveUpUpload,
+  };
 }

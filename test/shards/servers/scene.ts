@@ -73,7 +73,9 @@ export function accountOf(name: string, tenant = 'acme'): NewAccount {
 
 /** Adds an account in a shard of its own. */
 export async function newShard(registry: Registry, name: string) {
-  const { added } = done(await addAccounts(registry, [accountOf(name)], () => [null], 'operator'));
+  const { added } = done(
+    await addAccounts(registry, [accountOf(name)], () => [{ added: 0 }], 'operator'),
+  );
   const [first] = added;
   if (first === undefined) throw new Error('no account was added');
   return first;
