@@ -126,19 +126,36 @@ async function continueFolder(
   const { dir } = options;
   const lock = acquireLock(dir);
   try {
-    if (!existsSync(logFolder(dir))) return undefined;
-    const end = readLogHead(dir);
-    if (shipped === undefined) return 'folder';
-    const { archiveId, commit } = shipped.secret;
-    if (end.archiveId !== archiveId) return undefined;
-    if (end.number >= commit.number) return hasCommit(dir, commit) ? 'folder' : undefined;
-    return (await fetchRest(options, shipped, end)) ? 'folder and bucket' : undefined;
-  } catch (error) {
-    // A damaged folder is set aside, and merged as far as it can be read.
-    if (error instanceof MailkeepError && error.family === 'damage') return undefined;
-    throw error;
+    const local = compareFolder(dir, shipped);
+    if (local === undefined || local === 'continues') return local && 'folder';
+    // Errors from here on concern the bucket.
+    const isBehind = shipped !== undefined && (await fetchRest(options, shipped, local));
+    return isBehind ? 'folder and bucket' : undefined;
   } finally {
     lock.release();
+  }
+}
+
+/**
+ * Returns `continues` if the folder contains the manifest's commit, its last commit if that has a lower number, and
+ * undefined if it belongs to another log or cannot be read. A damaged folder is set aside, and merged as far as it can be
+ * read.
+ */
+function compareFolder(
+  dir: string,
+  shipped: ShippedManifest | undefined,
+): 'continues' | { readonly number: number; readonly hash: string } | undefined {
+  try {
+    if (!existsSync(logFolder(dir))) return undefined;
+    const end = readLogHead(dir);
+    if (shipped === undefined) return 'continues';
+    const { archiveId, commit } = shipped.secret;
+    if (end.archiveId !== archiveId) return undefined;
+    if (end.number < commit.number) return end;
+    return hasCommit(dir, commit) ? 'continues' : undefined;
+  } catch (error) {
+    if (error instanceof MailkeepError && error.family === 'damage') return undefined;
+    throw error;
   }
 }
 

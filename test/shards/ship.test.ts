@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { readCatalogHead } from '../../src/catalog/implied.ts';
+import { objectError } from '../../src/copies/errors.ts';
 import { openExistingState } from '../../src/core/state.ts';
 import { readNote } from '../../src/shards/folder-note.ts';
 import { abandon } from '../../src/shards/ships.ts';
@@ -161,6 +162,29 @@ describe.skipIf(withoutServers())('a shard', () => {
     rmSync(path.join(a.dir, 'log', '0000000001.1.seg'));
     expect(await a.takeOver()).toMatchObject({ from: 'bucket' });
     expect(await a.commits()).toHaveLength(2);
+  });
+
+  test('an object that is missing does not make a folder another one', async () => {
+    await a.takeOver();
+    await a.store(2);
+    await a.ship();
+    await a.close();
+    await a.lose();
+    await b.takeOver();
+    await b.store(2);
+    await b.ship();
+    await b.lose();
+    const tail = b.shipper?.current?.secret.tail[0]?.name;
+    a.objects = {
+      ...bound(fleet.store),
+      get(name, options) {
+        if (name === tail) throw objectError('object-missing', { store: 's3', name });
+        return fleet.store.get(name, options);
+      },
+    };
+    await expect(a.takeOver()).rejects.toMatchObject({ code: 'object-missing' });
+    a.objects = fleet.store;
+    expect(await a.open()).toMatchObject({ from: 'folder and bucket', aside: [] });
   });
 
   test('a session that lost the shard ships nothing', async () => {
