@@ -179,6 +179,7 @@ const ENDED: Readonly<Record<string, string>> = {
   renumbered: 'the service renumbered the folder',
   'folder-gone': 'its folder is no longer at the service',
   forgotten: 'forgotten',
+  merged: 'stored by a node that was lost, and recovered from its disk',
 };
 
 /** Describes an event in a message's history. Shows unknown events as stored. */

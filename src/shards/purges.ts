@@ -146,6 +146,19 @@ export async function ranAhead(
   });
 }
 
+/** Returns all purges of a shard after a number, also those that have ended, in order. */
+export async function purgesSince(
+  registry: Registry,
+  shard: number,
+  done: number,
+): Promise<readonly DecidedPurge[]> {
+  return registry.read<DecidedPurge>(
+    'look at purges',
+    sql`SELECT number, reason, work FROM purge
+      WHERE shard = ${shard} AND number > ${done} ORDER BY number`,
+  );
+}
+
 /** Records that the holder has merged a folder that ran ahead, and wiped it. @param facts what was merged */
 export async function merged(registry: Registry, lease: Lease, facts: object): Promise<Outcome> {
   const { shard, session } = lease;

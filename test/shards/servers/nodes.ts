@@ -8,10 +8,16 @@ import { catchUp } from '../../../src/catalog/rebuild.ts';
 import type { UploadingStore } from '../../../src/copies/object-store.ts';
 import { ensureBucket, s3Store } from '../../../src/copies/s3-store.ts';
 import { openState } from '../../../src/core/state.ts';
+import type { MailboxKey } from '../../../src/core/types.ts';
 import { FleetKeys } from '../../../src/fleet/secrets.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import { type ClaimedShard, claim } from '../../../src/shards/claims.ts';
-import { carryOutPurges, encodeWork } from '../../../src/shards/exclusive.ts';
+import {
+  carryOutPurges,
+  encodeWork,
+  type MergeResult,
+  mergeFolder,
+} from '../../../src/shards/exclusive.ts';
 import { readNote } from '../../../src/shards/folder-note.ts';
 import { decidePurge } from '../../../src/shards/purges.ts';
 import { createFleet } from '../../../src/shards/schema.ts';
@@ -88,6 +94,7 @@ export const CONTEXT = {
   globals: { config: undefined, data: undefined },
   environment: { env: {}, cwd: '/' },
   ...{ signal, now: () => 1_770_000_000_000, report: () => undefined },
+  words: { finding: () => '', error: () => '' },
 };
 
 /** Messages are numbered over all nodes, so that none is the same as another. */
@@ -168,6 +175,11 @@ export class Node {
     return this.#writer.log;
   }
 
+  get catalog(): WritableCatalog {
+    if (this.#writer === undefined) throw new Error('the folder is closed');
+    return this.#writer.catalog;
+  }
+
   /** Stores three messages in one commit. */
   async store(commits = 1): Promise<void> {
     for (let made = 0; made < commits; made += 1) {
@@ -184,11 +196,28 @@ export class Node {
   }
 
   /** Decides to forget messages. */
-  async decide(messages: readonly string[]): Promise<void> {
+  async decide(messages: readonly string[], mailboxes: readonly MailboxKey[] = []): Promise<void> {
     if (this.claimed === undefined) throw new Error('nothing was claimed');
-    const purge = { reason: 'forgotten', work: encodeWork({ messages }), askedBy: 'x' } as const;
+    const work = encodeWork({ messages: [...messages], mailboxes: [...mailboxes] });
+    const purge = { reason: 'forgotten', work, askedBy: 'x' } as const;
     const { lease } = this.claimed;
     this.purges = done(await decidePurge(this.registry, lease, purge)).number;
+  }
+
+  /** Merges the folders that were set aside, and removes them. */
+  async merge(): Promise<readonly MergeResult[]> {
+    const { claimed, taken, dir } = this;
+    if (claimed === undefined || taken === undefined) throw new Error('nothing was taken over');
+    await this.close();
+    const generation = -claimed.lease.epoch;
+    const results: MergeResult[] = [];
+    for (const aside of taken.aside) {
+      const folders = { dir, aside, generation };
+      results.push(await mergeFolder(CONTEXT, folders, claimed.purges, (sealed) => sealed));
+      rmSync(aside, { recursive: true });
+    }
+    await this.startWriter();
+    return results;
   }
 
   /** Ids of the messages whose bytes are in a folder. */
