@@ -14,6 +14,7 @@ import '../mail/errors.ts';
 import '../registry/errors.ts';
 import '../sandbox/errors.ts';
 import '../service/errors.ts';
+import '../shards/errors.ts';
 import '../sync/errors.ts';
 import '../transfer/errors.ts';
 import '../verify/errors.ts';

@@ -69,7 +69,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     service: ['write units for systemd', () => import('./commands/service.ts')],
     fleet: [
       'archives on several machines, from 1,000 mailboxes up',
-      () => import('./commands/fleet/command.ts'),
+      () => import('./commands/fleet.ts'),
     ],
     api: ['call any operation of the mail service', () => import('./commands/api.ts')],
     sandbox: [

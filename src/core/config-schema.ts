@@ -1253,7 +1253,7 @@ export function accountEntry(
   const entry = isObject(raw)
     ? { name, ...raw, ...(token === undefined ? {} : { token: 'elsewhere' }) }
     : raw;
-  const account = checkEntry(entry, source, name);
+  const account = checkAccount(entry, source, name, false);
   const { name: _name, token: _token, platform, ...rest } = isObject(entry) ? entry : {};
   const parsed = apiAccount(account, folder, false);
   const tokens: [SecretPurpose, TokenSource][] = [['token', token ?? parsed.token]];
@@ -1283,10 +1283,17 @@ export function storedAccount(
       : {}),
   };
   // The entry has no relative paths, so any base directory will do.
-  return apiAccount(checkEntry(entry, `Account ${name} in the registry`, name), '/', false);
+  const source = `Account ${name} in the registry`;
+  return apiAccount(checkAccount(entry, source, name, false), '/', false);
 }
 
-function checkEntry(entry: unknown, source: string, name: string) {
+/**
+ * Checks one entry of `accounts` on its own.
+ * @param source of the entry, for errors
+ * @param name that the entry must have
+ * @throws config-invalid, with every problem
+ */
+export function checkAccount(entry: unknown, source: string, name: string, takesImap = true) {
   const parsed = accountSchema.safeParse(entry);
   const config = { accounts: [entry] };
   const issues = (parsed.error?.issues ?? []).map((issue) => ({
@@ -1296,7 +1303,7 @@ function checkEntry(entry: unknown, source: string, name: string) {
   const problems = [...validationProblems(issues, config), ...crossFieldProblems(config)].map(
     withinEntry,
   );
-  if (isObject(entry) && entry.imap !== undefined) {
+  if (!takesImap && isObject(entry) && entry.imap !== undefined) {
     problems.push({ path: 'imap', found: 'an object', expected: 'baseUrl and token, in a fleet' });
   }
   if (parsed.success && parsed.data.name !== name) {

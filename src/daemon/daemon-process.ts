@@ -54,8 +54,11 @@ function watchProcess(
   process.on('unhandledRejection', mistake);
   process.on('uncaughtException', mistake);
   signal.addEventListener('abort', end, { once: true });
+  // Another program of ours started this one, and has ended. Without it, nobody would stop this process.
+  if (process.connected) process.once('disconnect', end);
   if (signal.aborted) end();
   return () => {
+    process.off('disconnect', end);
     process.off('SIGHUP', onHangup);
     process.off('unhandledRejection', mistake);
     process.off('uncaughtException', mistake);

@@ -5,7 +5,7 @@ import { serveHealth } from '../daemon/metrics.ts';
 import { openNotifier } from '../daemon/notifying.ts';
 import type { DaemonClock, DaemonEvent } from '../daemon/ports.ts';
 import { syncRunReport } from '../daemon/runs.ts';
-import { sendHints } from '../registry/hints.ts';
+import { channelOf, sendHints } from '../registry/hints.ts';
 import { listen } from '../registry/listening.ts';
 import { fleetNumbers } from '../registry/numbers.ts';
 import { replicationOf } from '../registry/reading.ts';
@@ -107,7 +107,7 @@ export async function openFleetNeighbours(options: NeighboursOptions): Promise<F
       joined = { worker, session };
       const over = new AbortController();
       const listening = new HintListening({
-        open: (ports) => listen(direct, session.id, ports),
+        open: (ports) => listen(direct, channelOf(session.id), ports),
         onHint(hint) {
           const taken = give(hint);
           if (taken !== true) count(taken === null ? 'late' : 'unknown', 1);

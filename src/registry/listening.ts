@@ -1,7 +1,6 @@
 import { type ConnectionLimits, connectionConfig } from './connection.ts';
 import { client } from './driver.ts';
 import { failureOf } from './failures.ts';
-import { channelOf } from './hints.ts';
 import type { RegistryTarget } from './target.ts';
 
 /** A connection that does nothing but listen. */
@@ -23,21 +22,20 @@ const LIMITS: ConnectionLimits = {
   answerMs: 10_000,
   idleInTransactionMs: 10_000,
 };
-/** A session is a UUID; nothing else gets into the statement. */
-const SESSION = /^[0-9a-f-]{36}$/;
+/** Nothing else gets into the statement. */
+const CHANNEL = /^[0-9a-z_-]{1,63}$/;
 
 /**
- * Listens for the notes to a session, on a connection of its own.
+ * Listens to a channel, on a connection of its own.
  *
  * @throws the errors of the registry
  */
 export async function listen(
   target: RegistryTarget,
-  session: string,
+  channel: string,
   { onNote, onLost }: ListeningPorts,
 ): Promise<Listening> {
-  if (!SESSION.test(session)) throw new TypeError('a session is a UUID');
-  const channel = channelOf(session);
+  if (!CHANNEL.test(channel)) throw new TypeError(`${channel} is not a channel`);
   const connection = client(connectionConfig(target, LIMITS));
   let isOpen = true;
   const lost = (): void => {

@@ -220,14 +220,28 @@ export async function refreshSecret(
   }
 }
 
+/** Returns the secrets of accounts. */
 export async function secretsOf(
   registry: Registry,
-  account: number,
-): Promise<readonly SealedSecret[]> {
+  accounts: readonly number[],
+): Promise<readonly (SealedSecret & { readonly account: number })[]> {
   return registry.read(
     'look at secrets',
-    sql<SealedSecret>`SELECT purpose, key_id AS "keyId", nonce, sealed, lookup
-      FROM secret WHERE account = ${account} ORDER BY purpose`,
+    sql<SealedSecret & { account: number }>`
+      SELECT account, purpose, key_id AS "keyId", nonce, sealed, lookup FROM secret
+      WHERE account = ANY(${[...accounts]}::bigint[]) ORDER BY account, purpose`,
+  );
+}
+
+/** Returns one secret of each key, to see whether this machine has the keys. */
+export async function secretSamples(
+  registry: Registry,
+): Promise<readonly (SealedSecret & { readonly account: number })[]> {
+  return registry.read(
+    'look at keys',
+    sql<SealedSecret & { account: number }>`
+      SELECT DISTINCT ON (key_id) account, purpose, key_id AS "keyId", nonce, sealed, lookup
+      FROM secret ORDER BY key_id, account`,
   );
 }
 

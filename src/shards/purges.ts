@@ -146,6 +146,23 @@ export async function ranAhead(
   });
 }
 
+export interface FolderRow extends NodeFolder {
+  /** It has mail that was not shipped, and waits for its merge. */
+  readonly isAhead: boolean;
+  /** An unfinished purge waits for it, or did when it was read. */
+  readonly hasPurge: boolean;
+}
+
+/** Returns the folders that a node may have, in order. */
+export async function nodeFolders(registry: Registry, node: string): Promise<readonly FolderRow[]> {
+  return registry.read<FolderRow>(
+    'look at the folders of a node',
+    sql`SELECT shard, entry, ahead AS "isAhead", EXISTS (SELECT 1 FROM purge p
+        WHERE p.shard = f.shard AND p.ended_at IS NULL) AS "hasPurge"
+      FROM folder f WHERE node = ${node} ORDER BY shard`,
+  );
+}
+
 /** Returns all purges of a shard after a number, also those that have ended, in order. */
 export async function purgesSince(
   registry: Registry,

@@ -37,11 +37,13 @@ export interface FoundShard {
  * Uploads that the bucket listed as unfinished have been aborted, and deletions that were under way have ended.
  *
  * @param nodes all nodes that may have a folder of the shard
+ * @param isForced also if the timeline is the same, unless somebody holds the shard
  */
 export async function recoverShard(
   registry: Registry,
   { shard, epoch, manifest, objects }: FoundShard,
   nodes: readonly string[],
+  isForced = false,
 ): Promise<Outcome> {
   return structural(registry, 'recover a shard', async (tx, version) => {
     const { rows } = await sql<{ epoch: number }>`
@@ -50,7 +52,9 @@ export async function recoverShard(
         manifest = ${manifest?.name ?? null}, manifest_sha256 = ${manifest?.sha256 ?? null}::bytea,
         sequence = ${manifest?.sequence ?? -1}, commit_number = ${manifest?.commitNumber ?? 0},
         clean = ${manifest?.clean ?? 0}, purges = greatest(purges, ${manifest?.purges ?? 0})
-      WHERE id = ${shard} AND timeline <> ${TIMELINE} RETURNING epoch`.execute(tx);
+      WHERE id = ${shard} AND (timeline <> ${TIMELINE} OR (${isForced} AND NOT EXISTS (
+        SELECT 1 FROM worker w WHERE w.session = shard.holder AND NOT w.dead)))
+      RETURNING epoch`.execute(tx);
     const [row] = rows;
     if (row === undefined) throw new Refusal('state');
     const needed = new Set(manifest === undefined ? [] : [manifest.name, ...manifest.names]);
@@ -75,11 +79,11 @@ export async function recoverShard(
   });
 }
 
-/** Returns shards that have to be recovered before anyone claims them. */
-export async function shardsToRecover(registry: Registry): Promise<readonly number[]> {
+/** Returns shards that have to be recovered before anyone claims them. @param all returns all shards */
+export async function shardsToRecover(registry: Registry, all = false): Promise<readonly number[]> {
   const rows = await registry.read<{ id: number }>(
     'look for shards to recover',
-    sql`SELECT id FROM shard WHERE timeline <> ${TIMELINE} ORDER BY id`,
+    sql`SELECT id FROM shard WHERE ${all} OR timeline <> ${TIMELINE} ORDER BY id`,
   );
   return rows.map(({ id }) => id);
 }

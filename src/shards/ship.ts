@@ -14,7 +14,7 @@ import {
   commitMark,
   decodeManifest,
   encodeManifest,
-  manifestName,
+  fleetManifestName,
   markOfName,
   objectName,
   type SecretManifest,
@@ -147,7 +147,7 @@ export class Shipper {
         ...(state === undefined ? {} : { state: { name: state.name } }),
       },
     };
-    const name = manifestName(scan.commit.number);
+    const name = fleetManifestName(scan.commit.number, lease.epoch, this.#sequence);
     const bytes = await encodeManifest(
       {
         ...{ sequence: this.#sequence, time: now(), epoch: lease.epoch, objects, secret },
@@ -335,7 +335,8 @@ function upTo(scan: CopyScan, last: number): CopyScan | undefined {
 
 const MESSAGES = selectBy('meta', 'messages', '');
 
-function catalogSize(dir: string) {
+/** Messages and bytes of a shard's catalog. */
+export function catalogSize(dir: string) {
   const connection = openForReading(catalogFile(dir));
   try {
     const messages = connection.get(MESSAGES, {})?.messages ?? 0;

@@ -12,6 +12,43 @@ export class ShardLost extends Error {
   }
 }
 
+/**
+ * Returns the part of the fleet's store that has the objects of one shard, so that a recovery finds them without the
+ * registry. Names in manifests and in the registry are without the folder.
+ */
+export function shardStore(store: UploadingStore, shard: number): UploadingStore {
+  const folder = `shards/${shard}/`;
+  const at = <Named extends { readonly name: string }>(one: Named): Named => ({
+    ...one,
+    name: `${folder}${one.name}`,
+  });
+  return {
+    label: store.label,
+    put: (name, ...rest) => store.put(`${folder}${name}`, ...rest),
+    get: (name, options) => store.get(`${folder}${name}`, options),
+    lock: (name, ...rest) => store.lock(`${folder}${name}`, ...rest),
+    versions: (name, signal) => store.versions(`${folder}${name}`, signal),
+    async head(name, signal) {
+      const fact = await store.head(`${folder}${name}`, signal);
+      return fact === undefined ? undefined : { ...fact, name };
+    },
+    async *list(prefix, signal) {
+      for await (const fact of store.list(`${folder}${prefix}`, signal)) {
+        yield { ...fact, name: fact.name.slice(folder.length) };
+      }
+    },
+    delete: (name, signal) => store.delete(`${folder}${name}`, signal),
+    abilities: (signal) => store.abilities(signal),
+    close: () => store.close(),
+    async beginUpload(name, ...rest) {
+      return { ...(await store.beginUpload(`${folder}${name}`, ...rest)), name };
+    },
+    sendParts: (upload, ...rest) => store.sendParts(at(upload), ...rest),
+    completeUpload: (upload, ...rest) => store.completeUpload(at(upload), ...rest),
+    giveUpUpload: (upload, signal) => store.giveUpUpload(at(upload), signal),
+  };
+}
+
 /** Where a holder uploads to. */
 export interface UploadTarget {
   readonly registry: Registry;

@@ -323,7 +323,7 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
           const secret = secretOf(5 + at);
           const outcome = await refreshSecret(cut, lease, which(account), async () => secret);
           expect(outcome).toEqual({ outcome: 'committed', secret });
-          expect(await secretsOf(registry, account)).toEqual([secret]);
+          expect(await secretsOf(registry, [account])).toEqual([{ account, ...secret }]);
         }
       } finally {
         await proxy.stop();

@@ -95,10 +95,29 @@ export function markOfName(name: string): string | undefined {
   return /^data\/([0-9a-f]{32})[0-9a-f]{16}$/.exec(name)?.[1];
 }
 
-/** Returns a new name for a manifest. The names sort by commit. */
-export function manifestName(commit: number): string {
+/**
+ * Returns a new name for a manifest. The names sort by commit.
+ * @param mark 16 bytes that tell it from others
+ */
+export function manifestName(commit: number, mark = randomBytes(16)): string {
   const digits = String(commit).padStart(16, '0');
-  return `${FOLDERS.manifests}${digits}-${randomBytes(16).toString('hex')}`;
+  return `${FOLDERS.manifests}${digits}-${mark.toString('hex')}`;
+}
+
+/** Manifests of a fleet only: the mark of a name has epoch and sequence, so that a listing shows which one is the last. */
+export function fleetManifestName(commit: number, epoch: number, sequence: number): string {
+  const mark = randomBytes(16);
+  mark.writeUInt32BE(epoch, 0);
+  mark.writeUInt32BE(sequence, 4);
+  return manifestName(commit, mark);
+}
+
+/** Returns undefined for names outside `manifests/`. */
+export function readFleetManifestName(name: string) {
+  const commit = commitOfName(name);
+  if (commit === undefined) return undefined;
+  const mark = Buffer.from(name.slice(-32), 'hex');
+  return { commit, epoch: mark.readUInt32BE(0), sequence: mark.readUInt32BE(4) };
 }
 
 /** Returns undefined for names outside `manifests/`. */

@@ -10,7 +10,7 @@ import { signal } from '../../objects/store-contract.ts';
 import { everything } from '../../retention/everything.ts';
 import { type Servers, startServers, withoutServers } from '../servers/scene.ts';
 import { AT_ONCE } from '../servers/secret-nodes.ts';
-import { buildHurriedProgram } from '../worker-histories/hurried-program.ts';
+import { buildHurriedProgram } from '../../shards/worker-histories/hurried-program.ts';
 import type { Place } from './place.ts';
 import { accountsOf, addAccounts, freeAddress, nodeOf, RunningWorker } from './running-worker.ts';
 

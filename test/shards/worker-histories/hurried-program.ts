@@ -4,20 +4,18 @@ import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const WORKERS = ['mime-worker', 'attachment-worker', 'seal-worker', 'fleet-reader'];
+const WORKERS = ['mime-worker', 'attachment-worker', 'seal-worker', 'verify-worker'];
 
 /** Constants that have another value: what happens once a day or every 64 MiB happens in every history. */
 const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'src/archive/format.ts': { SEGMENT_BYTES: '48 * 1024' },
-  'src/fleet/plan.ts': { TAIL_BYTES: '8 * 1024', SNAPSHOT_MESSAGES: '25' },
-  'src/fleet/worker-intervals.ts': { claimMs: '200', upkeepMs: '400', retryMs: '200' },
-  'src/fleet/run-worker.ts': { BEGIN_AGAIN_MS: '200' },
-  'src/fleet/kept-archive.ts': { MEMORY_MS: '1_000', UNTIDY_MS: '300' },
-  'src/fleet/collector.ts': {
-    MINUTE_MS: '20',
-    // What was condemned is deleted soon, though no replica has heard of it.
-    HOUR_MS: '1_000',
-    DAY_MS: '4_000',
+  'src/shards/shard.ts': {
+    ...{ shipMs: '400', lookMs: '100', gatherMs: '500', retryMs: '200', avoidMs: '60_000' },
+    ...{ SHIP_BYTES: '16 * 1024', SNAPSHOT_MESSAGES: '25' },
+  },
+  'src/shards/worker.ts': {
+    ...{ pollMs: '300', renewMs: '500', refreshMs: '1_500', upkeepMs: '1_000' },
+    ...{ settleMs: '400', DAY_MS: '1_000' },
   },
   'src/daemon/daemon.ts': { DISK_WAIT_MS: '300' },
   // A worker that is stopped within a transaction keeps others waiting no longer.
@@ -29,15 +27,15 @@ const hurry: Plugin = {
   name: 'hurry',
   setup({ onLoad }) {
     onLoad(
-      { filter: /\/src\/(?:archive\/format|daemon|fleet|registry)\/[^/]+\.ts$/ },
+      { filter: /\/src\/(?:archive\/format|daemon|shards|registry)\/[^/]+\.ts$/ },
       ({ path: file }) => {
         const changes = HURRIED[path.relative(root, file).replaceAll(path.sep, '/')];
         if (changes === undefined) return undefined;
         let contents = readFileSync(file, 'utf8');
         for (const [name, value] of Object.entries(changes)) {
-          const declared = new RegExp(`(\\b${name} = |^  ${name}: )[^;,\\n]+([;,])`, 'm');
+          const declared = new RegExp(`(\\b${name}(?: =|:) )\\d[\\d_* ]*`);
           if (!declared.test(contents)) throw new Error(`${file} has no constant ${name}`);
-          contents = contents.replace(declared, `$1${value}$2`);
+          contents = contents.replace(declared, `$1${value}`);
         }
         return { contents, loader: 'ts' };
       },
@@ -54,7 +52,11 @@ export async function buildHurriedProgram(): Promise<string> {
   );
   await build({
     absWorkingDir: root,
-    entryPoints: { mailkeep: 'src/cli/main.ts', 'log-worker': 'src/archive/log-worker.ts' },
+    entryPoints: {
+      mailkeep: 'src/cli/main.ts',
+      'log-worker': 'src/archive/log-worker.ts',
+      'fleet-session': 'src/shards/session-thread.ts',
+    },
     outdir: folder,
     bundle: true,
     splitting: true,

@@ -2,7 +2,7 @@ import type { Seeded } from '../../bench/seeded.ts';
 import { randomHttpFault } from '../../objects/servers/http-faults.ts';
 import { HttpProxy } from '../../objects/servers/http-proxy.ts';
 import { type Cut, CuttingProxy } from '../../registry/servers/cutting-proxy.ts';
-import type { Servers } from '../servers/scene.ts';
+import type { Servers } from '../servers/nodes.ts';
 
 /** Requests of both kinds that something happens to. */
 const SHARE = 0.03;
@@ -19,9 +19,9 @@ export class Faults {
     private readonly random: Seeded,
   ) {}
 
-  static async start({ postgres, gateway }: Servers, random: Seeded): Promise<Faults> {
+  static async start({ postgres, radosgw }: Servers, random: Seeded): Promise<Faults> {
     const sql = await CuttingProxy.start(postgres.socket);
-    const http = await HttpProxy.start(gateway.port);
+    const http = await HttpProxy.start(radosgw.port);
     return new Faults(sql, http, random);
   }
 

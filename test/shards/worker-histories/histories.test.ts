@@ -1,16 +1,16 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { jsonLines } from '../../cli/child.ts';
-import { type Servers, startServers, withoutServers } from '../servers/scene.ts';
+import { Servers, withoutServers } from '../servers/nodes.ts';
 import { buildHurriedProgram } from './hurried-program.ts';
 import { playHistory } from './play.ts';
 
 const skipped = withoutServers();
 const FIRST = Number(process.env.MAILKEEP_SEED ?? '1');
 /** More by hand: see docs/testing.md. */
-const HISTORIES = Number(process.env.MAILKEEP_WORKER_HISTORIES ?? '6');
+const HISTORIES = Number(process.env.MAILKEEP_WORKER_HISTORIES ?? '4');
 /** Mostly they wait for the next second. */
-const AT_ONCE = Number(process.env.MAILKEEP_AT_ONCE ?? '6');
+const AT_ONCE = Number(process.env.MAILKEEP_AT_ONCE ?? '2');
 /** Has a line for each history that was played; those are not played again. */
 const RESULTS = process.env.MAILKEEP_WORKER_RESULTS;
 
@@ -19,7 +19,7 @@ let program: string;
 
 beforeAll(async () => {
   if (skipped) return;
-  servers = await startServers();
+  servers = await Servers.start();
   program = await buildHurriedProgram();
 }, 120_000);
 afterAll(() => servers?.stop());
@@ -33,7 +33,7 @@ function playedBefore(): ReadonlySet<unknown> {
 describe.skipIf(skipped)(
   'workers that are killed, stopped and ended, with faults at both servers',
   () => {
-    test(`leave archives that are what the origin is (MAILKEEP_SEED=${FIRST})`, async () => {
+    test(`leave shards that are what the origin is (MAILKEEP_SEED=${FIRST})`, async () => {
       const before = playedBefore();
       const seeds = Array.from({ length: HISTORIES }, (_, i) => FIRST + i).filter(
         (seed) => !before.has(seed),

@@ -1,0 +1,233 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { usageError } from '../../core/error-tables.ts';
+import { nearest } from '../../core/names.ts';
+import { lazyAction, type Register, type RunCommand, subCommand } from '../context.ts';
+import type {
+  AccountLine,
+  AddLine,
+  DrainLine,
+  InitLine,
+  NodeRemoveLine,
+  RebalanceLine,
+  RotateLine,
+} from './fleet-actions.ts';
+
+const HELP = `
+For providers with more mailboxes than one machine takes. Accounts are grouped into shards; each is an ordinary archive,
+which one of several machines (nodes) keeps up to date. A PostgreSQL database, the registry, decides which node holds
+which shard, and an S3 bucket has an encrypted copy of each, at most a minute old. For your own mailboxes, use "sync" and
+"daemon": they need none of this.
+
+The registry, the bucket and the name of this node are in "fleet" of the configuration: see docs/fleet.md.
+
+EXAMPLES
+  mailkeep fleet init
+  mailkeep fleet account add anna --tenant acme --settings anna.json
+  mailkeep fleet account add --bulk accounts.jsonl
+  mailkeep fleet worker
+  mailkeep fleet status
+  mailkeep fleet drain --node node-1 --wait
+  mailkeep fleet rebalance
+  mailkeep fleet recover
+  mailkeep fleet node remove node-1 --disk-destroyed`;
+
+const NAMES = [
+  ...['init', 'account', 'worker', 'status', 'drain', 'rebalance', 'recover', 'key', 'node'],
+];
+
+const INIT_HELP = `
+Creates the tables of the registry and the fleet, and tries the bucket with small objects below init/: an upload in parts
+is read back, an upload is cancelled, an object is deleted. A bucket with versioning is refused unless --allow-versioning
+is given. If there is no key file, one is created (0600); an existing file is never changed.
+
+Existing data stays as it is, so the command can be repeated: after an interruption, and on every node.`;
+
+const WORKER_HELP = `
+Runs in the foreground: claims shards that nobody holds, at most "capacity" accounts of them, and runs a daemon for each,
+with the settings of this configuration. What is new is shipped to the bucket every minute, or after 8 MiB. A worker that
+stops ships and releases its shards; those of one that was killed are claimed by others half a minute later.
+
+The worker refuses to start if it may open too few files, if the disk is short, or if the key file lacks a key.
+
+SIGTERM and SIGINT stop it, with code 0. The log goes to standard output: JSON Lines, or readable lines on a terminal.`;
+
+const STATUS_HELP = `
+Shows nodes, shards and accounts, and what unfinished forgets wait for.
+
+The exit code is 1 if something needs attention: no worker is running or they have too little room, a shard has no holder
+for 5 minutes, fails on its node or must be recovered, or a forget has not ended for 24 hours. With --quiet, only that is
+printed.
+
+EXAMPLES
+  mailkeep fleet status
+  mailkeep fleet status --quiet || notify-me`;
+
+const DRAIN_HELP = `
+For an upgrade, or before a machine is switched off. A worker that drains ships and releases its shards for others to
+claim, and claims nothing more. A worker that is started later is not affected. With --wait, the command ends once the
+workers hold nothing.`;
+
+const REBALANCE_HELP = `
+Asks for shards to move from nodes with many accounts to nodes with few. Each holder ships and releases a shard, and the
+wanted node claims it: for a few seconds nobody mirrors its accounts.`;
+
+const RECOVER_HELP = `
+After PostgreSQL has failed over or was restored, no shard is claimed until its row was compared with the bucket. Workers do
+that by themselves after a failover. This command does it for all shards, also after a restore below PostgreSQL, such as of
+a snapshot of its disk (--all). Stop the workers first.`;
+
+const ACCOUNT_HELP = `
+An account is what an entry of "accounts" is in the configuration of a single machine: a token at a mail service, or an IMAP
+server with its user. Names are unique within a tenant, such as a customer.
+
+EXAMPLES
+  mailkeep fleet account add anna --tenant acme --settings anna.json
+  mailkeep fleet account add ben --settings ben.json --token-file - < token
+  mailkeep fleet account add --bulk accounts.jsonl
+  mailkeep fleet account list --tenant acme
+  mailkeep fleet account pause anna
+  mailkeep fleet account resume anna
+  mailkeep fleet account remove anna`;
+
+const ADD_HELP = `
+The settings are JSON like an entry of "accounts" in the configuration: baseUrl and token, or imap; mailboxes, folders,
+platform. Secrets are stored encrypted by the first key of the key file, so they have to be in the settings: as text, not as
+the name of a variable, a file or a command. --token-file and --token-env read the token, or the password of an IMAP
+account, from elsewhere now.
+
+--bulk adds many accounts: each line of the file is the JSON of one, with its name and, if it has one, "tenant". Accounts
+that exist are left as they are, so the command can be repeated.
+
+EXAMPLES
+  echo '{"baseUrl": "https://mail-api.example.org"}' |
+    mailkeep fleet account add anna --settings - --token-file anna.token`;
+
+const ROTATE_HELP = `
+Secrets are encrypted again one by one by the first key of the file. An interrupted rotation is continued by running it
+again. Nothing is added to the file unless --new is given. Lines of older keys stay: the copies in the bucket need them.
+
+With --new, copy the file to the other nodes at once. To avoid the moment in which they lack the key, add its line to every
+file by hand as the second one, move it to the top everywhere, then run the command without --new.`;
+
+const NODE_HELP = `
+A forget ends only once every disk that may have the bytes was wiped. A node that is gone for good never wipes its disk, so it
+has to be removed by hand. If its disk comes back after all, it is merged or wiped, and never continued. Refused while a
+worker of the node is running.`;
+
+const ACTS = [
+  ['pause', 'let no node mirror an account until it is resumed'],
+  ['resume', 'let the nodes mirror a paused or removed account again'],
+  ['remove', 'take an account out of the fleet; its mail stays'],
+] as const;
+
+const load = () => import('./fleet-actions.ts');
+
+export const register: Register = (command, run) => {
+  group(command, 'fleet', NAMES).addHelpText('after', HELP);
+  subCommand(command, 'init', 'create a fleet, and try its bucket')
+    .option('--create-bucket', 'create the bucket, unless it is ours already')
+    .option('--allow-versioning', 'accept a bucket that keeps versions of objects')
+    .addHelpText('after', INIT_HELP)
+    .action(lazyAction<[InitLine]>(run, async () => (await load()).initFleet));
+  defineAccounts(command, run);
+  subCommand(command, 'worker', 'keep shards of the fleet up to date, until it is stopped')
+    .addHelpText('after', WORKER_HELP)
+    .action(lazyAction<[]>(run, async () => (await load()).runFleetWorker));
+  subCommand(command, 'status', 'show nodes, shards, and what needs attention')
+    .addHelpText('after', STATUS_HELP)
+    .action(lazyAction<[]>(run, async () => (await load()).showStatus));
+  subCommand(command, 'drain', 'let workers release their shards and claim nothing more')
+    .option('--node <name>', 'of this node only (default: of all nodes)', plainName)
+    .option('--wait', 'wait until they hold nothing')
+    .option('--undo', 'let them claim shards again')
+    .addHelpText('after', DRAIN_HELP)
+    .action(lazyAction<[DrainLine]>(run, async () => (await load()).drain));
+  subCommand(command, 'rebalance', 'move shards to nodes with fewer accounts')
+    .option('--dry-run', 'only show what would move')
+    .addHelpText('after', REBALANCE_HELP)
+    .action(lazyAction<[RebalanceLine]>(run, async () => (await load()).rebalanceFleet));
+  subCommand(command, 'recover', 'compare the registry with the bucket after a restore')
+    .option('--all', 'all shards, also those that seem to be current')
+    .addHelpText('after', RECOVER_HELP)
+    .action(
+      lazyAction<[{ readonly all?: boolean }]>(run, async () => (await load()).recoverShards),
+    );
+  const key = subCommand(command, 'key', 'change the key that encrypts the secrets of accounts');
+  group(key, 'fleet key', ['rotate']);
+  subCommand(key, 'rotate', 'encrypt all secrets by the first key of the key file')
+    .option('--new <name>', 'put a new key of this name at the top of the file first', plainName)
+    .addHelpText('after', ROTATE_HELP)
+    .action(lazyAction<[RotateLine]>(run, async () => (await load()).rotateKey));
+  const node = subCommand(command, 'node', 'remove a node that is gone for good');
+  group(node, 'fleet node', ['remove']);
+  subCommand(node, 'remove', 'let no forget wait for a node whose disk is destroyed')
+    .argument('<node>', 'the node')
+    .option('--disk-destroyed', 'nobody can ever read its disk again')
+    .addHelpText('after', NODE_HELP)
+    .action(lazyAction<[string, NodeRemoveLine]>(run, async () => (await load()).removeFleetNode));
+};
+
+function defineAccounts(fleet: Command, run: (body: RunCommand) => void): void {
+  const account = subCommand(fleet, 'account', 'add, list, pause and remove accounts');
+  group(account, 'fleet account', ['add', 'list', 'pause', 'resume', 'remove']);
+  account.addHelpText('after', ACCOUNT_HELP);
+  const own = 'its tenant (default: default)';
+  subCommand(account, 'add', 'add an account, or many')
+    .argument('[name]', 'the name of the account')
+    .option('--settings <file>', 'its settings; - for standard input')
+    .addOption(
+      new Option('--bulk <file>', 'add the accounts in this file, one a line').conflicts(
+        'settings',
+      ),
+    )
+    .option('--tenant <name>', own, plainName)
+    .option('--token-file <file>', 'the token is in this file; - for standard input')
+    .addOption(
+      new Option('--token-env <name>', 'the token is in this environment variable').conflicts(
+        'tokenFile',
+      ),
+    )
+    .addHelpText('after', ADD_HELP)
+    .action(
+      lazyAction<[string | undefined, AddLine]>(run, async () => (await load()).addFleetAccounts),
+    );
+  subCommand(account, 'list', 'list accounts: who holds them, and their last errors')
+    .option('--tenant <name>', 'of this tenant only', plainName)
+    .action(lazyAction<[AccountLine]>(run, async () => (await load()).listFleetAccounts));
+  for (const [act, summary] of ACTS) {
+    subCommand(account, act, summary)
+      .argument('<name>', 'the account')
+      .option('--tenant <name>', 'of this tenant only', plainName)
+      .action(
+        lazyAction<[string, AccountLine]>(run, async () => {
+          const { changeFleetAccount } = await load();
+          return (context, name, line) => changeFleetAccount(context, act, name, line);
+        }),
+      );
+  }
+}
+
+/** Makes a command one that is nothing without one of the commands below it. */
+function group(command: Command, words: string, names: readonly string[]): Command {
+  return command
+    .usage(`<${names.join('|')}> [options]`)
+    .argument('[command]')
+    .helpCommand(false)
+    .action((typed: string | undefined) => {
+      if (typed === undefined) {
+        throw usageError('usage-no-command', { help: command.helpInformation().trimEnd() });
+      }
+      const meant = nearest(typed, names);
+      const listed = `The commands are ${names.join(', ')}.`;
+      const problem = `unknown command '${typed}'. ${meant === null ? listed : `Did you mean ${meant}?`}`;
+      throw usageError('usage-invalid', { command: words, problem });
+    });
+}
+
+/** The name of a tenant, a node or a key. */
+function plainName(text: string): string {
+  if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(text)) return text;
+  throw new InvalidArgumentError(
+    'It takes a name of 1 to 64 letters, digits, dots, dashes and underscores.',
+  );
+}

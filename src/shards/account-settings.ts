@@ -1,0 +1,192 @@
+import { parseJson } from '../archive/format.ts';
+import { type ConfigProblem, configInvalid } from '../core/config-file.ts';
+import {
+  checkAccount,
+  crossFieldProblems,
+  isObject,
+  pathText,
+  type Settings,
+} from '../core/config-schema.ts';
+import { hasCode } from '../core/errors.ts';
+import { type FleetKeys, openSecret, sealSecret } from '../fleet/secrets.ts';
+import type { SealedSecret } from './accounts.ts';
+import type { AccountRow } from './changes.ts';
+
+/** Where an account's settings have secrets, by purpose. */
+const SECRETS: Readonly<Record<string, readonly string[]>> = {
+  token: ['token'],
+  'platform-token': ['platform', 'token'],
+  password: ['imap', 'password'],
+  'access-token': ['imap', 'accessToken'],
+  'client-secret': ['imap', 'oauth', 'clientSecret'],
+};
+
+export interface AccountParts {
+  /** As in a configuration, without name and secrets. */
+  readonly settings: object;
+  /** By purpose. */
+  readonly secrets: ReadonlyMap<string, string>;
+}
+
+/**
+ * Checks an entry of `accounts` and takes its secrets out. They have to be in the entry: an environment variable, a file or
+ * a command would have to be the same on every node.
+ *
+ * @param name that the entry must have, if it has one
+ * @param source of the entry, for errors
+ * @throws config-invalid
+ */
+export function splitAccount(raw: unknown, name: string, source: string): AccountParts {
+  const entry = isObject(raw) ? structuredClone({ name, ...raw }) : raw;
+  const secrets = new Map<string, string>();
+  const problems: ConfigProblem[] = [];
+  const found: [path: readonly string[], value: unknown][] = [];
+  for (const [purpose, path] of Object.entries(SECRETS)) {
+    const value = valueAt(entry, path);
+    if (value === undefined) continue;
+    found.push([path, value]);
+    if (typeof value === 'string') secrets.set(purpose, value);
+    else {
+      const expected = 'the secret itself, which the fleet encrypts: nodes share no files';
+      problems.push({ path: pathText(path), found: 'an object', expected });
+    }
+  }
+  checkAccount(entry, source, name);
+  if (problems.length > 0) throw configInvalid(source, problems);
+  for (const [path] of found) setAt(entry, path, undefined);
+  const { name: _name, ...settings } = Object(entry);
+  return { settings, secrets };
+}
+
+function joinAccount(name: string, settings: unknown, secrets: ReadonlyMap<string, string>) {
+  const entry: object = structuredClone({ ...Object(settings), name });
+  for (const [purpose, path] of Object.entries(SECRETS)) {
+    const secret = secrets.get(purpose);
+    if (secret !== undefined) setAt(entry, path, secret);
+  }
+  return entry;
+}
+
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, key) => (isObject(at) ? at[key] : undefined), value);
+}
+
+function setAt(value: unknown, path: readonly string[], to: unknown): void {
+  const holder = valueAt(value, path.slice(0, -1));
+  const key = path.at(-1) ?? '';
+  if (!isObject(holder)) return;
+  if (to === undefined) Reflect.deleteProperty(holder, key);
+  else Reflect.set(holder, key, to);
+}
+
+/** Name of an account in the configuration of its shard's daemon. Names of accounts are unique in their tenant only. */
+export function nameInShard(account: number): string {
+  return `a${account}`;
+}
+
+/** Returns the account of a name in a shard. */
+export function accountOfName(name: string): number {
+  return Number(name.slice(1));
+}
+
+export interface ShardConfig {
+  /** Configuration of the shard's daemon. Contains secrets. */
+  readonly config: { readonly accounts: readonly object[] } & Readonly<Record<string, unknown>>;
+  /** Accounts that were left out, with the code of the error. */
+  readonly refused: ReadonlyMap<number, string>;
+}
+
+/**
+ * Makes the configuration of a shard's daemon: the settings of its node and the accounts. Accounts whose settings are
+ * invalid, such as those of another version of the program, are left out, so that the others work.
+ */
+export function shardConfig(
+  node: Settings,
+  dataDir: string,
+  accounts: readonly AccountRow[],
+  secretsOf: (account: number) => ReadonlyMap<string, string>,
+): ShardConfig {
+  const refused = new Map<number, string>();
+  let entries = accounts
+    .filter(({ state }) => state === 'active')
+    .flatMap(({ account, settings }) => {
+      const name = nameInShard(account);
+      const entry = joinAccount(name, settings, secretsOf(account));
+      try {
+        checkAccount(entry, name, name);
+        return [{ account, entry }];
+      } catch (error) {
+        if (!hasCode(error, 'config-invalid')) throw error;
+        refused.set(account, error.code);
+        return [];
+      }
+    });
+  // Such as two accounts of one mailbox: the first one has it.
+  const problems = crossFieldProblems({ accounts: entries.map(({ entry }) => entry) });
+  const wrong = new Set(problems.map(({ path }) => /^accounts\[(\d+)\]/.exec(path)?.[1]));
+  for (const [at, { account }] of entries.entries()) {
+    if (wrong.has(String(at))) refused.set(account, 'config-invalid');
+  }
+  entries = entries.filter(({ account }) => !refused.has(account));
+  const { archive, rateLimit, sync, schedule, retention, quota, log, brake, minFreeBytes } = node;
+  const { confirmAfterMs, ...ofBrake } = brake;
+  const config = {
+    ...{ dataDir, archive, rateLimit, sync, retention, quota, log, minFreeBytes },
+    // Removals are work of the fleet, which has to know of them first.
+    schedule: { ...schedule, prune: null },
+    brake: { ...ofBrake, confirmAfter: `${Math.ceil(confirmAfterMs / 1000)}s` },
+    accounts: entries.map(({ entry }) => entry),
+  };
+  return { config, refused };
+}
+
+/** Encrypts the secrets of an account. Its id is part of what is authenticated. */
+export function sealSecrets(
+  keys: FleetKeys,
+  fleet: string,
+  account: number,
+  secrets: ReadonlyMap<string, string>,
+): readonly SealedSecret[] {
+  return [...secrets].map(([purpose, secret]) => {
+    const place = { fleet, archive: account, purpose };
+    const { keyId, nonce, sealed, lookup = null } = sealSecret(keys, place, secret);
+    return { purpose, keyId, nonce, sealed, lookup };
+  });
+}
+
+/** @throws fleet-key-unknown, fleet-secret-damaged */
+export function openSecrets(
+  keys: FleetKeys,
+  fleet: string,
+  account: number,
+  sealed: readonly SealedSecret[],
+): ReadonlyMap<string, string> {
+  return new Map(
+    sealed.map((secret) => {
+      const { purpose, keyId, nonce, sealed: bytes } = secret;
+      const stored = { archive: account, purpose, keyId, nonce, sealed: bytes };
+      return [purpose, openSecret(keys, fleet, stored)];
+    }),
+  );
+}
+
+const WORK = 'purge';
+
+/** Encrypts the work of a purge, which names messages and mailboxes. */
+export function sealWork(keys: FleetKeys, fleet: string, shard: number, work: Buffer): Buffer {
+  const place = { fleet, archive: shard, purpose: WORK };
+  const { keyId, nonce, sealed } = sealSecret(keys, place, work.toString('utf8'));
+  const text = { keyId, nonce: nonce.toString('base64'), sealed: sealed.toString('base64') };
+  return Buffer.from(JSON.stringify(text), 'utf8');
+}
+
+/** @throws fleet-key-unknown, fleet-secret-damaged */
+export function openWork(keys: FleetKeys, fleet: string, shard: number, work: Buffer): Buffer {
+  const { keyId, nonce, sealed } = Object(parseJson(work.toString('utf8')));
+  const stored = {
+    ...{ archive: shard, purpose: WORK, keyId: String(keyId) },
+    nonce: Buffer.from(String(nonce), 'base64'),
+    sealed: Buffer.from(String(sealed), 'base64'),
+  };
+  return Buffer.from(openSecret(keys, fleet, stored), 'utf8');
+}

@@ -1,0 +1,22 @@
+import { defineErrors } from '../core/errors.ts';
+import { bytes } from '../core/text.ts';
+
+export const shardError = defineErrors({
+  config: {
+    'fleet-few-files': ({ limit, needed }: { limit: number; needed: number }) => [
+      `A worker may have only ${limit} files open at once here, and needs ${needed}.`,
+      `Raise the limit: LimitNOFILE=${needed} in a unit of systemd, or "ulimit -n ${needed}".`,
+    ],
+  },
+  disk: {
+    'fleet-disk-short': (f: { folder: string; free: number; needed: number }) => [
+      `Only ${bytes(f.free)} are free in ${f.folder}, and minFreeBytes keeps ${bytes(f.needed)} free.`,
+      'Free some space, or put fleet.cache on a larger disk.',
+    ],
+    /** `code` is its exit code or signal. */
+    'shard-daemon-ended': ({ shard, code }: { shard: number; code: string }) => [
+      `The daemon of shard ${shard} ended by itself (${code}).`,
+      'The log of the worker has the reason.',
+    ],
+  },
+});

@@ -1,0 +1,154 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { Registry } from '../registry/registry.ts';
+import type { AccountState, SealedSecret } from './accounts.ts';
+import { TIMELINE } from './schema.ts';
+
+export interface NodeStatus {
+  readonly node: string;
+  readonly session: string;
+  readonly address: string;
+  /** Number of accounts that it takes at most. */
+  readonly room: number;
+  readonly isDraining: boolean;
+  readonly isDead: boolean;
+  readonly shards: number;
+  readonly accounts: number;
+}
+
+export interface ShardStatus {
+  readonly shard: number;
+  readonly epoch: number;
+  /** Node of the living session that holds it, or null. */
+  readonly node: string | null;
+  /** Milliseconds since its last holder died; null if it has one, or never had any. */
+  readonly freeMs: number | null;
+  readonly accounts: number;
+  readonly messages: number;
+  readonly catalogBytes: number;
+  /** Milliseconds since the last ship, or null. */
+  readonly shippedMs: number | null;
+  readonly failing: { readonly code: string; readonly node: string; readonly since: string } | null;
+  readonly isCurrent: boolean;
+}
+
+export interface WaitingPurge {
+  readonly shard: number;
+  readonly number: number;
+  readonly askedBy: string;
+  readonly ageMs: number;
+  readonly isShipped: boolean;
+  /** Other nodes whose folder may have the bytes. */
+  readonly nodes: readonly string[];
+}
+
+export interface FleetStatus {
+  readonly nodes: readonly NodeStatus[];
+  readonly shards: readonly ShardStatus[];
+  readonly accounts: Readonly<Record<AccountState | 'withErrors', number>>;
+  /** Oldest first, at most a hundred. */
+  readonly purges: readonly WaitingPurge[];
+}
+
+const HELD_BY = sql`LEFT JOIN worker w ON w.session = s.holder`;
+const AGE_MS = (of: RawBuilder<unknown>) =>
+  sql<number>`(extract(epoch FROM clock_timestamp() - ${of}) * 1000)::float8`;
+
+/** Returns the state of a fleet: living sessions, and dead ones that still hold a shard. */
+export async function fleetStatus(registry: Registry): Promise<FleetStatus> {
+  const nodes = await registry.read<NodeStatus>(
+    'look at nodes',
+    sql`SELECT w.node, w.session, w.address, w.room, w.draining AS "isDraining", w.dead AS "isDead",
+        count(s.id) AS shards, coalesce(sum((SELECT count(*) FROM account a
+          WHERE a.shard = s.id AND a.state <> 'removed')), 0)::int AS accounts
+      FROM worker w LEFT JOIN shard s ON s.holder = w.session
+      GROUP BY w.session HAVING NOT w.dead OR count(s.id) > 0 ORDER BY w.node, w.session`,
+  );
+  const shards = await registry.read<ShardStatus>(
+    'look at shards',
+    sql`SELECT s.id AS shard, s.epoch, CASE WHEN NOT w.dead THEN w.node END AS node,
+        CASE WHEN w.dead THEN ${AGE_MS(sql`w.lease_until`)} END AS "freeMs",
+        (SELECT count(*) FROM account a WHERE a.shard = s.id AND a.state <> 'removed') AS accounts,
+        s.messages, s.catalog_bytes AS "catalogBytes", s.failing,
+        ${AGE_MS(sql`s.shipped_at`)} AS "shippedMs", s.timeline = ${TIMELINE} AS "isCurrent"
+      FROM shard s ${HELD_BY} ORDER BY s.id`,
+  );
+  const [accounts] = await registry.read<FleetStatus['accounts']>(
+    'count accounts',
+    sql`SELECT count(*) FILTER (WHERE state = 'active') AS active,
+        count(*) FILTER (WHERE state = 'paused') AS paused,
+        count(*) FILTER (WHERE state = 'removed') AS removed,
+        count(*) FILTER (WHERE state = 'active' AND last_error IS NOT NULL) AS "withErrors"
+      FROM account`,
+  );
+  const purges = await registry.read<WaitingPurge>(
+    'look at unfinished purges',
+    sql`SELECT p.shard, p.number, p.asked_by AS "askedBy", ${AGE_MS(sql`p.decided_at`)} AS "ageMs",
+        p.number <= s.clean AS "isShipped",
+        ARRAY(SELECT f.node FROM folder f WHERE f.shard = p.shard
+          AND f.node IS DISTINCT FROM w.node ORDER BY f.node) AS nodes
+      FROM purge p JOIN shard s ON s.id = p.shard ${HELD_BY}
+      WHERE p.ended_at IS NULL ORDER BY p.decided_at LIMIT 100`,
+  );
+  const none = { active: 0, paused: 0, removed: 0, withErrors: 0 };
+  return { nodes, shards, accounts: accounts ?? none, purges };
+}
+
+export interface ListedAccount {
+  readonly account: number;
+  readonly tenant: string;
+  readonly name: string;
+  readonly state: AccountState;
+  readonly shard: number;
+  /** Node of the living session that holds its shard, or null. */
+  readonly node: string | null;
+  readonly lastError: string | null;
+  readonly shippedMs: number | null;
+}
+
+/** Returns accounts by tenant and name. @param after the last one of the previous page */
+export async function listAccounts(
+  registry: Registry,
+  { tenant, name }: { readonly tenant?: string | undefined; readonly name?: string | undefined },
+  most: number,
+  after?: Pick<ListedAccount, 'tenant' | 'name'>,
+): Promise<readonly ListedAccount[]> {
+  return registry.read<ListedAccount>(
+    'list accounts',
+    sql`SELECT a.id AS account, a.tenant, a.name, a.state, a.shard, a.last_error AS "lastError",
+        CASE WHEN NOT w.dead THEN w.node END AS node, ${AGE_MS(sql`s.shipped_at`)} AS "shippedMs"
+      FROM account a JOIN shard s ON s.id = a.shard ${HELD_BY}
+      WHERE (a.tenant, a.name) > (${after?.tenant ?? ''}, ${after?.name ?? ''})
+        AND (${tenant ?? null}::text IS NULL OR a.tenant = ${tenant ?? null})
+        AND (${name ?? null}::text IS NULL OR a.name = ${name ?? null})
+      ORDER BY a.tenant, a.name LIMIT ${most}`,
+  );
+}
+
+/** Names of nodes that have or had a session or a folder, with the shards whose bytes they may have. */
+export async function knownNodes(
+  registry: Registry,
+): Promise<
+  readonly { readonly node: string; readonly folders: number; readonly purges: number }[]
+> {
+  return registry.read(
+    'look at known nodes',
+    sql`SELECT node, (SELECT count(*) FROM folder f WHERE f.node = n.node) AS folders,
+        (SELECT count(*) FROM folder f JOIN purge p ON p.shard = f.shard
+          WHERE f.node = n.node AND p.ended_at IS NULL) AS purges
+      FROM (SELECT node FROM worker UNION SELECT node FROM folder) n ORDER BY node`,
+  );
+}
+
+/** Returns secrets that another key than this one has encrypted, by account and purpose. */
+export async function secretsOfOtherKeys(
+  registry: Registry,
+  keyId: string,
+  most: number,
+): Promise<readonly (SealedSecret & { readonly account: number })[]> {
+  return registry.read(
+    'look at secrets of other keys',
+    sql<SealedSecret & { account: number }>`
+      SELECT account, purpose, key_id AS "keyId", nonce, sealed, lookup FROM secret
+      WHERE key_id <> ${keyId} ORDER BY account, purpose LIMIT ${most}`,
+  );
+}

@@ -1,0 +1,509 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { freeBytes } from '../archive/file-system.ts';
+import { FOLDER_MODE } from '../archive/format.ts';
+import { acquireLock, tryLock } from '../archive/lock.ts';
+import { readLogHead } from '../archive/log-reader.ts';
+import { deserializeError, hasCode, MailkeepError } from '../core/errors.ts';
+import { isPrivateFolder, makeFoldersDurably } from '../core/files.ts';
+import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
+import { type Listening, listen } from '../registry/listening.ts';
+import type { RegistryTarget } from '../registry/target.ts';
+import { openSecrets } from './account-settings.ts';
+import { secretSamples } from './accounts.ts';
+import { type AccountRow, changesSince, type FleetRows } from './changes.ts';
+import { claim, moveShard, release } from './claims.ts';
+import { type CollectionTimes, collectRound } from './collection.ts';
+import { shardError } from './errors.ts';
+import { readNote } from './folder-note.ts';
+import { CHANNEL } from './outcomes.ts';
+import { plan } from './planner.ts';
+import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
+import { PROGRAM } from './schema.ts';
+import type { SessionReport, SessionThreadData } from './session-thread.ts';
+import { beginSession, endSession, markDead, removeSessions } from './sessions.ts';
+import { HeldShard, type ShardContext, type ShardEnd } from './shard.ts';
+import { asideOf } from './take-over.ts';
+import { shardStore } from './uploads.ts';
+
+/** Milliseconds. */
+export interface WorkerTimes {
+  readonly leaseMs: number;
+  readonly renewMs: number;
+  /** After this long without a word from the main thread, the session is left to die. */
+  readonly silentMs: number;
+  /** Between two looks at the registry. A notification makes it earlier. */
+  readonly pollMs: number;
+  /** Between two looks at all rows. */
+  readonly refreshMs: number;
+  /** Between two rounds of the collector, and looks at folders of shards that others hold. */
+  readonly upkeepMs: number;
+  /** How long a worker that ends may take to ship and release its shards. */
+  readonly stopMs: number;
+  readonly collection: CollectionTimes;
+}
+
+const DAY_MS = 86_400_000;
+
+export const WORKER_TIMES: WorkerTimes = {
+  ...{ leaseMs: 30_000, renewMs: 10_000, silentMs: 300_000, pollMs: 10_000 },
+  ...{ refreshMs: 300_000, upkeepMs: 300_000, stopMs: 60_000 },
+  collection: { abandonedMs: DAY_MS, windowMs: 7 * DAY_MS, settleMs: 900_000 },
+};
+
+/** Dead sessions are kept this long for `status`. */
+const KEEP_SESSIONS_MS = 30 * DAY_MS;
+/** Open files that a worker needs at least. Its daemons get the same limit. */
+const NEEDED_FILES = 4_096;
+
+export interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times'> {
+  /** Of the registry, past any pooler: for renewals and notifications. */
+  readonly target: RegistryTarget;
+  /** Host and port at which other nodes reach this one. */
+  readonly address: string;
+  /** Number of accounts that this node takes at most. */
+  readonly room: number;
+  readonly times: WorkerTimes & ShardContext['times'];
+  /** Told when a session has started: readers of other nodes come from then on. */
+  readonly onSession?: (session: WorkerSession) => void;
+}
+
+/**
+ * Works for a fleet until the signal aborts, in one session after the other: one that has died holds nothing.
+ *
+ * @throws archive-in-use if another worker uses the same cache; fleet-few-files, fleet-disk-short, fleet-key-unknown, fleet-secret-damaged if this node is not fit for work
+ */
+export async function runWorker(context: WorkerContext, signal: AbortSignal): Promise<void> {
+  const { log, clock, times, cache } = context;
+  makeFoldersDurably(cache, FOLDER_MODE);
+  await checkNode(context);
+  const lock = acquireLock(cache);
+  const secretFolder = makeSecretFolder(context);
+  try {
+    while (!signal.aborted) {
+      const session = await startSession(context, secretFolder, signal);
+      if (session === undefined) return;
+      await session.run(signal);
+      if (signal.aborted) return;
+      log.say('warn', 'the session is dead; another one starts', { session: session.id });
+      await pause(context, times.renewMs, signal);
+    }
+  } finally {
+    rmSync(secretFolder, { recursive: true, force: true });
+    lock.release();
+    log.say('info', 'worker ended', { monotonic: Math.round(clock.monotonic()) });
+  }
+}
+
+async function startSession(
+  context: WorkerContext,
+  secretFolder: string,
+  signal: AbortSignal,
+): Promise<WorkerSession | undefined> {
+  const { registry, node, address, room, times, log } = context;
+  while (!signal.aborted) {
+    const session = randomUUID();
+    try {
+      const facts = { session, node, address, program: PROGRAM, room };
+      const { outcome } = await beginSession(registry, facts, times.leaseMs);
+      if (outcome === 'committed') {
+        log.say('info', 'session started', { session, node, room });
+        return new WorkerSession(session, { ...context, secretFolder });
+      }
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      log.fail('error', 'a session could not be started', error);
+    }
+    await pause(context, times.renewMs, signal);
+  }
+  return undefined;
+}
+
+async function pause(
+  { clock }: Pick<WorkerContext, 'clock'>,
+  ms: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = (): void => resolve();
+  const cancel = clock.after(ms, resolve);
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) resolve();
+  await promise;
+  cancel();
+  signal.removeEventListener('abort', stop);
+}
+
+/** One session: what it holds, and what it does about it. Steps run one after another. */
+export class WorkerSession {
+  readonly #held = new Map<number, { readonly shard: HeldShard; readonly ended: Promise<void> }>();
+  readonly #accounts = new Map<number, AccountRow>();
+  readonly #thread: WorkerThread<'alive', SessionReport>;
+  readonly #dead = new AbortController();
+  #rows: FleetRows = { version: -1, workers: [], shards: [], accounts: [] };
+  #renewedAt: number;
+  #refreshedAt = Number.NEGATIVE_INFINITY;
+  #upkeptAt = Number.NEGATIVE_INFINITY;
+  #collecting: Promise<void> | undefined;
+  #listening: Listening | undefined;
+  #wake = Promise.withResolvers<void>();
+  #isStopping = false;
+  #fault: { readonly error: unknown } | undefined;
+
+  constructor(
+    readonly id: string,
+    private readonly context: WorkerContext & Pick<ShardContext, 'secretFolder'>,
+  ) {
+    const { target, times, log } = context;
+    const { leaseMs, renewMs, silentMs } = times;
+    this.#renewedAt = sharedClockMs();
+    const data: SessionThreadData = { target, session: id, leaseMs, renewMs, silentMs };
+    this.#thread = new WorkerThread(
+      { name: 'fleet-session', file: builtWorker('fleet-session'), data },
+      {
+        message: (report) => {
+          if (report.what === 'dead') this.#die();
+          else if (report.what === 'renewed') this.#renewedAt = report.askedAt;
+          else
+            log.fail('error', 'the session could not be renewed', deserializeError(report.error));
+        },
+        ended: (end) => {
+          if (!this.#isStopping && !this.#dead.signal.aborted) {
+            log.fail('error', 'the thread of the session ended', end);
+            this.#die();
+          }
+        },
+      },
+    );
+  }
+
+  /** Rows as of the last look. */
+  get rows(): FleetRows {
+    return this.#rows;
+  }
+
+  /** Returns a shard that this session holds, unless the session may have ended for others. */
+  held(shard: number): HeldShard | undefined {
+    return this.isRenewed ? this.#held.get(shard)?.shard : undefined;
+  }
+
+  get isRenewed(): boolean {
+    const age = sharedClockMs() - this.#renewedAt;
+    return !this.#dead.signal.aborted && age < this.context.times.leaseMs;
+  }
+
+  /** Looks at the registry now. */
+  call(): void {
+    this.#wake.resolve();
+    this.#wake = Promise.withResolvers();
+  }
+
+  /** Works until the signal aborts or the session is dead. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, times, registry, log } = this.context;
+    const call = (): void => this.call();
+    signal.addEventListener('abort', call);
+    const ping = setInterval(() => this.#thread.post('alive'), times.renewMs);
+    this.context.onSession?.(this);
+    try {
+      while (!signal.aborted && !this.#dead.signal.aborted) {
+        const wake = this.#wake.promise;
+        await this.#tried('the registry could not be asked', () => this.#step());
+        if (this.#fault !== undefined) throw this.#fault.error;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const cancel = clock.after(times.pollMs, resolve);
+        if (!signal.aborted) await Promise.race([promise, wake]);
+        cancel();
+      }
+      await this.#end();
+    } finally {
+      signal.removeEventListener('abort', call);
+      for (const { shard } of this.#held.values()) shard.abandon();
+      await Promise.all([...this.#held.values()].map(({ ended }) => ended));
+      clearInterval(ping);
+      this.#isStopping = true;
+      await this.#listening?.close();
+      await this.#thread.end();
+      await this.#collecting;
+      if (!this.#dead.signal.aborted) {
+        await this.#tried('the session could not be ended', async () => {
+          await endSession(registry, this.id);
+          log.say('info', 'session ended', { session: this.id });
+        });
+      }
+    }
+  }
+
+  /** Ships and gives back what it holds, as long as there is time. */
+  async #end(): Promise<void> {
+    const { clock, times } = this.context;
+    for (const { shard } of this.#held.values()) shard.stop();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = clock.after(times.stopMs, resolve);
+    const ended = [...this.#held.values()].map((one) => one.ended);
+    await Promise.race([Promise.all(ended), promise]);
+    cancel();
+  }
+
+  async #step(): Promise<void> {
+    const { registry, times, clock, now } = this.context;
+    await this.#listen();
+    const dead = await markDead(registry);
+    if (dead.includes(this.id)) return this.#die();
+    await this.#look();
+    const actions = plan(this.#rows, this.id, now());
+    for (const [number, { shard }] of this.#held) {
+      if (actions.release.includes(number)) shard.stop();
+      else shard.resume();
+    }
+    for (const shard of actions.unwant) await moveShard(registry, shard, null);
+    await this.#claim(actions.claim);
+    if (clock.monotonic() - this.#upkeptAt < times.upkeepMs) return;
+    this.#upkeptAt = clock.monotonic();
+    await this.#lookAtFolders();
+    await removeSessions(registry, KEEP_SESSIONS_MS);
+    this.#collecting ??= this.#collect().finally(() => {
+      this.#collecting = undefined;
+    });
+  }
+
+  async #listen(): Promise<void> {
+    if (this.#listening !== undefined) return;
+    const { target, log } = this.context;
+    try {
+      this.#listening = await listen(target, CHANNEL, {
+        onNote: () => this.call(),
+        onLost: () => {
+          this.#listening = undefined;
+        },
+      });
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      // Polling finds the same changes, only later.
+      log.fail('error', 'no notifications come from the registry', error);
+    }
+  }
+
+  /** Reads what has changed, and from time to time everything. */
+  async #look(): Promise<void> {
+    const { registry, times, clock } = this.context;
+    const known = this.#rows;
+    const isWhole = clock.monotonic() - this.#refreshedAt >= times.refreshMs;
+    let changes = await changesSince(registry, isWhole ? -1 : known.version);
+    // PostgreSQL was restored to an earlier time.
+    const isEarlier = changes.version < known.version;
+    if (isEarlier) changes = await changesSince(registry, -1);
+    if (isWhole || isEarlier) {
+      this.#refreshedAt = clock.monotonic();
+      this.#accounts.clear();
+      this.#rows = { ...changes, accounts: [] };
+    } else {
+      const { workers, shards } = this.#rows;
+      this.#rows = {
+        version: changes.version,
+        workers: newest(workers, changes.workers, ({ session }) => session),
+        shards: newest(shards, changes.shards, ({ shard }) => shard),
+        accounts: [],
+      };
+    }
+    for (const row of changes.accounts) this.#accounts.set(row.account, row);
+    this.#rows = { ...this.#rows, accounts: [...this.#accounts.values()] };
+    const touched = new Set(changes.accounts.map(({ shard }) => shard));
+    const changed = new Set([...touched, ...changes.shards.map(({ shard }) => shard)]);
+    for (const row of this.#rows.shards) {
+      if (!changed.has(row.shard)) continue;
+      const held = this.#held.get(row.shard)?.shard;
+      const isOther = row.holder !== this.id || row.epoch !== held?.epoch;
+      if (held === undefined) await this.#releaseUnknown(row);
+      else if (isOther) held.abandon();
+      else held.notice(row, touched.has(row.shard) ? this.#accountsOf(row.shard) : undefined);
+    }
+  }
+
+  /** Gives back a shard that this session holds without knowing, because the answer to a claim was lost. */
+  async #releaseUnknown({ shard, epoch, holder }: FleetRows['shards'][number]): Promise<void> {
+    if (holder !== this.id) return;
+    await release(this.context.registry, { shard, epoch, session: this.id });
+  }
+
+  #accountsOf(shard: number): readonly AccountRow[] {
+    return this.#rows.accounts.filter((row) => row.shard === shard);
+  }
+
+  async #claim(shards: readonly number[]): Promise<void> {
+    const { registry, cache, log } = this.context;
+    const free = shards.filter((shard) => {
+      return !this.#held.has(shard) && isUnlocked(path.join(cache, String(shard)));
+    });
+    if (free.length === 0) return;
+    const outcome = await claim(registry, this.id, free);
+    if (outcome.outcome === 'refused') return;
+    for (const claimed of outcome.claimed) {
+      const { shard: number, epoch } = claimed.lease;
+      log.say('info', 'shard claimed', { shard: number, epoch });
+      const shard = new HeldShard(this.context, claimed);
+      const row = this.#rows.shards.find((one) => one.shard === number);
+      if (row !== undefined) shard.notice(row, this.#accountsOf(number));
+      const ended = shard.run().then(
+        (end) => this.#ended(number, end),
+        (error: unknown) => {
+          this.#held.delete(number);
+          this.#fault = { error };
+          this.call();
+        },
+      );
+      this.#held.set(number, { shard, ended });
+    }
+  }
+
+  #ended(shard: number, end: ShardEnd): void {
+    this.#held.delete(shard);
+    this.context.log.say('info', 'shard ended', { shard, end });
+    this.call();
+  }
+
+  #die(): void {
+    this.#dead.abort();
+    for (const { shard } of this.#held.values()) shard.abandon();
+    this.call();
+  }
+
+  async #collect(): Promise<void> {
+    const { registry, store, times, log } = this.context;
+    await this.#tried('objects could not be collected', async () => {
+      const { dead } = this;
+      const round = await collectRound(
+        registry,
+        (shard) => shardStore(store, shard),
+        times.collection,
+        dead,
+      );
+      const { swept, gone, locked, failures } = round;
+      for (const { error } of failures) log.fail('error', 'an object stays', error);
+      if (swept + gone > 0) log.say('info', 'objects collected', { swept, gone, locked });
+    });
+  }
+
+  /** Aborted once the session is dead. */
+  get dead(): AbortSignal {
+    return this.#dead.signal;
+  }
+
+  /**
+   * Wipes folders of shards that this node does not hold, if a forget waits for it or the disk is short. One that ran ahead
+   * is merged first, for which the shard has to come here.
+   */
+  async #lookAtFolders(): Promise<void> {
+    const { registry, node, cache, settings } = this.context;
+    const isShort = (await freeBytes(cache)) < 2 * settings.minFreeBytes;
+    for (const folder of await nodeFolders(registry, node)) {
+      const isWanted = folder.hasPurge || isShort;
+      const isOurs = this.#rows.shards.some((row) => {
+        return row.shard === folder.shard && (row.holder === this.id || row.wantedNode === node);
+      });
+      if (!isWanted || isOurs || this.#held.has(folder.shard)) continue;
+      await this.#tried('a folder could not be wiped', () => this.#wipe(folder));
+    }
+  }
+
+  async #wipe(folder: FolderRow): Promise<void> {
+    const { registry, cache, log } = this.context;
+    const { shard } = folder;
+    const dir = path.join(cache, String(shard));
+    if (!isUnlocked(dir)) return;
+    if (existsSync(dir) && (asideOf(dir).length > 0 || isAhead(dir))) {
+      if (folder.isAhead) await moveShard(registry, shard, this.context.node);
+      else await ranAhead(registry, this.id, folder);
+      log.say('warn', 'a folder has mail that was not shipped; the shard comes here', { shard });
+      return;
+    }
+    rmSync(dir, { recursive: true, force: true });
+    const { outcome } = await wiped(registry, this.id, folder);
+    log.say('info', 'folder wiped', { shard, outcome });
+  }
+
+  async #tried(text: string, act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof MailkeepError) && !this.#dead.signal.aborted) throw error;
+      this.context.log.fail('error', text, error);
+    }
+  }
+}
+
+function newest<Row>(
+  known: readonly Row[],
+  changed: readonly Row[],
+  idOf: (row: Row) => string | number,
+): readonly Row[] {
+  return [...new Map([...known, ...changed].map((row) => [idOf(row), row])).values()];
+}
+
+/** Milliseconds of a clock that the threads of this process share. */
+function sharedClockMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
+
+/** Returns false while a process of this node writes the folder, such as the daemon of a worker that was killed. */
+function isUnlocked(dir: string): boolean {
+  if (!existsSync(path.join(dir, 'lock'))) return true;
+  try {
+    tryLock(dir);
+    return true;
+  } catch (error) {
+    if (!hasCode(error, 'archive-in-use')) throw error;
+    return false;
+  }
+}
+
+/** Whether a folder has commits that no manifest has, as far as can be told. */
+function isAhead(dir: string): boolean {
+  try {
+    return readLogHead(dir).number > (readNote(dir)?.commit ?? 0);
+  } catch (error) {
+    if (hasCode(error, 'archive-missing')) return false;
+    // The merge reads what can be read.
+    if (error instanceof MailkeepError && error.family === 'damage') return true;
+    throw error;
+  }
+}
+
+/** Refuses to start on a node on which every shard would fail. */
+async function checkNode(context: WorkerContext): Promise<void> {
+  const { registry, fleet, keys, cache, settings } = context;
+  const limit = openFilesLimit();
+  if (limit < NEEDED_FILES) throw shardError('fleet-few-files', { limit, needed: NEEDED_FILES });
+  const { minFreeBytes: needed } = settings;
+  const free = await freeBytes(cache);
+  if (free < needed) throw shardError('fleet-disk-short', { folder: cache, free, needed });
+  for (const { account, ...secret } of await secretSamples(registry)) {
+    openSecrets(keys(), fleet.id, account, [secret]);
+  }
+}
+
+/** Node.js raises the soft limit to the hard one when it starts. */
+function openFilesLimit(): number {
+  try {
+    const text = readFileSync('/proc/self/limits', 'latin1');
+    const [, limit = 'unlimited'] = /^Max open files +(\w+)/m.exec(text) ?? [];
+    return limit === 'unlimited' ? Number.POSITIVE_INFINITY : Number(limit);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+/** A folder in memory, if there is one, that only this user can read. What an earlier process left there is removed. */
+function makeSecretFolder({ environment, cache }: WorkerContext): string {
+  const { XDG_RUNTIME_DIR: own } = environment.env;
+  const base = [own, '/dev/shm', tmpdir()].find((dir) => dir !== undefined && existsSync(dir));
+  const mark = createHash('sha256').update(cache).digest('hex').slice(0, 16);
+  const folder = path.join(base ?? tmpdir(), `mailkeep-fleet-${mark}`);
+  if (existsSync(folder) && isPrivateFolder(lstatSync(folder), null)) {
+    rmSync(folder, { recursive: true });
+  }
+  mkdirSync(folder, { mode: 0o700 });
+  return folder;
+}
