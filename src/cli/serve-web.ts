@@ -126,6 +126,33 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
   }
 }
 
+/**
+ * Serves the archive on a Unix socket to the worker of a fleet, until interrupted or until the worker has ended. Prints the
+ * path once it listens.
+ */
+export async function serveRelayedWeb(context: CommandContext, socket: string): Promise<void> {
+  fixYoungGeneration();
+  slowOldGenerationGrowth();
+  const { globals, environment, output, notices, now, signal } = context;
+  const dataDir = locateDataDir(globals, environment);
+  requireArchive(dataDir);
+  const { serveRelayed } = await import('../web/relayed.ts');
+  const server = await serveRelayed({
+    ...{ dataDir, socket, now },
+    accounts: (node) => accountHosts(node, context),
+    onError: (error) =>
+      notices.warn(`A request could not be answered: ${describeError(error).message}`),
+  });
+  try {
+    const orphaned = new AbortController();
+    process.once('disconnect', () => orphaned.abort());
+    await output.object({ socket }, () => [`Serving ${socket}`]);
+    await untilInterrupted(AbortSignal.any([signal, orphaned.signal]));
+  } finally {
+    await server.close();
+  }
+}
+
 interface Announced {
   /** Folder that stores remembered browsers. `--link` looks for the server there. */
   readonly dataDir: string;

@@ -36,9 +36,14 @@ export function cookieText(name: string, value: string, secure: boolean, maxAge?
   ].join('; ');
 }
 
-/** Issues and checks tokens that protect forms against cross-site requests. Their key is generated at startup. */
+/** Issues and checks tokens that protect forms against cross-site requests. */
 export class FormTokens {
-  readonly #key = randomBytes(32);
+  readonly #key: Buffer;
+
+  /** @param key shared by servers that accept each other's forms; by default, one generated at startup */
+  constructor(key: Buffer = randomBytes(32)) {
+    this.#key = key;
+  }
 
   /** @param subject the browser's session key, or the value of its form cookie */
   of(subject: string): string {

@@ -86,15 +86,13 @@ function appOf(parts: SignInParts): WebApp {
   publicRoutes(app, parts);
   // All routes below require a session. Without one, every address returns the same response.
   app.use(async (context, next) => {
-    const session = sessionIn(context, parts);
+    const session = await sessionIn(context, parts);
     const { path } = context.req;
     if (session === undefined)
       return isApiPath(path) ? apiRefusal('signed-out', 401) : seeOther(context, '/enter');
     context.set('session', session);
     if (session.mailboxes !== null && !allowsLimitedAccess(path))
-      return isApiPath(path)
-        ? apiRefusal('limited', 403)
-        : page(context, <FailurePage assets={assets} kind="limited" />, 403);
+      return refuseLimited(context, assets);
     await next();
     return undefined;
   });
@@ -102,6 +100,12 @@ function appOf(parts: SignInParts): WebApp {
   parts.behind.routes(app);
   fallbackRoutes(app, parts);
   return app;
+}
+
+export function refuseLimited(context: RequestContext, assets: SignInParts['assets']): Response {
+  return isApiPath(context.req.path)
+    ? apiRefusal('limited', 403)
+    : page(context, <FailurePage assets={assets} kind="limited" />, 403);
 }
 
 export function fallbackRoutes(

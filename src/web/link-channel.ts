@@ -6,6 +6,7 @@ import {
   request as httpRequest,
   type IncomingMessage,
   type RequestListener,
+  type ServerOptions,
 } from 'node:http';
 import path from 'node:path';
 import { z } from 'zod';
@@ -36,9 +37,17 @@ const NOT_LISTENING = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Serves HTTP on a Unix socket that only its owner can use. A request in progress gets a second to finish on close. */
-export async function listenOnSocket(socket: string, listener: RequestListener) {
-  const server = createServer(listener);
+/**
+ * Serves HTTP on a Unix socket that only its owner can use. A request in progress gets a second to finish on close.
+ *
+ * @param options such as the maximum size of headers
+ */
+export async function listenOnSocket(
+  socket: string,
+  listener: RequestListener,
+  options: ServerOptions = {},
+) {
+  const server = createServer(options, listener);
   try {
     server.listen(socket);
     await once(server, 'listening');

@@ -11,7 +11,7 @@ import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
 import { ChosenTheme, THEME_COOKIE, themeCookie, themeOf } from './pages/theme.ts';
 import type { AccountsOf, ServedArchive, ServedReader } from './served-archive.ts';
-import type { Session, Sessions, SignInCodes } from './sessions.ts';
+import type { BrowserSessions, Session, Sessions } from './sessions.ts';
 
 export interface ArchiveParts {
   readonly archive: ServedArchive;
@@ -41,8 +41,7 @@ export interface SignedInPart {
 }
 
 export interface SignInParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'now' | 'onError'> {
-  readonly codes: SignInCodes;
-  readonly sessions: Sessions;
+  readonly sessions: BrowserSessions;
   readonly behind: SignedInPart;
   readonly port: number;
 }

@@ -62,9 +62,27 @@ export class SessionStore {
   }
 }
 
+type Awaitable<T> = T | Promise<T>;
+
+/** Sessions as the sign-in pages use them. A fleet keeps its sessions in its registry. */
+export interface BrowserSessions {
+  /** Starts a session with a one-time code. Returns its cookie value; null if the code is not valid. */
+  enter(code: string, agent: string, now: number): Awaitable<string | null>;
+  find(token: string, now: number): Awaitable<Session | undefined>;
+  list(now: number): Awaitable<readonly Session[]>;
+  end(key: string): Awaitable<void>;
+}
+
 /** Sessions of signed-in browsers. Times are milliseconds since the epoch. */
-export class Sessions {
+export class Sessions implements BrowserSessions {
+  readonly codes = new SignInCodes();
+
   constructor(private readonly store: SessionStore) {}
+
+  enter(code: string, agent: string, now: number): string | null {
+    const grant = this.codes.redeem(code, now);
+    return grant === null ? null : this.begin({ agent, mailboxes: grant.mailboxes }, now).token;
+  }
 
   /** Starts a session and returns its cookie value, 256 random bits. Also removes expired sessions. */
   begin(

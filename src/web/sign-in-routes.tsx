@@ -24,8 +24,8 @@ const FOR_EVER = 'public, max-age=31536000, immutable';
 
 /** Adds routes that need no sign-in and reveal nothing about the archive: assets, sign-in, and links in messages. */
 export function publicRoutes(app: WebApp, parts: SignInParts): void {
-  const { assets, codes, sessions, forms, now } = parts;
-  assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);
+  const { assets, sessions, forms, now } = parts;
+  assetRoute(app, assets, async (context) => (await sessionIn(context, parts)) !== undefined);
   app.get('/away', (context) => {
     const to = linkTarget(context.req.query('to') ?? '');
     return page(context, <LeavePage assets={assets} to={to} />, to === null ? 400 : 200);
@@ -47,14 +47,13 @@ export function publicRoutes(app: WebApp, parts: SignInParts): void {
     const value = cookieValue(header, form);
     if (value === undefined || !forms.isOf(value, fields.get('token') ?? ''))
       return enterPage(context, 'stale-form');
-    const grant = codes.redeem(fields.get('code') ?? '', now());
-    if (grant === null) return enterPage(context, 'wrong-code');
+    const agent = context.req.header('user-agent') ?? '';
+    const token = await sessions.enter(fields.get('code') ?? '', agent, now());
+    if (token === null) return enterPage(context, 'wrong-code');
     // Ends the browser's previous session: only the user who typed the code gets the new one.
     const before = cookieValue(header, session);
-    const old = before === undefined ? undefined : sessions.find(before, now());
-    if (old !== undefined) sessions.end(old.key);
-    const agent = context.req.header('user-agent') ?? '';
-    const { token } = sessions.begin({ agent, mailboxes: grant.mailboxes }, now());
+    const old = before === undefined ? undefined : await sessions.find(before, now());
+    if (old !== undefined) await sessions.end(old.key);
     context.header('set-cookie', cookieText(session, token, secure, SESSION_MS / 1000));
     context.header('set-cookie', cookieText(form, '', secure, 0), { append: true });
     return seeOther(context, '/mail');
@@ -62,10 +61,10 @@ export function publicRoutes(app: WebApp, parts: SignInParts): void {
 }
 
 /** Returns the session of a request, unless a link on another site caused it. */
-export function sessionIn(
+export async function sessionIn(
   context: RequestContext,
   { sessions, now }: Pick<SignInParts, 'sessions' | 'now'>,
-): Session | undefined {
+): Promise<Session | undefined> {
   const { session: name } = context.get('cookies');
   const cookie = cookieValue(context.req.header('cookie') ?? null, name);
   // A link on another site sends no cookie; one on another port does, but is treated the same.
@@ -76,11 +75,12 @@ export function sessionIn(
 export function assetRoute(
   app: WebApp,
   assets: SignInParts['assets'],
-  mayAskOthers: (context: RequestContext) => boolean,
+  mayAskOthers: (context: RequestContext) => boolean | Promise<boolean>,
 ): void {
   app.get('/assets/:name', async (context, next) => {
     const asset = assets.file(context.req.param('name'));
-    if (asset === undefined) return mayAskOthers(context) ? next() : context.body(null, 404);
+    if (asset === undefined)
+      return (await mayAskOthers(context)) ? next() : context.body(null, 404);
     return context.body(asset.bytes, 200, {
       'content-type': asset.type,
       'cache-control': FOR_EVER,
@@ -98,15 +98,15 @@ export function signedInRoutes(app: WebApp, parts: SignInParts): void {
       isLimited: mailboxes !== null,
     });
   });
-  app.post('/api/sign-out', (context) => {
-    sessions.end(context.get('session').key);
+  app.post('/api/sign-out', async (context) => {
+    await sessions.end(context.get('session').key);
     return context.json({ signedOut: true });
   });
   app.get('/you', async (context) => {
     const session = context.get('session');
     const names = await behind.names(session.mailboxes);
     // A limited session must not list other browsers or mailboxes.
-    const visible = session.mailboxes === null ? sessions.list(now()) : [session];
+    const visible = session.mailboxes === null ? await sessions.list(now()) : [session];
     const browsers = visible.map(({ key, mailboxes, ...browser }) => ({
       ...browser,
       id: key.slice(0, ID_LENGTH),
@@ -120,7 +120,7 @@ export function signedInRoutes(app: WebApp, parts: SignInParts): void {
   app.post('/sign-out', async (context) => {
     if ((await ownForm(parts, context)) === null)
       return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
-    sessions.end(context.get('session').key);
+    await sessions.end(context.get('session').key);
     const { session, secure } = context.get('cookies');
     context.header('set-cookie', cookieText(session, '', secure, 0));
     return seeOther(context, '/enter');
@@ -131,8 +131,9 @@ export function signedInRoutes(app: WebApp, parts: SignInParts): void {
       return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
     const id = fields.get('id') ?? '';
     const { mailboxes } = context.get('session');
-    const ended = sessions.list(now()).find(({ key }) => key.slice(0, ID_LENGTH) === id);
-    if (ended !== undefined && mailboxes === null) sessions.end(ended.key);
+    const known = await sessions.list(now());
+    const ended = known.find(({ key }) => key.slice(0, ID_LENGTH) === id);
+    if (ended !== undefined && mailboxes === null) await sessions.end(ended.key);
     return seeOther(context, '/you');
   });
 }

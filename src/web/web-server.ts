@@ -11,7 +11,7 @@ import { McpSurface } from './mcp.ts';
 import { MirrorSurface } from './mirror.ts';
 import type { ArchiveParts, SignedInPart } from './request-context.ts';
 import { ServedArchive } from './served-archive.ts';
-import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
+import { type BrowserSessions, type SessionStore, Sessions } from './sessions.ts';
 
 export interface ListenOptions {
   readonly listen: ListenAddress;
@@ -33,7 +33,7 @@ export interface WebServerOptions
   readonly dataDir: string;
 }
 
-export type WebServer = Awaited<ReturnType<typeof openSignedInServer>>;
+export type WebServer = ReturnType<typeof withLinks>;
 
 /** Milliseconds. Longer than the parser can spend on a message, so that its page is still sent. */
 const IDLE_MS = 90_000;
@@ -56,7 +56,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   const authorize = tokensOf(options);
   const mirror = mirrorOf(archive, authorize, options);
   const mcp = mcpOf(archive, authorize, options);
-  return openSignedInServer(options, sessions, (forms) => ({
+  const server = await openSignedInServer(options, sessions, (forms) => ({
     routes: (app) => archiveRoutes(app, { ...parts, forms, look, hasDaemon, now, onError }),
     ...{ mirror, mcp },
     names: (mailboxes) =>
@@ -72,6 +72,16 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       await archive.close();
     },
   }));
+  return withLinks(server, sessions, now);
+}
+
+export function withLinks(server: SignedInServer, { codes }: Sessions, now: () => number) {
+  return {
+    ...server,
+    /** Returns the address of a new link, usable once, within ten minutes. @param mailboxes keys; null for all */
+    link: (mailboxes: readonly string[] | null) =>
+      `${server.url}/enter#${codes.issue(now(), mailboxes)}`,
+  };
 }
 
 export function tokensOf({
@@ -83,7 +93,10 @@ export function tokensOf({
 }
 
 /** @throws web-not-loopback */
-export function requireLoopback({ listen, publicUrl }: ListenOptions): void {
+export function requireLoopback({
+  listen,
+  publicUrl,
+}: Pick<ListenOptions, 'listen' | 'publicUrl'>): void {
   if (publicUrl === null && !isLoopback(listen.host))
     throw webError('web-not-loopback', { host: listen.host });
 }
@@ -95,15 +108,16 @@ export interface OpenedArchive extends SignedInPart {
   close(): Promise<void>;
 }
 
+type SignedInServer = Awaited<ReturnType<typeof openSignedInServer>>;
+
 /** @throws cannot-listen */
 export async function openSignedInServer(
-  options: ListenOptions,
-  sessions: Sessions,
+  options: Omit<ListenOptions, 'sessions' | 'state'>,
+  sessions: BrowserSessions,
   open: (forms: FormTokens) => OpenedArchive,
+  forms = new FormTokens(),
 ) {
   const { listen, publicUrl, now, onError, limits = {} } = options;
-  const codes = new SignInCodes();
-  const forms = new FormTokens();
   const behind = open(forms);
   let answer: ReturnType<typeof webApp> | undefined;
   try {
@@ -118,7 +132,7 @@ export async function openSignedInServer(
       limits: { idleMs: IDLE_MS, idlePerAddress: IDLE_CONNECTIONS, ...limits },
     });
     const { address } = listener;
-    const known = { codes, sessions, forms, behind, port: address.port };
+    const known = { sessions, forms, behind, port: address.port };
     answer = webApp({ ...known, assets: builtAssets(), now, onError });
     const url = publicUrl === null ? httpUrl(address) : new URL(publicUrl).origin;
     return {
@@ -126,9 +140,6 @@ export async function openSignedInServer(
       url,
       apiUrl: url,
       mcpUrl: `${url}/mcp`,
-      /** Returns the address of a new link, usable once, within ten minutes. @param mailboxes keys; null for all */
-      link: (mailboxes: readonly string[] | null) =>
-        `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {
         behind.beforeClosing();
         await listener.close();

@@ -73,6 +73,31 @@ export interface Asked {
   readonly body?: string;
 }
 
+/** Sends exactly these headers to a server. */
+export function askAt(
+  { host, port }: { readonly host: string; readonly port: number },
+  target: string,
+  { method = 'GET', headers = {}, body }: Asked = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asked = httpRequest({ host, port, method, path: target, headers, agent: false });
+    asked.on('error', reject);
+    asked.on('response', (response) => {
+      buffer(response).then(
+        (bytes) =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            bytes,
+            text: bytes.toString('utf8'),
+          }),
+        reject,
+      );
+    });
+    asked.end(body);
+  });
+}
+
 /** A server with a time of its own, and a client that sends exactly the headers it is given. */
 export class Served {
   now = NOW;
@@ -120,25 +145,8 @@ export class Served {
     return `127.0.0.1:${this.web.address.port}`;
   }
 
-  ask(target: string, { method = 'GET', headers = {}, body }: Asked = {}): Promise<Answer> {
-    const { host, port } = this.web.address;
-    return new Promise((resolve, reject) => {
-      const asked = httpRequest({ host, port, method, path: target, headers, agent: false });
-      asked.on('error', reject);
-      asked.on('response', (response) => {
-        buffer(response).then(
-          (bytes) =>
-            resolve({
-              status: response.statusCode ?? 0,
-              headers: response.headers,
-              bytes,
-              text: bytes.toString('utf8'),
-            }),
-          reject,
-        );
-      });
-      asked.end(body);
-    });
+  ask(target: string, asked: Asked = {}): Promise<Answer> {
+    return askAt(this.web.address, target, asked);
   }
 
   /** Opens a page as the browser that is signed in. */

@@ -1,9 +1,10 @@
+import { Option } from 'commander';
 import { parseListen } from '../../core/address.ts';
 import { usageError } from '../../core/error-tables.ts';
 import type { Flags, Register, Values } from '../context.ts';
 import { collect } from '../option-values.ts';
 
-interface WebLine extends Flags<'link' | 'open'>, Values<'account' | 'tenant'> {
+interface WebLine extends Flags<'link' | 'open'>, Values<'account' | 'tenant' | 'relayed'> {
   readonly listen: string;
   readonly mailbox?: string[];
 }
@@ -34,9 +35,15 @@ export const register: Register = (command, run) => {
     .option('--open', 'open the sign-in link in the browser')
     .option('--account <name>', 'an account of the fleet, instead of the archive here')
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
+    // For the worker of a fleet, which lets callers in and says who they are.
+    .addOption(new Option('--relayed <socket>').hideHelp())
     .addHelpText('after', HELP)
     .action((options: WebLine) =>
       run(async (context) => {
+        if (options.relayed !== undefined) {
+          const { serveRelayedWeb } = await import('../serve-web.ts');
+          return serveRelayedWeb(context, options.relayed);
+        }
         const { link = false, open = false, mailbox: mailboxes = [], account, tenant } = options;
         const listen = parseListen(options.listen);
         if (listen === undefined)

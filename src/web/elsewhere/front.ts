@@ -14,6 +14,7 @@ import {
   requireLoopback,
   tokensOf,
   type WebServer,
+  withLinks,
 } from '../web-server.ts';
 import {
   ASKER_HEADER,
@@ -67,7 +68,7 @@ export async function startFront(options: FrontOptions): Promise<WebServer> {
         : page(context, FailurePage({ assets, kind: 'elsewhere' }), 503);
     }
   };
-  return openSignedInServer(options, sessions, () => ({
+  const server = await openSignedInServer(options, sessions, () => ({
     routes: (app) => void app.all('*', forBrowser),
     ...{ mirror: byToken, mcp: byToken },
     names: async (mailboxes) => {
@@ -77,6 +78,7 @@ export async function startFront(options: FrontOptions): Promise<WebServer> {
     beforeClosing: () => {},
     close: async () => {},
   }));
+  return withLinks(server, sessions, now);
 }
 
 /** Returns the mailboxes of an archive that is elsewhere. @throws what `ask` throws */
