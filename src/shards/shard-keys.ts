@@ -13,6 +13,12 @@ export interface ShardKeys {
 /** DER encoding that precedes the 32 bytes of an Ed25519 private key (RFC 8410). */
 const ED25519_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
+/** @param seed 32 bytes */
+export function ed25519Key(seed: Buffer): KeyObject {
+  const key = Buffer.concat([ED25519_PREFIX, seed]);
+  return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
+}
+
 /**
  * Derives the keys of a shard from those of the fleet (HKDF-SHA256, RFC 5869), so that nothing but the key file is needed
  * to open the bucket. The first key of the file seals and signs, all of them open and are trusted. The last one names
@@ -27,13 +33,7 @@ export function shardKeys(keys: FleetKeys, fleet: string, shard: number, to: str
     Buffer.from(
       hkdfSync('sha256', secret, fleet, `mailkeep fleet shard 1\n${shard}\n${use}`, KEY_BYTES),
     );
-  const signing = each.map((secret) =>
-    createPrivateKey({
-      key: Buffer.concat([ED25519_PREFIX, derived(secret, 'signer')]),
-      format: 'der',
-      type: 'pkcs8',
-    }),
-  );
+  const signing = each.map((secret) => ed25519Key(derived(secret, 'signer')));
   const privateKeys = each.map((secret) => derived(secret, 'copy'));
   const [first, last] = [privateKeys[0], each.at(-1)];
   const [signingKey] = signing;

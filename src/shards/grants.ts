@@ -1,0 +1,228 @@
+import { createHmac, hkdfSync, randomBytes, randomUUID } from 'node:crypto';
+import { type RawBuilder, sql } from 'kysely';
+import { z } from 'zod';
+import { KEY_BYTES } from '../core/ed25519.ts';
+import type { FleetKeys } from '../fleet/secrets.ts';
+import type { Registry } from '../registry/registry.ts';
+import { addToken } from './accounts.ts';
+import { addEvent, interval, type Outcome, Refusal, refusable } from './outcomes.ts';
+
+/** What a session or token may read. */
+const rightsShape = z.strictObject({
+  /** Ids of accounts; null for all accounts of the tenant. */
+  accounts: z.array(z.int()).max(300).nullable(),
+  /** Keys of mailboxes of these accounts; null for all. */
+  mailboxes: z.array(z.string()).max(100).nullable(),
+});
+export type Rights = z.output<typeof rightsShape>;
+
+/** A session of a browser or an API token, which are rows of `token`. */
+export interface Grant extends Rights {
+  readonly id: string;
+  /** Null for operators. */
+  readonly tenant: string | null;
+  /** Of the token, or the browser's User-Agent. */
+  readonly name: string;
+  readonly createdAt: Date;
+  readonly usedAt: Date | null;
+  readonly expiresAt: Date | null;
+}
+
+/** What a secret is for. Each use has its own key, so that no secret counts as another. */
+export type SecretUse = 'link' | 'session' | 'token';
+
+const NAME_LENGTH = 400;
+const USE_RECORD_MS = 60_000;
+
+/** Returns the keyed hashes under which a secret may be stored, one for each key of the file, the newest first. */
+function lookups(keys: FleetKeys, use: SecretUse, secret: string): readonly Buffer[] {
+  return keys.names.map((name) => {
+    const key = keys.key(name) ?? Buffer.alloc(0);
+    const derived = hkdfSync('sha256', key, '', `mailkeep fleet ${use} lookup 1`, KEY_BYTES);
+    return createHmac('sha256', Buffer.from(derived)).update(secret).digest();
+  });
+}
+
+/** Returns a key that all nodes have in common, for the tokens of forms. */
+export function formKey(keys: FleetKeys): Buffer {
+  const key = keys.key(keys.names.at(-1) ?? '') ?? Buffer.alloc(0);
+  return Buffer.from(hkdfSync('sha256', key, '', 'mailkeep fleet forms 1', KEY_BYTES));
+}
+
+export interface NewGrant {
+  readonly use: SecretUse;
+  readonly tenant: string | null;
+  readonly name: string;
+  readonly rights: Rights;
+  readonly expiresAt: Date | null;
+}
+
+/**
+ * Adds an API token, a session, or the code of a sign-in link, which is used once. Only a keyed hash is stored.
+ *
+ * @returns the secret: 256 random bits
+ */
+export async function addGrant(
+  registry: Registry,
+  keys: FleetKeys,
+  { use, tenant, name, rights, expiresAt }: NewGrant,
+): Promise<Outcome<{ id: string; secret: string }>> {
+  const id = randomUUID();
+  const secret = `${use === 'token' ? 'mk_' : ''}${randomBytes(32).toString('base64url')}`;
+  const [lookup = Buffer.alloc(0)] = lookups(keys, use, secret);
+  const kind = use === 'token' ? 'api' : 'web';
+  const grants = rightsShape.parse(rights);
+  const token = { id, kind, tenant, name: name.slice(0, NAME_LENGTH), grants, expiresAt } as const;
+  const outcome = await addToken(registry, token, lookup);
+  return outcome.outcome === 'committed' ? { ...outcome, id, secret } : outcome;
+}
+
+/** Condition that a token is valid. A revocation counts once it is committed, so nothing of it is cached. */
+const VALID = sql`t.revoked_at IS NULL AND coalesce(t.expires_at > clock_timestamp(), true)`;
+const GRANT = sql`t.id, t.tenant, t.name, t.grants, t.created_at AS "createdAt",
+  t.used_at AS "usedAt", t.expires_at AS "expiresAt"`;
+/** Condition that a token covers an account. */
+const COVERS = sql`a.state <> 'removed' AND (t.tenant IS NULL OR a.tenant = t.tenant)
+  AND (t.grants -> 'accounts' = 'null'::jsonb OR t.grants -> 'accounts' @> to_jsonb(a.id))`;
+
+type GrantRow = Omit<Grant, keyof Rights> & { readonly grants: unknown };
+
+function grantOf({ grants, ...row }: GrantRow): Grant | undefined {
+  const { data } = rightsShape.safeParse(grants);
+  return data === undefined ? undefined : { ...row, ...data };
+}
+
+/** Returns the valid session or token of a secret, and records its use. */
+export async function findGrant(
+  registry: Registry,
+  keys: FleetKeys,
+  use: SecretUse,
+  secret: string,
+): Promise<Grant | undefined> {
+  const [row] = await registry.read<GrantRow & { isOld: boolean }>(
+    'find a grant',
+    sql`SELECT ${GRANT}, coalesce(t.used_at < clock_timestamp() - ${interval(USE_RECORD_MS)}, true)
+        AS "isOld"
+      FROM token t WHERE t.lookup = ANY(${lookups(keys, use, secret)}::bytea[]) AND ${VALID}`,
+  );
+  if (row === undefined) return undefined;
+  const { isOld, ...found } = row;
+  if (isOld) {
+    await registry.statement(
+      'record the use of a grant',
+      sql`UPDATE token SET used_at = clock_timestamp() WHERE id = ${row.id}`,
+    );
+  }
+  return grantOf(found);
+}
+
+/** Starts a session with the code of a sign-in link, which is used up. Refused if the code is not valid. */
+export async function redeemLink(
+  registry: Registry,
+  keys: FleetKeys,
+  code: string,
+  agent: string,
+  sessionMs: number,
+): Promise<Outcome<{ secret: string }>> {
+  const secret = randomBytes(32).toString('base64url');
+  const [lookup = Buffer.alloc(0)] = lookups(keys, 'session', secret);
+  return refusable(registry, 'redeem a sign-in link', async (tx) => {
+    const { rows } = await sql<{ tenant: string | null; id: string }>`
+      WITH link AS (UPDATE token t SET revoked_at = clock_timestamp()
+        WHERE t.lookup = ANY(${lookups(keys, 'link', code)}::bytea[]) AND ${VALID}
+        RETURNING tenant, grants)
+      INSERT INTO token (id, lookup, kind, tenant, name, grants, expires_at)
+      SELECT ${randomUUID()}, ${lookup}, 'web', tenant, ${agent.slice(0, NAME_LENGTH)}, grants,
+        clock_timestamp() + ${interval(sessionMs)} FROM link RETURNING tenant, id`.execute(tx);
+    const [row] = rows;
+    if (row === undefined) throw new Refusal('state');
+    await addEvent(tx, { who: row.tenant ?? 'operator', what: 'sign-in', facts: { id: row.id } });
+    return { secret };
+  });
+}
+
+/** Where an account that a grant covers is read. */
+export interface Route {
+  readonly account: number;
+  readonly name: string;
+  readonly shard: number;
+  readonly epoch: number;
+  /** Session of the holder; null if nobody holds the shard, or its lease was not renewed. */
+  readonly session: string | null;
+  readonly node: string | null;
+  readonly address: string | null;
+}
+
+/** At most this many accounts are searched together. */
+const MOST_ROUTES = 3_000;
+
+/** Returns where the accounts of a grant are read. @param name of one account; undefined for all */
+export async function routesOf(
+  registry: Registry,
+  grant: string,
+  name?: string,
+): Promise<readonly Route[]> {
+  const named: RawBuilder<unknown> = name === undefined ? sql`true` : sql`a.name = ${name}`;
+  return registry.read(
+    'find holders',
+    sql<Route>`SELECT a.id AS account, a.name, a.shard, s.epoch, w.session, w.node, w.address
+      FROM token t JOIN account a ON ${COVERS} JOIN shard s ON s.id = a.shard
+      LEFT JOIN worker w ON w.session = s.holder AND NOT w.dead
+        AND w.lease_until > clock_timestamp()
+      WHERE t.id = ${grant} AND ${VALID} AND ${named} ORDER BY a.id LIMIT ${MOST_ROUTES}`,
+  );
+}
+
+/** An account of a shard that a grant covers. */
+export interface Reader {
+  readonly grant: Grant;
+  readonly accounts: readonly { account: number; tenant: string; name: string }[];
+}
+
+/**
+ * Looks up a grant for the holder of a shard. Undefined if it is not valid, covers nothing there, or if the session that
+ * passes on the request has ended.
+ *
+ * @param session null if the grant's own certificate was shown
+ */
+export async function readerOf(
+  registry: Registry,
+  { grant, account, shard }: { grant: string; account: number | null; shard: number },
+  session: string | null,
+): Promise<Reader | undefined> {
+  const rows = await registry.read<GrantRow & { account: number; of: string; called: string }>(
+    'look up a grant',
+    sql`SELECT ${GRANT}, a.id AS account, a.tenant AS of, a.name AS called
+      FROM token t JOIN account a ON ${COVERS}
+      WHERE t.id = ${grant} AND ${VALID} AND ${LIVES(session)} AND a.shard = ${shard}
+        AND (${account}::bigint IS NULL OR a.id = ${account}) ORDER BY a.id`,
+  );
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  const { account: _, of: __, called: ___, ...row } = first;
+  const found = grantOf(row);
+  if (found === undefined) return undefined;
+  const accounts = rows.map(({ account, of, called }) => ({ account, tenant: of, name: called }));
+  return { grant: found, accounts };
+}
+
+const LIVES = (session: RawBuilder<unknown> | string | null) =>
+  sql`(${session}::uuid IS NULL OR EXISTS (SELECT 1 FROM worker w
+    WHERE w.session = ${session}::uuid AND NOT w.dead))`;
+
+/** Returns which of some grants are valid, of those whose session lives. In the order given. */
+export async function areValid(
+  registry: Registry,
+  open: readonly { readonly grant: string; readonly session: string | null }[],
+): Promise<readonly boolean[]> {
+  const rows = await registry.read(
+    'look at open answers',
+    sql<{ isValid: boolean }>`
+      SELECT EXISTS (SELECT 1 FROM token t WHERE t.id = o.grant_id AND ${VALID})
+        AND ${LIVES(sql`o.session`)} AS "isValid"
+      FROM unnest(${open.map(({ grant }) => grant)}::uuid[],
+        ${open.map(({ session }) => session)}::uuid[]) WITH ORDINALITY AS o (grant_id, session, at)
+      ORDER BY o.at`,
+  );
+  return rows.map(({ isValid }) => isValid);
+}

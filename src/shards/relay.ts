@@ -1,0 +1,453 @@
+import { once } from 'node:events';
+import {
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
+import { Agent, createServer, request as httpsRequest } from 'node:https';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type ConnectionOptions, connect, TLSSocket } from 'node:tls';
+import type { ListenAddress } from '../core/address.ts';
+import { errnoName, errnoOf } from '../core/errors.ts';
+import { type RequestOrigin, startListening } from '../core/listener.ts';
+import { bytesAtMost } from '../core/streams.ts';
+import { fleetLinkError } from '../fleet/errors.ts';
+import type { Registry } from '../registry/registry.ts';
+import { CALLER_HEADER, type Caller, callerText } from '../web/relayed.ts';
+import { areValid, type Reader, type Route, readerOf } from './grants.ts';
+import {
+  bodyHash,
+  IDENTITY_HEADER,
+  NODE_TLS,
+  type NodeCertificate,
+  openIdentity,
+  peerOf,
+  type RequestIdentity,
+  signIdentity,
+} from './node-identity.ts';
+
+/*
+ * How nodes pass on requests: plain HTTP/1.1 over mutual TLS. Answers are streamed both ways and as fast as they are read.
+ * Bodies of requests are read completely first, because the identity is bound to their hash, and the largest that any
+ * route takes is a search of the Mailbox API.
+ */
+
+/** Bytes. */
+export const MAX_BODY = 1 << 20;
+/** Marks an answer of the holder itself, with one of `REFUSALS`. */
+const REFUSED_HEADER = 'mailkeep-refused';
+
+const REFUSALS = {
+  /** The identity is not of this request, this connection or this sender, or was used before. */
+  identity: 403,
+  /** The session or token is not valid any more, or covers nothing here. */
+  grant: 403,
+  /** The node does not hold the shard in that epoch, or its lease was not renewed. */
+  moved: 503,
+  /** The web interface of the shard does not answer. */
+  unready: 503,
+  body: 413,
+} as const;
+export type RelayRefusal = keyof typeof REFUSALS;
+
+/** Header fields of one connection (RFC 9110, section 7.6.1), and those that only nodes set. */
+const NOT_PASSED_ON = new Set([
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
+  ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings', 'expect'],
+  ...[IDENTITY_HEADER, CALLER_HEADER, REFUSED_HEADER],
+]);
+
+/** Returns the fields, names and values in turn, that are meant for the other end. */
+export function passedOn(fields: readonly string[]): string[] {
+  const pairs = Array.from({ length: fields.length / 2 }, (_, i) => {
+    const [name = '', value = ''] = fields.slice(2 * i, 2 * i + 2);
+    return { name, lower: name.toLowerCase(), value };
+  });
+  const ofConnection = new Set(
+    pairs
+      .filter(({ lower }) => lower === 'connection')
+      .flatMap(({ value }) => value.split(',').map((one) => one.trim().toLowerCase())),
+  );
+  return pairs.flatMap(({ name, lower, value }) =>
+    NOT_PASSED_ON.has(lower) || ofConnection.has(lower) ? [] : [name, value],
+  );
+}
+
+function fieldsOf(headers: IncomingHttpHeaders): string[] {
+  return Object.entries(headers).flatMap(([name, value]) => [
+    name,
+    [value ?? []].flat().join(', '),
+  ]);
+}
+
+function recordOf(fields: readonly string[]): Record<string, string> {
+  const record: Record<string, string> = {};
+  for (let i = 0; i < fields.length; i += 2) record[fields[i] ?? ''] = fields[i + 1] ?? '';
+  return record;
+}
+
+/** A request as it is passed on. */
+export interface RelayedRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  /** Names and values in turn. */
+  readonly fields: readonly string[];
+  readonly body: Buffer;
+  readonly reached: RequestOrigin;
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+}
+
+const CONNECT_MS = 5_000;
+/** Streams of events send something every 20 seconds, and a client that reads nothing is cut off earlier. */
+const SILENT_MS = 120_000;
+const MAX_CONNECTIONS = 256;
+const MAX_IDLE = 16;
+/** Holders with idle connections. */
+const MAX_AGENTS = 64;
+
+/** Connects only to one session: another one at the same address has another certificate. */
+class SessionAgent extends Agent {
+  override createConnection(
+    options: Parameters<Agent['createConnection']>[0],
+    done?: (error: Error | null, socket: Duplex) => void,
+  ): undefined {
+    const socket = connect(options as ConnectionOptions);
+    const timer = setTimeout(() => socket.destroy(new Error('ETIMEDOUT')), CONNECT_MS);
+    const settle = (error: Error | null): void => {
+      clearTimeout(timer);
+      done?.(error, socket);
+    };
+    socket.once('error', settle);
+    socket.once('secureConnect', () => {
+      socket.off('error', settle);
+      settle(null);
+    });
+  }
+}
+
+interface RelayKeys {
+  readonly certificate: NodeCertificate;
+  /** Certificates of the fleet's authority. */
+  readonly authorities: readonly string[];
+}
+
+/** Sends requests to the holders of shards. */
+export class HolderClient {
+  readonly #agents = new Map<string, SessionAgent>();
+  readonly #sent = new WeakMap<TLSSocket, number>();
+
+  constructor(private readonly keys: RelayKeys) {}
+
+  /**
+   * Passes on a request, and returns the answer once it starts. Its body fails if it is cut off.
+   *
+   * @param account null for all accounts of the grant in the shard
+   * @throws fleet-no-reader, fleet-node-unreachable, and the signal's reason
+   */
+  async send(
+    route: Route,
+    { grant, account }: Pick<RequestIdentity, 'grant' | 'account'>,
+    request: RelayedRequest,
+  ): Promise<IncomingMessage> {
+    const { shard, epoch, session, node, address } = route;
+    if (session === null || node === null || address === null) {
+      throw fleetLinkError('fleet-no-reader', { account: route.name, full: false });
+    }
+    const { method, target, body, reached, signal } = request;
+    const identity = {
+      grant,
+      account,
+      shard,
+      epoch,
+      method,
+      target,
+      reached,
+      body: bodyHash(body),
+    };
+    const { hostname, port } = new URL(`https://${address}`);
+    const options = { host: hostname.replace(/^\[|\]$/g, ''), port: port || 443, signal };
+    const fields = recordOf(passedOn(request.fields));
+    for (let tries = 1; ; tries += 1) {
+      const outgoing = httpsRequest({
+        ...{ ...options, method, path: target, agent: this.#agentOf(session) },
+        headers: { ...fields, 'content-length': String(body.length) },
+      });
+      outgoing.on('error', () => undefined);
+      // The identity is signed for the connection, so it follows the handshake.
+      outgoing.once('socket', (socket) => {
+        if (!(socket instanceof TLSSocket)) throw new TypeError('nodes use TLS');
+        const sequence = (this.#sent.get(socket) ?? 0) + 1;
+        this.#sent.set(socket, sequence);
+        const { privateKey } = this.keys.certificate;
+        outgoing.setHeader(
+          IDENTITY_HEADER,
+          signIdentity({ ...identity, sequence }, privateKey, socket),
+        );
+        outgoing.end(body);
+      });
+      try {
+        const [response]: IncomingMessage[] = await once(outgoing, 'response');
+        if (response !== undefined) return response;
+      } catch (error) {
+        signal.throwIfAborted();
+        // The holder may close an idle connection at any time. All requests only read.
+        if (outgoing.reusedSocket && tries === 1) continue;
+        throw fleetLinkError(
+          'fleet-node-unreachable',
+          { node, address, reason: errnoName(error) },
+          error,
+        );
+      }
+    }
+  }
+
+  close(): void {
+    for (const agent of this.#agents.values()) agent.destroy();
+    this.#agents.clear();
+  }
+
+  #agentOf(session: string): SessionAgent {
+    const { certificate, authorities } = this.keys;
+    const agent =
+      this.#agents.get(session) ??
+      new SessionAgent({
+        ...{ ...NODE_TLS, ca: [...authorities], cert: certificate.cert, key: certificate.key },
+        servername: 'mailkeep',
+        checkServerIdentity: (_, { subject }) =>
+          subject.CN === `session/${session}` ? undefined : new Error('another session'),
+        ...{ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE },
+        ...{ timeout: SILENT_MS, maxCachedSessions: 0 },
+      });
+    // The one that was not used for longest is the first to go.
+    this.#agents.delete(session);
+    this.#agents.set(session, agent);
+    const [oldest] = this.#agents;
+    if (this.#agents.size > MAX_AGENTS && oldest !== undefined) {
+      this.#agents.delete(oldest[0]);
+      // Closes idle connections, and each of the others after its answer.
+      for (const sockets of Object.values(oldest[1].freeSockets))
+        for (const one of sockets ?? []) one.destroy();
+      oldest[1].maxFreeSockets = 0;
+    }
+    return agent;
+  }
+}
+
+/** Returns why the holder itself refused a request; undefined for an answer of the shard. */
+export function refusalOf({ headers }: IncomingMessage): RelayRefusal | undefined {
+  const code = headers[REFUSED_HEADER];
+  if (code === undefined) return undefined;
+  return Object.keys(REFUSALS).find((known): known is RelayRefusal => known === code) ?? 'unready';
+}
+
+/** A shard that this node holds, with a lease that is renewed. */
+export interface HeldShard {
+  readonly epoch: number;
+  /** Returns the path of the Unix socket of its web interface, which it starts if needed. */
+  socket(): Promise<string>;
+  /** Returns the name of an account in the configuration of the shard. */
+  nameOf(account: Reader['accounts'][number]): string;
+}
+
+export interface NodeListenerOptions extends RelayKeys {
+  readonly registry: Registry;
+  readonly listen: ListenAddress;
+  /** Undefined for shards that this node does not hold, or whose lease may have run out. */
+  readonly held: (shard: number) => HeldShard | undefined;
+  readonly onError: (error: unknown) => void;
+}
+
+interface OpenAnswer {
+  readonly grant: string;
+  readonly session: string | null;
+  readonly shard: number;
+  readonly epoch: number;
+  readonly end: () => void;
+}
+
+/** How often open answers are checked, in milliseconds. */
+const CHECK_MS = 1_000;
+
+/** Answers requests that other nodes pass on. Whoever has no certificate of the fleet is refused by TLS. */
+class NodeListener {
+  readonly #received = new WeakMap<TLSSocket, number>();
+  readonly #open = new Set<OpenAnswer>();
+  #checking: Promise<void> | undefined;
+
+  constructor(private readonly options: Omit<NodeListenerOptions, keyof RelayKeys>) {}
+
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    try {
+      const refused = await this.#relay(request, response, gone.signal);
+      if (refused !== undefined) refuse(request, response, refused);
+    } catch (error) {
+      if (!gone.signal.aborted) this.options.onError(error);
+      if (response.headersSent) response.destroy();
+      else refuse(request, response, 'unready');
+    }
+  }
+
+  /** Ends open answers whose session or token is not valid any more, or whose shard this node no longer holds. */
+  check(): Promise<void> {
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined;
+    });
+    return this.#checking;
+  }
+
+  async #check(): Promise<void> {
+    const open = [...this.#open];
+    if (open.length === 0) return;
+    const valid = await areValid(this.options.registry, open).catch((error: unknown) => {
+      // If nobody can say who is known, nobody is.
+      this.options.onError(error);
+      return [];
+    });
+    for (const [at, answer] of open.entries()) {
+      if (valid[at] !== true || !this.#isHeld(answer)) answer.end();
+    }
+  }
+
+  #isHeld({ shard, epoch }: Pick<OpenAnswer, 'shard' | 'epoch'>): boolean {
+    return this.options.held(shard)?.epoch === epoch;
+  }
+
+  async #relay(
+    request: IncomingMessage,
+    response: ServerResponse,
+    gone: AbortSignal,
+  ): Promise<RelayRefusal | undefined> {
+    const known = this.#identityOf(request);
+    if (known === undefined) return 'identity';
+    const { identity, session } = known;
+    const { shard, epoch, grant, method, target } = identity;
+    const tooLarge = Number(request.headers['content-length'] ?? 0) > MAX_BODY;
+    const body = tooLarge ? null : await bytesAtMost(request, MAX_BODY);
+    if (body === null) return 'body';
+    if (bodyHash(body) !== identity.body) return 'identity';
+    if (!this.#isHeld(identity)) return 'moved';
+    const reader = await readerOf(this.options.registry, identity, session);
+    if (reader === undefined) return 'grant';
+    const held = this.options.held(shard);
+    if (held?.epoch !== epoch) return 'moved';
+    const caller = callerOf(reader, identity.reached, held);
+    const answer: OpenAnswer = { grant, session, shard, epoch, end: () => response.destroy() };
+    this.#open.add(answer);
+    try {
+      const upstream = httpRequest({
+        ...{ socketPath: await held.socket(), method, path: target, agent: false, signal: gone },
+        headers: {
+          ...recordOf(passedOn(fieldsOf(request.headers))),
+          ...{ host: identity.reached.host, 'content-length': String(body.length) },
+          [CALLER_HEADER]: callerText(caller),
+        },
+      });
+      upstream.on('error', () => undefined);
+      upstream.end(body);
+      const [found]: IncomingMessage[] = await once(upstream, 'response');
+      if (found === undefined) return 'unready';
+      if (!this.#isHeld(identity)) {
+        found.destroy();
+        return 'moved';
+      }
+      response.writeHead(found.statusCode ?? 502, passedOn(found.rawHeaders));
+      // Streams of events send nothing for long.
+      response.flushHeaders();
+      await pipeline(found, response);
+      return undefined;
+    } finally {
+      this.#open.delete(answer);
+    }
+  }
+
+  #identityOf(
+    request: IncomingMessage,
+  ): { readonly identity: RequestIdentity; readonly session: string | null } | undefined {
+    const { socket, headers, method, url } = request;
+    if (!(socket instanceof TLSSocket)) return undefined;
+    const peer = peerOf(socket);
+    const text = headers[IDENTITY_HEADER];
+    if (peer === undefined || typeof text !== 'string') return undefined;
+    const identity = openIdentity(text, peer.publicKey, socket);
+    const isOwn = identity?.method === method && identity?.target === url;
+    if (identity === undefined || !isOwn) return undefined;
+    if (identity.sequence <= (this.#received.get(socket) ?? 0)) return undefined;
+    this.#received.set(socket, identity.sequence);
+    const { kind, id } = peer.subject;
+    if (kind === 'grant' && id !== identity.grant) return undefined;
+    return { identity, session: kind === 'session' ? id : null };
+  }
+}
+
+function callerOf({ grant, accounts }: Reader, reached: RequestOrigin, held: HeldShard): Caller {
+  const { id, name, mailboxes, createdAt, usedAt, expiresAt } = grant;
+  return {
+    ...{ id, name, reached, mailboxes, createdAt: createdAt.getTime() },
+    accounts: accounts.map((account) => held.nameOf(account)),
+    usedAt: usedAt?.getTime() ?? null,
+    expiresAt: expiresAt?.getTime() ?? null,
+  };
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse, code: RelayRefusal): void {
+  const fields = { [REFUSED_HEADER]: code, 'content-length': '0' };
+  // What was not read of the body would be taken for the next request.
+  response.writeHead(
+    REFUSALS[code],
+    request.complete ? fields : { ...fields, connection: 'close' },
+  );
+  response.end();
+}
+
+/**
+ * Listens for other nodes.
+ *
+ * @throws fleet-cannot-listen
+ */
+export async function listenForNodes({
+  certificate,
+  authorities,
+  ...options
+}: NodeListenerOptions) {
+  const { listen, onError } = options;
+  const listener = new NodeListener(options);
+  const trust = (ca: readonly string[]) => ({
+    ...{ ca: [...ca], cert: certificate.cert, key: certificate.key, ...NODE_TLS },
+  });
+  const server = createServer(
+    {
+      ...{ ...trust(authorities), requestCert: true, rejectUnauthorized: true },
+      ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000 },
+      ...{ keepAliveTimeout: 60_000, maxHeaderSize: 32_768 },
+    },
+    (request, response) => void listener.answer(request, response),
+  );
+  server.maxConnections = 4 * MAX_CONNECTIONS;
+  server.setTimeout(SILENT_MS);
+  const address = await startListening(server, listen).catch((error: unknown) => {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw fleetLinkError('fleet-cannot-listen', { ...listen, reason }, error);
+  });
+  server.on('error', onError);
+  const timer = setInterval(() => void listener.check(), CHECK_MS).unref();
+  return {
+    address,
+    /** Accepts certificates of these authorities from now on. */
+    trust: (ca: readonly string[]) => server.setSecureContext(trust(ca)),
+    check: () => listener.check(),
+    async close(): Promise<void> {
+      clearInterval(timer);
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
