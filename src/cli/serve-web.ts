@@ -146,6 +146,7 @@ export async function serveRelayedWeb(context: CommandContext, socket: string): 
   try {
     const orphaned = new AbortController();
     process.once('disconnect', () => orphaned.abort());
+    if (process.send !== undefined && !process.connected) orphaned.abort();
     await output.object({ socket }, () => [`Serving ${socket}`]);
     await untilInterrupted(AbortSignal.any([signal, orphaned.signal]));
   } finally {

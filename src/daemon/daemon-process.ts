@@ -54,8 +54,9 @@ function watchProcess(
   process.on('unhandledRejection', mistake);
   process.on('uncaughtException', mistake);
   signal.addEventListener('abort', end, { once: true });
-  // Another program of ours started this one, and has ended. Without it, nobody would stop this process.
-  if (process.connected) process.once('disconnect', end);
+  // Another program of ours started this one. If that has ended, nobody else would stop this process.
+  process.once('disconnect', end);
+  if (process.send !== undefined && !process.connected) end();
   if (signal.aborted) end();
   return () => {
     process.off('disconnect', end);

@@ -34,6 +34,8 @@ export interface AccountRow {
   readonly shard: number;
   readonly settings: unknown;
   readonly state: AccountState;
+  /** Raised with each change of the account and of its secrets. */
+  readonly version: number;
 }
 
 export interface FleetRows {
@@ -65,7 +67,7 @@ export async function changesSince(registry: Registry, version: number): Promise
           messages, catalog_bytes AS "catalogBytes", timeline = ${TIMELINE} AS "isCurrent"
         FROM shard WHERE version > ${version} ORDER BY id`.execute(tx);
       const accounts = await sql<AccountRow>`
-        SELECT id AS account, tenant, name, shard, settings, state
+        SELECT id AS account, tenant, name, shard, settings, state, version
         FROM account WHERE version > ${version} ORDER BY id`.execute(tx);
       return {
         version: latest,

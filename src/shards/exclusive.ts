@@ -27,6 +27,7 @@ import {
 } from '../verify/purge.ts';
 import type { DecidedPurge } from './claims.ts';
 import { readNote, writeNote } from './folder-note.ts';
+import { hasSegments } from './take-over.ts';
 
 /** What a purge removes. Sealed by a key of the fleet in the registry. */
 const work = z.strictObject({
@@ -195,6 +196,7 @@ export async function mergeFolder(
   purges: readonly DecidedPurge[],
   unseal: Unseal,
 ): Promise<MergeResult> {
+  if (!hasSegments(aside)) return { merged: 0, purged: 0, damaged: 0 };
   const gone = new Set(
     purges.flatMap((purge) =>
       decodeWork(unseal(purge.work)).mailboxes.map(({ host, mailbox }) => `${host}\0${mailbox}`),

@@ -114,10 +114,11 @@ export function rebalance(rows: FleetRows): readonly Move[] {
     const [least, most] = [sorted[0], sorted.at(-1)];
     if (least === undefined || most === undefined || least === most) break;
     const gap = loadOf(most) - loadOf(least);
+    const left = (one: number) =>
+      Math.abs(gap - weightOf(one) / most.room - weightOf(one) / least.room);
     const shard = [...(held.get(most.session) ?? [])]
-      .filter((one) => weightOf(one) > 0)
-      .filter((one) => weightOf(one) / most.room + weightOf(one) / least.room < gap)
-      .sort((a, b) => weightOf(b) - weightOf(a) || a - b)[0];
+      .filter((one) => weightOf(one) > 0 && left(one) < gap)
+      .sort((a, b) => left(a) - left(b) || a - b)[0];
     if (shard === undefined) break;
     held.get(most.session)?.delete(shard);
     held.get(least.session)?.add(shard);

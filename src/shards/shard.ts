@@ -201,7 +201,7 @@ export class HeldShard {
   /** Takes over the rows that concern this shard. */
   notice(row: ShardRow, accounts: readonly AccountRow[] | undefined): void {
     this.#row = row;
-    if (accounts !== undefined) {
+    if (accounts !== undefined && JSON.stringify(accounts) !== JSON.stringify(this.#accounts)) {
       this.#accounts = accounts;
       this.#isChanged = true;
     }

@@ -146,7 +146,8 @@ function compareFolder(
   shipped: ShippedManifest | undefined,
 ): 'continues' | { readonly number: number; readonly hash: string } | undefined {
   try {
-    if (!existsSync(logFolder(dir))) return undefined;
+    // It was about to be made.
+    if (!hasSegments(dir)) return shipped === undefined ? 'continues' : undefined;
     const end = readLogHead(dir);
     if (shipped === undefined) return 'continues';
     const { archiveId, commit } = shipped.secret;
@@ -157,6 +158,11 @@ function compareFolder(
     if (error instanceof MailkeepError && error.family === 'damage') return undefined;
     throw error;
   }
+}
+
+/** Whether a folder has an archive, of which something may be left. */
+export function hasSegments(dir: string): boolean {
+  return existsSync(logFolder(dir)) && listSegments(realFiles, dir).size > 0;
 }
 
 function hasCommit(dir: string, { number, hash }: { number: number; hash: string }): boolean {

@@ -66,8 +66,8 @@ export interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'time
   /** Number of accounts that this node takes at most. */
   readonly room: number;
   readonly times: WorkerTimes & ShardContext['times'];
-  /** Told when a session has started: readers of other nodes come from then on. */
-  readonly onSession?: (session: WorkerSession) => void;
+  /** Lets readers in, as long as a session works. Returns what stops them. */
+  readonly serve: (session: WorkerSession) => Promise<() => Promise<void>>;
 }
 
 /**
@@ -206,8 +206,9 @@ export class WorkerSession {
     const call = (): void => this.call();
     signal.addEventListener('abort', call);
     const ping = setInterval(() => this.#thread.post('alive'), times.renewMs);
-    this.context.onSession?.(this);
+    let stopServing = async (): Promise<void> => {};
     try {
+      stopServing = await this.context.serve(this);
       while (!signal.aborted && !this.#dead.signal.aborted) {
         const wake = this.#wake.promise;
         await this.#tried('the registry could not be asked', () => this.#step());
@@ -217,9 +218,12 @@ export class WorkerSession {
         if (!signal.aborted) await Promise.race([promise, wake]);
         cancel();
       }
+      // Readers first: their requests would fail one by one.
+      await stopServing();
       await this.#end();
     } finally {
       signal.removeEventListener('abort', call);
+      await stopServing();
       for (const { shard } of this.#held.values()) shard.abandon();
       await Promise.all([...this.#held.values()].map(({ ended }) => ended));
       clearInterval(ping);

@@ -23,7 +23,7 @@ const rowsOf = (
   accounts: weights.flatMap((weight, at) =>
     Array.from({ length: weight }, (_, n) => ({
       ...{ account: at * 1000 + n, tenant: 't', name: `${at} ${n}`, shard: at + 1 },
-      ...{ settings: {}, state: 'active' as const },
+      ...{ settings: {}, version: 1, state: 'active' as const },
     })),
   ),
 });

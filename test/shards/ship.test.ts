@@ -164,6 +164,28 @@ describe.skipIf(withoutServers())('a shard', () => {
     expect(await a.commits()).toHaveLength(2);
   });
 
+  test('a folder in which no archive was made counts as none', async () => {
+    await a.takeOver();
+    await a.close();
+    await a.lose();
+    const files = ['FORMAT', 'catalog.sqlite', path.join('log', '0000000001.1.seg')];
+    const unmake = () => {
+      for (const name of files) rmSync(path.join(a.dir, name), { force: true });
+    };
+    unmake();
+    expect(await a.takeOver()).toMatchObject({ from: 'folder', aside: [] });
+    await a.close();
+    await a.lose();
+    unmake();
+    await b.takeOver();
+    await b.store();
+    await b.ship();
+    await b.lose();
+    expect((await a.takeOver()).from).toBe('bucket');
+    expect(await a.merge()).toEqual([{ merged: 0, purged: 0, damaged: 0 }]);
+    expect(await a.commits()).toEqual(await b.commits());
+  });
+
   test('an object that is missing does not make a folder another one', async () => {
     await a.takeOver();
     await a.store(2);

@@ -1,59 +1,288 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { FleetNode } from './servers/fleet-nodes.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { openReaderAt } from '../../src/catalog/open-reader.ts';
+import { readFleetKeys } from '../../src/fleet/key-file.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { sealWork } from '../../src/shards/account-settings.ts';
+import { encodeWork } from '../../src/shards/exclusive.ts';
+import { decidePurge } from '../../src/shards/purges.ts';
+import { requireFleet } from '../../src/shards/schema.ts';
+import { ran } from '../cli/surface.ts';
+import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
+import { RawClient } from '../imap/raw-client.ts';
+import { FleetNode, type NodeOptions } from './servers/fleet-nodes.ts';
 import { Servers, withoutServers } from './servers/nodes.ts';
-import { statement } from './servers/scene.ts';
+import { done, statement } from './servers/scene.ts';
 import { buildHurriedProgram } from './worker-histories/hurried-program.ts';
+
+const ADDRESSES = ['anna@example.org', 'ben@example.org'];
 
 describe.skipIf(withoutServers())('a worker', () => {
   let servers: Servers;
   let program: string;
+  let sandbox: Sandbox;
+  let one: FleetNode;
+  const closing: (() => unknown)[] = [];
 
   beforeAll(async () => {
     servers = await Servers.start();
     program = await buildHurriedProgram();
   });
+  beforeEach(async () => {
+    sandbox = await startSandbox({ addresses: ADDRESSES, mail: { messages: 60 } });
+    closing.push(() => sandbox.close());
+    one = await node('one');
+  });
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
   afterAll(async () => {
     await servers?.stop();
   });
 
-  test('mirrors accounts, and another one takes over from it', async () => {
-    const addresses = ['anna@example.org', 'ben@example.org'];
-    const sandbox = await startSandbox({ addresses, mail: { messages: 60 } });
-    const one = await FleetNode.make(servers, 'one');
-    const two = await FleetNode.make(servers, 'two', { first: one });
-    try {
-      for (const address of addresses) {
-        await one.add(address.split('@')[0] ?? '', {
-          baseUrl: sandbox.mailboxUrl,
-          token: sandbox.tokens.mailbox,
-          mailboxes: { include: [address] },
-        });
-      }
-      const first = one.start(program);
-      await first.said('run finished', { kind: 'sweep' }, 2);
-      expect(await one.json(['status'])).toEqual([
-        expect.objectContaining({
-          attention: [],
-          nodes: [expect.objectContaining({ node: 'one' })],
-        }),
-      ]);
-      const second = two.start(program);
-      await second.said('session started');
-      expect(await first.end('SIGTERM')).toBe(0);
-      await second.said('run finished', { kind: 'sweep' });
-      await second.end('SIGTERM');
-      const [shard] = await statement<{ holder: string | null; messages: number }>(
-        one.registry,
-        sql`SELECT holder, messages FROM shard`,
-      );
-      expect(shard).toMatchObject({ holder: null });
-      expect(shard?.messages).toBeGreaterThan(30);
-    } finally {
-      await one.remove();
-      await two.remove();
-      await sandbox.close();
+  const node = async (name: string, options: NodeOptions = {}): Promise<FleetNode> => {
+    const made = await FleetNode.make(servers, name, options);
+    closing.push(() => made.remove());
+    return made;
+  };
+  const hosted = (address: string) => ({
+    ...{ baseUrl: sandbox.mailboxUrl, token: sandbox.tokens.mailbox },
+    mailboxes: { include: [address] },
+  });
+  const addBoth = async () => {
+    for (const address of ADDRESSES) await one.add(address.replace('@', '.'), hosted(address));
+  };
+  /** Waits until a query returns a row. */
+  const until = async <Row>(query: ReturnType<typeof sql<Row>>): Promise<Row> => {
+    for (;;) {
+      const [row] = await statement(one.registry, query);
+      if (row !== undefined) return row;
+      await delay(50);
     }
+  };
+  const messagesIn = (dir: string): number => {
+    const reader = openReaderAt(dir);
+    try {
+      return reader.catalog.totals().messages;
+    } finally {
+      reader.close();
+    }
+  };
+
+  test('mirrors accounts of both kinds, and another one takes them over', async () => {
+    await addBoth();
+    const two = await node('two', { first: one });
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    expect(await one.json(['status'])).toMatchObject([
+      { attention: [], nodes: [{ node: 'one', shards: 1, accounts: 2 }] },
+    ]);
+    const second = two.start(program);
+    await second.said('session started');
+    expect(await first.end('SIGTERM')).toBe(0);
+    await second.said('run finished', { kind: 'sweep' });
+    expect(await second.end('SIGTERM')).toBe(0);
+    const messages = messagesIn(path.join(two.cache, '1'));
+    expect(messages).toBe(messagesIn(path.join(one.cache, '1')));
+    expect(messages).toBeGreaterThan(40);
+    expect(await statement(one.registry, sql`SELECT holder, messages FROM shard`)).toEqual([
+      { holder: null, messages },
+    ]);
+  });
+
+  test.skipIf(withoutDovecot())('mirrors an IMAP account', async () => {
+    const server = await startDovecot({ users: ['anna@home.example'] });
+    closing.push(() => server.stop());
+    const client = await RawClient.login(server);
+    for (let n = 1; n <= 5; n += 1) {
+      await client.append('INBOX', `Message-ID: <${n}@x>\r\nSubject: letter ${n}\r\n\r\nx\r\n`);
+    }
+    client.close();
+    const { host, port, user, password } = server;
+    await one.add('home', { imap: { host, port, tls: 'none', user, password } });
+    // The mailbox is taken: the others are mirrored all the same.
+    await one.add('again', { imap: { host, port, tls: 'none', user, password } });
+    await one.add('anna', hosted('anna@example.org'));
+    const worker = one.start(program);
+    await worker.said('run finished', { account: 'a1', kind: 'sweep' });
+    await worker.said('run finished', { account: 'a3', kind: 'sweep' });
+    await until(sql<object>`SELECT 1 FROM account WHERE last_error = 'config-invalid'`);
+    expect(await one.json(['account', 'list'])).toMatchObject([
+      { name: 'again', lastError: 'config-invalid' },
+      { name: 'anna', lastError: null },
+      { name: 'home', lastError: null },
+    ]);
+    await worker.end('SIGTERM');
+    const reader = openReaderAt(path.join(one.cache, '1'));
+    const boxes = reader.catalog.folders.mailboxes().map(({ address }) => address);
+    reader.close();
+    expect(boxes.toSorted()).toEqual(['anna@example.org', 'anna@home.example']);
+  });
+
+  test('follows accounts that are added, paused and resumed', async () => {
+    await one.add('anna', hosted('anna@example.org'));
+    const worker = one.start(program);
+    await worker.said('run finished', { account: 'a1', kind: 'sweep' });
+    await one.add('ben', hosted('ben@example.org'));
+    await worker.said('run finished', { account: 'a2', kind: 'sweep' });
+    await one.json(['account', 'pause', 'anna']);
+    await one.json(['account', 'pause', 'ben']);
+    await worker.said('ended');
+    await one.json(['account', 'resume', 'ben']);
+    const [before] = await worker.said('ended');
+    const isAfter = () =>
+      worker.lines
+        .slice(worker.lines.indexOf(before ?? { msg: '' }))
+        .some((line) => line.msg === 'run finished' && line.account === 'a2');
+    while (!isAfter()) await worker.news();
+    expect(worker.lines.filter(({ msg }) => msg === 'daemon started')).toHaveLength(2);
+  });
+
+  test('does not give the secrets of the fleet to its daemons, and leaves none behind', async () => {
+    await addBoth();
+    const worker = one.start(program);
+    const [started] = await worker.said('daemon started');
+    const environment = readFileSync(`/proc/${started?.pid}/environ`, 'latin1');
+    expect(environment).not.toContain(one.env.AWS_SECRET_ACCESS_KEY);
+    const line = readFileSync(`/proc/${started?.pid}/cmdline`, 'latin1').split('\0');
+    const config = line[line.indexOf('--config') + 1] ?? '';
+    expect(readFileSync(config, 'utf8')).toContain(sandbox.tokens.mailbox);
+    await worker.end('SIGTERM');
+    expect(existsSync(path.dirname(config))).toBe(false);
+  });
+
+  test('forgets a message everywhere', async () => {
+    await addBoth();
+    const worker = one.start(program);
+    await worker.said('run finished', { kind: 'sweep' }, 4);
+    const dir = path.join(one.cache, '1');
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const reader = openReaderAt(dir);
+    const [hit] = reader.catalog.list({});
+    reader.close();
+    const message = hit?.id ?? '';
+    expect(message).toMatch(/^[0-9a-f]{64}$/);
+    const fleet = await requireFleet(one.registry);
+    const { session, epoch } = await until(
+      sql<{ session: string; epoch: number }>`SELECT holder AS session, epoch FROM shard`,
+    );
+    const work = encodeWork({ messages: [message] });
+    const sealed = sealWork(readFleetKeys(one.keyFile), fleet.id, 1, work);
+    const purge = { reason: 'forgotten', work: sealed, askedBy: 'anna' } as const;
+    done(await decidePurge(one.registry, { shard: 1, epoch, session }, purge));
+    await worker.said('purges carried out', { done: 1 });
+    await until(sql<object>`SELECT 1 FROM purge WHERE ended_at IS NOT NULL`);
+    const after = openReaderAt(dir);
+    expect(after.catalog.messages.purgedFor(message)).toBe('forgotten');
+    after.close();
+    const sweeps = worker.lines.filter(({ kind }) => kind === 'sweep').length;
+    await worker.said('run finished', { kind: 'sweep' }, sweeps + 2);
+    await worker.end('SIGTERM');
+    expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
+  });
+
+  describe('on a node that is not fit for it', () => {
+    const refusal = async (place: FleetNode, limits?: string): Promise<string> => {
+      const worker = place.start(program, limits);
+      await worker.end('SIGCONT');
+      return worker.stderr;
+    };
+
+    test('a key is missing, or is another one', async () => {
+      await addBoth();
+      const two = await node('two', { first: one });
+      writeFileSync(two.keyFile, `other ${'7'.repeat(64)}\n`);
+      expect(await refusal(two)).toContain('is not among the keys of the fleet here');
+      const [name = ''] = readFileSync(one.keyFile, 'utf8').split(' ');
+      writeFileSync(two.keyFile, `${name} ${'7'.repeat(64)}\n`);
+      expect(await refusal(two)).toContain('it was changed, or that key is another one');
+      expect(await statement(one.registry, sql`SELECT 1 FROM worker`)).toEqual([]);
+    });
+
+    test('it may open too few files', async () => {
+      expect(await refusal(one, 'ulimit -n 1024')).toContain('may have only 1024 files open');
+    });
+
+    test('the disk is short', async () => {
+      one.configure({ minFreeBytes: '900000G' });
+      expect(await refusal(one)).toMatch(/Only .+ are free in .+cache/);
+    });
+
+    test('a shard moves away from a disk that fills up, and comes back', async () => {
+      const disk = path.join(one.folder, 'disk');
+      mkdirSync(disk);
+      if (!mounted(disk)) return;
+      closing.push(() => execFileSync('umount', ['-l', disk]));
+      const small = await node('small', {
+        first: one,
+        settings: { minFreeBytes: '4M' },
+        fleet: { cache: disk },
+      });
+      await addBoth();
+      const worker = small.start(program);
+      await worker.said('run finished', { kind: 'sweep' }, 4);
+      writeFileSync(path.join(disk, 'ballast'), Buffer.alloc(45 * 1024 * 1024));
+      await until(sql<object>`SELECT 1 FROM shard
+        WHERE failing ->> 'code' = 'fleet-disk-short' AND holder IS NULL`);
+      expect(await one.json(['status'], { code: 1 })).toMatchObject([
+        { attention: expect.arrayContaining([expect.objectContaining({ code: 'failing' })]) },
+      ]);
+      const other = one.start(program);
+      await other.said('run finished', { kind: 'sweep' }, 2);
+      await until(sql<object>`SELECT 1 FROM shard WHERE failing IS NULL`);
+      rmSync(path.join(disk, 'ballast'));
+      await other.end('SIGTERM');
+      await worker.said('shard claimed', {}, 2);
+      await worker.end('SIGTERM');
+    });
+  });
+
+  test('drains, rebalances and removes nodes', async () => {
+    for (let n = 0; n < 60; n += 1) {
+      await one.add(`a${n}`, hosted(ADDRESSES[n % 2] ?? ''));
+    }
+    const two = await node('two', { first: one });
+    const first = one.start(program);
+    await until(sql<object>`SELECT 1 FROM shard HAVING count(*) > 1 AND count(holder) = count(*)`);
+    const second = two.start(program);
+    await second.said('session started');
+    const moves = await one.json(['rebalance']);
+    expect(moves.length).toBeGreaterThan(0);
+    await second.said('shard taken over', {}, moves.length);
+    await one.json(['drain', '--node', 'one', '--wait']);
+    await until(sql<object>`SELECT 1 FROM shard s JOIN worker w ON w.session = s.holder
+      GROUP BY w.node HAVING w.node = 'two' AND count(*) = (SELECT count(*) FROM shard)`);
+    await first.end('SIGTERM');
+    expect((await one.run(['node', 'remove', 'one'])).stderr).toContain('may have copies');
+    await one.json(['node', 'remove', 'one', '--disk-destroyed']);
+    await second.end('SIGTERM');
+  });
+
+  test('adds many accounts, and those that are missing when it is repeated', async () => {
+    const lines = ADDRESSES.map((address, n) =>
+      JSON.stringify({ name: `m${n}`, tenant: 'acme', ...hosted(address) }),
+    );
+    writeFileSync(path.join(one.folder, 'many.jsonl'), `${lines[0]}\n`);
+    const added = (existing: number) => [{ added: 1, existing }];
+    expect(await one.json(['account', 'add', '--bulk', 'many.jsonl'])).toEqual(added(0));
+    writeFileSync(path.join(one.folder, 'many.jsonl'), `${lines.join('\n')}\n`);
+    expect(await one.json(['account', 'add', '--bulk', 'many.jsonl'])).toEqual(added(1));
+    const wrong = { name: 'x', baseUrl: sandbox.mailboxUrl, token: { env: 'TOKEN' } };
+    writeFileSync(path.join(one.folder, 'many.jsonl'), `${JSON.stringify(wrong)}\n`);
+    const refused = await one.run(['account', 'add', '--bulk', 'many.jsonl']);
+    expect(refused.stderr).toContain('the secret itself');
   });
 });
+
+function mounted(folder: string): boolean {
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=48M', 'none', folder], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -36,6 +36,7 @@ import {
 } from '../../shards/accounts.ts';
 import { changesSince } from '../../shards/changes.ts';
 import { moveShard } from '../../shards/claims.ts';
+import { startGateway } from '../../shards/gateway.ts';
 import {
   type FleetStatus,
   fleetStatus,
@@ -255,6 +256,19 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
           },
           times: { ...SHARD_TIMES, ...WORKER_TIMES },
           heavy: new Semaphore(2),
+          serve: async (session) => {
+            const { listen } = place;
+            if (listen === undefined) return async () => {};
+            const gateway = await startGateway({
+              ...{ registry, fleet: fleet.id, keys: keys(), session: session.id, listen, now },
+              web: settings.web,
+              held: (shard) => session.held(shard),
+              onError: (error) => log.fail('error', 'a request could not be passed on', error),
+            });
+            const { url } = gateway;
+            log.say('info', 'readers are let in', { address: gateway.address, url });
+            return once(() => gateway.close());
+          },
         },
         signal,
       );
@@ -264,6 +278,15 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
       await store.close();
     }
   });
+}
+
+/** Calls `act` once, and returns the same result again. */
+function once(act: () => Promise<void>): () => Promise<void> {
+  let called: Promise<void> | undefined;
+  return () => {
+    called ??= act();
+    return called;
+  };
 }
 
 interface Attention {
