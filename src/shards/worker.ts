@@ -21,6 +21,7 @@ import { readNote } from './folder-note.ts';
 import { CHANNEL } from './outcomes.ts';
 import { plan } from './planner.ts';
 import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
+import { type RecoverOptions, recoverFleet } from './recover.ts';
 import { PROGRAM } from './schema.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
 import { beginSession, endSession, markDead, removeSessions } from './sessions.ts';
@@ -42,6 +43,8 @@ export interface WorkerTimes {
   readonly upkeepMs: number;
   /** How long a worker that ends may take to ship and release its shards. */
   readonly stopMs: number;
+  /** Milliseconds after which no request of an earlier timeline of PostgreSQL is under way any more. */
+  readonly recoverMs: number;
   readonly collection: CollectionTimes;
 }
 
@@ -49,7 +52,7 @@ const DAY_MS = 86_400_000;
 
 export const WORKER_TIMES: WorkerTimes = {
   ...{ leaseMs: 30_000, renewMs: 10_000, silentMs: 300_000, pollMs: 10_000 },
-  ...{ refreshMs: 300_000, upkeepMs: 300_000, stopMs: 60_000 },
+  ...{ refreshMs: 300_000, upkeepMs: 300_000, stopMs: 60_000, recoverMs: 120_000 },
   collection: { abandonedMs: DAY_MS, windowMs: 7 * DAY_MS, settleMs: 900_000 },
 };
 
@@ -58,7 +61,8 @@ const KEEP_SESSIONS_MS = 30 * DAY_MS;
 /** Open files that a worker needs at least. Its daemons get the same limit. */
 const NEEDED_FILES = 4_096;
 
-export interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times'> {
+export interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times' | 'store'> {
+  readonly store: RecoverOptions['store'];
   /** Of the registry, past any pooler: for renewals and notifications. */
   readonly target: RegistryTarget;
   /** Host and port at which other nodes reach this one. */
@@ -142,11 +146,14 @@ export class WorkerSession {
   readonly #accounts = new Map<number, AccountRow>();
   readonly #thread: WorkerThread<'alive', SessionReport>;
   readonly #dead = new AbortController();
+  /** Aborted once the session is dead or ends. */
+  readonly #over = new AbortController();
   #rows: FleetRows = { version: -1, workers: [], shards: [], accounts: [] };
   #renewedAt: number;
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #upkeptAt = Number.NEGATIVE_INFINITY;
   #collecting: Promise<void> | undefined;
+  #recovering: Promise<void> | undefined;
   #listening: Listening | undefined;
   #wake = Promise.withResolvers<void>();
   #isStopping = false;
@@ -230,7 +237,9 @@ export class WorkerSession {
       this.#isStopping = true;
       await this.#listening?.close();
       await this.#thread.end();
+      this.#over.abort();
       await this.#collecting;
+      await this.#recovering;
       if (!this.#dead.signal.aborted) {
         await this.#tried('the session could not be ended', async () => {
           await endSession(registry, this.id);
@@ -264,6 +273,11 @@ export class WorkerSession {
     }
     for (const shard of actions.unwant) await moveShard(registry, shard, null);
     await this.#claim(actions.claim);
+    if (this.#rows.shards.some(({ isCurrent }) => !isCurrent)) {
+      this.#recovering ??= this.#recover().finally(() => {
+        this.#recovering = undefined;
+      });
+    }
     if (clock.monotonic() - this.#upkeptAt < times.upkeepMs) return;
     this.#upkeptAt = clock.monotonic();
     await this.#lookAtFolders();
@@ -370,6 +384,7 @@ export class WorkerSession {
 
   #die(): void {
     this.#dead.abort();
+    this.#over.abort();
     for (const { shard } of this.#held.values()) shard.abandon();
     this.call();
   }
@@ -377,12 +392,11 @@ export class WorkerSession {
   async #collect(): Promise<void> {
     const { registry, store, times, log } = this.context;
     await this.#tried('objects could not be collected', async () => {
-      const { dead } = this;
       const round = await collectRound(
         registry,
         (shard) => shardStore(store, shard),
         times.collection,
-        dead,
+        this.#over.signal,
       );
       const { swept, gone, locked, failures } = round;
       for (const { error } of failures) log.fail('error', 'an object stays', error);
@@ -390,9 +404,17 @@ export class WorkerSession {
     });
   }
 
-  /** Aborted once the session is dead. */
-  get dead(): AbortSignal {
-    return this.#dead.signal;
+  /** After PostgreSQL has failed over or was restored. Several workers may do this: each shard is recovered once. */
+  async #recover(): Promise<void> {
+    const { registry, fleet, keys, store, clock, times, log } = this.context;
+    log.say('warn', 'PostgreSQL has another timeline; shards are compared with the bucket');
+    await this.#tried('shards could not be recovered', async () => {
+      const options = { registry, fleet, keys: keys(), store, clock, all: false };
+      const { recoverMs: settleMs } = times;
+      for (const one of await recoverFleet({ ...options, settleMs, signal: this.#over.signal })) {
+        log.say('info', 'shard recovered', { ...one });
+      }
+    });
   }
 
   /**
@@ -432,7 +454,7 @@ export class WorkerSession {
     try {
       await act();
     } catch (error) {
-      if (!(error instanceof MailkeepError) && !this.#dead.signal.aborted) throw error;
+      if (!(error instanceof MailkeepError) && !this.#over.signal.aborted) throw error;
       this.context.log.fail('error', text, error);
     }
   }

@@ -240,7 +240,7 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
     // Now, so that a file that cannot be read is found before anything starts.
     keys();
     const log = await openDaemonLog(settings.log.level, output.interactive);
-    const store = s3Store(await storeTarget(context, config));
+    const store = new S3Store(await storeTarget(context, config));
     const prover = threadedProver();
     try {
       await runWorker(
