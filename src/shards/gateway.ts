@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
 import type { ListenAddress } from '../core/address.ts';
 import { Semaphore } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
@@ -109,7 +108,7 @@ function openFront(
     if (grant === undefined) return context.body(null, 401);
     const isApi = context.req.path.startsWith('/api/');
     try {
-      const answer = await relay.answer(context.req.raw, grant, context.get('reached'));
+      const answer = await relay.answer(context.req.raw, grant, context.env);
       if (answer !== null) return answer;
       return isApi ? apiRefusal('signed-out', 401) : context.redirect('/enter', 303);
     } catch (error) {
@@ -122,7 +121,7 @@ function openFront(
     }
   };
   const byToken = {
-    async fetch(request: Request, origin: string): Promise<Response> {
+    async fetch(request: Request, origin: string, breakOff: () => void): Promise<Response> {
       try {
         const header = request.headers.get('authorization') ?? '';
         const secret = /^Bearer +([^\s]+) *$/i.exec(header)?.[1] ?? '';
@@ -135,7 +134,7 @@ function openFront(
             ? null
             : isSearch
               ? await relay.search(request, grant, reached)
-              : await relay.answer(request, grant, reached);
+              : await relay.answer(request, grant, { reached, breakOff });
         if (answer !== null) return answer;
         throw unauthorized('The token is missing, malformed, expired or revoked');
       } catch (error) {
@@ -209,6 +208,12 @@ interface Hit {
   readonly line: { readonly id: string; readonly date: string | null };
 }
 
+/** How a client reached this node. */
+interface Connection {
+  readonly reached: RequestOrigin;
+  readonly breakOff: () => void;
+}
+
 class Relaying {
   readonly #bodies = new Semaphore(MAX_BODIES);
 
@@ -223,19 +228,19 @@ class Relaying {
    * @returns null if the grant is not valid any more
    * @throws fleet-no-reader, fleet-node-unreachable, fleet-reading-moved, fleet-reading-unready; errors of the registry
    */
-  async answer(request: Request, grant: Grant, reached: RequestOrigin): Promise<Response | null> {
-    if (request.body === null) return this.#answer(request, grant, reached, Buffer.alloc(0));
+  async answer(request: Request, grant: Grant, by: Connection): Promise<Response | null> {
+    if (request.body === null) return this.#answer(request, grant, by, Buffer.alloc(0));
     return this.#bodies.run(async () => {
       const body = await readAtMost(request, MAX_BODY);
       if (body === null) return new Response(null, { status: 413 });
-      return this.#answer(request, grant, reached, body);
+      return this.#answer(request, grant, by, body);
     }, request.signal);
   }
 
   async #answer(
     request: Request,
     grant: Grant,
-    reached: RequestOrigin,
+    { reached, breakOff }: Connection,
     body: Buffer,
   ): Promise<Response | null> {
     const { method, signal } = request;
@@ -253,7 +258,7 @@ class Relaying {
       const who = { grant: grant.id, account };
       const answer = await this.client.send(route, who, { ...relayed, reached, signal });
       const refused = refusalOf(answer);
-      if (refused === undefined) return responseOf(answer, method);
+      if (refused === undefined) return responseOf(answer, method, breakOff);
       answer.resume();
       if (refused === 'grant') return null;
       // The shard has moved since it was looked up.
@@ -341,20 +346,39 @@ function fieldsFor({ headers }: Request): string[] {
 
 /** Statuses whose answers have no body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 205, 304]);
-/** Bytes of an answer that wait for a client. */
-const MAX_WAITING = 64 * 1024;
 
-function responseOf(answer: IncomingMessage, method: string): Response {
+function responseOf(answer: IncomingMessage, method: string, breakOff: () => void): Response {
   const status = answer.statusCode ?? 502;
   const fields = passedOn(answer.rawHeaders);
   const headers = new Headers();
   for (let at = 0; at < fields.length; at += 2)
     headers.append(fields[at] ?? '', fields[at + 1] ?? '');
-  if (method === 'HEAD' || EMPTY.has(status)) {
+  // Otherwise, the listener would add a type to an answer without a body, such as a redirection.
+  const isEmpty = EMPTY.has(status) || answer.headers['content-type'] === undefined;
+  if (method === 'HEAD' || isEmpty) {
     answer.resume();
     return new Response(null, { status, headers });
   }
-  const strategy = new ByteLengthQueuingStrategy({ highWaterMark: MAX_WAITING });
-  const body = Readable.toWeb(answer, { strategy }) as ReadableStream<Uint8Array<ArrayBuffer>>;
-  return new Response(body, { status, headers });
+  return new Response(bodyOf(answer, breakOff), { status, headers });
+}
+
+/** Reads an answer as fast as it is sent. One that is cut off breaks the connection, so that it is not taken for whole. */
+function bodyOf(answer: IncomingMessage, breakOff: () => void): ReadableStream<Uint8Array> {
+  const pieces: AsyncIterator<Uint8Array> = answer.iterator();
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await pieces.next();
+          if (done === true) controller.close();
+          else controller.enqueue(value);
+        } catch {
+          breakOff();
+          controller.close();
+        }
+      },
+      cancel: () => void answer.destroy(),
+    },
+    { highWaterMark: 0 },
+  );
 }

@@ -87,9 +87,10 @@ const COVERS = sql`a.state <> 'removed' AND (t.tenant IS NULL OR a.tenant = t.te
 
 type GrantRow = Omit<Grant, keyof Rights> & { readonly grants: unknown };
 
-function grantOf({ grants, ...row }: GrantRow): Grant | undefined {
+function grantOf(row: GrantRow): Grant | undefined {
+  const { id, tenant, name, createdAt, usedAt, expiresAt, grants } = row;
   const { data } = rightsShape.safeParse(grants);
-  return data === undefined ? undefined : { ...row, ...data };
+  return data && { id, tenant, name, createdAt, usedAt, expiresAt, ...data };
 }
 
 /** Returns the valid session or token of a secret, and records its use. */
@@ -106,14 +107,13 @@ export async function findGrant(
       FROM token t WHERE t.lookup = ANY(${lookups(keys, use, secret)}::bytea[]) AND ${VALID}`,
   );
   if (row === undefined) return undefined;
-  const { isOld, ...found } = row;
-  if (isOld) {
+  if (row.isOld) {
     await registry.statement(
       'record the use of a grant',
       sql`UPDATE token SET used_at = clock_timestamp() WHERE id = ${row.id}`,
     );
   }
-  return grantOf(found);
+  return grantOf(row);
 }
 
 /** Starts a session with the code of a sign-in link, which is used up. Refused if the code is not valid. */
@@ -173,15 +173,16 @@ export async function routesOf(
   );
 }
 
-/** An account of a shard that a grant covers. */
+/** What a grant covers in a shard. */
 export interface Reader {
   readonly grant: Grant;
+  /** The session that passes on the request has not ended. */
+  readonly isSenderAlive: boolean;
   readonly accounts: readonly { account: number; tenant: string; name: string }[];
 }
 
 /**
- * Looks up a grant for the holder of a shard. Undefined if it is not valid, covers nothing there, or if the session that
- * passes on the request has ended.
+ * Looks up a grant for the holder of a shard. Undefined if it is not valid, or covers nothing there.
  *
  * @param session null if the grant's own certificate was shown
  */
@@ -190,20 +191,20 @@ export async function readerOf(
   { grant, account, shard }: { grant: string; account: number | null; shard: number },
   session: string | null,
 ): Promise<Reader | undefined> {
-  const rows = await registry.read<GrantRow & { account: number; of: string; called: string }>(
+  type Covered = GrantRow & { lives: boolean; covered: Reader['accounts'][number] };
+  const rows = await registry.read<Covered>(
     'look up a grant',
-    sql`SELECT ${GRANT}, a.id AS account, a.tenant AS of, a.name AS called
+    sql`SELECT ${GRANT}, ${LIVES(session)} AS lives,
+        json_build_object('account', a.id, 'tenant', a.tenant, 'name', a.name) AS covered
       FROM token t JOIN account a ON ${COVERS}
-      WHERE t.id = ${grant} AND ${VALID} AND ${LIVES(session)} AND a.shard = ${shard}
+      WHERE t.id = ${grant} AND ${VALID} AND a.shard = ${shard}
         AND (${account}::bigint IS NULL OR a.id = ${account}) ORDER BY a.id`,
   );
   const [first] = rows;
-  if (first === undefined) return undefined;
-  const { account: _, of: __, called: ___, ...row } = first;
-  const found = grantOf(row);
-  if (found === undefined) return undefined;
-  const accounts = rows.map(({ account, of, called }) => ({ account, tenant: of, name: called }));
-  return { grant: found, accounts };
+  const found = first && grantOf(first);
+  if (first === undefined || found === undefined) return undefined;
+  const accounts = rows.map(({ covered }) => covered);
+  return { grant: found, isSenderAlive: first.lives, accounts };
 }
 
 const LIVES = (session: RawBuilder<unknown> | string | null) =>

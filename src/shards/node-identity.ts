@@ -62,7 +62,8 @@ export function authorities(keys: FleetKeys, fleet: string): string[] {
 /** Makes a key pair and has the fleet's authority certify it. */
 export function certify(keys: FleetKeys, fleet: string, subject: Subject): NodeCertificate {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-  const { key: by, label: issuer } = authority(keys, fleet, keys.current);
+  // While a key is added, every node still has the oldest.
+  const { key: by, label: issuer } = authority(keys, fleet, keys.names.at(-1) ?? '');
   const name = `${subject.kind}/${subject.id}`;
   return {
     ...{ subject, privateKey },
@@ -146,7 +147,8 @@ function certificate({ issuer, subject, key, by, isCa }: Certified): string {
 /** Header that says for whom a request is. Only the listener for nodes accepts it. */
 export const IDENTITY_HEADER = 'mailkeep-request-identity';
 
-const identityShape = z.strictObject({
+/** A node of a newer version may send more. */
+const identityShape = z.object({
   /** Counts the requests of the connection, so that none is accepted twice. */
   sequence: z.int().positive(),
   /** UUID of the row of the session or token. What it may read is looked up there, never sent. */
@@ -161,7 +163,7 @@ const identityShape = z.strictObject({
   /** SHA-256 of the body in base64url. */
   body: z.string(),
   /** How the browser or program reached the node that let it in. */
-  reached: z.strictObject({ host: z.string(), origin: z.string(), secure: z.boolean() }),
+  reached: z.object({ host: z.string(), origin: z.string(), secure: z.boolean() }),
 });
 
 /**

@@ -334,6 +334,7 @@ class NodeListener {
     if (!this.#isHeld(identity)) return 'moved';
     const reader = await readerOf(this.options.registry, identity, session);
     if (reader === undefined) return 'grant';
+    if (!reader.isSenderAlive) return 'identity';
     const held = this.options.held(shard);
     if (held?.epoch !== epoch) return 'moved';
     const caller = callerOf(reader, identity.reached, held);
@@ -417,12 +418,10 @@ export async function listenForNodes({
 }: NodeListenerOptions) {
   const { listen, onError } = options;
   const listener = new NodeListener(options);
-  const trust = (ca: readonly string[]) => ({
-    ...{ ca: [...ca], cert: certificate.cert, key: certificate.key, ...NODE_TLS },
-  });
   const server = createServer(
     {
-      ...{ ...trust(authorities), requestCert: true, rejectUnauthorized: true },
+      ...{ ...NODE_TLS, ca: [...authorities], cert: certificate.cert, key: certificate.key },
+      ...{ requestCert: true, rejectUnauthorized: true },
       ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000 },
       ...{ keepAliveTimeout: 60_000, maxHeaderSize: 32_768 },
     },
@@ -439,8 +438,6 @@ export async function listenForNodes({
   const timer = setInterval(() => void listener.check(), CHECK_MS).unref();
   return {
     address,
-    /** Accepts certificates of these authorities from now on. */
-    trust: (ca: readonly string[]) => server.setSecureContext(trust(ca)),
     check: () => listener.check(),
     async close(): Promise<void> {
       clearInterval(timer);

@@ -39,9 +39,10 @@ export function webApp(
   const app = appOf(parts);
   return async (request, reached, breakOff) => {
     const { pathname } = new URL(request.url);
-    if (pathname === '/mcp') return withSecurityHeaders(await mcp.fetch(request, reached.origin));
-    if (isMailboxApiPath(pathname))
-      return withSecurityHeaders(await mirror.fetch(request, reached.origin));
+    if (pathname === '/mcp' || isMailboxApiPath(pathname)) {
+      const surface = pathname === '/mcp' ? mcp : mirror;
+      return withSecurityHeaders(await surface.fetch(request, reached.origin, breakOff));
+    }
     if (!METHODS.has(request.method))
       return withSecurityHeaders(reply(405, { allow: 'GET, HEAD, POST' }));
     return withSecurityHeaders(await app.fetch(request, { reached, breakOff }));

@@ -7,8 +7,6 @@ import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
-import type { McpSurface } from './mcp.ts';
-import type { MirrorSurface } from './mirror.ts';
 import { ChosenTheme, THEME_COOKIE, themeCookie, themeOf } from './pages/theme.ts';
 import type { AccountsOf, ServedArchive, ServedReader } from './served-archive.ts';
 import type { BrowserSessions, Session, Sessions } from './sessions.ts';
@@ -30,10 +28,16 @@ export interface ArchiveParts {
   readonly onError: (error: unknown) => void;
 }
 
+/** Answers requests with a bearer token. */
+interface TokenSurface {
+  /** @param breakOff drops the connection if an answer fails after it has started */
+  fetch(request: Request, ownOrigin: string, breakOff: () => void): Promise<Response>;
+}
+
 export interface SignedInPart {
   readonly routes: (app: WebApp) => void;
-  readonly mirror: Pick<MirrorSurface, 'fetch'>;
-  readonly mcp: Pick<McpSurface, 'fetch'>;
+  readonly mirror: TokenSurface;
+  readonly mcp: TokenSurface;
   /** Returns the addresses of mailboxes by key; null stands for all mailboxes. */
   readonly names: (
     mailboxes: readonly string[] | null,
