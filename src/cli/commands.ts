@@ -1,4 +1,4 @@
-import { atAnyNode } from './at-any-node.ts';
+import { atAnyNode, inFleet } from './at-any-node.ts';
 import { type CommandEntry, listCommands } from './context.ts';
 import { FORGET, MCP, STATS } from './fleet-commands.ts';
 import { READ_ONLY_COMMANDS } from './reading-commands.ts';
@@ -13,12 +13,12 @@ export const COMMANDS: readonly CommandEntry[] = [
       () => import('./commands/daemon.ts'),
     ],
   }),
-  ...READ_ONLY_COMMANDS.map(atAnyNode),
+  ...READ_ONLY_COMMANDS.map(atAnyNode).map(inFleet),
   atAnyNode(STATS),
   ...listCommands({
     web: ['read and search the archive in a browser', () => import('./commands/web.ts')],
   }),
-  atAnyNode(MCP),
+  inFleet(atAnyNode(MCP)),
   ...listCommands({
     verify: [
       'verify that the archive is what was written to it',
@@ -29,10 +29,14 @@ export const COMMANDS: readonly CommandEntry[] = [
       () => import('./commands/checkpoint.ts'),
     ],
     copy: ['update a second copy of the archive', () => import('./commands/copy.ts')],
+  }),
+  ...listCommands({
     export: [
       'write messages as .eml files, zip, mbox or Maildir',
       () => import('./commands/export.ts'),
     ],
+  }).map(inFleet),
+  ...listCommands({
     restore: ['put messages back into a mailbox, over IMAP', () => import('./commands/restore.ts')],
     import: ['import mail from .eml, mbox and Maildir', () => import('./commands/import.ts')],
     quarantine: [

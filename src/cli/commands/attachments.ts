@@ -80,7 +80,7 @@ function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextSt
   return new Map(states.map(({ number, filename: _, ...state }) => [number, state]));
 }
 
-function attachmentLine(attachment: ExtractedAttachment, text: TextState | null): string {
+export function attachmentLine(attachment: ExtractedAttachment, text: TextState | null): string {
   const { number, filename, contentType, size } = attachment;
   const line = `${number}  ${terminalLine(filename ?? '(no name)')}  ${terminalLine(contentType)}, ${bytes(size)}`;
   if (text === null || text.status === 'done') return line;
@@ -95,7 +95,7 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
  * not saved as `missing`, and any read or write error as `failure`.
  * @throws usage-save-failed for the folder
  */
-async function saveAttachments(folder: string, source: AsyncIterable<Uint8Array>) {
+export async function saveAttachments(folder: string, source: AsyncIterable<Uint8Array>) {
   const taken = new Set<string>();
   try {
     // Mail is private, so the folder and files are too, regardless of the umask.

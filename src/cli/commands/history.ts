@@ -3,7 +3,7 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { eventText } from '../../core/text.ts';
 import { findMessage, withReader } from '../archive.ts';
 import type { CommandContext, Register } from '../context.ts';
-import { dateText, joinReport } from '../output.ts';
+import { dateText, joinReport, type Output } from '../output.ts';
 
 const HELP = `
 Lists every recorded fact about a message: where it appeared, how its flags changed, where it was deleted. For a
@@ -35,11 +35,16 @@ async function printHistory(
     );
     return;
   }
-  for (const line of reader.catalog.history(findMessage(reader, typed))) {
-    const { time, event, mailbox, folder, uid, flags = [], detail } = line;
-    const more = joinReport([flags.length > 0 && flags.join(' '), eventText(event, detail)]);
-    await output.line(line, () =>
-      `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more.join('  ')}`)}`.trimEnd(),
-    );
-  }
+  for (const line of reader.catalog.history(findMessage(reader, typed)))
+    await printHistoryLine(output, line);
+}
+
+export type HistoryLine = ReturnType<Reader['catalog']['history']>[number];
+
+export async function printHistoryLine(output: Output, line: HistoryLine): Promise<void> {
+  const { time, event, mailbox, folder, uid, flags = [], detail } = line;
+  const more = joinReport([flags.length > 0 && flags.join(' '), eventText(event, detail)]);
+  await output.line(line, () =>
+    `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more.join('  ')}`)}`.trimEnd(),
+  );
 }

@@ -53,7 +53,7 @@ import {
   shortId,
 } from '../output.ts';
 
-function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): Report {
+export function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): Report {
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
   const attached = line.matchedAttachments.map(({ number, filename, snippet }, i) => {

@@ -1,0 +1,343 @@
+import { createWriteStream } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import type { SearchHit } from '../catalog/search.ts';
+import { sleep, systemClock } from '../core/concurrency.ts';
+import { usageError } from '../core/error-tables.ts';
+import { EXIT, type ExitCode, MailkeepError } from '../core/errors.ts';
+import { terminalLine } from '../core/terminal-safe.ts';
+import { fleetLinkError } from '../fleet/errors.ts';
+import { readFleetKeys } from '../fleet/key-file.ts';
+import { readMessage } from '../mail/reading.ts';
+import { fleetError } from '../registry/errors.ts';
+import type { Registry } from '../registry/registry.ts';
+import { accountsNamed, revokeToken } from '../shards/accounts.ts';
+import { addGrant, routesOf } from '../shards/grants.ts';
+import { authorities, certify } from '../shards/node-identity.ts';
+import { HolderClient, refusalOf } from '../shards/relay.ts';
+import { requireFleet } from '../shards/schema.ts';
+import { attachmentLine, saveAttachments } from './commands/attachments.ts';
+import { fleetConfigOf, withRegistry } from './commands/fleet/open-fleet.ts';
+import { type HistoryLine, printHistoryLine } from './commands/history.ts';
+import { hitText } from './commands/search.ts';
+import { messageText, printPaged } from './commands/show.ts';
+import type { CommandContext } from './context.ts';
+import type { AccountOption, ForwardedCommand } from './option-values.ts';
+
+/*
+ * The reading commands for an account of a fleet: an HTTP client of the node that holds it. The command makes a token for
+ * itself, which is revoked when it ends, so that the registry records who read what.
+ */
+
+/** Options that each command takes with `--fleet-account`. */
+const OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  search: ['--limit', '--sort'],
+  list: ['--limit', '--sort', '--mailbox', '--folder', '--deleted'],
+  show: ['--raw', '--headers', '--no-pager'],
+  attachments: ['--save'],
+  history: [],
+  export: ['--to', '--format', '--query'],
+  status: [],
+  mcp: [],
+};
+/** A token outlives the longest export. */
+const TOKEN_MS = 86_400_000;
+/** How long to wait until another node holds the account. */
+const PATIENCE_MS = 60_000;
+const RETRY_MS = 2_000;
+const PAGE = 200;
+
+/** @throws usage-invalid, fleet-account-unknown, fleet-account-ambiguous, and errors of the holder and the registry */
+export async function readFleetAccount(
+  context: CommandContext,
+  which: AccountOption,
+  line: ForwardedCommand,
+): Promise<ExitCode> {
+  const { command, options } = line;
+  const [known, run] = [OPTIONS[command] ?? [], COMMANDS[command]];
+  if (run === undefined) throw new TypeError(`${command} does not read accounts`);
+  const foreign = options.find(([name]) => !name.startsWith('--fleet-') && !known.includes(name));
+  if (foreign !== undefined || context.globals.data !== undefined) {
+    const option = foreign?.[0] ?? '--data';
+    const problem = `${option} cannot be used with --fleet-account: run the command on the node that holds the account.`;
+    throw usageError('usage-invalid', { command, problem });
+  }
+  const { fleet: place, ...rest } = fleetConfigOf(context);
+  return withRegistry(context, { fleet: place, ...rest }, async (registry) => {
+    const { id: fleet } = await requireFleet(registry);
+    const { account, tenant } = await accountNamed(registry, which);
+    const keys = readFleetKeys(place.keyFile);
+    const outcome = await addGrant(registry, keys, {
+      ...{ use: 'token', tenant, name: `${command} at ${place.node}` },
+      rights: { accounts: [account], mailboxes: null },
+      expiresAt: new Date(context.now() + TOKEN_MS),
+    });
+    if (outcome.outcome === 'refused') throw new Error(`a new token was refused: ${outcome.by}`);
+    const certificate = certify(keys, fleet, { kind: 'grant', id: outcome.id });
+    const client = new HolderClient({ certificate, authorities: authorities(keys, fleet) });
+    try {
+      const reader = new AccountReader(context, registry, client, { grant: outcome.id, account });
+      return await run(reader, context, line);
+    } finally {
+      client.close();
+      await revokeToken(registry, outcome.id, place.node);
+    }
+  });
+}
+
+async function accountNamed(registry: Registry, { account, tenant }: AccountOption) {
+  const found = await accountsNamed(registry, account, tenant);
+  const [first] = found;
+  if (first === undefined) {
+    throw fleetError('fleet-account-unknown', { account, tenant: tenant ?? null });
+  }
+  if (found.length === 1) return first;
+  throw fleetError('fleet-account-ambiguous', { account, tenants: found.map((one) => one.tenant) });
+}
+
+class AccountReader {
+  constructor(
+    private readonly context: CommandContext,
+    private readonly registry: Registry,
+    private readonly client: HolderClient,
+    private readonly who: { readonly grant: string; readonly account: number },
+  ) {}
+
+  /** Returns the answer to a request once it starts. While nobody holds the account, waits for the next holder. */
+  async ask(target: string, body: string | null = null): Promise<IncomingMessage> {
+    const { signal, now, notices } = this.context;
+    const until = now() + PATIENCE_MS;
+    const fields = [
+      'content-type',
+      'application/json',
+      'accept',
+      'application/json, text/event-stream',
+    ];
+    for (let isFirst = true; ; isFirst = false) {
+      const [route] = await routesOf(this.registry, this.who.grant);
+      try {
+        if (route === undefined) throw new Error('the account was removed meanwhile');
+        const answer = await this.client.send(route, this.who, {
+          ...{ method: body === null ? 'GET' : 'POST', target, fields, signal },
+          body: Buffer.from(body ?? ''),
+          reached: { host: 'mailkeep', origin: 'https://mailkeep', secure: true },
+        });
+        const refused = refusalOf(answer);
+        if (refused === undefined) return answer;
+        answer.resume();
+        const { node, name } = route;
+        throw fleetLinkError(
+          'fleet-reading-unready',
+          { node: node ?? '', account: name, code: refused },
+          undefined,
+          true,
+        );
+      } catch (error) {
+        if (!(error instanceof MailkeepError) || !error.retryable || now() >= until) throw error;
+        if (isFirst) notices.say('Waiting for a node that holds the account.');
+        await sleep(systemClock, RETRY_MS, signal);
+      }
+    }
+  }
+
+  /** @throws fleet-reading-unready for any status but 200 and those given */
+  async get(target: string, missing?: () => Error): Promise<IncomingMessage> {
+    const answer = await this.ask(target);
+    if (answer.statusCode === 200) return answer;
+    answer.resume();
+    if (answer.statusCode === 404 && missing !== undefined) throw missing();
+    throw unready(`HTTP ${answer.statusCode}`);
+  }
+
+  /** Returns the data that a page's script would get. */
+  async data(path: string, parameters: Readonly<Record<string, string>>) {
+    const answer = await this.get(`${path}?${new URLSearchParams(parameters)}`);
+    return JSON.parse(await text(answer)).data;
+  }
+
+  /** Yields the source of a message. */
+  async *source(id: string): AsyncGenerator<Uint8Array, void, undefined> {
+    const missing = () => usageError('usage-unknown-message', { id });
+    try {
+      yield* await this.get(`/m/${encodeURIComponent(id)}/source`, missing);
+    } catch (error) {
+      throw error instanceof MailkeepError
+        ? error
+        : fleetLinkError('fleet-answer-cut', { node: '' }, error);
+    }
+  }
+}
+
+function unready(code: string): Error {
+  return fleetLinkError('fleet-reading-unready', { node: '', account: '', code });
+}
+
+type Run = (
+  reader: AccountReader,
+  context: CommandContext,
+  line: ForwardedCommand,
+) => Promise<ExitCode>;
+
+function optionOf({ options }: ForwardedCommand, name: string): string | undefined {
+  return options.findLast(([known]) => known === name)?.[1] ?? undefined;
+}
+
+function hasOption({ options }: ForwardedCommand, name: string): boolean {
+  return options.some(([known]) => known === name);
+}
+
+/** Prints what a query finds, one line a message. */
+const search: Run = async (reader, { output, notices, signal }, line) => {
+  let left = Number(optionOf(line, '--limit') ?? (output.json ? 1_000_000 : 20));
+  const sort = optionOf(line, '--sort') ?? 'newest';
+  const query = { q: queryOf(line), sort };
+  let after: string | null = '';
+  let printed = 0;
+  while (after !== null && left > 0 && !signal.aborted) {
+    const limit = String(Math.min(PAGE, left));
+    const page: { hits?: SearchHit[]; next?: string | null; problem?: { message: string } | null } =
+      await reader.data('/api/rows', { ...query, limit, ...(after === '' ? {} : { after }) });
+    if (page.problem != null) {
+      throw usageError('usage-invalid', { command: line.command, problem: page.problem.message });
+    }
+    for (const hit of page.hits ?? []) {
+      await output.line(hit.line, () => hitText(hit, output));
+      printed += 1;
+    }
+    left -= page.hits?.length ?? 0;
+    after = page.next ?? null;
+  }
+  if (printed === 0) notices.say('Nothing found.');
+  return signal.aborted ? EXIT.interrupted : EXIT.done;
+};
+
+/** Returns the query of a search, or the one that lists what `list` names. */
+function queryOf(line: ForwardedCommand): string {
+  if (line.command === 'search') return line.words.join(' ');
+  const quoted = (name: string, values: readonly (string | null)[]) => {
+    const terms = values.map((value) => `${name}:"${(value ?? '').replaceAll('"', '')}"`);
+    return terms.length === 0 ? [] : [`(${terms.join(' OR ')})`];
+  };
+  const named = (name: string) =>
+    line.options.filter(([known]) => known === name).map(([, value]) => value);
+  const deleted = hasOption(line, '--deleted') ? 'is:deleted' : '-is:deleted';
+  return [
+    deleted,
+    ...quoted('mailbox', named('--mailbox')),
+    ...quoted('in', named('--folder')),
+  ].join(' ');
+}
+
+const show: Run = async (reader, context, line) => {
+  const { output } = context;
+  const [id = ''] = line.words;
+  if (hasOption(line, '--raw')) {
+    for await (const piece of reader.source(id)) await output.bytes(piece);
+    return EXIT.done;
+  }
+  const { html: _html, ...reading } = await readMessage(reader.source(id));
+  const fields = () =>
+    reading.headers.map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`);
+  const isHeaders = hasOption(line, '--headers');
+  const shown = () =>
+    isHeaders ? fields().join('\n') : messageText(id, { ...reading, html: _html }, output);
+  if (output.interactive && !hasOption(line, '--no-pager')) await printPaged(context, shown());
+  else
+    await output.object(isHeaders ? { id, headers: reading.headers } : { id, ...reading }, shown);
+  return EXIT.done;
+};
+
+const attachments: Run = async (reader, { output, environment }, line) => {
+  const [id = ''] = line.words;
+  const to = optionOf(line, '--save');
+  if (to === undefined) {
+    for (const attachment of (await readMessage(reader.source(id))).attachments) {
+      await output.line(attachment, () => attachmentLine(attachment, null));
+    }
+    return EXIT.done;
+  }
+  const { saved, failure } = await saveAttachments(
+    path.resolve(environment.cwd, to),
+    reader.source(id),
+  );
+  for (const attachment of saved) {
+    const { savedAs } = attachment;
+    await output.line(attachment, () => `${attachmentLine(attachment, null)}  ->  ${savedAs}`);
+  }
+  if (failure !== null) throw failure;
+  return EXIT.done;
+};
+
+const history: Run = async (reader, { output }, { words: [id = ''] }) => {
+  const found = await reader.data('/api/message', { m: id, page: 'message', view: 'history' });
+  const lines: HistoryLine[] | undefined = found?.content?.lines;
+  if (lines === undefined) throw usageError('usage-unknown-message', { id });
+  for (const one of lines) await printHistoryLine(output, one);
+  return EXIT.done;
+};
+
+const exportMail: Run = async (reader, { output, environment, signal }, line) => {
+  const format = optionOf(line, '--format') ?? '';
+  if (!['zip', 'mbox', 'eml'].includes(format)) {
+    const problem = `--format ${format} cannot be used with --fleet-account: choose zip, mbox or eml.`;
+    throw usageError('usage-invalid', { command: line.command, problem });
+  }
+  const to = path.resolve(environment.cwd, optionOf(line, '--to') ?? '');
+  const query = new URLSearchParams({ format, q: optionOf(line, '--query') ?? '' });
+  const answer = await reader.ask(`/api/export?${query}`);
+  if (answer.statusCode !== 200) {
+    const { error } = JSON.parse(await text(answer));
+    throw unready(String(error?.code ?? answer.statusCode));
+  }
+  // The file has its name once it is complete, and nothing is overwritten.
+  const part = `${to}.part`;
+  try {
+    await pipeline(answer, createWriteStream(part, { flags: 'wx', mode: 0o600 }), { signal });
+    await rename(part, to);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw signal.aborted ? error : fleetLinkError('fleet-answer-cut', { node: '' }, error);
+  }
+  await output.object({ to, format }, () => [`exported to ${terminalLine(to)}`]);
+  return EXIT.done;
+};
+
+const status: Run = async (reader, { output }) => {
+  const call = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: 'status', arguments: {} },
+  };
+  const answer = await reader.ask('/mcp', JSON.stringify(call));
+  const [found] = messagesIn(await text(answer));
+  const { notice: _, ...facts } = JSON.parse(found ?? '{}').result?.structuredContent ?? {};
+  await output.object(facts, () => [JSON.stringify(facts, null, 2)]);
+  return EXIT.done;
+};
+
+/** Returns the JSON-RPC messages of an answer, which may be a stream of events. */
+function messagesIn(answer: string): string[] {
+  const lines = answer.split('\n').map((one) => one.trim());
+  const events = lines.flatMap((one) => (one.startsWith('data:') ? [one.slice(5).trim()] : []));
+  return (events.length > 0 ? events : [answer.trim()]).filter((one) => one !== '');
+}
+
+/** Passes on the messages of an assistant, one a line. */
+const mcp: Run = async (reader, { stdin, output, signal }) => {
+  for await (const line of createInterface({ input: stdin(), signal })) {
+    if (line.trim() === '') continue;
+    for (const message of messagesIn(await text(await reader.ask('/mcp', line)))) {
+      await output.bytes(Buffer.from(`${message}\n`));
+    }
+  }
+  return EXIT.done;
+};
+
+const COMMANDS: Readonly<Record<string, Run>> = {
+  ...{ search, list: search, show, attachments, history, export: exportMail, status, mcp },
+};
