@@ -1,5 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
+import { link, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -8,7 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import type { SearchHit } from '../catalog/search.ts';
 import { sleep, systemClock } from '../core/concurrency.ts';
 import { usageError } from '../core/error-tables.ts';
-import { EXIT, type ExitCode, MailkeepError } from '../core/errors.ts';
+import { EXIT, type ExitCode, errnoOf, MailkeepError } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { fleetLinkError } from '../fleet/errors.ts';
 import { readFleetKeys } from '../fleet/key-file.ts';
@@ -100,6 +101,9 @@ async function accountNamed(registry: Registry, { account, tenant }: AccountOpti
 }
 
 class AccountReader {
+  /** That was asked last, for errors. */
+  #holder = { node: '', account: '' };
+
   constructor(
     private readonly context: CommandContext,
     private readonly registry: Registry,
@@ -121,6 +125,7 @@ class AccountReader {
       const [route] = await routesOf(this.registry, this.who.grant);
       try {
         if (route === undefined) throw new Error('the account was removed meanwhile');
+        this.#holder = { node: route.node ?? '', account: route.name };
         const answer = await this.client.send(route, this.who, {
           ...{ method: body === null ? 'GET' : 'POST', target, fields, signal },
           body: Buffer.from(body ?? ''),
@@ -129,13 +134,7 @@ class AccountReader {
         const refused = refusalOf(answer);
         if (refused === undefined) return answer;
         answer.resume();
-        const { node, name } = route;
-        throw fleetLinkError(
-          'fleet-reading-unready',
-          { node: node ?? '', account: name, code: refused },
-          undefined,
-          true,
-        );
+        throw this.unready(refused, true);
       } catch (error) {
         if (!(error instanceof MailkeepError) || !error.retryable || now() >= until) throw error;
         if (isFirst) notices.say('Waiting for a node that holds the account.');
@@ -144,13 +143,23 @@ class AccountReader {
     }
   }
 
+  unready(code: string, mayChange = false): Error {
+    const facts = { ...this.#holder, code };
+    return fleetLinkError('fleet-reading-unready', facts, undefined, mayChange);
+  }
+
+  /** An answer that ended too early. */
+  cut(error: unknown): Error {
+    return fleetLinkError('fleet-answer-cut', { node: this.#holder.node }, error);
+  }
+
   /** @throws fleet-reading-unready for any status but 200 and those given */
   async get(target: string, missing?: () => Error): Promise<IncomingMessage> {
     const answer = await this.ask(target);
     if (answer.statusCode === 200) return answer;
     answer.resume();
     if (answer.statusCode === 404 && missing !== undefined) throw missing();
-    throw unready(`HTTP ${answer.statusCode}`);
+    throw this.unready(`HTTP ${answer.statusCode}`);
   }
 
   /** Returns the data that a page's script would get. */
@@ -165,15 +174,9 @@ class AccountReader {
     try {
       yield* await this.get(`/m/${encodeURIComponent(id)}/source`, missing);
     } catch (error) {
-      throw error instanceof MailkeepError
-        ? error
-        : fleetLinkError('fleet-answer-cut', { node: '' }, error);
+      throw error instanceof MailkeepError ? error : this.cut(error);
     }
   }
-}
-
-function unready(code: string): Error {
-  return fleetLinkError('fleet-reading-unready', { node: '', account: '', code });
 }
 
 type Run = (
@@ -291,16 +294,20 @@ const exportMail: Run = async (reader, { output, environment, signal }, line) =>
   const answer = await reader.ask(`/api/export?${query}`);
   if (answer.statusCode !== 200) {
     const { error } = JSON.parse(await text(answer));
-    throw unready(String(error?.code ?? answer.statusCode));
+    throw reader.unready(String(error?.code ?? answer.statusCode));
   }
-  // The file has its name once it is complete, and nothing is overwritten.
-  const part = `${to}.part`;
+  // The file gets its name once it is complete, and only if the name is free.
+  const part = `${to}.${randomBytes(4).toString('hex')}.part`;
   try {
     await pipeline(answer, createWriteStream(part, { flags: 'wx', mode: 0o600 }), { signal });
-    await rename(part, to);
+    await link(part, to);
   } catch (error) {
+    signal.throwIfAborted();
+    const reason = errnoOf(error);
+    if (reason === undefined || reason === 'ECONNRESET') throw reader.cut(error);
+    throw usageError('usage-save-failed', { file: to, reason }, error);
+  } finally {
     await rm(part, { force: true });
-    throw signal.aborted ? error : fleetLinkError('fleet-answer-cut', { node: '' }, error);
   }
   await output.object({ to, format }, () => [`exported to ${terminalLine(to)}`]);
   return EXIT.done;

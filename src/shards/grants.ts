@@ -107,13 +107,15 @@ export async function findGrant(
       FROM token t WHERE t.lookup = ANY(${lookups(keys, use, secret)}::bytea[]) AND ${VALID}`,
   );
   if (row === undefined) return undefined;
-  if (row.isOld) {
-    await registry.statement(
-      'record the use of a grant',
-      sql`UPDATE token SET used_at = clock_timestamp() WHERE id = ${row.id}`,
-    );
-  }
+  if (row.isOld) await recordUse(registry, row.id);
   return grantOf(row);
+}
+
+export async function recordUse(registry: Registry, grant: string): Promise<void> {
+  await registry.statement(
+    'record the use of a grant',
+    sql`UPDATE token SET used_at = clock_timestamp() WHERE id = ${grant}`,
+  );
 }
 
 /** Starts a session with the code of a sign-in link, which is used up. Refused if the code is not valid. */

@@ -10,6 +10,7 @@ import {
 } from './accounts.ts';
 import { claim, moveShard, release, reportFailure, reportRecovery } from './claims.ts';
 import { condemnAbandoned, markGone, sweep } from './collection.ts';
+import { recordUse, redeemLink } from './grants.ts';
 import { decidePurge, endPurges, merged, ranAhead, removeNode, wiped } from './purges.ts';
 import { recoverShard } from './recovery.ts';
 import { createFleet } from './schema.ts';
@@ -43,7 +44,9 @@ export const TRANSACTIONS = {
   putSecret,
   ranAhead,
   recordAccountErrors,
+  recordUse,
   recoverShard,
+  redeemLink,
   refreshSecret,
   register,
   release,

@@ -15,7 +15,7 @@ import { claimed, done, FENCED, newScene, type Scene, statement } from './server
 const NAMES = {
   ...{ claim: 0, renew: 0, endSession: 0, wiped: 0, ranAhead: 0, sweep: 0, 'sweep again': 0 },
   ...{ markGone: 0, moveShard: 0, changeAccount: 0, addAccounts: 0, putSecret: 0, addToken: 0 },
-  ...{ revokeToken: 0, removeNode: 0, recoverShard: 0 },
+  ...{ revokeToken: 0, removeNode: 0, recoverShard: 0, redeemLink: 0 },
 };
 
 const skipped = withoutPostgres();
@@ -275,6 +275,7 @@ const NEVER_REFUSED = [
   'condemnAbandoned',
   'createFleet',
   'markDead',
+  'recordUse',
   'removeSessions',
   'saveSearch',
   'setDraining',

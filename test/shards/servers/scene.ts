@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { type RawBuilder, sql } from 'kysely';
+import { FleetKeys } from '../../../src/fleet/secrets.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import {
   addAccounts,
@@ -21,6 +22,7 @@ import {
   reportRecovery,
 } from '../../../src/shards/claims.ts';
 import { markGone, sweep } from '../../../src/shards/collection.ts';
+import { addGrant, redeemLink } from '../../../src/shards/grants.ts';
 import type { Lease, Outcome } from '../../../src/shards/outcomes.ts';
 import {
   decidePurge,
@@ -42,6 +44,7 @@ import {
 } from '../../../src/shards/ships.ts';
 import type { TRANSACTIONS } from '../../../src/shards/transactions.ts';
 
+const KEYS = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
 const LONG_MS = 3_600_000;
 
 /** Returns what was committed. @throws Error if it was refused */
@@ -181,6 +184,16 @@ export async function newScene(registry: Registry): Promise<Scene> {
   const token = randomUUID();
   const grant = { kind: 'api', tenant: 'acme', grants: [], expiresAt: null } as const;
   done(await addToken(registry, { id: token, name: 'phone', ...grant }, sha256('token')));
+  const rights = { accounts: [account], mailboxes: null };
+  const link = done(
+    await addGrant(registry, KEYS, {
+      use: 'link',
+      name: 'link',
+      tenant: 'acme',
+      rights,
+      expiresAt: null,
+    }),
+  );
   const entries = { a: entry, b: earlier.entry };
   const next = manifestOf('m/2', 'm/1', ['d/1', 'd/2', 's/2'], 1);
   const times = { settleMs: 0 };
@@ -217,6 +230,7 @@ export async function newScene(registry: Registry): Promise<Scene> {
       addToken: () =>
         addToken(registry, { id: randomUUID(), name: 'new', ...grant }, sha256('new')),
       revokeToken: () => revokeToken(registry, token, 'anna'),
+      redeemLink: () => redeemLink(registry, KEYS, link.secret, 'Firefox', LONG_MS),
       removeNode: () => removeNode(registry, 'c'),
       recoverShard: () => recoverShard(registry, found, ['a', 'b']),
     },
