@@ -136,11 +136,13 @@ export const sharedTables = {
   },
 };
 
-/** The launcher leaves lines with --account to the modules: the script needs nothing of it. */
+/** The launcher leaves lines with --account or --fleet-account to the modules: the script needs nothing of it. */
 const modulesOfFleets = {
   name: 'modules-of-fleets',
   setup: ({ onResolve }) =>
-    onResolve({ filter: /\/ask-fleet\.ts$/ }, () => ({ path: './ask-fleet.js', external: true })),
+    onResolve({ filter: /\/(?:ask-fleet|fleet-account)\.ts$/ }, ({ path }) => ({
+      ...{ path: path.replace(/\.ts$/, '.js'), external: true },
+    })),
 };
 
 /** Leaves out the catalog's schema, which only writers need. */

@@ -115,19 +115,16 @@ class AccountReader {
   async ask(target: string, body: string | null = null): Promise<IncomingMessage> {
     const { signal, now, notices } = this.context;
     const until = now() + PATIENCE_MS;
-    const fields = [
-      'content-type',
-      'application/json',
-      'accept',
-      'application/json, text/event-stream',
-    ];
+    const headers = {
+      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    };
     for (let isFirst = true; ; isFirst = false) {
       const [route] = await routesOf(this.registry, this.who.grant);
       try {
         if (route === undefined) throw new Error('the account was removed meanwhile');
         this.#holder = { node: route.node ?? '', account: route.name };
         const answer = await this.client.send(route, this.who, {
-          ...{ method: body === null ? 'GET' : 'POST', target, fields, signal },
+          ...{ method: body === null ? 'GET' : 'POST', target, headers, signal },
           body: Buffer.from(body ?? ''),
           reached: { host: 'mailkeep', origin: 'https://mailkeep', secure: true },
         });

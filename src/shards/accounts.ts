@@ -286,17 +286,6 @@ export async function addToken(
   });
 }
 
-/** Returns a valid token. A revocation counts from the moment its row is committed, so nothing is cached. */
-export async function findToken(registry: Registry, lookup: Buffer): Promise<Token | undefined> {
-  const [row] = await registry.read<Token>(
-    'find a token',
-    sql`SELECT id, kind, tenant, name, grants, expires_at AS "expiresAt" FROM token
-      WHERE lookup = ${lookup} AND revoked_at IS NULL
-        AND coalesce(expires_at > clock_timestamp(), true)`,
-  );
-  return row;
-}
-
 export async function revokeToken(registry: Registry, id: string, who: string): Promise<Outcome> {
   return refusable(registry, 'revoke a token', async (tx) => {
     const { rows } = await sql`UPDATE token SET revoked_at = clock_timestamp()

@@ -34,7 +34,7 @@ import {
   refusalOf,
 } from './relay.ts';
 
-export interface GatewayOptions extends Pick<NodeListenerOptions, 'registry' | 'held' | 'onError'> {
+interface GatewayOptions extends Pick<NodeListenerOptions, 'registry' | 'held' | 'onError'> {
   /** UUID of the fleet. */
   readonly fleet: string;
   readonly keys: FleetKeys;
@@ -50,6 +50,8 @@ export interface GatewayOptions extends Pick<NodeListenerOptions, 'registry' | '
   } | null;
   /** Returns milliseconds since the epoch. */
   readonly now: () => number;
+  /** How long a holder may be silent, in milliseconds. */
+  readonly silentMs?: number;
 }
 
 export type Gateway = Awaited<ReturnType<typeof startGateway>>;
@@ -66,7 +68,7 @@ export async function startGateway(options: GatewayOptions) {
   const certificate = certify(keys, fleet, { kind: 'session', id: session });
   const trusted = { certificate, authorities: authorities(keys, fleet) };
   const nodes = await listenForNodes({ ...trusted, registry, listen, held, onError });
-  const client = new HolderClient(trusted);
+  const client = new HolderClient(trusted, options.silentMs);
   try {
     const front = web === null ? null : await openFront(options, client, web);
     return {
@@ -245,7 +247,7 @@ class Relaying {
   ): Promise<Response | null> {
     const { method, signal } = request;
     const { pathname, search } = new URL(request.url);
-    const relayed = { method, target: pathname + search, fields: fieldsFor(request), body };
+    const relayed = { method, target: pathname + search, headers: headersFor(request), body };
     const named = request.headers.get(ACCOUNT_FIELD) ?? undefined;
     for (let tries = 1; ; tries += 1) {
       const routes = await routesOf(this.registry, grant.id, named);
@@ -279,7 +281,7 @@ class Relaying {
     const query = new URLSearchParams({ q: searchParams.get('q') ?? '', limit: String(limit) });
     const { signal } = request;
     const relayed = {
-      ...{ method: 'GET', target: `/api/rows?${query}`, fields: [], body: Buffer.alloc(0) },
+      ...{ method: 'GET', target: `/api/rows?${query}`, headers: {}, body: Buffer.alloc(0) },
       ...{ reached, signal },
     };
     const routes = await routesOf(this.registry, grant.id);
@@ -335,13 +337,11 @@ function unready({ node, name: account }: Route, code: string): Error {
 }
 
 /** Returns the fields of a request that are passed on. Of cookies, only the theme is. */
-function fieldsFor({ headers }: Request): string[] {
-  const fields = passedOn([...headers].flat());
+function headersFor({ headers }: Request): Record<string, string> {
+  const passed = [...headers].filter(([name]) => !OWN_FIELDS.has(name));
   const theme = themeOf(cookieValue(headers.get('cookie'), THEME_COOKIE));
-  const passed = fields.flatMap((name, at) =>
-    at % 2 === 0 && !OWN_FIELDS.has(name) ? [name, fields[at + 1] ?? ''] : [],
-  );
-  return theme === undefined ? passed : [...passed, 'cookie', `${THEME_COOKIE}=${theme}`];
+  const cookie = theme === undefined ? {} : { cookie: `${THEME_COOKIE}=${theme}` };
+  return { ...Object.fromEntries(passed), ...cookie };
 }
 
 /** Statuses whose answers have no body (RFC 9110, section 6.4.1). */
@@ -349,10 +349,9 @@ const EMPTY = new Set([204, 205, 304]);
 
 function responseOf(answer: IncomingMessage, method: string, breakOff: () => void): Response {
   const status = answer.statusCode ?? 502;
-  const fields = passedOn(answer.rawHeaders);
   const headers = new Headers();
-  for (let at = 0; at < fields.length; at += 2)
-    headers.append(fields[at] ?? '', fields[at + 1] ?? '');
+  for (const [name, value] of Object.entries(passedOn(answer.headers)))
+    for (const one of [value].flat()) headers.append(name, one);
   // Otherwise, the listener would add a type to an answer without a body, such as a redirection.
   const isEmpty = EMPTY.has(status) || answer.headers['content-type'] === undefined;
   if (method === 'HEAD' || isEmpty) {

@@ -29,7 +29,7 @@ export interface Grant extends Rights {
 }
 
 /** What a secret is for. Each use has its own key, so that no secret counts as another. */
-export type SecretUse = 'link' | 'session' | 'token';
+type SecretUse = 'link' | 'session' | 'token';
 
 const NAME_LENGTH = 400;
 const USE_RECORD_MS = 60_000;

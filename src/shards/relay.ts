@@ -50,7 +50,7 @@ const REFUSALS = {
   unready: 503,
   body: 413,
 } as const;
-export type RelayRefusal = keyof typeof REFUSALS;
+type RelayRefusal = keyof typeof REFUSALS;
 
 /** Header fields of one connection (RFC 9110, section 7.6.1), and those that only nodes set. */
 const NOT_PASSED_ON = new Set([
@@ -59,42 +59,28 @@ const NOT_PASSED_ON = new Set([
   ...[IDENTITY_HEADER, CALLER_HEADER, REFUSED_HEADER],
 ]);
 
-/** Returns the fields, names and values in turn, that are meant for the other end. */
-export function passedOn(fields: readonly string[]): string[] {
-  const pairs = Array.from({ length: fields.length / 2 }, (_, i) => {
-    const [name = '', value = ''] = fields.slice(2 * i, 2 * i + 2);
-    return { name, lower: name.toLowerCase(), value };
-  });
+/** Returns the header fields that are meant for the other end. */
+export function passedOn(headers: IncomingHttpHeaders): Record<string, string | string[]> {
   const ofConnection = new Set(
-    pairs
-      .filter(({ lower }) => lower === 'connection')
-      .flatMap(({ value }) => value.split(',').map((one) => one.trim().toLowerCase())),
+    (headers.connection ?? '')
+      .toLowerCase()
+      .split(',')
+      .map((one) => one.trim()),
   );
-  return pairs.flatMap(({ name, lower, value }) =>
-    NOT_PASSED_ON.has(lower) || ofConnection.has(lower) ? [] : [name, value],
-  );
-}
-
-function fieldsOf(headers: IncomingHttpHeaders): string[] {
-  return Object.entries(headers).flatMap(([name, value]) => [
-    name,
-    [value ?? []].flat().join(', '),
-  ]);
-}
-
-function recordOf(fields: readonly string[]): Record<string, string> {
-  const record: Record<string, string> = {};
-  for (let i = 0; i < fields.length; i += 2) record[fields[i] ?? ''] = fields[i + 1] ?? '';
-  return record;
+  const passed: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || NOT_PASSED_ON.has(name) || ofConnection.has(name)) continue;
+    passed[name] = value;
+  }
+  return passed;
 }
 
 /** A request as it is passed on. */
-export interface RelayedRequest {
+interface RelayedRequest {
   readonly method: string;
   /** Path and query. */
   readonly target: string;
-  /** Names and values in turn. */
-  readonly fields: readonly string[];
+  readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
   readonly reached: RequestOrigin;
   /** Aborted when nobody waits for the answer any more. */
@@ -140,7 +126,11 @@ export class HolderClient {
   readonly #agents = new Map<string, SessionAgent>();
   readonly #sent = new WeakMap<TLSSocket, number>();
 
-  constructor(private readonly keys: RelayKeys) {}
+  /** @param silentMs how long a connection may be silent, in milliseconds */
+  constructor(
+    private readonly keys: RelayKeys,
+    private readonly silentMs = SILENT_MS,
+  ) {}
 
   /**
    * Passes on a request, and returns the answer once it starts. Its body fails if it is cut off.
@@ -170,13 +160,14 @@ export class HolderClient {
     };
     const { hostname, port } = new URL(`https://${address}`);
     const options = { host: hostname.replace(/^\[|\]$/g, ''), port: port || 443, signal };
-    const fields = recordOf(passedOn(request.fields));
+    const headers = { ...passedOn(request.headers), 'content-length': String(body.length) };
     for (let tries = 1; ; tries += 1) {
       const outgoing = httpsRequest({
         ...{ ...options, method, path: target, agent: this.#agentOf(session) },
-        headers: { ...fields, 'content-length': String(body.length) },
+        headers,
       });
       outgoing.on('error', () => undefined);
+      outgoing.on('timeout', () => outgoing.destroy(new Error('ETIMEDOUT')));
       // The identity is signed for the connection, so it follows the handshake.
       outgoing.once('socket', (socket) => {
         if (!(socket instanceof TLSSocket)) throw new TypeError('nodes use TLS');
@@ -220,7 +211,7 @@ export class HolderClient {
         checkServerIdentity: (_, { subject }) =>
           subject.CN === `session/${session}` ? undefined : new Error('another session'),
         ...{ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE },
-        ...{ timeout: SILENT_MS, maxCachedSessions: 0 },
+        ...{ timeout: this.silentMs, maxCachedSessions: 0 },
       });
     // The one that was not used for longest is the first to go.
     this.#agents.delete(session);
@@ -344,7 +335,7 @@ class NodeListener {
       const upstream = httpRequest({
         ...{ socketPath: await held.socket(), method, path: target, agent: false, signal: gone },
         headers: {
-          ...recordOf(passedOn(fieldsOf(request.headers))),
+          ...passedOn(request.headers),
           ...{ host: identity.reached.host, 'content-length': String(body.length) },
           [CALLER_HEADER]: callerText(caller),
         },
@@ -357,7 +348,7 @@ class NodeListener {
         found.destroy();
         return 'moved';
       }
-      response.writeHead(found.statusCode ?? 502, passedOn(found.rawHeaders));
+      response.writeHead(found.statusCode ?? 502, passedOn(found.headers));
       // Streams of events send nothing for long.
       response.flushHeaders();
       await pipeline(found, response);

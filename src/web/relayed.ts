@@ -21,7 +21,7 @@ import { mcpOf, mirrorOf } from './web-server.ts';
 /** Header that says who a request is from. Believed on the Unix socket, which only this user can reach. */
 export const CALLER_HEADER = 'mailkeep-caller';
 /** A caller can name some hundred accounts and mailboxes. */
-export const MAX_CALLER_BYTES = 48 * 1024;
+const MAX_CALLER_BYTES = 48 * 1024;
 
 const callerShape = z.object({
   /** How the browser or program reached the server that let it in. */
@@ -48,7 +48,7 @@ function callerOf(text: string): Caller {
   return callerShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString('utf8')));
 }
 
-export interface RelayedOptions {
+interface RelayedOptions {
   readonly dataDir: string;
   /** Path of the Unix socket, in a folder that only this user can open. */
   readonly socket: string;
@@ -128,7 +128,8 @@ function openRelayed({ dataDir, accounts, now, onError }: Omit<RelayedOptions, '
   const mirror = mirrorOf(archive, tokenIn, surfaces);
   const mcp = mcpOf(archive, tokenIn, surfaces);
   const answer = async (request: Request, { outgoing }: HttpBindings): Promise<Response> => {
-    const text = request.headers.get(CALLER_HEADER) ?? '';
+    const text = request.headers.get(CALLER_HEADER);
+    if (text === null) return new Response(null, { status: 400 });
     const caller = callerOf(text);
     const { reached } = caller;
     const { pathname } = new URL(request.url);

@@ -161,7 +161,7 @@ interface OpenCode extends Grant {
  * One-time codes for sign-in links, kept only in memory and as hashes. A wrong code counts against every valid one,
  * because the intended code is unknown.
  */
-export class SignInCodes {
+class SignInCodes {
   #open: OpenCode[] = [];
 
   /** Returns a new code such as `K7QM-2XWD-94HT`, usable once, within ten minutes. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -258,7 +259,8 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
   test('a browser that signs in at one node is signed in at all, until it signs out', async () => {
     const expiresAt = new Date(Date.now() + 600_000);
     const { secret } = await fleet.grant({ use: 'link', rights: anna(), expiresAt });
-    expect((await near.enter('nonsense')).status).toBe(403);
+    const old = await fleet.grant({ use: 'link', rights: anna(), expiresAt: new Date(0) });
+    for (const code of ['nonsense', old.secret]) expect((await near.enter(code)).status).toBe(403);
     const entered = await near.enter(secret);
     expect(entered.status).toBe(303);
     const value = String(entered.headers['set-cookie']).split(/[=;]/)[1] ?? '';
@@ -302,7 +304,8 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     };
     const first = await opened(far, secret);
     const moved = once(first, 'error');
-    near.held.delete(shard);
+    // Claimed again by the same node: the answer is of an earlier epoch.
+    near.held.set(shard, { epoch: 2, socket: async () => socket, nameOf });
     await near.gateway.check();
     await moved;
     near.held.set(shard, { epoch: 1, socket: async () => socket, nameOf });
@@ -371,6 +374,34 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     const failed = once(stream, 'error');
     cut();
     expect(String(await failed)).toContain('aborted');
+  });
+
+  test('a holder that falls silent is given up', async () => {
+    const { secret } = await fleet.grant({ rights: anna() });
+    const hasty = await fleet.node('hasty', 400);
+    answer = (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/plain' });
+      response.write('first');
+    };
+    // A cable that is pulled out: no end of the connection is seen.
+    const sockets: Socket[] = [];
+    const proxy = createServer((socket) => {
+      const onward = connect(near.gateway.address);
+      sockets.push(socket, onward);
+      for (const one of [socket, onward]) one.on('error', () => undefined);
+      socket.pipe(onward).pipe(socket);
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const address = proxy.address();
+    await near.moveTo(typeof address === 'object' && address !== null ? address.port : 0);
+    const stream = await opened(hasty, secret);
+    expect(String(await once(stream, 'data'))).toBe('first');
+    const failed = once(stream, 'error');
+    for (const one of sockets) one.unpipe();
+    expect(String(await failed)).toContain('aborted');
+    proxy.close();
+    for (const one of sockets) one.destroy();
+    expect((await hasty.api('/mcp', secret)).status).toBe(503);
   });
 
   test('a client that reads nothing stops the shard, and one that leaves ends its answer', async () => {

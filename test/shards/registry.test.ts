@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { FleetKeys } from '../../src/fleet/secrets.ts';
 import { openRegistry, type Registry } from '../../src/registry/registry.ts';
-import { addAccounts, findToken, refreshSecret, secretsOf } from '../../src/shards/accounts.ts';
+import { addAccounts, refreshSecret, revokeToken, secretsOf } from '../../src/shards/accounts.ts';
 import { changesSince } from '../../src/shards/changes.ts';
 import {
   claim,
@@ -19,6 +20,7 @@ import {
   objectsToCollect,
   sweep,
 } from '../../src/shards/collection.ts';
+import { addGrant, findGrant } from '../../src/shards/grants.ts';
 import { decidePurge, endPurges, wiped } from '../../src/shards/purges.ts';
 import { recoverShard, shardsToRecover } from '../../src/shards/recovery.ts';
 import { createFleet, requireFleet } from '../../src/shards/schema.ts';
@@ -331,25 +333,29 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     });
   });
 
-  test('a token counts until it is revoked or expires', async () => {
-    const { addToken, revokeToken } = await import('../../src/shards/accounts.ts');
-    const id = randomUUID();
-    const token = {
-      id,
-      kind: 'api',
-      tenant: null,
-      name: 'x',
-      grants: [1],
-      expiresAt: null,
-    } as const;
-    done(await addToken(registry, token, sha256('secret')));
-    expect(await findToken(registry, sha256('secret'))).toEqual(token);
-    expect(await findToken(registry, sha256('other'))).toBeUndefined();
+  test('a token counts until it is revoked or expires, for its use and by its secret alone', async () => {
+    const keys = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
+    const rights = { accounts: [1], mailboxes: null };
+    const token = { use: 'token', tenant: null, name: 'x', rights, expiresAt: null } as const;
+    const { id, secret } = done(await addGrant(registry, keys, token));
+    const find = (text: string, use: 'token' | 'session' = 'token') =>
+      findGrant(registry, keys, use, text);
+    expect(await find(secret)).toMatchObject({ id, name: 'x', tenant: null, ...rights });
+    expect((await find(secret))?.usedAt).not.toBeNull();
+    expect(await find(secret, 'session')).toBeUndefined();
+    expect(await find('other')).toBeUndefined();
     done(await revokeToken(registry, id, 'anna'));
-    expect(await findToken(registry, sha256('secret'))).toBeUndefined();
-    const over = { ...token, id: randomUUID(), expiresAt: new Date(0) };
-    done(await addToken(registry, over, sha256('over')));
-    expect(await findToken(registry, sha256('over'))).toBeUndefined();
+    expect(await find(secret)).toBeUndefined();
+    const over = done(await addGrant(registry, keys, { ...token, expiresAt: new Date(0) }));
+    expect(await find(over.secret)).toBeUndefined();
+    // Rights that are not understood are none.
+    const odd = done(await addGrant(registry, keys, token));
+    await statement(registry, sql`UPDATE token SET grants = '[1]' WHERE id = ${odd.id}`);
+    expect(await find(odd.secret)).toBeUndefined();
+    // A key that was added keeps older tokens, and one that was removed takes its tokens with it.
+    const newer = FleetKeys.parse(`key-2 ${'5b'.repeat(32)}\nkey-1 ${'5a'.repeat(32)}\n`, 'test');
+    const last = done(await addGrant(registry, keys, token));
+    expect(await findGrant(registry, newer, 'token', last.secret)).toMatchObject({ id: last.id });
   });
 
   test('a shard of another timeline is claimed by nobody until it was recovered', async () => {

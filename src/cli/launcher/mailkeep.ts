@@ -30,7 +30,7 @@ declare const BUILT_BY: string;
 function launch(): void {
   const args = process.argv.slice(2);
   // Reading on another node needs modules that the script does not contain.
-  const isElsewhere = args.some((arg) => /^--account(?:=|$)/.test(arg));
+  const isElsewhere = args.some((arg) => /^--(?:fleet-)?account(?:=|$)/.test(arg));
   const command = isElsewhere ? undefined : readingCommand(commandName(args));
   const source = command === undefined ? undefined : contentOf(READING_SCRIPT);
   if (source === undefined) {

@@ -70,8 +70,9 @@ export class GatewayFleet {
     return { shard: added[0]?.shard ?? 0, accounts: added.map(({ account }) => account) };
   }
 
-  async node(name: string, keys = KEYS): Promise<GatewayNode> {
-    const node = await GatewayNode.start(this, name, keys);
+  /** @param silentMs how long a holder may be silent for this node */
+  async node(name: string, silentMs?: number): Promise<GatewayNode> {
+    const node = await GatewayNode.start(this, name, silentMs);
     this.#nodes.push(node);
     return node;
   }
@@ -118,11 +119,16 @@ export class GatewayNode {
     readonly session: string,
   ) {}
 
-  static async start(fleet: GatewayFleet, name: string, keys: FleetKeys): Promise<GatewayNode> {
+  static async start(
+    fleet: GatewayFleet,
+    name: string,
+    silentMs: number | undefined,
+  ): Promise<GatewayNode> {
     const node = new GatewayNode(fleet, name, randomUUID());
     const { registry } = fleet;
     node.gateway = await startGateway({
-      ...{ registry, keys, fleet: FLEET, session: node.session, now: () => NOW },
+      ...(silentMs === undefined ? {} : { silentMs }),
+      ...{ registry, keys: KEYS, fleet: FLEET, session: node.session, now: () => NOW },
       listen: { host: '127.0.0.1', port: 0 },
       web: { listen: { host: '127.0.0.1', port: 0 }, publicUrl: null },
       held: (shard) => node.held.get(shard),
@@ -148,6 +154,14 @@ export class GatewayNode {
     this.held.delete(shard);
     const lease = this.leases.get(shard);
     if (lease !== undefined) done(await release(this.fleet.registry, lease));
+  }
+
+  /** Lets other nodes reach this one at another port. */
+  async moveTo(port: number): Promise<void> {
+    await this.fleet.registry.statement(
+      'test',
+      sql`UPDATE worker SET address = ${`127.0.0.1:${port}`} WHERE session = ${this.session}`,
+    );
   }
 
   /** The lease runs out for everybody else. */
