@@ -298,6 +298,9 @@ export class HeldShard {
         await writeNote(dir, { ...note, manifest: clear.name, commit: clear.commit });
       },
     });
+    const missing = await this.#shipper.findMissing(signal);
+    if (missing > 0)
+      log.say('error', 'the bucket has lost objects', { shard: lease.shard, missing });
     this.#isOpen = true;
   }
 

@@ -14,6 +14,7 @@ import {
   commitMark,
   decodeManifest,
   encodeManifest,
+  FOLDERS,
   fleetManifestName,
   markOfName,
   objectName,
@@ -78,6 +79,8 @@ export class Shipper {
   readonly #unnamed = new Map<string, ObjectEntry>();
   /** Manifests that were sent and may be current, by name. */
   readonly #sent = new Map<string, ShippedManifest>();
+  /** Objects of the current manifest that the bucket has lost. */
+  readonly #missing = new Set<string>();
   /** Each attempt gets a higher number, so that a recovery finds the last one. */
   #sequence: number;
 
@@ -96,7 +99,25 @@ export class Shipper {
     const { dir, done } = this.#options;
     const commit = this.#current?.clear.commit ?? 0;
     const isCleaner = done() > (this.#current?.secret.fleet?.clean ?? 0);
-    return isCleaner || (readCatalogHead(dir)?.number ?? 0) > commit;
+    return isCleaner || this.#missing.size > 0 || (readCatalogHead(dir)?.number ?? 0) > commit;
+  }
+
+  /**
+   * Looks which objects of the current manifest the bucket has lost. The next ship uploads them again.
+   *
+   * @returns their number
+   * @throws errors of the store
+   */
+  async findMissing(signal: AbortSignal): Promise<number> {
+    const lengths = new Map<string, number>();
+    for await (const { name, length } of this.#options.store.list(FOLDERS.data, signal)) {
+      lengths.set(name, length);
+    }
+    this.#missing.clear();
+    for (const { name, length } of this.#current?.clear.objects ?? []) {
+      if (lengths.get(name) !== length) this.#missing.add(name);
+    }
+    return this.#missing.size;
   }
 
   /**
@@ -168,7 +189,8 @@ export class Shipper {
 
   /** Objects that the next manifest may name again, by mark. */
   #known(): ReadonlyMap<string, ObjectEntry> {
-    const entries = this.#current?.clear.objects ?? [];
+    const entries =
+      this.#current?.clear.objects.filter(({ name }) => !this.#missing.has(name)) ?? [];
     return new Map([
       ...entries.map((entry) => [markOfName(entry.name) ?? '', entry] as const),
       ...this.#unnamed,
@@ -232,7 +254,7 @@ export class Shipper {
     const fleet = this.#current?.secret.fleet;
     const facts = fleet?.snapshot;
     const entry = this.#current?.clear.objects.find(({ name }) => name === facts?.name);
-    const isClean = (fleet?.clean ?? 0) >= upload.clean;
+    const isClean = (fleet?.clean ?? 0) >= upload.clean && !this.#missing.has(entry?.name ?? '');
     if (!isWanted) return facts !== undefined && entry && isClean ? { facts, entry } : undefined;
     const { dir, keys } = this.#options;
     const folder = mkdtempSync(path.join(dir, 'snapshot-'));
@@ -306,6 +328,7 @@ export class Shipper {
   async #adopt(manifest: ShippedManifest): Promise<void> {
     this.#current = manifest;
     this.#unnamed.clear();
+    this.#missing.clear();
     this.#sent.clear();
     await this.#options.onShipped(manifest);
   }

@@ -9,7 +9,15 @@ import { openExistingState } from '../../src/core/state.ts';
 import { readNote } from '../../src/shards/folder-note.ts';
 import { abandon } from '../../src/shards/ships.ts';
 import { type Cut, CuttingProxy } from '../registry/servers/cutting-proxy.ts';
-import { bound, endFleet, type Fleet, Node, Servers, withoutServers } from './servers/nodes.ts';
+import {
+  bound,
+  endFleet,
+  type Fleet,
+  Node,
+  Servers,
+  signal,
+  withoutServers,
+} from './servers/nodes.ts';
 import { statement } from './servers/scene.ts';
 
 describe.skipIf(withoutServers())('a shard', () => {
@@ -184,6 +192,23 @@ describe.skipIf(withoutServers())('a shard', () => {
     expect((await a.takeOver()).from).toBe('bucket');
     expect(await a.merge()).toEqual([{ merged: 0, purged: 0, damaged: 0 }]);
     expect(await a.commits()).toEqual(await b.commits());
+  });
+
+  test('objects that the bucket has lost are uploaded again', async () => {
+    await a.takeOver();
+    await a.store(2);
+    await a.ship(true);
+    expect(await a.shipper?.findMissing(signal)).toBe(0);
+    const lost = a.shipper?.current?.clear.objects.map(({ name }) => name) ?? [];
+    for (const name of lost) await fleet.store.delete(name, signal);
+    expect(await a.shipper?.findMissing(signal)).toBe(lost.length);
+    expect(a.shipper?.isBehind()).toBe(true);
+    expect(await a.ship()).toBe('shipped');
+    expect(await a.shipper?.findMissing(signal)).toBe(0);
+    expect(a.shipper?.current?.clear.objects.filter(({ name }) => lost.includes(name))).toEqual([]);
+    await a.lose();
+    expect(await b.takeOver()).toMatchObject({ from: 'bucket' });
+    expect(await b.commits()).toEqual(await a.commits());
   });
 
   test('an object that is missing does not make a folder another one', async () => {

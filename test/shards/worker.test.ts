@@ -11,11 +11,14 @@ import { sealWork } from '../../src/shards/account-settings.ts';
 import { encodeWork } from '../../src/shards/exclusive.ts';
 import { decidePurge } from '../../src/shards/purges.ts';
 import { requireFleet } from '../../src/shards/schema.ts';
-import { ran } from '../cli/surface.ts';
+import { jsonLines } from '../cli/child.ts';
+import { type Ran, ran } from '../cli/surface.ts';
 import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import { RawClient } from '../imap/raw-client.ts';
+import { freePort } from '../peers/ports.ts';
 import { FleetNode, type NodeOptions } from './servers/fleet-nodes.ts';
 import { Servers, withoutServers } from './servers/nodes.ts';
+import { Rows } from './servers/rows.ts';
 import { done, statement } from './servers/scene.ts';
 import { buildHurriedProgram } from './worker-histories/hurried-program.ts';
 
@@ -182,6 +185,59 @@ describe.skipIf(withoutServers())('a worker', () => {
     const sweeps = worker.lines.filter(({ kind }) => kind === 'sweep').length;
     await worker.said('run finished', { kind: 'sweep' }, sweeps + 2);
     await worker.end('SIGTERM');
+    expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
+  });
+
+  test('lets readers in, at any node', async () => {
+    await addBoth();
+    const port = await freePort();
+    const reader = await node('two', { first: one });
+    one.configure({}, { address: `127.0.0.1:${port}` });
+    const worker = one.start(program);
+    await worker.said('readers are let in');
+    await worker.said('run finished', { kind: 'sweep' }, 4);
+    const search = async (): Promise<Ran> =>
+      reader.command(['search', '--fleet-account', 'anna.example.org', '--json', 'folder:INBOX']);
+    const { code, stdout, stderr } = await search();
+    if (code !== 0) throw new Error(`${stderr}${worker.story}`);
+    const found = jsonLines(stdout).map((line) => Object(line).mailbox);
+    expect(new Set(found)).toEqual(new Set(['anna@example.org']));
+    await worker.end('SIGTERM');
+  });
+
+  test('recovers by itself after PostgreSQL was restored to an earlier copy', async () => {
+    await addBoth();
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    const client = await servers.postgres.connect(one.database);
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const rows = await Rows.keep(client);
+    const { store } = sandbox.service;
+    for (const mailbox of store.mailboxes.values()) {
+      const inbox = store.folderFor(mailbox, 'INBOX');
+      store.add(inbox, Buffer.from('Subject: later\r\n\r\nlater\r\n'), Date.now(), []);
+    }
+    const [before] = await statement<{ number: number }>(
+      one.registry,
+      sql`SELECT commit_number AS number FROM shard`,
+    );
+    await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before?.number ?? 0}`);
+    await first.end('SIGKILL');
+    const [shipped] = await statement<{ number: number }>(
+      one.registry,
+      sql`SELECT commit_number AS number FROM shard`,
+    );
+    await rows.restore();
+    await statement(one.registry, sql`UPDATE shard SET timeline = 'another'`);
+    // Also without the disk of the first node.
+    const two = await node('two', { first: one });
+    const second = two.start(program);
+    const [recovered] = await second.said('shard recovered');
+    expect(recovered).toMatchObject({ commit: shipped?.number, skipped: 0 });
+    await second.said('shard taken over', { from: 'bucket' });
+    await second.said('run finished', { kind: 'sweep' }, 4);
+    await second.end('SIGTERM');
+    const dir = path.join(two.cache, '1');
     expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
   });
 

@@ -89,7 +89,7 @@ export class FleetNode {
   }
 
   /** Writes the configuration, with other fields. */
-  configure(settings: object = {}): void {
+  configure(settings: object = {}, fleet: object = {}): void {
     const { through } = this.options;
     const port = through?.http.port ?? this.servers.radosgw.port;
     const socket = through?.sql.folder ?? this.servers.postgres.socketFolder;
@@ -103,14 +103,20 @@ export class FleetNode {
         keyFile: 'keys',
         node: this.name,
         ...this.options.fleet,
+        ...fleet,
       },
     };
     writeFileSync(path.join(this.folder, 'config.json'), JSON.stringify(content), { mode: 0o600 });
   }
 
   /** Runs `mailkeep fleet …` in the folder. */
-  run(args: readonly string[], { stdin = '' } = {}): Promise<Ran> {
-    return ran(['fleet', ...args], {
+  run(args: readonly string[], options: { readonly stdin?: string } = {}): Promise<Ran> {
+    return this.command(['fleet', ...args], options);
+  }
+
+  /** Runs `mailkeep …` in the folder. */
+  command(args: readonly string[], { stdin = '' } = {}): Promise<Ran> {
+    return ran(args, {
       cwd: this.folder,
       env: this.env,
       stdin: () => Readable.from([stdin]),

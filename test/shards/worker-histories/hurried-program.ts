@@ -4,7 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const WORKERS = ['mime-worker', 'attachment-worker', 'seal-worker', 'verify-worker'];
+/** Parts of the build that are used as they are. */
+const BUILT = [
+  ...['mime-worker', 'attachment-worker', 'seal-worker', 'verify-worker', 'content-worker'].map(
+    (name) => `${name}.js`,
+  ),
+  'web',
+];
 
 /** Constants that have another value: what happens once a day or every 64 MiB happens in every history. */
 const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -73,9 +79,9 @@ export async function buildHurriedProgram(): Promise<string> {
     plugins: [hurry, calledLate, calledOnly, englishOnly, requestsOnly],
     logLevel: 'error',
   });
-  for (const worker of WORKERS) {
-    const link = path.join(folder, `${worker}.js`);
-    if (!existsSync(link)) symlinkSync(path.join(root, 'dist', `${worker}.js`), link);
+  for (const name of BUILT) {
+    const link = path.join(folder, name);
+    if (!existsSync(link)) symlinkSync(path.join(root, 'dist', name), link);
   }
   return path.join(folder, 'mailkeep.js');
 }
