@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { parseJson } from '../archive/format.ts';
@@ -8,19 +7,17 @@ import { demoError } from './errors.ts';
 
 const lineShape = z.looseObject({
   msg: z.string(),
-  account: z.string().optional(),
-  ...{ added: z.int().optional(), requests: z.int().optional() },
+  account: z.string().nullish(),
+  shard: z.int().optional(),
 });
 const PROGRAM = 'mailkeep fleet worker';
 const SHOWN = 400;
 
 export class DemoWorker {
-  /** Time at which each account's archive was opened, in milliseconds since the epoch. */
-  readonly open = new Map<string, number>();
+  /** Time at which each shard was taken over, in milliseconds since the epoch. */
+  readonly open = new Map<number, number>();
+  /** Accounts in which a sync run has finished. */
   readonly mirrored = new Set<string>();
-  readonly quiet = { runs: 0, requests: 0 };
-  /** Resident memory in bytes at the start of the session, before any archive was open. */
-  emptyBytes = 0;
   readonly #child: ChildProcess;
   readonly #outputEnd: Promise<void>;
   #last = '';
@@ -60,28 +57,13 @@ export class DemoWorker {
     await this.#outputEnd;
   }
 
-  /** Returns resident memory in bytes, or 0 on systems without /proc. */
-  get residentBytes(): number {
-    try {
-      const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
-      return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
-    } catch {
-      return 0;
-    }
-  }
-
   #note(text: string): void {
     // The last line of a killed worker may be truncated.
     const { success, data } = lineShape.safeParse(parseJson(text));
     if (!success) return;
-    const { msg, account, added, requests = 0 } = data;
-    if (msg === 'session begun') this.emptyBytes = this.residentBytes;
-    if (account === undefined) return;
-    if (msg === 'archive opened') this.open.set(account, this.now());
-    if (msg !== 'run finished') return;
-    this.mirrored.add(account);
-    if (added !== 0) return;
-    this.quiet.runs += 1;
-    this.quiet.requests += requests;
+    const { msg, account, shard } = data;
+    if (msg === 'shard taken over' && shard !== undefined) this.open.set(shard, this.now());
+    // The lines of its daemons are among its own.
+    if (msg === 'run finished' && typeof account === 'string') this.mirrored.add(account);
   }
 }

@@ -58,7 +58,7 @@ import type { CommandContext } from '../context.ts';
 import { joinReport, tableText } from '../output.ts';
 
 /** The tenant of an account that names none. */
-const DEFAULT_TENANT = 'default';
+export const DEFAULT_TENANT = 'default';
 const PAGE = 500;
 /** Accounts of one transaction, which others wait for. */
 const BULK_PAGE = 100;
@@ -140,7 +140,7 @@ interface OpenFleet {
   readonly fleet: FleetRow;
 }
 
-async function withFleet<T>(
+export async function withFleet<T>(
   context: CommandContext,
   act: (open: OpenFleet) => Promise<T>,
 ): Promise<T> {
@@ -439,6 +439,23 @@ async function addOne(
     () => `Added the account ${name} of the tenant ${tenant}, in shard ${added.shard}.`,
   );
   return EXIT.done;
+}
+
+/** Adds accounts to a fleet that is about to have so many nodes. */
+export async function addAccountsEvenly(
+  { config, registry, fleet }: OpenFleet,
+  accounts: readonly (Omit<NewAccount, 'seal'> & {
+    readonly secrets: ReadonlyMap<string, string>;
+  })[],
+  nodes: number,
+): Promise<void> {
+  const keys = readFleetKeys(config.fleet.keyFile);
+  const added = accounts.map(({ secrets, ...account }) => ({
+    ...account,
+    seal: (id: number) => sealSecrets(keys, fleet.id, id, secrets),
+  }));
+  const { outcome } = await addAccounts(registry, added, placeEvenly(nodes), 'operator');
+  if (outcome === 'refused') throw new Error('the fleet has accounts of these names');
 }
 
 /** New accounts are spread over the nodes that there are. */

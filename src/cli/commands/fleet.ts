@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { usageError } from '../../core/error-tables.ts';
 import { nearest } from '../../core/names.ts';
 import { lazyAction, type Register, type RunCommand, subCommand } from '../context.ts';
+import { wholeNumber } from '../option-values.ts';
 import type {
   AccountLine,
   AddLine,
@@ -11,6 +12,7 @@ import type {
   RebalanceLine,
   RotateLine,
 } from './fleet-actions.ts';
+import type { DemoLine } from './fleet-demo.ts';
 
 const HELP = `
 For providers with more mailboxes than one machine takes. Accounts are grouped into shards; each is an ordinary archive,
@@ -29,10 +31,12 @@ EXAMPLES
   mailkeep fleet drain --node node-1 --wait
   mailkeep fleet rebalance
   mailkeep fleet recover
-  mailkeep fleet node remove node-1 --disk-destroyed`;
+  mailkeep fleet node remove node-1 --disk-destroyed
+  mailkeep fleet demo`;
 
 const NAMES = [
   ...['init', 'account', 'worker', 'status', 'drain', 'rebalance', 'recover', 'key', 'node'],
+  'demo',
 ];
 
 const INIT_HELP = `
@@ -114,6 +118,15 @@ A forget ends only once every disk that may have the bytes was wiped. A node tha
 has to be removed by hand. If its disk comes back after all, it is merged or wiped, and never continued. Refused while a
 worker of the node is running.`;
 
+const DEMO_HELP = `
+Starts a PostgreSQL server, RadosGW and a mail service with made-up mail in a folder of its own, creates a fleet of two
+nodes, mirrors all mailboxes, kills one worker, and shows how its shards are taken over. Nothing listens outside this
+machine, and everything is removed in the end. It needs the packages of PostgreSQL and RadosGW, and about two minutes.
+
+EXAMPLES
+  mailkeep fleet demo
+  mailkeep fleet demo --mailboxes 20 --keep`;
+
 const ACTS = [
   ['pause', 'let no node mirror an account until it is resumed'],
   ['resume', 'let the nodes mirror a paused or removed account again'],
@@ -165,6 +178,13 @@ export const register: Register = (command, run) => {
     .option('--disk-destroyed', 'nobody can ever read its disk again')
     .addHelpText('after', NODE_HELP)
     .action(lazyAction<[string, NodeRemoveLine]>(run, async () => (await load()).removeFleetNode));
+  subCommand(command, 'demo', 'try a fleet on this machine, with a worker that is killed')
+    .option('--mailboxes <n>', 'how many', wholeNumber(2, 5_000), 200)
+    .option('--messages <n>', 'of each mailbox, on average', wholeNumber(1, 1_000), 20)
+    .option('--nodes <n>', 'each with a worker', wholeNumber(2, 8), 2)
+    .option('--keep', 'keep the fleet running for you to explore, until Ctrl-C')
+    .addHelpText('after', DEMO_HELP)
+    .action(lazyAction<[DemoLine]>(run, async () => (await import('./fleet-demo.ts')).demoCommand));
 };
 
 function defineAccounts(fleet: Command, run: (body: RunCommand) => void): void {

@@ -2,27 +2,26 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from '
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { EXIT, type ExitCode } from '../../../core/errors.ts';
-import { counted } from '../../../core/text.ts';
-import { addFleetAccount } from '../../../fleet/add-account.ts';
-import { readFleetKeys } from '../../../fleet/key-file.ts';
-import { listAccounts } from '../../../registry/overview.ts';
-import { Children, findStablePort } from '../../../sandbox/children.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
+import { counted } from '../../core/text.ts';
+import { Children, findStablePort } from '../../sandbox/children.ts';
 import {
   checkPrograms,
   postgresOwner,
   programPath,
   startPostgres,
   startRadosGateway,
-} from '../../../sandbox/demo-servers.ts';
-import { DemoWorker } from '../../../sandbox/demo-worker.ts';
-import { type Sandbox, startSandbox } from '../../../sandbox/sandbox.ts';
-import type { CommandContext } from '../../context.ts';
-import { DEFAULT_TENANT } from './account-settings.ts';
-import { checkCommand } from './check.ts';
-import { initFleetCommand } from './init.ts';
-import { withFleet } from './open-fleet.ts';
-import { statusCommand } from './status.ts';
+} from '../../sandbox/demo-servers.ts';
+import { DemoWorker } from '../../sandbox/demo-worker.ts';
+import { type Sandbox, startSandbox } from '../../sandbox/sandbox.ts';
+import type { CommandContext } from '../context.ts';
+import {
+  addAccountsEvenly,
+  DEFAULT_TENANT,
+  initFleet,
+  showStatus,
+  withFleet,
+} from './fleet-actions.ts';
 
 export interface DemoLine {
   readonly mailboxes: number;
@@ -94,9 +93,9 @@ class Demo {
     await this.#startServers();
     await this.#makeFleet();
     await this.#mirror();
-    await this.#command('status', (at) => statusCommand(at, {}));
+    await this.#command('status', showStatus);
     await this.#takeOver();
-    await this.#command('check', (at) => checkCommand(at, undefined, {}));
+    await this.#command('status', showStatus);
     if (line.keep === true) {
       await output.object({ event: 'kept', folder: this.folder }, () => this.#explained());
       await new Promise<void>((resolve) => {
@@ -169,25 +168,22 @@ class Demo {
 
   async #makeFleet(): Promise<void> {
     const { output } = this.context;
-    await this.#command('init --create-bucket', (at) =>
-      initFleetCommand(at, { createBucket: true }),
-    );
+    await this.#command('init --create-bucket', (at) => initFleet(at, { createBucket: true }));
     const sandbox = this.#sandbox;
     if (sandbox === undefined) throw new Error('the mail service was not started');
-    await withFleet(this.#at('node-1'), async ({ config, registry, fleet }) => {
-      const keys = readFleetKeys(config.fleet.keyFile);
-      for (const [i, { address }] of sandbox.mailboxes.entries()) {
-        const settings = { baseUrl: sandbox.mailboxUrl, mailboxes: { include: [address] } };
-        const secrets = new Map([['token', sandbox.tokens.mailbox]]);
-        const account = { tenant: DEFAULT_TENANT, name: nameOf(i), settings, secrets };
-        await addFleetAccount(registry, fleet.id, keys, account);
-      }
-    });
-    const accounts = sandbox.mailboxes.length;
-    await output.object({ event: 'accounts-added', accounts }, () =>
-      accounts === 1
+    const accounts = sandbox.mailboxes.map(({ address }, i) => ({
+      ...{ tenant: DEFAULT_TENANT, name: nameOf(i) },
+      settings: { baseUrl: sandbox.mailboxUrl, mailboxes: { include: [address] } },
+      secrets: new Map([['token', sandbox.tokens.mailbox]]),
+    }));
+    await withFleet(this.#at('node-1'), (open) =>
+      addAccountsEvenly(open, accounts, this.line.nodes),
+    );
+    const { length } = accounts;
+    await output.object({ event: 'accounts-added', accounts: length }, () =>
+      length === 1
         ? `Added the account ${nameOf(0)}.`
-        : `Added the accounts ${nameOf(0)} to ${nameOf(accounts - 1)}, as "mailkeep fleet account add" does.`,
+        : `Added the accounts ${nameOf(0)} to ${nameOf(length - 1)}, as "mailkeep fleet account add" does.`,
     );
   }
 
@@ -204,12 +200,11 @@ class Demo {
     await this.#until(mirrored, (done) => `${done} of ${mailboxes} mailboxes are mirrored.`);
     const seconds = Math.round((now() - startedAt) / 1000);
     const held = this.#nodes.map((node) => {
-      const { open, emptyBytes, residentBytes } = this.#worker(node);
-      return { node, accounts: open.size, emptyBytes, residentBytes };
+      const { open, mirrored: accounts } = this.#worker(node);
+      return { node, shards: open.size, accounts: accounts.size };
     });
     const requests = this.#sandbox?.requests().total ?? 0;
-    const kept = await this.#kept();
-    const facts = { accounts: mailboxes, seconds, requests, ...kept, held };
+    const facts = { accounts: mailboxes, seconds, requests, held };
     await output.object({ event: 'mirrored', ...facts }, () =>
       [
         `All ${mailboxes} are mirrored after ${seconds} s: `,
@@ -223,54 +218,28 @@ class Demo {
     const { output, notices, now } = this.context;
     // Of few mailboxes, one node may hold all.
     const [dying = ''] = this.#nodes.toSorted((a, b) => this.#open(b).size - this.#open(a).size);
-    const victim = this.#worker(dying);
-    const quiet = this.#quiet();
-    const lost = [...victim.open.keys()];
+    const lost = [...this.#open(dying).keys()];
     const killedAt = now();
     notices.say(
-      `\nKilling the worker of ${dying} with SIGKILL: it holds ${counted(lost.length, 'archive')}. Its session is dead after 30 s …`,
+      `\nKilling the worker of ${dying} with SIGKILL: it holds ${counted(lost.length, 'shard')}. Its session is dead after 30 s …`,
     );
-    await victim.kill();
+    await this.#worker(dying).kill();
     this.#workers.delete(dying);
-    const openedAt = (account: string) =>
-      Math.max(...[...this.#workers.values()].map(({ open }) => open.get(account) ?? 0));
-    const taken = () => lost.filter((account) => openedAt(account) > 0).length;
+    const openedAt = (shard: number) =>
+      Math.max(...[...this.#workers.values()].map(({ open }) => open.get(shard) ?? 0));
+    const taken = () => lost.filter((shard) => openedAt(shard) > 0).length;
     await this.#until(taken, (done) => `${done} of ${lost.length} are taken over.`, lost.length);
-    const times = lost.map((account) => openedAt(account) - killedAt).toSorted((a, b) => a - b);
-    const ofAll = (share: number): number => times[Math.ceil(share * times.length) - 1] ?? 0;
+    const times = lost.map((shard) => openedAt(shard) - killedAt).toSorted((a, b) => a - b);
     const facts = {
-      killed: dying,
-      archives: lost.length,
-      firstMs: times[0] ?? 0,
-      p50Ms: ofAll(0.5),
-      p95Ms: ofAll(0.95),
-      allMs: ofAll(1),
-      // Of workers that had nothing new to fetch, since they began.
-      quietRuns: quiet,
+      ...{ killed: dying, shards: lost.length },
+      ...{ firstMs: times[0] ?? 0, allMs: times.at(-1) ?? 0 },
     };
     const inSeconds = (ms: number): string => (ms / 1000).toFixed(1);
-    await output.object({ event: 'taken-over', ...facts }, () =>
-      [
-        `All ${facts.archives} are served again: the first after ${inSeconds(facts.firstMs)} s, half of them after `,
-        `${inSeconds(facts.p50Ms)} s, 95 % after ${inSeconds(facts.p95Ms)} s, the last after ${inSeconds(facts.allMs)} s.`,
-      ].join(''),
+    await output.object(
+      { event: 'taken-over', ...facts },
+      () =>
+        `All ${facts.shards} are held again: the first after ${inSeconds(facts.firstMs)} s, the last after ${inSeconds(facts.allMs)} s.`,
     );
-  }
-
-  /** What the registry has of the accounts. */
-  #kept(): Promise<{ readonly commits: number; readonly tailBytes: number }> {
-    return withFleet(this.#at('node-1'), async ({ registry }) => {
-      const accounts = await listAccounts(registry, {}, this.line.mailboxes);
-      const sum = (of: 'commits' | 'tailBytes') =>
-        accounts.reduce((total, account) => total + account[of], 0);
-      return { commits: sum('commits'), tailBytes: sum('tailBytes') };
-    });
-  }
-
-  #quiet(): { readonly runs: number; readonly requests: number } {
-    const all = [...this.#workers.values()].map(({ quiet }) => quiet);
-    const sum = (of: 'runs' | 'requests') => all.reduce((total, quiet) => total + quiet[of], 0);
-    return { runs: sum('runs'), requests: sum('requests') };
   }
 
   get #nodes(): string[] {
@@ -314,7 +283,7 @@ class Demo {
     };
   }
 
-  #open(node: string): ReadonlyMap<string, number> {
+  #open(node: string): ReadonlyMap<number, number> {
     return this.#worker(node).open;
   }
 
@@ -336,8 +305,7 @@ class Demo {
       `  cd ${path.join(this.folder, 'node-2')}`,
       `  export AWS_ACCESS_KEY_ID=${id} AWS_SECRET_ACCESS_KEY=${secret}`,
       '  mailkeep fleet status',
-      `  mailkeep search --account ${nameOf(0)} invoice`,
-      `  mailkeep web --account ${nameOf(0)}`,
+      `  mailkeep search --fleet-account ${nameOf(0)} invoice`,
     ].join('\n');
   }
 }
