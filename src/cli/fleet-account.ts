@@ -20,13 +20,12 @@ import { accountsNamed, revokeToken } from '../shards/accounts.ts';
 import { addGrant, routesOf } from '../shards/grants.ts';
 import { authorities, certify } from '../shards/node-identity.ts';
 import { HolderClient, refusalOf } from '../shards/relay.ts';
-import { requireFleet } from '../shards/schema.ts';
 import { attachmentLine, saveAttachments } from './commands/attachments.ts';
-import { fleetConfigOf, withRegistry } from './commands/fleet/open-fleet.ts';
 import { type HistoryLine, printHistoryLine } from './commands/history.ts';
 import { hitText } from './commands/search.ts';
 import { messageText, printPaged } from './commands/show.ts';
 import type { CommandContext } from './context.ts';
+import { withFleet } from './open-fleet.ts';
 import type { AccountOption, ForwardedCommand } from './option-values.ts';
 
 /*
@@ -67,11 +66,10 @@ export async function readFleetAccount(
     const problem = `${option} cannot be used with --fleet-account: run the command on the node that holds the account.`;
     throw usageError('usage-invalid', { command, problem });
   }
-  const { fleet: place, ...rest } = fleetConfigOf(context);
-  return withRegistry(context, { fleet: place, ...rest }, async (registry) => {
-    const { id: fleet } = await requireFleet(registry);
-    const { account, tenant } = await accountNamed(registry, which);
+  return withFleet(context, async ({ config, registry, fleet: { id: fleet } }) => {
+    const place = config.fleet;
     const keys = readFleetKeys(place.keyFile);
+    const { account, tenant } = await accountNamed(registry, which);
     const outcome = await addGrant(registry, keys, {
       ...{ use: 'token', tenant, name: `${command} at ${place.node}` },
       rights: { accounts: [account], mailboxes: null },
@@ -90,7 +88,8 @@ export async function readFleetAccount(
   });
 }
 
-async function accountNamed(registry: Registry, { account, tenant }: AccountOption) {
+/** @throws fleet-account-unknown, fleet-account-ambiguous */
+export async function accountNamed(registry: Registry, { account, tenant }: AccountOption) {
   const found = await accountsNamed(registry, account, tenant);
   const [first] = found;
   if (first === undefined) {

@@ -10,9 +10,9 @@ import { addEvent, interval, type Outcome, Refusal, refusable } from './outcomes
 /** What a session or token may read. */
 const rightsShape = z.strictObject({
   /** Ids of accounts; null for all accounts of the tenant. */
-  accounts: z.array(z.int()).max(300).nullable(),
+  accounts: z.array(z.int()).max(300).readonly().nullable(),
   /** Keys of mailboxes of these accounts; null for all. */
-  mailboxes: z.array(z.string()).max(100).nullable(),
+  mailboxes: z.array(z.string()).max(100).readonly().nullable(),
 });
 export type Rights = z.output<typeof rightsShape>;
 
@@ -109,6 +109,20 @@ export async function findGrant(
   if (row === undefined) return undefined;
   if (row.isOld) await recordUse(registry, row.id);
   return grantOf(row);
+}
+
+/** Returns the valid sessions and tokens, the newest first. @param tenant undefined for all */
+export async function listGrants(registry: Registry, tenant: string | undefined) {
+  const rows = await registry.read<GrantRow & { kind: 'api' | 'web' }>(
+    'list grants',
+    sql`SELECT ${GRANT}, t.kind FROM token t
+      WHERE ${VALID} AND (${tenant ?? null}::text IS NULL OR t.tenant = ${tenant ?? null})
+      ORDER BY t.created_at DESC, t.id`,
+  );
+  return rows.flatMap((row) => {
+    const grant = grantOf(row);
+    return grant === undefined ? [] : [{ kind: row.kind, ...grant }];
+  });
 }
 
 export async function recordUse(registry: Registry, grant: string): Promise<void> {

@@ -92,7 +92,7 @@ const CONNECT_MS = 5_000;
 const SILENT_MS = 120_000;
 const MAX_CONNECTIONS = 256;
 const MAX_IDLE = 16;
-/** Holders with idle connections. */
+/** Holders whose connections are kept. Sessions of holders that ended are among them. */
 const MAX_AGENTS = 64;
 
 /** Connects only to one session: another one at the same address has another certificate. */
@@ -213,17 +213,9 @@ export class HolderClient {
         ...{ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE },
         ...{ timeout: this.silentMs, maxCachedSessions: 0 },
       });
-    // The one that was not used for longest is the first to go.
-    this.#agents.delete(session);
+    // Those that are in use go on, and holders close idle connections.
+    if (this.#agents.size >= MAX_AGENTS) this.#agents.clear();
     this.#agents.set(session, agent);
-    const [oldest] = this.#agents;
-    if (this.#agents.size > MAX_AGENTS && oldest !== undefined) {
-      this.#agents.delete(oldest[0]);
-      // Closes idle connections, and each of the others after its answer.
-      for (const sockets of Object.values(oldest[1].freeSockets))
-        for (const one of sockets ?? []) one.destroy();
-      oldest[1].maxFreeSockets = 0;
-    }
     return agent;
   }
 }

@@ -29,7 +29,7 @@ const callerShape = z.object({
   /** Names of accounts in the configuration of the archive. */
   accounts: z.array(z.string()),
   /** Keys of the mailboxes of these accounts that may be read; null for all of them. */
-  mailboxes: z.array(z.string()).nullable(),
+  mailboxes: z.array(z.string()).readonly().nullable(),
   /** Identifies the session or token. */
   id: z.string(),
   name: z.string(),

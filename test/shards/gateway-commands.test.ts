@@ -58,6 +58,7 @@ describe.skipIf(withoutPostgres())('reading commands with --fleet-account', () =
         store: { bucket: 'fleet', prefix: 'mail', endpoint: 'http://127.0.0.1:9' },
         ...{ keyFile: 'keys', cache: 'cache', node: 'desk' },
       },
+      web: { publicUrl: 'https://mail.example.org' },
     };
     writeFileSync(path.join(folder, 'config.json'), JSON.stringify(config));
   });
@@ -159,6 +160,33 @@ describe.skipIf(withoutPostgres())('reading commands with --fleet-account', () =
     );
     expect(left[0]?.open).toBe(0);
     expect(left[0]?.read).toBeGreaterThan(10);
+  });
+
+  test('access is given, listed and taken away', async () => {
+    const access = async (...args: readonly string[]) => {
+      const line = ['fleet', 'access', ...args, '--config', 'config.json', '--json', '--quiet'];
+      const { code, stdout, stderr } = await mailkeep(line, { cwd: folder });
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      return jsonLines(stdout);
+    };
+    const created = z.object({ id: z.string(), token: z.string() });
+    const [made] = await access('token', 'anna', '--tenant', 'acme', '--name', 'phone');
+    const { id, token } = created.parse(made);
+    expect((await near.api('/api/v1/account', token)).status).not.toBe(401);
+    const tenant = ['--tenant', 'acme', '--mailbox', `${HOST}/AC-${OURS}`];
+    const [wide] = await access('token', ...tenant, '--name', 'all', '--expires', '1');
+    const search = '/api/v1/fleet/search?q=ferry';
+    const all = await near.api(search, created.parse(wide).token);
+    expect(JSON.parse(all.text).data.messages.length).toBeGreaterThan(1);
+    const [link] = await access('link', 'anna', '--tenant', 'acme');
+    const { signInUrl } = z.object({ signInUrl: z.string() }).parse(link);
+    expect(signInUrl).toMatch(/^https:\/\/mail\.example\.org\/enter#/);
+    expect((await near.enter(signInUrl.replace(/^.*#/, ''))).status).toBe(303);
+    const listed = JSON.stringify(await access('list', '--tenant', 'acme'));
+    expect(listed).toContain(id);
+    expect(listed).not.toContain(token);
+    expect(await access('revoke', id)).toEqual([{ revoked: id }]);
+    expect((await near.api('/api/v1/account', token)).status).toBe(401);
   });
 
   test('a command waits for the next holder', async () => {

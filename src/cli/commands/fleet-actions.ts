@@ -7,14 +7,13 @@ import { RETRY_POLICY } from '../../copies/s3-client.ts';
 import { resolveS3 } from '../../copies/s3-settings.ts';
 import { ensureBucket, S3Store, s3Store } from '../../copies/s3-store.ts';
 import { Semaphore, systemClock } from '../../core/concurrency.ts';
-import { type FleetConfig, loadFleetConfig, readRegistryAddress } from '../../core/config.ts';
+import type { FleetConfig } from '../../core/config.ts';
 import { jsonValue, readConfigFile } from '../../core/config-file.ts';
-import { configPaths, locateConfig } from '../../core/config-locate.ts';
-import { configError, usageError } from '../../core/error-tables.ts';
+import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, hasCode } from '../../core/errors.ts';
 import { readRegularFile } from '../../core/files.ts';
 import { nearest } from '../../core/names.ts';
-import { type S3Target, targetLabel } from '../../core/s3-target.ts';
+import type { S3Target } from '../../core/s3-target.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { openDaemonLog } from '../../daemon/daemon-log.ts';
@@ -23,8 +22,7 @@ import { addKey, makeKeyFile, readFleetKeys } from '../../fleet/key-file.ts';
 import type { FleetKeys } from '../../fleet/secrets.ts';
 import { tryStore } from '../../fleet/try-store.ts';
 import { fleetError } from '../../registry/errors.ts';
-import { openRegistry, type Registry } from '../../registry/registry.ts';
-import { type RegistryTarget, registryTarget } from '../../registry/target.ts';
+import type { Registry } from '../../registry/registry.ts';
 import { openSecrets, sealSecrets, splitAccount } from '../../shards/account-settings.ts';
 import {
   type AccountState,
@@ -48,13 +46,21 @@ import {
 import { placeEvenly, rebalance } from '../../shards/planner.ts';
 import { removeNode } from '../../shards/purges.ts';
 import { RECOVER_SETTLE_MS, recoverFleet } from '../../shards/recover.ts';
-import { createFleet, type FleetRow, requireFleet } from '../../shards/schema.ts';
+import { createFleet } from '../../shards/schema.ts';
 import { markDead, setDraining } from '../../shards/sessions.ts';
 import { SHARD_TIMES } from '../../shards/shard.ts';
 import { runWorker, WORKER_TIMES } from '../../shards/worker.ts';
 import { threadedProver } from '../../verify/check-segment.ts';
 import { readStdinText } from '../ask.ts';
 import type { CommandContext } from '../context.ts';
+import {
+  fleetConfigOf,
+  type OpenFleet,
+  refuseOtherStore,
+  registryOf,
+  withFleet,
+  withRegistry,
+} from '../open-fleet.ts';
 import { joinReport, tableText } from '../output.ts';
 
 /** The tenant of an account that names none. */
@@ -98,63 +104,6 @@ export interface RotateLine {
 
 export interface NodeRemoveLine {
   readonly diskDestroyed?: boolean;
-}
-
-/** @throws config-not-found, config-unreadable, config-not-json, config-invalid */
-function fleetConfigOf({ globals, environment, report }: CommandContext): FleetConfig {
-  const file = locateConfig(globals.config, environment);
-  if (file === undefined) {
-    throw configError('config-not-found', { searched: configPaths(environment) });
-  }
-  report({ event: 'config-located', file });
-  const config = loadFleetConfig(file);
-  for (const warning of config.warnings) report({ event: 'config-warning', warning });
-  return config;
-}
-
-async function registryOf(
-  { environment: { env } }: CommandContext,
-  registry: FleetConfig['fleet']['registry'],
-): Promise<RegistryTarget> {
-  const address = await readRegistryAddress({ registry }, env);
-  return registryTarget(address.reveal(), env);
-}
-
-/** Connects to the registry for as long as `act` takes. Its tables are not looked at. */
-async function withRegistry<T>(
-  context: CommandContext,
-  { fleet }: FleetConfig,
-  act: (registry: Registry) => Promise<T>,
-): Promise<T> {
-  const registry = await openRegistry(await registryOf(context, fleet.registry));
-  try {
-    return await act(registry);
-  } finally {
-    await registry.close();
-  }
-}
-
-interface OpenFleet {
-  readonly config: FleetConfig;
-  readonly registry: Registry;
-  readonly fleet: FleetRow;
-}
-
-export async function withFleet<T>(
-  context: CommandContext,
-  act: (open: OpenFleet) => Promise<T>,
-): Promise<T> {
-  const config = fleetConfigOf(context);
-  return withRegistry(context, config, async (registry) => {
-    const fleet = await requireFleet(registry);
-    refuseOtherStore(registry, fleet, targetLabel(config.fleet.store));
-    return act({ config, registry, fleet });
-  });
-}
-
-function refuseOtherStore(registry: Registry, { bucket: found }: FleetRow, wanted: string): void {
-  if (found === wanted) return;
-  throw fleetError('fleet-store-other', { registry: registry.label, found, wanted });
 }
 
 /** What the configuration leaves out is taken from the environment and from the files of Amazon's tools. */

@@ -15,13 +15,8 @@ import {
 import { DemoWorker } from '../../sandbox/demo-worker.ts';
 import { type Sandbox, startSandbox } from '../../sandbox/sandbox.ts';
 import type { CommandContext } from '../context.ts';
-import {
-  addAccountsEvenly,
-  DEFAULT_TENANT,
-  initFleet,
-  showStatus,
-  withFleet,
-} from './fleet-actions.ts';
+import { withFleet } from '../open-fleet.ts';
+import { addAccountsEvenly, DEFAULT_TENANT, initFleet, showStatus } from './fleet-actions.ts';
 
 export interface DemoLine {
   readonly mailboxes: number;

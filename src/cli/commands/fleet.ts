@@ -2,7 +2,8 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { usageError } from '../../core/error-tables.ts';
 import { nearest } from '../../core/names.ts';
 import { lazyAction, type Register, type RunCommand, subCommand } from '../context.ts';
-import { wholeNumber } from '../option-values.ts';
+import { collect, wholeNumber } from '../option-values.ts';
+import type { AccessLine, TokenLine } from './fleet-access.ts';
 import type {
   AccountLine,
   AddLine,
@@ -35,8 +36,8 @@ EXAMPLES
   mailkeep fleet demo`;
 
 const NAMES = [
-  ...['init', 'account', 'worker', 'status', 'drain', 'rebalance', 'recover', 'key', 'node'],
-  'demo',
+  ...['init', 'account', 'access', 'worker', 'status', 'drain', 'rebalance', 'recover', 'key'],
+  ...['node', 'demo'],
 ];
 
 const INIT_HELP = `
@@ -106,6 +107,18 @@ EXAMPLES
   echo '{"baseUrl": "https://mail-api.example.org"}' |
     mailkeep fleet account add anna --settings - --token-file anna.token`;
 
+const ACCESS_HELP = `
+Every node with "web" in its configuration serves the web interface, the API and MCP for every account, whichever node holds
+it. A link works once, within ten minutes; the browser stays signed in for 30 days, at all nodes. A token covers one account,
+or all accounts of a tenant: then each request names one in the header mailkeep-account, and GET /api/v1/fleet/search?q=…
+searches all of them.
+
+EXAMPLES
+  mailkeep fleet access link anna --tenant acme
+  mailkeep fleet access token anna --name phone --expires 90
+  mailkeep fleet access token --tenant acme --name search
+  mailkeep fleet access revoke 0d0f3f0a-5d0e-4b7e-9d1a-5f1f6a7a2b11`;
+
 const ROTATE_HELP = `
 Secrets are encrypted again one by one by the first key of the file. An interrupted rotation is continued by running it
 again. Nothing is added to the file unless --new is given. Lines of older keys stay: the copies in the bucket need them.
@@ -133,6 +146,8 @@ const ACTS = [
   ['remove', 'take an account out of the fleet; its mail stays'],
 ] as const;
 
+const days = wholeNumber(1, 3_650);
+
 const load = () => import('./fleet-actions.ts');
 
 export const register: Register = (command, run) => {
@@ -143,6 +158,7 @@ export const register: Register = (command, run) => {
     .addHelpText('after', INIT_HELP)
     .action(lazyAction<[InitLine]>(run, async () => (await load()).initFleet));
   defineAccounts(command, run);
+  defineAccess(command, run);
   subCommand(command, 'worker', 'keep shards of the fleet up to date, until it is stopped')
     .addHelpText('after', WORKER_HELP)
     .action(lazyAction<[]>(run, async () => (await load()).runFleetWorker));
@@ -225,6 +241,37 @@ function defineAccounts(fleet: Command, run: (body: RunCommand) => void): void {
         }),
       );
   }
+}
+
+function defineAccess(fleet: Command, run: (body: RunCommand) => void): void {
+  const access = subCommand(fleet, 'access', 'let browsers and programs read accounts');
+  group(access, 'fleet access', ['link', 'token', 'list', 'revoke']);
+  access.addHelpText('after', ACCESS_HELP);
+  const open = () => import('./fleet-access.ts');
+  const mailbox = 'limit it to this mailbox, by host and id; repeatable';
+  subCommand(access, 'link', 'print a link that signs a browser in')
+    .argument('<account>', 'the account')
+    .option('--tenant <name>', 'of this tenant only', plainName)
+    .option('--mailbox <host/id>', mailbox, collect)
+    .action(lazyAction<[string, AccessLine]>(run, async () => (await open()).printAccessLink));
+  subCommand(access, 'token', 'create a token of the API and of MCP')
+    .argument('[account]', 'the account (default: all accounts of the tenant)')
+    .requiredOption('--name <name>', 'a name for lists')
+    .option('--tenant <name>', 'of this tenant only', plainName)
+    .option('--mailbox <host/id>', mailbox, collect)
+    .option('--expires <days>', 'how many days it is valid (default: until it is revoked)', days)
+    .action(
+      lazyAction<[string | undefined, TokenLine]>(
+        run,
+        async () => (await open()).createAccessToken,
+      ),
+    );
+  subCommand(access, 'list', 'list tokens and signed-in browsers')
+    .option('--tenant <name>', 'of this tenant only', plainName)
+    .action(lazyAction<[AccessLine]>(run, async () => (await open()).listAccess));
+  subCommand(access, 'revoke', 'end a token or a session at once, on all nodes')
+    .argument('<id>', 'its id')
+    .action(lazyAction<[string]>(run, async () => (await open()).revokeAccess));
 }
 
 /** Makes a command one that is nothing without one of the commands below it. */
