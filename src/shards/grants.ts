@@ -189,12 +189,29 @@ export async function routesOf(
   );
 }
 
+/** Which mailboxes an account mirrors: its credentials may reach those of other accounts as well. */
+const selectionShape = z
+  .object({
+    include: z.array(z.string()).default(['*']),
+    exclude: z.array(z.string()).default([]),
+  })
+  .nullish()
+  .transform((selection) => selection ?? { include: ['*'], exclude: [] })
+  .catch({ include: [], exclude: [] });
+
+export interface CoveredAccount {
+  readonly account: number;
+  readonly tenant: string;
+  readonly name: string;
+  readonly mailboxes: z.output<typeof selectionShape>;
+}
+
 /** What a grant covers in a shard. */
 export interface Reader {
   readonly grant: Grant;
   /** The session that passes on the request has not ended. */
   readonly isSenderAlive: boolean;
-  readonly accounts: readonly { account: number; tenant: string; name: string }[];
+  readonly accounts: readonly CoveredAccount[];
 }
 
 /**
@@ -207,11 +224,16 @@ export async function readerOf(
   { grant, account, shard }: { grant: string; account: number | null; shard: number },
   session: string | null,
 ): Promise<Reader | undefined> {
-  type Covered = GrantRow & { lives: boolean; covered: Reader['accounts'][number] };
+  type Covered = GrantRow & {
+    lives: boolean;
+    covered: Omit<CoveredAccount, 'mailboxes'>;
+    boxes: unknown;
+  };
   const rows = await registry.read<Covered>(
     'look up a grant',
     sql`SELECT ${GRANT}, ${LIVES(session)} AS lives,
-        json_build_object('account', a.id, 'tenant', a.tenant, 'name', a.name) AS covered
+        json_build_object('account', a.id, 'tenant', a.tenant, 'name', a.name) AS covered,
+        a.settings -> 'mailboxes' AS boxes
       FROM token t JOIN account a ON ${COVERS}
       WHERE t.id = ${grant} AND ${VALID} AND a.shard = ${shard}
         AND (${account}::bigint IS NULL OR a.id = ${account}) ORDER BY a.id`,
@@ -219,7 +241,10 @@ export async function readerOf(
   const [first] = rows;
   const found = first && grantOf(first);
   if (first === undefined || found === undefined) return undefined;
-  const accounts = rows.map(({ covered }) => covered);
+  const accounts = rows.map(({ covered, boxes }) => ({
+    ...covered,
+    mailboxes: selectionShape.parse(boxes),
+  }));
   return { grant: found, isSenderAlive: first.lives, accounts };
 }
 

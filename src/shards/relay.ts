@@ -16,7 +16,7 @@ import { bytesAtMost } from '../core/streams.ts';
 import { fleetLinkError } from '../fleet/errors.ts';
 import type { Registry } from '../registry/registry.ts';
 import { CALLER_HEADER, type Caller, callerText } from '../web/relayed.ts';
-import { areValid, type Reader, type Route, readerOf } from './grants.ts';
+import { areValid, type CoveredAccount, type Reader, type Route, readerOf } from './grants.ts';
 import {
   bodyHash,
   IDENTITY_HEADER,
@@ -233,7 +233,7 @@ export interface HeldShard {
   /** Returns the path of the Unix socket of its web interface, which it starts if needed. */
   socket(): Promise<string>;
   /** Returns the name of an account in the configuration of the shard. */
-  nameOf(account: Reader['accounts'][number]): string;
+  nameOf(account: CoveredAccount): string;
 }
 
 export interface NodeListenerOptions extends RelayKeys {
@@ -373,7 +373,7 @@ function callerOf({ grant, accounts }: Reader, reached: RequestOrigin, held: Hel
   const { id, name, mailboxes, createdAt, usedAt, expiresAt } = grant;
   return {
     ...{ id, name, reached, mailboxes, createdAt: createdAt.getTime() },
-    accounts: accounts.map((account) => held.nameOf(account)),
+    accounts: accounts.map((one) => ({ name: held.nameOf(one), ...one.mailboxes })),
     usedAt: usedAt?.getTime() ?? null,
     expiresAt: expiresAt?.getTime() ?? null,
   };

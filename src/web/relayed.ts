@@ -6,6 +6,7 @@ import { z } from 'zod';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { socketError } from '../core/error-tables.ts';
 import { isPrivateFolder } from '../core/files.ts';
+import { selects } from '../core/names.ts';
 import { mailboxKey, parseAccountKey, readState, type StateFile } from '../core/state.ts';
 import { allowsLimitedAccess, cookieNames, FormTokens } from './access.ts';
 import { archiveRoutes, fallbackRoutes, isMailboxApiPath, refuseLimited } from './app.tsx';
@@ -26,8 +27,12 @@ const MAX_CALLER_BYTES = 48 * 1024;
 const callerShape = z.object({
   /** How the browser or program reached the server that let it in. */
   reached: z.object({ host: z.string(), origin: z.string(), secure: z.boolean() }),
-  /** Names of accounts in the configuration of the archive. */
-  accounts: z.array(z.string()),
+  /** Accounts in the configuration of the archive, with the mailboxes that each of them mirrors. */
+  accounts: z
+    .array(
+      z.object({ name: z.string(), include: z.array(z.string()), exclude: z.array(z.string()) }),
+    )
+    .readonly(),
   /** Keys of the mailboxes of these accounts that may be read; null for all of them. */
   mailboxes: z.array(z.string()).readonly().nullable(),
   /** Identifies the session or token. */
@@ -182,12 +187,13 @@ function readable(
   const others = new Set<string>();
   for (const { key, value } of state?.entries('account-mailboxes') ?? []) {
     const { account, host } = parseAccountKey(key);
-    const isOwn = accounts.includes(account);
-    for (const { resourceId: mailbox, unreachableSince } of value) {
+    const selection = accounts.find(({ name }) => name === account);
+    for (const { resourceId: mailbox, address, unreachableSince } of value) {
       const isReached = unreachableSince === null;
       const box = mailboxKey({ host, mailbox });
-      if (isOwn) own.set(box, isReached || own.get(box) === true);
-      else if (isReached) others.add(box);
+      if (selection === undefined) {
+        if (isReached) others.add(box);
+      } else if (selects(selection, address)) own.set(box, isReached || own.get(box) === true);
     }
   }
   return [...own].flatMap(([box, isReached]) => {

@@ -33,7 +33,9 @@ async function echo(request: IncomingMessage, response: ServerResponse): Promise
 }
 
 function callerIn({ headers }: Echo) {
-  return JSON.parse(Buffer.from(headers[CALLER_HEADER] ?? '', 'base64url').toString('utf8'));
+  const text = Buffer.from(headers[CALLER_HEADER] ?? '', 'base64url').toString('utf8');
+  const { accounts, ...caller } = JSON.parse(text);
+  return { ...caller, accounts: accounts.map(({ name }: { name: string }) => name) };
 }
 
 describe.skipIf(withoutPostgres())('the gateway', () => {
@@ -207,7 +209,7 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
   test('nothing of an identity is accepted from outside, and of the headers only what is for the shard', async () => {
     const { id, secret } = await fleet.grant({ rights: anna() });
     const forged = callerText({
-      ...{ id: 'x', name: 'x', accounts: ['other-eve'], mailboxes: null, createdAt: 0 },
+      ...{ id: 'x', name: 'x', accounts: [], mailboxes: null, createdAt: 0 },
       ...{ usedAt: null, expiresAt: null, reached: { host: 'x', origin: 'x', secure: true } },
     });
     const headers = {

@@ -41,9 +41,13 @@ function list(account: string, address: string, since: number | null = null): vo
   state.close();
 }
 
+function named(name: string, include = ['*'], exclude: string[] = []) {
+  return { name, include, exclude };
+}
+
 const CALLER: Caller = {
   ...{ id: 'x', name: 'x', createdAt: NOW, usedAt: null, expiresAt: null },
-  ...{ accounts: ['anna'], mailboxes: null },
+  ...{ accounts: [named('anna')], mailboxes: null },
   reached: { host: 'mail.example.org', origin: 'https://mail.example.org', secure: true },
 };
 
@@ -91,12 +95,18 @@ test('a caller sees the mailboxes of its accounts, and no more than it may', asy
   list('anna', OURS);
   list('zebra', THEIRS);
   expect(await seen({})).toEqual([OURS]);
-  expect(await seen({ accounts: ['zebra'] })).toEqual([THEIRS]);
-  expect(await seen({ accounts: ['anna', 'zebra'] })).toEqual([OURS, THEIRS]);
-  expect(await seen({ accounts: ['nobody'] })).toEqual([]);
+  expect(await seen({ accounts: [named('zebra')] })).toEqual([THEIRS]);
+  expect(await seen({ accounts: [named('anna'), named('zebra')] })).toEqual([OURS, THEIRS]);
+  expect(await seen({ accounts: [named('nobody')] })).toEqual([]);
   const theirs = [JSON.stringify([HOST, `AC-${THEIRS}`])];
   expect(await seen({ mailboxes: theirs })).toEqual([]);
-  expect(await seen({ accounts: ['anna', 'zebra'], mailboxes: theirs })).toEqual([THEIRS]);
+  expect(await seen({ accounts: [named('anna'), named('zebra')], mailboxes: theirs })).toEqual([
+    THEIRS,
+  ]);
+  // Its credentials reach more than it mirrors.
+  for (const account of [named('anna', ['other@*']), named('anna', ['*'], ['anna@*'])])
+    expect(await seen({ accounts: [account] })).toEqual([]);
+  expect(await seen({ accounts: [named('anna', ['anna@*'])] })).toEqual([OURS]);
   for (const target of ['/api/saved', '/api/look', '/health/runs'])
     expect((await ask(target, {})).status).toBe(403);
   expect(errors).toEqual([]);
@@ -107,5 +117,5 @@ test('a mailbox that is not listed any more stays readable, unless it is someone
   expect(await seen({})).toEqual([OURS]);
   list('zebra', OURS);
   expect(await seen({})).toEqual([]);
-  expect(await seen({ accounts: ['zebra'] })).toEqual([OURS]);
+  expect(await seen({ accounts: [named('zebra')] })).toEqual([OURS]);
 });
