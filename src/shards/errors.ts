@@ -8,6 +8,12 @@ export const shardError = defineErrors({
       `Raise the limit: LimitNOFILE=${needed} in a unit of systemd, or "ulimit -n ${needed}".`,
     ],
   },
+  usage: {
+    'fleet-registry-used': ({ registry }: { registry: string }) => [
+      `${registry} has shards already. Nothing was changed.`,
+      'Create an empty database for --from-bucket, or leave the option out.',
+    ],
+  },
   disk: {
     'fleet-disk-short': (f: { folder: string; free: number; needed: number }) => [
       `Only ${bytes(f.free)} are free in ${f.folder}, and minFreeBytes keeps ${bytes(f.needed)} free.`,

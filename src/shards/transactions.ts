@@ -13,6 +13,7 @@ import { condemnAbandoned, markGone, sweep } from './collection.ts';
 import { recordUse, redeemLink } from './grants.ts';
 import { decidePurge, endPurges, merged, ranAhead, removeNode, wiped } from './purges.ts';
 import { recoverShard } from './recovery.ts';
+import { importRegistry } from './registry-export.ts';
 import { createFleet } from './schema.ts';
 import {
   beginSession,
@@ -37,6 +38,7 @@ export const TRANSACTIONS = {
   decidePurge,
   endPurges,
   endSession,
+  importRegistry,
   markDead,
   markGone,
   merged,

@@ -22,6 +22,7 @@ import { CHANNEL } from './outcomes.ts';
 import { plan } from './planner.ts';
 import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
 import { type RecoverOptions, recoverFleet } from './recover.ts';
+import { exportRegistry, registryMark } from './registry-export.ts';
 import { PROGRAM } from './schema.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
 import { beginSession, endSession, markDead, removeSessions } from './sessions.ts';
@@ -154,6 +155,8 @@ export class WorkerSession {
   #upkeptAt = Number.NEGATIVE_INFINITY;
   #collecting: Promise<void> | undefined;
   #recovering: Promise<void> | undefined;
+  /** What the last export of the registry has. */
+  #exported = '';
   #listening: Listening | undefined;
   #wake = Promise.withResolvers<void>();
   #isStopping = false;
@@ -282,6 +285,7 @@ export class WorkerSession {
     this.#upkeptAt = clock.monotonic();
     await this.#lookAtFolders();
     await removeSessions(registry, KEEP_SESSIONS_MS);
+    await this.#export();
     this.#collecting ??= this.#collect().finally(() => {
       this.#collecting = undefined;
     });
@@ -401,6 +405,20 @@ export class WorkerSession {
       const { swept, gone, locked, failures } = round;
       for (const { error } of failures) log.fail('error', 'an object stays', error);
       if (swept + gone > 0) log.say('info', 'objects collected', { swept, gone, locked });
+    });
+  }
+
+  /** Keeps a copy of the registry in the bucket, which one worker does for all. */
+  async #export(): Promise<void> {
+    const { registry, fleet, keys, store, log } = this.context;
+    const living = this.#rows.workers.filter(({ isDead }) => !isDead);
+    if (living.some(({ session }) => session < this.id)) return;
+    await this.#tried('the registry could not be exported', async () => {
+      const mark = await registryMark(registry);
+      if (mark === this.#exported) return;
+      await exportRegistry(registry, fleet, keys(), store, this.#over.signal);
+      this.#exported = mark;
+      log.say('info', 'registry exported', { mark });
     });
   }
 

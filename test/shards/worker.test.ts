@@ -10,6 +10,7 @@ import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { sealWork } from '../../src/shards/account-settings.ts';
 import { encodeWork } from '../../src/shards/exclusive.ts';
 import { decidePurge } from '../../src/shards/purges.ts';
+import { importRegistry } from '../../src/shards/registry-export.ts';
 import { requireFleet } from '../../src/shards/schema.ts';
 import { jsonLines } from '../cli/child.ts';
 import { type Ran, ran } from '../cli/surface.ts';
@@ -239,6 +240,51 @@ describe.skipIf(withoutServers())('a worker', () => {
     await second.end('SIGTERM');
     const dir = path.join(two.cache, '1');
     expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
+  });
+
+  test('has what a new PostgreSQL needs after the old one was lost', async () => {
+    await addBoth();
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    await one.json(['account', 'pause', 'ben.example.org']);
+    const { store } = sandbox.service;
+    const [shipped] = await statement<{ number: number }>(
+      one.registry,
+      sql`SELECT commit_number AS number FROM shard`,
+    );
+    await first.said('registry exported', {}, 2);
+    await first.end('SIGTERM');
+    const objects = one.store();
+    const signal = new AbortController().signal;
+    const lost = { database: await servers.postgres.create({ empty: true }) };
+    const two = await node('two', { first: one, ...lost });
+    const registry = await servers.postgres.open(lost.database);
+    const keys = readFleetKeys(one.keyFile);
+    const { accounts } = await importRegistry(registry, keys, objects, signal);
+    expect(accounts).toBe(2);
+    await expect(importRegistry(registry, keys, objects, signal)).rejects.toMatchObject({
+      code: 'fleet-registry-used',
+    });
+    await objects.close();
+    expect(await two.json(['account', 'list'])).toMatchObject([
+      { name: 'anna.example.org', state: 'active', shard: 1 },
+      { name: 'ben.example.org', state: 'paused', shard: 1 },
+    ]);
+    const second = two.start(program);
+    const [recovered] = await second.said('shard recovered');
+    expect(Number(recovered?.commit)).toBeGreaterThanOrEqual(shipped?.number ?? 0);
+    await second.said('shard taken over', { from: 'bucket' });
+    const [mailbox] = store.mailboxes.values();
+    if (mailbox === undefined) throw new Error('there is no mailbox');
+    store.add(store.folderFor(mailbox, 'INBOX'), Buffer.from('A: b\r\n\r\n'), Date.now(), []);
+    await second.said('run finished', { kind: 'sweep' }, 2);
+    await second.end('SIGTERM');
+    await two.add('carl', hosted('carl@example.org'));
+    const [next] = await statement<{ id: number }>(
+      registry,
+      sql`SELECT max(id)::int AS id FROM account`,
+    );
+    expect(next?.id).toBe(3);
   });
 
   describe('on a node that is not fit for it', () => {

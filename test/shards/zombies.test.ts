@@ -274,6 +274,7 @@ const NEVER_REFUSED = [
   'abandon',
   'condemnAbandoned',
   'createFleet',
+  'importRegistry',
   'markDead',
   'recordUse',
   'removeSessions',

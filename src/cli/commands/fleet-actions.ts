@@ -46,6 +46,7 @@ import {
 import { placeEvenly, rebalance } from '../../shards/planner.ts';
 import { removeNode } from '../../shards/purges.ts';
 import { RECOVER_SETTLE_MS, recoverFleet } from '../../shards/recover.ts';
+import { importRegistry } from '../../shards/registry-export.ts';
 import { createFleet } from '../../shards/schema.ts';
 import { markDead, setDraining } from '../../shards/sessions.ts';
 import { SHARD_TIMES } from '../../shards/shard.ts';
@@ -658,15 +659,28 @@ export async function rebalanceFleet(
   });
 }
 
+export interface RecoverLine {
+  readonly all?: boolean;
+  readonly fromBucket?: boolean;
+}
+
 export async function recoverShards(
   context: CommandContext,
-  { all = false }: { readonly all?: boolean },
+  { all = false, fromBucket = false }: RecoverLine,
 ): Promise<ExitCode> {
   const { output, notices, signal } = context;
-  return withFleet(context, async ({ config, registry, fleet }) => {
-    const store = new S3Store(await storeTarget(context, config));
-    try {
-      const keys = readFleetKeys(config.fleet.keyFile);
+  const config = fleetConfigOf(context);
+  const keys = readFleetKeys(config.fleet.keyFile);
+  const store = new S3Store(await storeTarget(context, config));
+  try {
+    if (fromBucket) {
+      const imported = await withRegistry(context, config, (registry) =>
+        importRegistry(registry, keys, store, signal),
+      );
+      const text = `The registry has ${counted(imported.accounts, 'account')} again, of the last export in ${imported.bucket}.`;
+      await output.line({ fleet: imported.id, accounts: imported.accounts }, () => text);
+    }
+    return await withFleet(context, async ({ registry, fleet }) => {
       const recovered = await recoverFleet({
         ...{ registry, fleet, keys, store, signal, all },
         ...{ clock: systemClock, settleMs: RECOVER_SETTLE_MS },
@@ -680,10 +694,10 @@ export async function recoverShards(
       }
       if (recovered.length === 0) notices.say('No shard has to be recovered.');
       return EXIT.done;
-    } finally {
-      await store.close();
-    }
-  });
+    });
+  } finally {
+    await store.close();
+  }
 }
 
 /** @throws fleet-node-unknown, fleet-node-alive, fleet-disk-not-destroyed */

@@ -11,6 +11,7 @@ import type {
   InitLine,
   NodeRemoveLine,
   RebalanceLine,
+  RecoverLine,
   RotateLine,
 } from './fleet-actions.ts';
 import type { DemoLine } from './fleet-demo.ts';
@@ -79,7 +80,11 @@ wanted node claims it: for a few seconds nobody mirrors its accounts.`;
 const RECOVER_HELP = `
 After PostgreSQL has failed over or was restored, no shard is claimed until its row was compared with the bucket. Workers do
 that by themselves after a failover. This command does it for all shards, also after a restore below PostgreSQL, such as of
-a snapshot of its disk (--all). Stop the workers first.`;
+a snapshot of its disk (--all). Stop the workers first.
+
+If PostgreSQL is lost, create an empty database and run the command with --from-bucket on a node that has the key file.
+Workers store a copy of the registry every few minutes, if accounts or forgets have changed. API tokens and sign-ins are not in
+it: create them again.`;
 
 const ACCOUNT_HELP = `
 An account is what an entry of "accounts" is in the configuration of a single machine: a token at a mail service, or an IMAP
@@ -177,10 +182,9 @@ export const register: Register = (command, run) => {
     .action(lazyAction<[RebalanceLine]>(run, async () => (await load()).rebalanceFleet));
   subCommand(command, 'recover', 'compare the registry with the bucket after a restore')
     .option('--all', 'all shards, also those that seem to be current')
+    .option('--from-bucket', 'make the registry from its last copy in the bucket first')
     .addHelpText('after', RECOVER_HELP)
-    .action(
-      lazyAction<[{ readonly all?: boolean }]>(run, async () => (await load()).recoverShards),
-    );
+    .action(lazyAction<[RecoverLine]>(run, async () => (await load()).recoverShards));
   const key = subCommand(command, 'key', 'change the key that encrypts the secrets of accounts');
   group(key, 'fleet key', ['rotate']);
   subCommand(key, 'rotate', 'encrypt all secrets by the first key of the key file')

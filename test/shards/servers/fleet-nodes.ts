@@ -27,6 +27,8 @@ export interface NodeOptions {
   /** A node of the same fleet; a new fleet, if undefined. */
   readonly first?: FleetNode;
   readonly through?: Through;
+  /** Another database than that of the first node. */
+  readonly database?: string;
   /** Fields of the configuration. */
   readonly settings?: object;
   /** Fields of `fleet` in it. */
@@ -60,7 +62,8 @@ export class FleetNode {
     const { first } = options;
     if (first === undefined) buckets += 1;
     const bucket = first?.bucket ?? `nodes-${buckets}`;
-    const database = first?.database ?? (await servers.postgres.create({ empty: true }));
+    const database =
+      options.database ?? first?.database ?? (await servers.postgres.create({ empty: true }));
     const registry = first?.registry ?? (await servers.postgres.open(database));
     if (first === undefined) await ensureBucket(targetAt(servers.radosgw, bucket), signal);
     const node = new FleetNode(name, servers, database, bucket, registry, options);
