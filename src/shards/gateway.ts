@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { ListenAddress } from '../core/address.ts';
 import { Semaphore } from '../core/concurrency.ts';
-import { MailkeepError } from '../core/errors.ts';
+import { errnoOf, MailkeepError } from '../core/errors.ts';
 import { type ListenerLimits, type RequestOrigin, readAtMost } from '../core/listener.ts';
 import { bytesAtMost } from '../core/streams.ts';
 import { fleetLinkError } from '../fleet/errors.ts';
@@ -19,7 +19,7 @@ import { builtAssets } from '../web/assets.ts';
 import { toResponse } from '../web/mirror.ts';
 import { FailurePage } from '../web/pages/plain-pages.tsx';
 import { THEME_COOKIE, themeOf } from '../web/pages/theme.ts';
-import { page, type RequestContext } from '../web/request-context.ts';
+import { page, type RequestContext, wholeNumber } from '../web/request-context.ts';
 import { type BrowserSessions, SESSION_MS, type Session } from '../web/sessions.ts';
 import { openSignedInServer, requireLoopback } from '../web/web-server.ts';
 import { revokeToken } from './accounts.ts';
@@ -207,7 +207,9 @@ const SHARDS_AT_ONCE = 8;
 const MAX_ANSWER = 4 << 20;
 
 interface Hit {
-  readonly line: { readonly id: string; readonly date: string | null };
+  /** Grows with the date. */
+  readonly docid: number;
+  readonly line: { readonly id: string };
 }
 
 /** How a client reached this node. */
@@ -273,11 +275,8 @@ class Relaying {
   /** Searches the accounts of a grant in all shards, and returns the newest messages. */
   async search(request: Request, grant: Grant, reached: RequestOrigin): Promise<Response> {
     const { searchParams } = new URL(request.url);
-    const typed = Number(searchParams.get('limit') ?? DEFAULT_HITS);
-    const limit = Math.min(
-      MAX_HITS,
-      Math.max(1, Number.isSafeInteger(typed) ? typed : DEFAULT_HITS),
-    );
+    const typed = wholeNumber(searchParams.get('limit') ?? undefined) || DEFAULT_HITS;
+    const limit = Math.min(typed, MAX_HITS);
     const query = new URLSearchParams({ q: searchParams.get('q') ?? '', limit: String(limit) });
     const { signal } = request;
     const relayed = {
@@ -297,7 +296,7 @@ class Relaying {
         turns.run(async () => {
           const found = await this.#rows(route, grant, relayed).catch((error: unknown) => {
             signal.throwIfAborted();
-            if (!(error instanceof MailkeepError)) throw error;
+            if (!(error instanceof MailkeepError) && errnoOf(error) === undefined) throw error;
             missing.push(
               ...routes.filter(({ shard }) => shard === route.shard).map((one) => one.name),
             );
@@ -327,9 +326,7 @@ class Relaying {
 }
 
 function newestFirst(a: Hit, b: Hit): number {
-  const [first, second] = [a.line.date ?? '', b.line.date ?? ''];
-  if (first !== second) return first < second ? 1 : -1;
-  return a.line.id < b.line.id ? -1 : 1;
+  return b.docid - a.docid || (a.line.id < b.line.id ? -1 : 1);
 }
 
 function unready({ node, name: account }: Route, code: string): Error {

@@ -441,7 +441,9 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     const rowsOf = (messages: readonly (readonly [id: string, date: string])[]) =>
       fleet.child((request, response) => {
         const limit = Number(new URL(request.url ?? '', 'http://x').searchParams.get('limit'));
-        const hits = messages.map(([id, date]) => ({ line: { id, date } })).slice(0, limit);
+        const hits = messages
+          .map(([id, date]) => ({ docid: Date.parse(date), line: { id } }))
+          .slice(0, limit);
         response.writeHead(200, { 'content-type': 'application/json' });
         response.end(JSON.stringify({ data: { hits, problem: null } }));
       });
