@@ -16,8 +16,8 @@ import { readFleetKeys } from '../fleet/key-file.ts';
 import { readMessage } from '../mail/reading.ts';
 import { fleetError } from '../registry/errors.ts';
 import type { Registry } from '../registry/registry.ts';
-import { accountsNamed, revokeToken } from '../shards/accounts.ts';
-import { addGrant, routesOf } from '../shards/grants.ts';
+import { accountsNamed } from '../shards/accounts.ts';
+import { addGrant, revokeGrant, routesOf } from '../shards/grants.ts';
 import { authorities, certify } from '../shards/node-identity.ts';
 import { HolderClient, refusalOf } from '../shards/relay.ts';
 import { attachmentLine, saveAttachments } from './commands/attachments.ts';
@@ -70,20 +70,19 @@ export async function readFleetAccount(
     const place = config.fleet;
     const keys = readFleetKeys(place.keyFile);
     const { account, tenant } = await accountNamed(registry, which);
-    const outcome = await addGrant(registry, keys, {
+    const { id: grant } = await addGrant(registry, keys, {
       ...{ use: 'token', tenant, name: `${command} at ${place.node}` },
       rights: { accounts: [account], mailboxes: null },
       expiresAt: new Date(context.now() + TOKEN_MS),
     });
-    if (outcome.outcome === 'refused') throw new Error(`a new token was refused: ${outcome.by}`);
-    const certificate = certify(keys, fleet, { kind: 'grant', id: outcome.id });
+    const certificate = certify(keys, fleet, { kind: 'grant', id: grant });
     const client = new HolderClient({ certificate, authorities: authorities(keys, fleet) });
     try {
-      const reader = new AccountReader(context, registry, client, { grant: outcome.id, account });
+      const reader = new AccountReader(context, registry, client, { grant, account });
       return await run(reader, context, line);
     } finally {
       client.close();
-      await revokeToken(registry, outcome.id, place.node);
+      await revokeGrant(registry, grant, place.node);
     }
   });
 }

@@ -256,46 +256,6 @@ export async function secretSamples(
   );
 }
 
-/** An API token or a browser session. */
-export interface Token {
-  readonly id: string;
-  readonly kind: 'api' | 'web';
-  /** Null for operators. */
-  readonly tenant: string | null;
-  readonly name: string;
-  /** Accounts and mailboxes that it may read, as JSON. */
-  readonly grants: unknown;
-  readonly expiresAt: Date | null;
-}
-
-/** @param lookup keyed hash of the token */
-export async function addToken(
-  registry: Registry,
-  { id, kind, tenant, name, grants, expiresAt }: Token,
-  lookup: Buffer,
-): Promise<Outcome> {
-  return refusable(registry, 'add a token', async (tx) => {
-    const { rows } = await sql`
-      INSERT INTO token (id, lookup, kind, tenant, name, grants, expires_at)
-      VALUES (${id}, ${lookup}, ${kind}, ${tenant}, ${name}, ${JSON.stringify(grants)}::jsonb,
-        ${expiresAt}::timestamptz)
-      ON CONFLICT DO NOTHING RETURNING id`.execute(tx);
-    if (rows.length === 0) throw new Refusal('name');
-    await addEvent(tx, { who: name, what: `token-${kind}`, facts: { id, tenant } });
-    return {};
-  });
-}
-
-export async function revokeToken(registry: Registry, id: string, who: string): Promise<Outcome> {
-  return refusable(registry, 'revoke a token', async (tx) => {
-    const { rows } = await sql`UPDATE token SET revoked_at = clock_timestamp()
-      WHERE id = ${id} AND revoked_at IS NULL RETURNING id`.execute(tx);
-    if (rows.length === 0) throw new Refusal('state');
-    await addEvent(tx, { who, what: 'token-revoked', facts: { id } });
-    return {};
-  });
-}
-
 /** @param query null removes the search */
 export async function saveSearch(
   registry: Registry,

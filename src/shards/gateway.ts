@@ -22,8 +22,15 @@ import { THEME_COOKIE, themeOf } from '../web/pages/theme.ts';
 import { page, type RequestContext, wholeNumber } from '../web/request-context.ts';
 import { type BrowserSessions, SESSION_MS, type Session } from '../web/sessions.ts';
 import { openSignedInServer, requireLoopback } from '../web/web-server.ts';
-import { revokeToken } from './accounts.ts';
-import { findGrant, formKey, type Grant, type Route, redeemLink, routesOf } from './grants.ts';
+import {
+  findGrant,
+  formKey,
+  type Grant,
+  type Route,
+  redeemLink,
+  revokeGrant,
+  routesOf,
+} from './grants.ts';
 import { authorities, certify } from './node-identity.ts';
 import {
   HolderClient,
@@ -194,7 +201,7 @@ function sessionsOf(
     // A browser sees and ends only its own session.
     list: async () => [],
     async end(key) {
-      await revokeToken(registry, key, 'browser');
+      await revokeGrant(registry, key, 'browser');
     },
   };
 }

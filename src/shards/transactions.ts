@@ -1,16 +1,14 @@
 import {
   addAccounts,
-  addToken,
   changeAccount,
   putSecret,
   recordAccountErrors,
   refreshSecret,
-  revokeToken,
   saveSearch,
 } from './accounts.ts';
 import { claim, moveShard, release, reportFailure, reportRecovery } from './claims.ts';
 import { condemnAbandoned, markGone, sweep } from './collection.ts';
-import { recordUse, redeemLink } from './grants.ts';
+import { addGrant, recordUse, redeemLink, revokeGrant } from './grants.ts';
 import { decidePurge, endPurges, merged, ranAhead, removeNode, wiped } from './purges.ts';
 import { recoverShard } from './recovery.ts';
 import { importRegistry } from './registry-export.ts';
@@ -29,7 +27,7 @@ import { abandon, register, ship } from './ships.ts';
 export const TRANSACTIONS = {
   abandon,
   addAccounts,
-  addToken,
+  addGrant,
   beginSession,
   changeAccount,
   claim,
@@ -57,7 +55,7 @@ export const TRANSACTIONS = {
   renew,
   reportFailure,
   reportRecovery,
-  revokeToken,
+  revokeGrant,
   saveSearch,
   setDraining,
   ship,

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { revokeToken } from '../../src/shards/accounts.ts';
+import { revokeGrant } from '../../src/shards/grants.ts';
 import { IDENTITY_HEADER, type RequestIdentity } from '../../src/shards/node-identity.ts';
 import { endSession } from '../../src/shards/sessions.ts';
 import { CALLER_HEADER, callerText } from '../../src/web/relayed.ts';
@@ -172,7 +172,7 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     test('of a command count for its own grant', async () => {
       const own = await connect(near, { kind: 'grant', id: grant });
       expect((await own.send(own.sign(identityOf(known)))).status).toBe(200);
-      done(await revokeToken(fleet.registry, grant, 'x'));
+      done(await revokeGrant(fleet.registry, grant, 'x'));
       const again = own.sign(identityOf(known, { sequence: 2 }));
       expect(await own.send(again)).toMatchObject({ status: 403, refused: 'grant' });
     });
@@ -291,7 +291,7 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     expect(String(await once(stream, 'data'))).toBe('first');
     await near.gateway.check();
     expect(stream.destroyed).toBe(false);
-    done(await revokeToken(fleet.registry, id, 'x'));
+    done(await revokeGrant(fleet.registry, id, 'x'));
     expect((await far.api('/mcp', secret)).status).toBe(401);
     const ended = once(stream, 'error');
     await near.gateway.check();

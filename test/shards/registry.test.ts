@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { FleetKeys } from '../../src/fleet/secrets.ts';
 import { openRegistry, type Registry } from '../../src/registry/registry.ts';
-import { addAccounts, refreshSecret, revokeToken, secretsOf } from '../../src/shards/accounts.ts';
+import { addAccounts, refreshSecret, secretsOf } from '../../src/shards/accounts.ts';
 import { changesSince } from '../../src/shards/changes.ts';
 import {
   claim,
@@ -20,7 +20,7 @@ import {
   objectsToCollect,
   sweep,
 } from '../../src/shards/collection.ts';
-import { addGrant, findGrant } from '../../src/shards/grants.ts';
+import { addGrant, findGrant, revokeGrant } from '../../src/shards/grants.ts';
 import { decidePurge, endPurges, wiped } from '../../src/shards/purges.ts';
 import { recoverShard, shardsToRecover } from '../../src/shards/recovery.ts';
 import { createFleet, requireFleet } from '../../src/shards/schema.ts';
@@ -337,24 +337,24 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     const keys = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
     const rights = { accounts: [1], mailboxes: null };
     const token = { use: 'token', tenant: null, name: 'x', rights, expiresAt: null } as const;
-    const { id, secret } = done(await addGrant(registry, keys, token));
+    const { id, secret } = await addGrant(registry, keys, token);
     const find = (text: string, use: 'token' | 'session' = 'token') =>
       findGrant(registry, keys, use, text);
     expect(await find(secret)).toMatchObject({ id, name: 'x', tenant: null, ...rights });
     expect((await find(secret))?.usedAt).not.toBeNull();
     expect(await find(secret, 'session')).toBeUndefined();
     expect(await find('other')).toBeUndefined();
-    done(await revokeToken(registry, id, 'anna'));
+    done(await revokeGrant(registry, id, 'anna'));
     expect(await find(secret)).toBeUndefined();
-    const over = done(await addGrant(registry, keys, { ...token, expiresAt: new Date(0) }));
+    const over = await addGrant(registry, keys, { ...token, expiresAt: new Date(0) });
     expect(await find(over.secret)).toBeUndefined();
     // Rights that are not understood are none.
-    const odd = done(await addGrant(registry, keys, token));
+    const odd = await addGrant(registry, keys, token);
     await statement(registry, sql`UPDATE token SET grants = '[1]' WHERE id = ${odd.id}`);
     expect(await find(odd.secret)).toBeUndefined();
     // A key that was added keeps older tokens, and one that was removed takes its tokens with it.
     const newer = FleetKeys.parse(`key-2 ${'5b'.repeat(32)}\nkey-1 ${'5a'.repeat(32)}\n`, 'test');
-    const last = done(await addGrant(registry, keys, token));
+    const last = await addGrant(registry, keys, token);
     expect(await findGrant(registry, newer, 'token', last.secret)).toMatchObject({ id: last.id });
   });
 

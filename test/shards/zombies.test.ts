@@ -14,8 +14,8 @@ import { claimed, done, FENCED, newScene, type Scene, statement } from './server
 /** Names of the scene's other transactions: tests are listed before the scene exists. */
 const NAMES = {
   ...{ claim: 0, renew: 0, endSession: 0, wiped: 0, ranAhead: 0, sweep: 0, 'sweep again': 0 },
-  ...{ markGone: 0, moveShard: 0, changeAccount: 0, addAccounts: 0, putSecret: 0, addToken: 0 },
-  ...{ revokeToken: 0, removeNode: 0, recoverShard: 0, redeemLink: 0 },
+  ...{ markGone: 0, moveShard: 0, changeAccount: 0, addAccounts: 0, putSecret: 0 },
+  ...{ revokeGrant: 0, removeNode: 0, recoverShard: 0, redeemLink: 0 },
 };
 
 const skipped = withoutPostgres();
@@ -266,12 +266,12 @@ const REPEATABLE = [
   'endPurges',
   'refreshSecret',
   'renew',
-  'addToken',
   'removeNode',
 ];
 /** They return what they did, and are never refused. */
 const NEVER_REFUSED = [
   'abandon',
+  'addGrant',
   'condemnAbandoned',
   'createFleet',
   'importRegistry',

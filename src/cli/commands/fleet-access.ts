@@ -2,8 +2,7 @@ import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { mailboxKey } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { readFleetKeys } from '../../fleet/key-file.ts';
-import { revokeToken } from '../../shards/accounts.ts';
-import { addGrant, listGrants, type NewGrant } from '../../shards/grants.ts';
+import { addGrant, listGrants, type NewGrant, revokeGrant } from '../../shards/grants.ts';
 import { CODE_MS } from '../../web/sessions.ts';
 import { type CommandContext, invalidUsage, type Values } from '../context.ts';
 import { accountNamed } from '../fleet-account.ts';
@@ -92,7 +91,7 @@ export async function listAccess(
 export async function revokeAccess(context: CommandContext, id: string): Promise<ExitCode> {
   return withFleet(context, async ({ registry }) => {
     const isId = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id);
-    const outcome = isId ? await revokeToken(registry, id, 'operator') : undefined;
+    const outcome = isId ? await revokeGrant(registry, id, 'operator') : undefined;
     if (outcome?.outcome !== 'committed') {
       const problem = `there is no valid token or session with the id ${terminalLine(id)}; "fleet access list" shows them.`;
       throw invalidUsage('fleet access revoke', problem);
@@ -102,10 +101,8 @@ export async function revokeAccess(context: CommandContext, id: string): Promise
   });
 }
 
-async function added({ config, registry }: OpenFleet, grant: NewGrant) {
-  const outcome = await addGrant(registry, readFleetKeys(config.fleet.keyFile), grant);
-  if (outcome.outcome === 'refused') throw new Error(`a new token was refused: ${outcome.by}`);
-  return outcome;
+function added({ config, registry }: OpenFleet, grant: NewGrant) {
+  return addGrant(registry, readFleetKeys(config.fleet.keyFile), grant);
 }
 
 /** Returns keys of mailboxes; null if none is named. */

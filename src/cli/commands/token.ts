@@ -67,7 +67,7 @@ export const register: Register = (command, run) => {
   sub('list', 'list tokens, without their secrets').action(action(run, listTokens));
   sub('revoke', 'end tokens at once')
     .argument('<id...>', 'ids or names of tokens')
-    .action(action(run, revokeTokens));
+    .action(action(run, revokeGrants));
 };
 
 async function createToken(context: CommandContext, line: CreateLine): Promise<void> {
@@ -96,7 +96,7 @@ function listTokens(context: CommandContext, which: Which): Promise<void> {
   });
 }
 
-function revokeTokens(
+function revokeGrants(
   context: CommandContext,
   ids: readonly string[],
   which: Which,

@@ -80,7 +80,7 @@ export class GatewayFleet {
   /** Adds a token, or the code of a sign-in link. */
   async grant(grant: Partial<NewGrant> & Pick<NewGrant, 'rights'>) {
     const defaults = { use: 'token', tenant: 'acme', name: 'test', expiresAt: null } as const;
-    return done(await addGrant(this.registry, KEYS, { ...defaults, ...grant }));
+    return addGrant(this.registry, KEYS, { ...defaults, ...grant });
   }
 
   /** Serves requests on a Unix socket as a shard's web interface does, and returns its path. */

@@ -4,13 +4,11 @@ import { FleetKeys } from '../../../src/fleet/secrets.ts';
 import type { Registry } from '../../../src/registry/registry.ts';
 import {
   addAccounts,
-  addToken,
   changeAccount,
   type NewAccount,
   putSecret,
   recordAccountErrors,
   refreshSecret,
-  revokeToken,
   type SealedSecret,
 } from '../../../src/shards/accounts.ts';
 import {
@@ -22,7 +20,7 @@ import {
   reportRecovery,
 } from '../../../src/shards/claims.ts';
 import { markGone, sweep } from '../../../src/shards/collection.ts';
-import { addGrant, redeemLink } from '../../../src/shards/grants.ts';
+import { addGrant, redeemLink, revokeGrant } from '../../../src/shards/grants.ts';
 import type { Lease, Outcome } from '../../../src/shards/outcomes.ts';
 import {
   decidePurge,
@@ -181,19 +179,10 @@ export async function newScene(registry: Registry): Promise<Scene> {
     sql`SELECT swept_at::text AS at FROM object WHERE name = 't/swept'`,
   );
   const sweptAt = swept?.at ?? '';
-  const token = randomUUID();
-  const grant = { kind: 'api', tenant: 'acme', grants: [], expiresAt: null } as const;
-  done(await addToken(registry, { id: token, name: 'phone', ...grant }, sha256('token')));
   const rights = { accounts: [account], mailboxes: null };
-  const link = done(
-    await addGrant(registry, KEYS, {
-      use: 'link',
-      name: 'link',
-      tenant: 'acme',
-      rights,
-      expiresAt: null,
-    }),
-  );
+  const grant = { name: 'phone', tenant: 'acme', rights, expiresAt: null } as const;
+  const token = (await addGrant(registry, KEYS, { use: 'token', ...grant })).id;
+  const link = await addGrant(registry, KEYS, { use: 'link', ...grant });
   const entries = { a: entry, b: earlier.entry };
   const next = manifestOf('m/2', 'm/1', ['d/1', 'd/2', 's/2'], 1);
   const times = { settleMs: 0 };
@@ -227,9 +216,7 @@ export async function newScene(registry: Registry): Promise<Scene> {
       changeAccount: () => changeAccount(registry, account, ['active'], 'paused', 'operator'),
       addAccounts: () => addAccounts(registry, [accountOf('ben')], () => [shard], 'operator'),
       putSecret: () => putSecret(registry, account, secretOf(3), Buffer.alloc(12, 1)),
-      addToken: () =>
-        addToken(registry, { id: randomUUID(), name: 'new', ...grant }, sha256('new')),
-      revokeToken: () => revokeToken(registry, token, 'anna'),
+      revokeGrant: () => revokeGrant(registry, token, 'anna'),
       redeemLink: () => redeemLink(registry, KEYS, link.secret, 'Firefox', LONG_MS),
       removeNode: () => removeNode(registry, 'c'),
       recoverShard: () => recoverShard(registry, found, ['a', 'b']),
