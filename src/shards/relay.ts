@@ -406,7 +406,8 @@ export async function listenForNodes({
       ...{ ...NODE_TLS, ca: [...authorities], cert: certificate.cert, key: certificate.key },
       ...{ requestCert: true, rejectUnauthorized: true },
       ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000 },
-      ...{ keepAliveTimeout: 60_000, maxHeaderSize: 32_768 },
+      // The identity repeats the target, which browsers may make 16 KiB long.
+      ...{ keepAliveTimeout: 60_000, maxHeaderSize: 65_536 },
     },
     (request, response) => void listener.answer(request, response),
   );

@@ -13,7 +13,7 @@ import { endSession } from '../../src/shards/sessions.ts';
 import { start } from '../cli/child.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
 import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
-import { idOf } from '../web/served.ts';
+import { askAt, idOf } from '../web/served.ts';
 import { GatewayFleet, listMailbox } from './servers/gateways.ts';
 import { done } from './servers/scene.ts';
 
@@ -149,6 +149,19 @@ describe.skipIf(withoutPostgres())('readers of one shard, through processes', ()
       expect(first, names[at]).toBeLessThan(200);
       expect(second, names[at]).toBeLessThan(first + 50);
     }
+    // Short answers, for the record.
+    const { hostname: host, port } = new URL(far.url);
+    const short = async (): Promise<void> => {
+      const headers = { cookie: `mailkeep-${port}=${cookie}`, 'sec-fetch-site': 'same-origin' };
+      for (let asked = 0; asked < 10; asked += 1) {
+        const answer = await askAt({ host, port: Number(port) }, '/api/rows', { headers });
+        expect(answer.status).toBe(200);
+      }
+    };
+    const began = performance.now();
+    await Promise.all(Array.from({ length: READERS }, short));
+    const each = (10 * READERS * 1000) / (performance.now() - began);
+    console.info(`${READERS} readers, short answers: ${Math.round(each)} a second`);
     // The holder is killed while it sends.
     const cut = await open(far.url, cookie);
     await once(cut, 'readable');

@@ -234,6 +234,14 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     }
   });
 
+  test('a target may be as long as a listener for browsers takes it', async () => {
+    const { secret } = await fleet.grant({ rights: anna() });
+    const target = `/api/v1/x?q=${'x'.repeat(15_500)}`;
+    const { status, text: body } = await far.api(target, secret);
+    expect(status).toBe(200);
+    expect(JSON.parse(body).url).toBe(target);
+  });
+
   test('a token covers its accounts only, and says which one if it covers several', async () => {
     const both = { accounts: accounts.slice(0, 2), mailboxes: ['one'] };
     const { secret } = await fleet.grant({ rights: both });
