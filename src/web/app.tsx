@@ -1,6 +1,6 @@
 import { Hono } from 'hono';
 import { readSavedSearches } from '../catalog/saved-searches.ts';
-import { hasCode } from '../core/errors.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { RequestOrigin } from '../core/listener.ts';
 import {
   allowsLimitedAccess,
@@ -120,9 +120,12 @@ export function fallbackRoutes(
   );
   app.onError((error, context) => {
     onError(error);
+    // Such as the registry of a fleet.
+    const isAway = error instanceof MailkeepError && error.family === 'origin';
+    const [kind, status] = isAway ? (['elsewhere', 503] as const) : (['failed', 500] as const);
     return isApiPath(context.req.path)
-      ? apiRefusal('failed', 500)
-      : page(context, <FailurePage assets={assets} kind="failed" />, 500);
+      ? apiRefusal(kind, status)
+      : page(context, <FailurePage assets={assets} kind={kind} />, status);
   });
 }
 

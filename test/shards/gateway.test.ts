@@ -346,6 +346,30 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     expect(near.errors.length + far.errors.length).toBeGreaterThan(0);
   });
 
+  test('nobody is let in while the registry is away', async () => {
+    const { secret } = await fleet.grant({ rights: anna() });
+    const cookie = await far.signIn(anna());
+    const asked = async () => [
+      (await far.api('/mcp', secret)).status,
+      (await far.ask('/mail', { headers: { cookie: far.cookie(cookie) } })).status,
+      (await far.ask('/api/rows', { headers: far.own(far.cookie(cookie)) })).status,
+    ];
+    expect(await asked()).toEqual([200, 200, 200]);
+    const { database } = fleet;
+    await postgres.admin('postgres', async (client) => {
+      await client.query(`ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS false`);
+      await client.query(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1',
+        [database],
+      );
+    });
+    expect(await asked()).toEqual([503, 503, 503]);
+    await postgres.admin('postgres', async (client) => {
+      await client.query(`ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS true`);
+    });
+    expect(await asked()).toEqual([200, 200, 200]);
+  });
+
   test('a request follows the shard to its next holder', async () => {
     const { secret } = await fleet.grant({ rights: anna() });
     expect((await far.api('/mcp', secret)).status).toBe(200);
