@@ -462,7 +462,7 @@ export function releasePayload(bytes: Buffer | undefined): void {
 }
 
 /** Reports whether an error from `node:zlib` means invalid bytes rather than a lack of memory. */
-export function isInflateFailure(error: unknown): boolean {
+function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return false;
   }

@@ -78,12 +78,12 @@ async function endPurge(files: FileLayer, dir: string): Promise<void> {
   await convertSyncErrors(path, () => files.syncFolder(dir));
 }
 
-export function encodePurgeWork(work: PurgeWork): string {
+function encodePurgeWork(work: PurgeWork): string {
   return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
 }
 
 /** Parses the output of `encodePurgeWork`. Returns undefined for any other value. */
-export function parsePurgeWork(value: unknown): PurgeWork | undefined {
+function parsePurgeWork(value: unknown): PurgeWork | undefined {
   if (!isWork(value) || value.version !== VERSION) return undefined;
   const { reason, messages, after, records } = value;
   const { number, hash } = after;

@@ -15,7 +15,6 @@ import {
   formatPath,
   logFolder,
   parseTailName,
-  type RecordSpace,
   SEGMENT_HEADER_BYTES,
   type SegmentFile,
   segmentPath,
@@ -34,7 +33,6 @@ import {
   type LogicalRecord,
   type Problem,
   type ReadBatch,
-  type RecordPosition,
   type RecordReading,
   type Remainder,
   segmentBatches,
@@ -245,7 +243,7 @@ function nextTailPath(files: FileLayer, dir: string): string {
 /** The format without zstd. Every version can read it. */
 const FIRST_FORMAT = 1;
 /** The format that allows zstd, and the newest that this version can read. */
-export const ZSTD_FORMAT = 2;
+const ZSTD_FORMAT = 2;
 
 const FORMAT = /^mailkeep archive (\d+)\n?$/;
 
@@ -372,7 +370,7 @@ function hasLog(files: FileLayer, dir: string): boolean {
   }
 }
 
-export interface UnsealedSegment {
+interface UnsealedSegment {
   readonly segment: number;
   readonly previous: ChainState;
   readonly offset: number;
@@ -501,45 +499,4 @@ function verifyBatches(
     if (number === target) seen = reached.chain;
   }
   return { ...reached, seen };
-}
-
-interface UnsealedBatches {
-  readonly bytes: Buffer;
-  readonly space: RecordSpace;
-  readonly at: RecordPosition;
-  readonly after: ChainState;
-}
-
-/**
- * Returns the commits of batches in memory, with the position where each ends. Verifies every byte.
- *
- * @param origin source of the batches, for errors
- * @throws `log-damaged` unless the bytes are a sequence of intact batches
- */
-export function verifyLooseBatches(origin: string, { bytes, space, at, after }: UnsealedBatches) {
-  const { segment } = space;
-  const name = { segment, generation: 1 };
-  const header = { ...space, ...name, previousNumber: after.number, previousHash: after.hash };
-  const file = {
-    size: () => at.offset + bytes.length,
-    read: (target: Uint8Array, position: number) => {
-      const from = position - at.offset;
-      const piece = bytes.subarray(from, from + target.length);
-      target.set(piece);
-      return piece.length;
-    },
-  };
-  const reading = { digest: true };
-  const commits: (ChainState & { readonly end: RecordPosition })[] = [];
-  const opened = { file, name, header, sealed: undefined };
-  for (const item of segmentBatches(opened, reading, () => undefined, at)) {
-    const [problem] = item.problems;
-    if (problem !== undefined || item.what === 'remainder') {
-      const { offset, reason } = problem ?? { offset: at.offset, reason: 'bytes' };
-      throw archiveError('log-damaged', { file: origin, segment, offset, reason });
-    }
-    const { number, hash, ordinal } = item.commit;
-    commits.push({ number, hash, end: { offset: item.end, ordinal: ordinal + 1 } });
-  }
-  return commits;
 }

@@ -136,11 +136,11 @@ export const sharedTables = {
   },
 };
 
-/** The launcher leaves lines with --account or --fleet-account to the modules: the script needs nothing of it. */
+/** The launcher leaves lines with --fleet-account to the modules: the script needs nothing of it. */
 const modulesOfFleets = {
   name: 'modules-of-fleets',
   setup: ({ onResolve }) =>
-    onResolve({ filter: /\/(?:ask-fleet|fleet-account)\.ts$/ }, ({ path }) => ({
+    onResolve({ filter: /\/fleet-account\.ts$/ }, ({ path }) => ({
       ...{ path: path.replace(/\.ts$/, '.js'), external: true },
     })),
 };

@@ -251,7 +251,7 @@ export async function updateCatalog(
 }
 
 /** Reports whether the catalog has a different version, is damaged, or belongs to another log. */
-export function isUnusableCatalog({ family, code }: MailkeepError): boolean {
+function isUnusableCatalog({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }
 

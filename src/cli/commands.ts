@@ -1,6 +1,5 @@
-import { atAnyNode, inFleet } from './at-any-node.ts';
 import { type CommandEntry, listCommands } from './context.ts';
-import { FORGET, MCP, STATS } from './fleet-commands.ts';
+import { inFleet } from './in-fleet.ts';
 import { READ_ONLY_COMMANDS } from './reading-commands.ts';
 import { type ProcessStreams, run } from './run.ts';
 
@@ -13,12 +12,14 @@ export const COMMANDS: readonly CommandEntry[] = [
       () => import('./commands/daemon.ts'),
     ],
   }),
-  ...READ_ONLY_COMMANDS.map(atAnyNode).map(inFleet),
-  atAnyNode(STATS),
+  ...READ_ONLY_COMMANDS.map(inFleet),
   ...listCommands({
+    stats: ['count messages by time, place, people or type', () => import('./commands/stats.ts')],
     web: ['read and search the archive in a browser', () => import('./commands/web.ts')],
   }),
-  inFleet(atAnyNode(MCP)),
+  ...listCommands({
+    mcp: ['let an assistant on this machine read the archive', () => import('./commands/mcp.ts')],
+  }).map(inFleet),
   ...listCommands({
     verify: [
       'verify that the archive is what was written to it',
@@ -53,8 +54,11 @@ export const COMMANDS: readonly CommandEntry[] = [
       () => import('./commands/prune.ts'),
     ],
   }),
-  FORGET,
   ...listCommands({
+    forget: [
+      'remove messages permanently, with every trace of them',
+      () => import('./commands/forget.ts'),
+    ],
     webhooks: [
       'list, test, pause and delete webhooks, and see their log',
       () => import('./commands/webhooks.ts'),

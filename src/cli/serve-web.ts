@@ -166,7 +166,7 @@ interface Announced {
 }
 
 /** Prints the server's address and how to sign in. Resolves on interruption. */
-export async function withServer(
+async function withServer(
   context: CommandContext,
   { url, apiUrl, mcpUrl, link }: WebServer,
   { dataDir, mailboxes, open, asking, areKept }: Announced,
@@ -196,7 +196,7 @@ export async function withServer(
   }
 }
 
-export function cannotListen({ host, port }: ListenAddress, error: unknown): unknown {
+function cannotListen({ host, port }: ListenAddress, error: unknown): unknown {
   if (!hasCode(error, 'cannot-listen')) return error;
   return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
 }
@@ -223,7 +223,7 @@ export async function askForLink(
  * Prints a sign-in link from the first server that responds.
  * @throws web-not-running
  */
-export async function printLink(
+async function printLink(
   context: CommandContext,
   {
     dataDir,

@@ -627,7 +627,7 @@ async function upload(
 }
 
 /** An object that is sealed while its bytes are read. */
-export interface SealedPiece {
+interface SealedPiece {
   readonly kind: 'segment' | 'tail';
   readonly name: string;
   readonly length: number;

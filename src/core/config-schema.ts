@@ -1234,59 +1234,6 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** The purpose of an account's secret, which is also the secret's name in the registry. */
-export type SecretPurpose = 'token' | 'platform-token' | 'webhook';
-
-/**
- * Checks one entry of `accounts` and splits it for a registry, which encrypts only the secrets. The settings are
- * returned as written, without the name and tokens, because the program that reads them applies its own defaults.
- * @param raw parsed JSON; any name in it must match `name`
- * @param place `source` of the entry, for errors, and `folder`, the base directory for relative paths
- * @param token source of the token, if the entry does not specify one
- * @throws config-invalid, with every problem
- */
-export function accountEntry(
-  raw: unknown,
-  { name, source, folder }: Readonly<Record<'name' | 'source' | 'folder', string>>,
-  token?: TokenSource,
-) {
-  const entry = isObject(raw)
-    ? { name, ...raw, ...(token === undefined ? {} : { token: 'elsewhere' }) }
-    : raw;
-  const account = checkAccount(entry, source, name, false);
-  const { name: _name, token: _token, platform, ...rest } = isObject(entry) ? entry : {};
-  const parsed = apiAccount(account, folder, false);
-  const tokens: [SecretPurpose, TokenSource][] = [['token', token ?? parsed.token]];
-  if (!isObject(platform) || parsed.platform === null) return { settings: rest, tokens };
-  const { token: _platformToken, ...shown } = platform;
-  tokens.push(['platform-token', parsed.platform.token]);
-  return { settings: { ...rest, platform: shown }, tokens };
-}
-
-/**
- * Reassembles an account.
- * @param settings result of `accountEntry`
- * @param secrets secrets by purpose
- * @throws config-invalid if the settings are from an incompatible version or a token is missing
- */
-export function storedAccount(
-  name: string,
-  settings: unknown,
-  secrets: ReadonlyMap<string, string>,
-): ApiAccount {
-  const fields = isObject(settings) ? settings : {};
-  const { platform } = fields;
-  const entry = {
-    ...{ ...fields, name, token: secrets.get('token') },
-    ...(isObject(platform)
-      ? { platform: { ...platform, token: secrets.get('platform-token') } }
-      : {}),
-  };
-  // The entry has no relative paths, so any base directory will do.
-  const source = `Account ${name} in the registry`;
-  return apiAccount(checkAccount(entry, source, name, false), '/', false);
-}
-
 /**
  * Checks one entry of `accounts` on its own.
  * @param source of the entry, for errors

@@ -132,7 +132,7 @@ function oneLine(text: string): string {
   return text.replace(/[\p{Cc}]+/gu, ' ');
 }
 
-export interface WatchTiming {
+interface WatchTiming {
   readonly after: (ms: number, act: () => void) => () => void;
   readonly log: DaemonLog;
 }

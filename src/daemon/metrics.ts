@@ -239,7 +239,7 @@ type CountedRequest = Pick<RequestReport, 'operation' | 'status' | 'ms'> & {
 const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-export class RunMetrics {
+class RunMetrics {
   protected readonly registry = new Registry();
   readonly #requests = this.counter('requests_total', 'Requests to the service', [
     'account',

@@ -317,7 +317,7 @@ export class Notifying {
 }
 
 /** Opens a process's notifications, with logging and metrics. */
-export function openNotifier(
+function openNotifier(
   settings: Settings['notify'],
   {
     memory,

@@ -359,7 +359,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 }
 
 /** Receives deliveries for the senders of `secrets`, by the same rules. @throws cannot-listen */
-export async function receiveFor<Sender extends { readonly id: string }>(
+async function receiveFor<Sender extends { readonly id: string }>(
   secrets: Secrets<Sender>,
   options: ReceptionPorts<Sender> & Listening,
 ): Promise<Receiver> {
@@ -397,7 +397,7 @@ function hintOf(
 }
 
 /** Reports whether a delivery can concern this mailbox, because a secret is valid only for its own mailbox. */
-export function concernsMailbox(
+function concernsMailbox(
   { mailbox }: DeliveryHint,
   { id, address }: { readonly id: string; readonly address: string },
 ): boolean {

@@ -56,7 +56,7 @@ const ATTACHMENTS_MS = 2_000;
 const NOBODY: ProgressListener = () => {};
 
 /** Extractors for messages and attachments. Each of their threads uses about 100 MB. */
-export interface SharedExtractors {
+interface SharedExtractors {
   readonly messages: Extractor;
   readonly attachments: AttachmentExtractor;
 }

@@ -1,5 +1,4 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import type { SealedSecret } from '../registry/fleet.ts';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { fleetKeyError } from './errors.ts';
 
 const CIPHER = 'aes-256-gcm';
@@ -95,38 +94,15 @@ export function sealSecret(
     cipher.getAuthTag(),
   ]);
   const { archive, purpose } = place;
-  const lookup = isWebhookSecret(purpose) ? lookupBy(key, secret) : undefined;
-  return { archive, purpose, keyId, nonce, sealed, ...(lookup === undefined ? {} : { lookup }) };
+  return { archive, purpose, keyId, nonce, sealed };
 }
 
-/** The secret that all webhooks of an account share, if they were made by hand. */
-export const WEBHOOK_BY_HAND = 'webhook';
-const LOOKUP = 'mailkeep fleet webhook lookup 1';
-
-/** Returns the purpose of the secret of a webhook, by the id that the service gave it. */
-export function webhookPurpose(id: string): string {
-  return `${WEBHOOK_BY_HAND}/${id}`;
-}
-
-function isWebhookSecret(purpose: string): boolean {
-  return purpose === WEBHOOK_BY_HAND || purpose.startsWith(`${WEBHOOK_BY_HAND}/`);
-}
-
-/**
- * Returns what the secret of a webhook is looked up by, one for each key that may have encrypted it. Without the keys, nobody
- * can tell a guessed secret by it.
- */
-export function lookupsOf(keys: FleetKeys, secret: string): readonly Buffer[] {
-  return keys.names.flatMap((name) => {
-    const key = keys.key(name);
-    return key === undefined ? [] : [lookupBy(key, secret)];
-  });
-}
-
-/** By another key than the one that encrypts, derived from it (RFC 5869). */
-function lookupBy(key: Buffer, secret: string): Buffer {
-  const derived = Buffer.from(hkdfSync('sha256', key, '', LOOKUP, KEY_BYTES));
-  return createHmac('sha256', derived).update(secret).digest();
+interface SealedSecret {
+  readonly archive: number;
+  readonly purpose: string;
+  readonly keyId: string;
+  readonly nonce: Buffer;
+  readonly sealed: Buffer;
 }
 
 /**

@@ -149,8 +149,8 @@ export function sealSecrets(
 ): readonly SealedSecret[] {
   return [...secrets].map(([purpose, secret]) => {
     const place = { fleet, archive: account, purpose };
-    const { keyId, nonce, sealed, lookup = null } = sealSecret(keys, place, secret);
-    return { purpose, keyId, nonce, sealed, lookup };
+    const { keyId, nonce, sealed } = sealSecret(keys, place, secret);
+    return { purpose, keyId, nonce, sealed, lookup: null };
   });
 }
 

@@ -178,13 +178,13 @@ export interface SelectedPlace extends Pick<ListedPlace, 'line' | 'generation' |
   readonly folder: NamedFolder & Pick<ListedPlace['folder'], 'specialUse' | 'namesake'>;
 }
 
-export interface SelectionConsumer {
+interface SelectionConsumer {
   /** @param met all folders that ever existed, in order of discovery */
   folders(met: readonly NamedFolder[]): void;
   place(place: SelectedPlace): void;
 }
 
-export type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
+type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
 
 /** An archive and a selection of its messages. */
 export interface ExportOrigin {

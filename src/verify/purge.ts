@@ -42,7 +42,7 @@ export interface MessageToForget {
   readonly place?: Place;
 }
 
-export interface ForgetPlan {
+interface ForgetPlan {
   readonly facts: readonly PurgedFact[];
   readonly purgeSearch: PurgeSearch;
 }

@@ -13,7 +13,7 @@ import type { ArchiveParts, SignedInPart } from './request-context.ts';
 import { ServedArchive } from './served-archive.ts';
 import { type BrowserSessions, type SessionStore, Sessions } from './sessions.ts';
 
-export interface ListenOptions {
+interface ListenOptions {
   readonly listen: ListenAddress;
   /** The https address at a reverse proxy; null if browsers connect directly. */
   readonly publicUrl: string | null;
@@ -75,7 +75,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   return withLinks(server, sessions, now);
 }
 
-export function withLinks(server: SignedInServer, { codes }: Sessions, now: () => number) {
+function withLinks(server: SignedInServer, { codes }: Sessions, now: () => number) {
   return {
     ...server,
     /** Returns the address of a new link, usable once, within ten minutes. @param mailboxes keys; null for all */
@@ -84,7 +84,7 @@ export function withLinks(server: SignedInServer, { codes }: Sessions, now: () =
   };
 }
 
-export function tokensOf({
+function tokensOf({
   state,
   now,
 }: Pick<ListenOptions, 'state' | 'now'>): (secret: string) => ApiToken | undefined {
@@ -101,7 +101,7 @@ export function requireLoopback({
     throw webError('web-not-loopback', { host: listen.host });
 }
 
-export interface OpenedArchive extends SignedInPart {
+interface OpenedArchive extends SignedInPart {
   /** Ends streams that would keep connections open. */
   beforeClosing(): void;
   /** Also called if the server cannot listen. */

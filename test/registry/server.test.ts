@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { fleetMigrations } from '../../migrations/fleet/index.ts';
 import { describeError, describeFacts } from '../../src/core/errors.ts';
-import { addTenant, initFleet } from '../../src/registry/fleet.ts';
 import { openRegistry } from '../../src/registry/registry.ts';
-import { checkSchema, migrateRegistry } from '../../src/registry/schema.ts';
 import { registryTarget } from '../../src/registry/target.ts';
+import { createFleet } from '../../src/shards/schema.ts';
 import { makeCertificate } from '../imap/certificate.ts';
 import { absent } from '../peers/programs.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
@@ -24,66 +23,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-const STEPS = Object.keys(fleetMigrations);
-const FLEET = {
-  ...{ id: 'aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa', bucket: 'mail' },
-  ...{ archiveFormat: 1, catalogVersion: 1 },
-};
-
-describe.skipIf(skipped)('the tables of a fleet', () => {
-  test('are made once, also by several processes at the same time', async () => {
-    const database = await server.create({ empty: true });
-    const several = await Promise.all([1, 2, 3].map(() => server.open(database)));
-    const [first] = several;
-    if (first === undefined) throw new Error('no registry');
-    await expect(checkSchema(first)).rejects.toMatchObject({
-      code: 'registry-schema-older',
-      facts: { found: null, needed: STEPS[0] },
-    });
-    const carried = await Promise.all(several.map((registry) => migrateRegistry(registry)));
-    expect(carried.flat()).toEqual(STEPS);
-    expect(carried.filter((steps) => steps.length > 0)).toHaveLength(1);
-    await checkSchema(first);
-  });
-
-  test('of a newer program are refused, and left as they are', async () => {
-    const database = await server.create();
-    const registry = await server.open(database);
-    const admin = await server.connect(database);
-    await admin.query(`INSERT INTO schema_step (name) VALUES ('9999_later')`);
-    const newer = {
-      code: 'registry-schema-newer',
-      facts: { found: '9999_later', known: STEPS.at(-1) },
-    };
-    await expect(migrateRegistry(registry)).rejects.toMatchObject(newer);
-    await expect(checkSchema(registry)).rejects.toMatchObject(newer);
-    const { rows } = await admin.query(`SELECT name FROM schema_step ORDER BY name`);
-    expect(rows).toEqual([...STEPS, '9999_later'].map((name) => ({ name })));
-  });
-
-  test('may ask for a newer program', async () => {
-    const database = await server.create();
-    const registry = await server.open(database);
-    await initFleet(registry, FLEET);
-    await checkSchema(registry);
-    const admin = await server.connect(database);
-    await admin.query('UPDATE fleet SET min_program = 1000');
-    await expect(checkSchema(registry)).rejects.toMatchObject({
-      code: 'registry-program-old',
-      facts: { needed: 1000 },
-    });
-  });
-
-  test('keep the bytes of tails out of the compression of the server', async () => {
-    const admin = await server.connect(await server.create());
-    const { rows } = await admin.query(
-      `SELECT count(*)::int AS count, count(*) FILTER (WHERE attstorage = 'e')::int AS external
-        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-        WHERE a.attname = 'bytes' AND c.relname ~ '^tail'`,
-    );
-    expect(rows).toEqual([{ count: 17, external: 17 }]);
-  });
-});
+const FLEET = { id: 'aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa', bucket: 'mail' };
 
 test('what is advised can be done', () => {
   const registry = 'postgresql://m@db:5432/fleet';
@@ -132,9 +72,10 @@ describe.skipIf(skipped)('a connection', () => {
     const registry = await server.open(await server.create());
     // Too long for an index, also after it was compressed.
     const name = randomBytes(16_384).toString('hex');
-    const error: unknown = await addTenant(registry, { name, weight: 1 }).catch(
-      (thrown: unknown) => thrown,
-    );
+    await registry.statement('make a table', sql`CREATE TABLE tenant (name text PRIMARY KEY)`);
+    const error: unknown = await registry
+      .statement('add a tenant', sql`INSERT INTO tenant VALUES (${name})`)
+      .catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
       code: 'registry-limit',
       retryable: false,
@@ -149,7 +90,7 @@ describe.skipIf(skipped)('a connection', () => {
     const admin = await server.connect(database);
     await admin.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`);
     const other = await server.open(database);
-    await expect(initFleet(other, FLEET)).rejects.toMatchObject({
+    await expect(createFleet(other, FLEET)).rejects.toMatchObject({
       code: 'registry-read-only',
       retryable: true,
     });
@@ -161,9 +102,9 @@ describe.skipIf(skipped)('a connection', () => {
     let fleet: unknown;
     // The pool may not have heard of it: then nothing happened, and it can be tried again.
     while (fleet === undefined) {
-      fleet = await initFleet(registry, FLEET).catch(() => undefined);
+      fleet = await createFleet(registry, FLEET).catch(() => undefined);
     }
-    expect(fleet).toEqual(FLEET);
+    expect(fleet).toMatchObject(FLEET);
   });
 
   test('takes a password from the environment, and no error has it', async () => {
@@ -199,7 +140,6 @@ describe.skipIf(skipped || absent('openssl'))('a connection over TLS', () => {
     const address = `postgresql://fleet@${host}:${front.port}/made?sslmode=verify-full`;
     const trusting = registryTarget(`${address}&sslrootcert=${certificate.file}`, {});
     const registry = await openRegistry(trusting);
-    await checkSchema(registry);
     await registry.close();
     await expect(openRegistry(registryTarget(address, {}))).rejects.toMatchObject({
       code: 'registry-certificate',

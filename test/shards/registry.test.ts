@@ -56,7 +56,7 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     server = await Postgres.start();
   });
   beforeEach(async () => {
-    database = await server.create({ empty: true });
+    database = await server.create();
     registry = await server.open(database);
     await createFleet(registry, { id: randomUUID(), bucket: 's3://mail/fleet' });
     a = await newSession(registry, 'a');
@@ -80,7 +80,7 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     const found = await createFleet(registry, other);
     expect(found).toMatchObject({ bucket: 's3://mail/fleet', isNew: false });
     expect(await requireFleet(registry)).toEqual({ id: found.id, bucket: found.bucket });
-    const empty = await server.open(await server.create({ empty: true }));
+    const empty = await server.open(await server.create());
     await expect(requireFleet(empty)).rejects.toMatchObject({ code: 'registry-schema-older' });
     await statement(registry, sql`UPDATE fleet SET tables_version = 99`);
     await expect(requireFleet(registry)).rejects.toMatchObject({ code: 'registry-schema-newer' });

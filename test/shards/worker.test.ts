@@ -256,7 +256,7 @@ describe.skipIf(withoutServers())('a worker', () => {
     await first.end('SIGTERM');
     const objects = one.store();
     const signal = new AbortController().signal;
-    const lost = { database: await servers.postgres.create({ empty: true }) };
+    const lost = { database: await servers.postgres.create() };
     const two = await node('two', { first: one, ...lost });
     const registry = await servers.postgres.open(lost.database);
     const keys = readFleetKeys(one.keyFile);

@@ -27,7 +27,7 @@ let rows: Rows;
 beforeAll(async () => {
   if (skipped) return;
   server = await Postgres.start();
-  database = await server.create({ empty: true });
+  database = await server.create();
   const registry = await server.open(database);
   await createFleet(registry, { id: randomUUID(), bucket: 's3://mail/fleet' });
   scene = await newScene(registry);

@@ -4,7 +4,6 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { fleetMigrations } from '../../migrations/fleet/index.ts';
 import { realFiles } from '../../src/archive/file-system.ts';
 import {
   CODEC,
@@ -31,12 +30,11 @@ import { hasCode } from '../../src/core/errors.ts';
 import { openState, stateFile } from '../../src/core/state.ts';
 import { UNKNOWN_COPY } from '../../src/core/state-runs.ts';
 import { answerLine, changeMessage, syncMessage } from '../../src/daemon/control.ts';
-import { FleetMetrics } from '../../src/daemon/fleet-metrics.ts';
 import { type MeasuredStatus, Metrics } from '../../src/daemon/metrics.ts';
 import { daemonStatus } from '../../src/daemon/ports.ts';
 import { EXTRACTOR_VERSION } from '../../src/mail/extraction.ts';
 import { IMPORT_HOST } from '../../src/mail/identity.ts';
-import { PROGRAM } from '../../src/registry/schema.ts';
+import { PROGRAM } from '../../src/shards/schema.ts';
 import {
   EXPORT_FORMATS,
   MANIFEST_NAME,
@@ -98,26 +96,7 @@ test('the metrics page has the metrics that are recorded', async () => {
   });
   metrics.webhookRequest('delivery');
   metrics.notification('url', 'sent');
-  const fleet = new FleetMetrics('1');
-  fleet.show({
-    node: () => ({ held: 1, open: 1, budgets: [{ host: 'host', perMinute: 1 }] }),
-    fleet: () => ({
-      ...{ sessions: 1, accounts: new Map([['active', 1]]), tailBytes: 1, tailAgeMs: 1 },
-      ...{ objects: new Map([['live', 1]]), forgets: 1, forgetAgeMs: 1, isSynchronous: true },
-      attention: new Map([['tail-old', true]]),
-    }),
-  });
-  fleet.transaction('commit', 1, null);
-  fleet.transaction('commit', 1, 'registry-busy');
-  fleet.refused('lease');
-  fleet.epochsRaised(1);
-  fleet.hints('sent', 1);
-  fleet.claimToReady(1);
-  const ofFleet = (await fleet.text(false)).split(/^(?=# HELP )/m);
-  const text = [
-    await metrics.text(true),
-    ...ofFleet.filter((one) => one.startsWith('# HELP mailkeep_fleet_')),
-  ].join('\n');
+  const text = await metrics.text(true);
   const recorded = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(
     ([, name = '', type = '']): [string, string] => {
       const sample = new RegExp(`^${name}(?:_bucket|_sum|_count)?(?:\\{(.*)\\})? \\S+$`, 'm');
@@ -214,10 +193,7 @@ test('files carry the marks that are recorded', async () => {
     },
     import: { host: IMPORT_HOST },
     'record kinds': numbers(STORED_KIND),
-    registry: {
-      migrations: Object.keys(fleetMigrations).join(', '),
-      'version of the program': String(PROGRAM),
-    },
+    registry: { 'version of the program': String(PROGRAM) },
     state: { version: String(userVersion(stateFile(dir))) },
     'state tables': tables(stateFile(dir)),
   });

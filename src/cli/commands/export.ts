@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import path from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { Option } from 'commander';
-import { asList } from '../../catalog/folders.ts';
+import { asList, type OneOrMore } from '../../catalog/folders.ts';
 import { type Reader, refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
 import { usageError } from '../../core/error-tables.ts';
@@ -10,7 +10,6 @@ import { combineExitCodes, EXIT, type ExitCode, errnoOf } from '../../core/error
 import { isWithin } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
-import type { TypedSelection } from '../../export/elsewhere/wire.ts';
 import { exportError } from '../../transfer/errors.ts';
 import {
   archiveOrigin,
@@ -87,12 +86,17 @@ async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined
   yield remainder;
 }
 
+interface TypedSelection extends Flags<'deleted' | 'withDeleted'>, Values<'query' | 'asOf'> {
+  readonly mailbox?: OneOrMore;
+  readonly folder?: OneOrMore;
+}
+
 /**
  * Returns an export's selection, and any unknown names in its query.
  * @param ids message ids or prefixes, if given
  * @throws usage-unknown-name for a mailbox or folder that never existed; errors from `parseQuery` and `docidsOf`
  */
-export async function selectPlaces(
+async function selectPlaces(
   context: CommandContext,
   reader: Reader,
   typed: TypedSelection,
@@ -153,14 +157,13 @@ function exitOfExport(result: ExportResult): ExitCode {
 interface ExportLine
   extends TypedSelection,
     Flags<'incremental' | 'sidecar' | 'statusHeaders'>,
-    Values<'ids' | 'account' | 'tenant'> {
+    Values<'ids'> {
   readonly to: string;
   readonly format: ExportFormat;
 }
 
 const HELP = `
-Writes the exact source of every message, once for each place. Needs no network or configuration, except with
---account.
+Writes the exact source of every message, once for each place. Needs no network or configuration.
 
   eml      a folder: MAILBOX/FOLDER/NAME.eml; names contain date (UTC), sender, subject, id and uid
   zip      one file with the same names; the same state of the archive gives the same bytes
@@ -171,8 +174,6 @@ A manifest, mailkeep-export.json, lists the hash of each message. To continue an
 same command again. --query takes a query of search, including saved searches, and selects all places of the
 messages it finds. --ids takes what "search --format ids" and "list --format ids" print, and selects all places
 of those messages. --mailbox and --folder narrow the places, and take what list takes.
-
-In a fleet, --account exports an account of it, on any of its nodes: see docs/fleet.md.
 
 EXAMPLES
   mailkeep export --to backup --format eml
@@ -202,8 +203,6 @@ export const register: Register = (command, run) => {
     .option('--incremental', 'add what is new since the last export to the same target')
     .option('--sidecar', 'also write JSON with places, flags and history of each message')
     .option('--status-headers', 'mbox: put Status, X-Status and X-Keywords into the messages')
-    .option('--account <name>', 'an account of the fleet, instead of the archive here')
-    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
     .action(action(run, exportPlaces));
   exclude(command, ['ids', 'query'], ['deleted', 'withDeleted']);
@@ -212,20 +211,9 @@ export const register: Register = (command, run) => {
 async function exportPlaces(context: CommandContext, line: ExportLine): Promise<ExitCode> {
   refuseMismatches(line);
   const to = path.resolve(context.environment.cwd, line.to);
-  const { account, tenant } = line;
   const { query, mailbox, folder, deleted = false, withDeleted = false, asOf } = line;
   const typed = { ...withoutUndefined({ query, mailbox, folder, asOf }), deleted, withDeleted };
   const ids = line.ids === undefined ? undefined : idsFrom(context, line.ids);
-  if (account !== undefined) {
-    const { withAccountElsewhere } = await import('../export-from-fleet.ts');
-    const target = { account, tenant };
-    // Reads all ids before connecting, so that the worker never waits for the user to type.
-    const named: string[] | undefined = ids && [];
-    for await (const id of ids ?? []) named?.push(id);
-    return withAccountElsewhere(context, { which: target, typed, ids: named, to }, (origin) =>
-      write(context, origin, { ...line, to }),
-    );
-  }
   return withReader(context, async (reader) => {
     const { selection, unknown } = await selectPlaces(context, reader, typed, ids);
     refuseUnknown(unknown, context.notices);
@@ -257,10 +245,9 @@ async function write(
 }
 
 /** @throws usage-invalid, usage-option */
-function refuseMismatches({ format, statusHeaders, to, account, tenant }: ExportLine): void {
+function refuseMismatches({ format, statusHeaders, to }: ExportLine): void {
   refuse('export', {
     '--status-headers is for --format mbox only.': statusHeaders === true && format !== 'mbox',
-    '--tenant belongs to --account.': tenant !== undefined && account === undefined,
   });
   if (format === 'zip' && /[/\\]$/.test(to)) {
     const expected = 'the name of a file for a zip';

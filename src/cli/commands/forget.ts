@@ -24,7 +24,6 @@ import {
   type Flags,
   type Register,
   refuse,
-  type Values,
 } from '../context.ts';
 import { type MailToRemove, removeMail } from '../remove-mail.ts';
 
@@ -48,22 +47,13 @@ configuration (retention.hold) are respected: the exit code is 4, and nothing is
 
 After an interruption at any moment, the same command finishes the work.
 
-In a fleet, --account asks the node that holds the account, on any of its nodes: the request is recorded, and carried
-out by that node or the next one. The command waits until the last copy is gone, which takes a quarter of an hour or
-more; --no-wait ends it once the request is recorded, and --list prints how far requests have come. --quarantine cannot
-be used with --account. See docs/fleet.md.
-
 EXAMPLES
   mailkeep forget 3f2a91c4
   mailkeep forget 3f2a91c4 9b01d7aa --yes
   mailkeep forget --mailbox left@example.org --dry-run
-  mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711
-  mailkeep forget --account anna 3f2a91c4 --no-wait
-  mailkeep forget --account anna --list`;
+  mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711`;
 
-type ForgetLine = IncompleteSelection &
-  Flags<'quarantine' | 'yes' | 'dryRun' | 'list'> &
-  Values<'account' | 'tenant'> & { readonly wait: boolean };
+type ForgetLine = IncompleteSelection & Flags<'quarantine' | 'yes' | 'dryRun'>;
 
 export const register: Register = (command, run) => {
   command
@@ -77,10 +67,6 @@ export const register: Register = (command, run) => {
     .addOption(new Option('--uid <n>', 'with --quarantine: this uid').argParser(Number))
     .option('--yes', 'do not ask')
     .option('--dry-run', 'print what would be forgotten')
-    .option('--account <name>', 'an account of the fleet, instead of the archive here')
-    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
-    .option('--no-wait', 'with --account: end once the request is recorded')
-    .option('--list', 'with --account: print its requests, and how far they have come')
     .addHelpText('after', HELP)
     .action((ids: readonly string[], { quarantine = false, yes = false, ...line }: ForgetLine) =>
       run((context) => runForget(context, { ids, quarantine, yes, ...line })),
@@ -91,13 +77,7 @@ type ForgetOptions = ForgetChoice & ForgetLine & { readonly yes: boolean };
 
 async function runForget(context: CommandContext, options: ForgetOptions): Promise<CommandResult> {
   checkChoice(options);
-  const { account, tenant, list = false, dryRun = false } = options;
-  if (account !== undefined) {
-    const { forgetInFleet, listForgets } = await import('../forget-in-fleet.ts');
-    const target = { account, tenant };
-    return list ? listForgets(context, target) : forgetInFleet(context, target, options);
-  }
-  const { mailbox, quarantine, yes } = options;
+  const { mailbox, quarantine, yes, dryRun = false } = options;
   if (mailbox !== undefined && !quarantine) {
     return removeMail(context, { yes, dryRun }, (catalog) => mailboxToRemove(catalog, mailbox));
   }
@@ -112,7 +92,7 @@ function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
   return { act: 'forget', name, removable: catalog.ended.removable(mailboxes) };
 }
 
-/** Prints what would be forgotten. Takes no lock, because a worker that holds an account runs this for other nodes. */
+/** Prints what would be forgotten. */
 async function printCandidates(context: CommandContext, choice: ForgetChoice): Promise<void> {
   const candidates = await withReader(context, (reader) => {
     refuseUnknownFolder(reader, { ...choice, deleted: true });
@@ -171,22 +151,13 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
 
 /** @throws usage-invalid */
 function checkChoice(options: ForgetOptions): void {
-  const { ids, quarantine, mailbox, folder, uid, account, tenant, wait, list = false } = options;
-  const inFleet = account !== undefined;
+  const { ids, quarantine, mailbox, folder, uid } = options;
   const places = [mailbox, folder, uid].some((option) => option !== undefined);
   refuse('forget', {
-    '--tenant, --list and --no-wait belong to --account.':
-      !inFleet && (tenant !== undefined || list || !wait),
-    '--list takes no messages.': list && (quarantine || places || ids.length > 0),
-  });
-  if (list) return;
-  refuse('forget', {
-    '--quarantine cannot be used with --account.': quarantine && inFleet,
     '--folder and --uid belong to --quarantine, which takes no ids.': quarantine
       ? ids.length > 0
       : folder !== undefined || uid !== undefined,
     'select with --mailbox, --folder and --uid.': quarantine && !places,
-    '--mailbox cannot be used with --account.': !quarantine && mailbox !== undefined && inFleet,
     '--mailbox removes a whole mailbox, and takes no ids.':
       !quarantine && mailbox !== undefined && ids.length > 0,
     'name the messages by their ids, or a mailbox with --mailbox.':
@@ -211,7 +182,7 @@ interface ForgetChoice extends IncompleteSelection {
   readonly quarantine: boolean;
 }
 
-export interface ForgetCandidate extends MessageToForget {
+interface ForgetCandidate extends MessageToForget {
   /** Describes where an incomplete message is. */
   readonly at: string | null;
   readonly date: string | null;
@@ -258,7 +229,7 @@ function forgetCandidates(
 }
 
 /** Returns a terminal-safe line for each candidate that has not yet been forgotten. */
-export function candidateLines(candidates: readonly ForgetCandidate[]): string[] {
+function candidateLines(candidates: readonly ForgetCandidate[]): string[] {
   return candidates
     .filter(({ purged }) => purged !== 'forgotten')
     .map(({ message, at, date, subject, purged }) => {
@@ -269,16 +240,16 @@ export function candidateLines(candidates: readonly ForgetCandidate[]): string[]
     });
 }
 
-export function dryRunText(candidates: readonly ForgetCandidate[]): string {
+function dryRunText(candidates: readonly ForgetCandidate[]): string {
   const lines = candidateLines(candidates);
   return lines.length === 0 ? 'All of these were forgotten before.' : lines.join('\n');
 }
 
-export function shortIds(messages: readonly MessageId[]): string {
+function shortIds(messages: readonly MessageId[]): string {
   return messages.map((id) => id.slice(0, SHORT)).join(', ');
 }
 
-export function stillAtServiceText(atOrigin: number, messages: number): string[] {
+function stillAtServiceText(atOrigin: number, messages: number): string[] {
   if (atOrigin === 0) return [];
   const it = messages === 1 ? 'it' : 'them';
   return [

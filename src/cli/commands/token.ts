@@ -21,20 +21,13 @@ A token opens the read-only API of an archive, which "mailkeep web" and a daemon
 serve below /api/v1. Its secret is printed once, by create; the archive stores only what it takes to recognise it.
 A revoked token opens nothing from that moment on.
 
-With --account, tokens are those of an account of a fleet; they open what "mailkeep web --account" serves on this
-node.
-
 EXAMPLES
   mailkeep token create --name laptop
   mailkeep token create --name assistant --mailbox anna@example.org --expires 90d
   mailkeep token list
   mailkeep token revoke laptop`;
 
-type Which = Values<'account' | 'tenant'>;
-type CreateLine = Which &
-  Values<'name'> &
-  Values<'mailbox', readonly string[]> &
-  Values<'expires', number>;
+type CreateLine = Values<'name'> & Values<'mailbox', readonly string[]> & Values<'expires', number>;
 
 const NAME_LENGTH = 100;
 
@@ -51,11 +44,7 @@ export const register: Register = (command, run) => {
         throw invalidUsage('token', problem);
       }
     });
-  const sub = (name: string, summary: string) =>
-    subCommand(command, name, summary)
-      .option('--account <name>', 'an account of the fleet, instead of the archive here')
-      .option('--tenant <name>', 'the tenant of the account, if several have one of that name');
-  sub('create', 'create a token and print its secret, once')
+  subCommand(command, 'create', 'create a token and print its secret, once')
     .option('--name <name>', 'what lists call it', 'token')
     .option('--mailbox <address>', 'limit it to this mailbox; repeatable', collect)
     .option(
@@ -64,8 +53,8 @@ export const register: Register = (command, run) => {
       duration,
     )
     .action(action(run, createToken));
-  sub('list', 'list tokens, without their secrets').action(action(run, listTokens));
-  sub('revoke', 'end tokens at once')
+  subCommand(command, 'list', 'list tokens, without their secrets').action(action(run, listTokens));
+  subCommand(command, 'revoke', 'end tokens at once')
     .argument('<id...>', 'ids or names of tokens')
     .action(action(run, revokeGrants));
 };
@@ -76,18 +65,18 @@ async function createToken(context: CommandContext, line: CreateLine): Promise<v
     const expected = `a name of 1 to ${NAME_LENGTH} characters`;
     throw usageError('usage-option', { option: '--name', found: name, expected });
   }
-  const mailboxes = await limitOf(context, line, mailbox);
+  const mailboxes = await mailboxKeys(context, mailbox);
   const now = context.now();
   const expiresAt = expires === undefined ? null : now + expires;
-  const { secret, token } = await withTokens(context, line, (tokens) =>
+  const { secret, token } = await withTokens(context, (tokens) =>
     tokens.create({ name, mailboxes, expiresAt }, now),
   );
   await context.output.object({ ...lineOf(token, now), secret }, () => secret);
   context.notices.say('This secret is shown once. It can read the mail that the token reaches.');
 }
 
-function listTokens(context: CommandContext, which: Which): Promise<void> {
-  return withTokens(context, which, async (tokens) => {
+function listTokens(context: CommandContext): Promise<void> {
+  return withTokens(context, async (tokens) => {
     const now = context.now();
     const all = tokens.list();
     for (const token of all)
@@ -96,12 +85,8 @@ function listTokens(context: CommandContext, which: Which): Promise<void> {
   });
 }
 
-function revokeGrants(
-  context: CommandContext,
-  ids: readonly string[],
-  which: Which,
-): Promise<void> {
-  return withTokens(context, which, async (tokens) => {
+function revokeGrants(context: CommandContext, ids: readonly string[]): Promise<void> {
+  return withTokens(context, async (tokens) => {
     for (const id of ids) {
       const revoked = tokens.revoke(id);
       if (revoked.length === 0) throw webError('token-unknown', { token: terminalLine(id) });
@@ -114,30 +99,12 @@ function revokeGrants(
   });
 }
 
-async function limitOf(
-  context: CommandContext,
-  { account, tenant }: Which,
-  named: readonly string[],
-): Promise<readonly string[] | null> {
-  if (account === undefined) return mailboxKeys(context, named);
-  const { mailboxKeysOf } = await import('../served-account.ts');
-  return mailboxKeysOf(context, { account, tenant }, named);
-}
-
 /** @throws usage-no-archive, token-unwritable */
 async function withTokens<T>(
   context: CommandContext,
-  { account, tenant }: Which,
   act: (tokens: ApiTokens) => T | Promise<T>,
 ): Promise<T> {
-  const dataDir =
-    account === undefined
-      ? requireArchiveDir(context)
-      : await (await import('../served-account.ts')).servedFolderOf(
-          context,
-          { account, tenant },
-          'token',
-        );
+  const dataDir = requireArchiveDir(context);
   const state = writableState(dataDir);
   if (state === undefined) throw webError('token-unwritable', { dataDir });
   try {

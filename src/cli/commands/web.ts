@@ -4,7 +4,7 @@ import { usageError } from '../../core/error-tables.ts';
 import type { Flags, Register, Values } from '../context.ts';
 import { collect } from '../option-values.ts';
 
-interface WebLine extends Flags<'link' | 'open'>, Values<'account' | 'tenant' | 'relayed'> {
+interface WebLine extends Flags<'link' | 'open'>, Values<'relayed'> {
   readonly listen: string;
   readonly mailbox?: string[];
 }
@@ -16,8 +16,6 @@ once, within ten minutes. A signed-in browser stays signed in for 30 days.
 
 With --link, it asks the server that runs for another link, prints it and ends; the exit code is 1 if none
 runs. A daemon with "web" in its configuration is such a server.
-
-With --account, it serves an account of a fleet, on any of its nodes, wherever its archive is: see docs/fleet.md.
 
 --listen takes an address of this machine only: other machines need a reverse proxy with HTTPS and the daemon
 (docs/web.md).
@@ -33,8 +31,6 @@ export const register: Register = (command, run) => {
     .option('--link', 'print a new sign-in link of the server that runs')
     .option('--mailbox <address>', 'limit the sign-in link to this mailbox; repeatable', collect)
     .option('--open', 'open the sign-in link in the browser')
-    .option('--account <name>', 'an account of the fleet, instead of the archive here')
-    .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     // For the worker of a fleet, which lets callers in and says who they are.
     .addOption(new Option('--relayed <socket>').hideHelp())
     .addHelpText('after', HELP)
@@ -44,7 +40,7 @@ export const register: Register = (command, run) => {
           const { serveRelayedWeb } = await import('../serve-web.ts');
           return serveRelayedWeb(context, options.relayed);
         }
-        const { link = false, open = false, mailbox: mailboxes = [], account, tenant } = options;
+        const { link = false, open = false, mailbox: mailboxes = [] } = options;
         const listen = parseListen(options.listen);
         if (listen === undefined)
           throw usageError('usage-option', {
@@ -52,13 +48,6 @@ export const register: Register = (command, run) => {
             found: options.listen,
             expected: 'an address such as 127.0.0.1:8027',
           });
-        if (account !== undefined) {
-          const { askForAccountLink, serveAccount } = await import('../serve-account.ts');
-          const target = { account, tenant };
-          return link
-            ? askForAccountLink(context, target, { mailboxes, open })
-            : serveAccount(context, target, { listen, mailboxes, open });
-        }
         const { askForLink, serveWeb } = await import('../serve-web.ts');
         return link
           ? askForLink(context, mailboxes, open)

@@ -18,7 +18,6 @@ import {
   type Registry,
   type RegistryLimits,
 } from '../../../src/registry/registry.ts';
-import { migrateRegistry } from '../../../src/registry/schema.ts';
 import { type RegistryTarget, registryTarget } from '../../../src/registry/target.ts';
 import { postgresOwner, programPath } from '../../../src/sandbox/demo-servers.ts';
 import { absent, notCompared } from '../../peers/programs.ts';
@@ -123,9 +122,6 @@ export class Postgres {
     await server.admin('postgres', async (client) => {
       await client.query('CREATE DATABASE made');
     });
-    const registry = await server.open('made');
-    await migrateRegistry(registry);
-    await registry.close();
     return server;
   }
 
@@ -189,12 +185,12 @@ export class Postgres {
     return registry;
   }
 
-  /** Creates a database, with the tables of a fleet unless it is to be empty, and returns its name. */
-  async create({ empty = false } = {}): Promise<string> {
+  /** Creates an empty database, and returns its name. */
+  async create(): Promise<string> {
     this.#databases += 1;
     const name = `test_${this.file}_${this.#databases}`;
     await this.admin('postgres', async (client) => {
-      await client.query(`CREATE DATABASE ${name}${empty ? '' : ' TEMPLATE made'}`);
+      await client.query(`CREATE DATABASE ${name}`);
     });
     return name;
   }

@@ -55,7 +55,7 @@ export class GatewayFleet {
   ) {}
 
   static async create(postgres: Postgres): Promise<GatewayFleet> {
-    const database = await postgres.create({ empty: true });
+    const database = await postgres.create();
     const registry = await postgres.open(database);
     await createFleet(registry, { id: FLEET, bucket: 's3://fleet/mail' });
     return new GatewayFleet(registry, database);

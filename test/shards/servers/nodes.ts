@@ -61,7 +61,7 @@ export class Servers {
     const target = targetAt(this.radosgw, bucket);
     await ensureBucket(target, signal);
     const store = s3Store(target);
-    const database = await this.postgres.create({ empty: true });
+    const database = await this.postgres.create();
     const registry = await this.postgres.open(database);
     await createFleet(registry, { id: FLEET, bucket: store.label });
     const { shard } = await newShard(registry, 'anna');

@@ -1,0 +1,38 @@
+import type { CommandEntry, Values } from './context.ts';
+
+/** Returns a command that with `--fleet-account` reads an account of a fleet, wherever it is. */
+export function inFleet(entry: CommandEntry): CommandEntry {
+  return {
+    ...entry,
+    async load() {
+      const file = await entry.load();
+      return {
+        ...file,
+        register(command, run) {
+          const typed: (readonly [string, string | null])[] = [];
+          file.register(command, (body) => {
+            const { fleetAccount: account, fleetTenant: tenant } =
+              command.opts<Values<'fleetAccount' | 'fleetTenant'>>();
+            if (account === undefined) return run(body);
+            return run(async (context) => {
+              const { readFleetAccount } = await import('./fleet-account.ts');
+              const words = command.processedArgs.flat().filter((word) => typeof word === 'string');
+              const line = { command: command.name(), options: typed, words };
+              return readFleetAccount(context, { account, tenant }, line);
+            });
+          });
+          command
+            .option('--fleet-account <name>', 'an account of the fleet, on any of its nodes')
+            .option('--fleet-tenant <name>', 'its tenant, if several have an account of that name');
+          for (const option of command.options) {
+            const { long } = option;
+            if (long === undefined || long === null) continue;
+            command.on(`option:${option.name()}`, (value: unknown) => {
+              typed.push([long, typeof value === 'string' ? value : null]);
+            });
+          }
+        },
+      };
+    },
+  };
+}
