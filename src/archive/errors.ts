@@ -17,19 +17,6 @@ const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_
 const KEEP =
   'Nothing was changed. Do not delete anything; copy the archive, then check the disk (smartctl, dmesg).';
 
-/** Why a fleet's registry rejected a commit. */
-const NOT_TAKEN: Readonly<Record<string, string>> = {
-  'registry-unreachable': 'it cannot be reached',
-  'registry-certificate': 'its certificate cannot be trusted',
-  'registry-access-denied': 'it denies access',
-  'registry-busy': 'it is too slow, or was busy with another transaction',
-  'registry-limit': 'the commit is too large for it',
-  'registry-read-only': 'it is read-only',
-  'registry-refused': 'it refused the statement',
-  'outcome-unknown': 'the request or its answer was lost',
-  'log-fenced': 'the lease was renewed meanwhile',
-};
-
 export type DamageReason =
   | 'segment-header'
   | 'segment-missing'
@@ -63,22 +50,6 @@ export const archiveError = defineErrors({
         ? 'Stop the daemon first. Reading commands (list, search, show, status) work while it runs.'
         : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
     ],
-    /**
-     * The durability backend refused a commit, or its reply was lost. This writer accepts no further commits. `commit`
-     * is null if a segment was being closed.
-     */
-    'log-fenced': ({
-      commit,
-      reason,
-    }: {
-      commit: number | null;
-      reason: 'refused' | 'unknown';
-    }) => [
-      reason === 'refused'
-        ? 'Another process has become the writer of this archive, so this one stopped writing. What was committed before is safe.'
-        : `It is not known whether ${commit === null ? 'the last change' : `commit ${commit}`} was accepted, so this process stopped writing to the archive. What was committed before is safe.`,
-      'Open the archive again: it continues from the last commit that was accepted.',
-    ],
   },
   disk: {
     'archive-lock-failed': ({ dir, errno }: { dir: string; errno: string }) => [
@@ -93,18 +64,10 @@ export const archiveError = defineErrors({
       'Free some space and run the command again; it continues where it stopped.',
     ],
     /** The log was truncated to the last commit. */
-    'log-write-failed': ({ file, errno }: { file: string; errno: string }) => {
-      const reason = NOT_TAKEN[errno];
-      return reason === undefined
-        ? [
-            `${file} cannot be written: ${reasonText(errno)}. What was committed is safe.`,
-            'Check the disk and the permissions, then run the command again.',
-          ]
-        : [
-            `The registry ${file} did not take a commit: ${reason}. What was committed is safe.`,
-            'The next pass tries again. If it keeps failing, check the registry.',
-          ];
-    },
+    'log-write-failed': ({ file, errno }: { file: string; errno: string }) => [
+      `${file} cannot be written: ${reasonText(errno)}. What was committed is safe.`,
+      'Check the disk and the permissions, then run the command again.',
+    ],
     /** The file's page cache is unreliable after a failed sync, so the process must exit and reopen the archive. */
     'log-sync-failed': ({ file, errno }: { file: string; errno: string }) => [
       `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,
@@ -114,11 +77,6 @@ export const archiveError = defineErrors({
     'log-thread-ended': (f: { file: string; reason: string; detail: string }) => [
       `The thread that writes ${f.file} ended (${f.reason}: ${f.detail}). What was committed before is safe.`,
       'Run the command again: it checks the end of the log and continues where it stopped.',
-    ],
-    /** The commit is durable elsewhere. Reopening the archive completes the local copy. */
-    'log-copy-failed': ({ file, errno }: { file: string; errno: string }) => [
-      `The local copy of the log cannot be written: ${file}: ${reasonText(errno)}. What was committed is safe.`,
-      'Check the disk and its free space, then open the archive again: it completes the copy.',
     ],
     'archive-unreadable': ({ dir, errno }: { dir: string; errno: string }) => [
       `The archive ${dir} cannot be read: ${reasonText(errno)}.`,

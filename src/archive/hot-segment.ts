@@ -1,14 +1,8 @@
 import { dirname } from 'node:path';
-import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
-import { archiveError, diskFull, logSyncFailed, logWriteFailed } from './errors.ts';
+import { errnoName, MailkeepError } from '../core/errors.ts';
+import { diskFull, logSyncFailed, logWriteFailed } from './errors.ts';
 import { createOrReplace, type FileLayer, type LogFile, writeAll } from './file-system.ts';
-import {
-  type Commit,
-  encodeSegmentHeader,
-  SEGMENT_HEADER_BYTES,
-  segmentPath,
-  temporaryPath,
-} from './format.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentPath, temporaryPath } from './format.ts';
 import type { ChainState } from './segment-reader.ts';
 
 export interface HotSegment {
@@ -117,41 +111,6 @@ export async function convertSyncErrors(path: string, act: () => Promise<void>):
   }
 }
 
-export interface AppendedCommit extends Commit {
-  readonly previousHash: string;
-}
-
-export interface AppendPosition {
-  readonly segment: number;
-  /** Offset of the batch's first record in generation 1 of the segment. */
-  readonly offset: number;
-  readonly ordinal: number;
-  /** Ordinal of the first record after the commit record. */
-  readonly nextOrdinal: number;
-}
-
-export interface NextSegment {
-  readonly segment: number;
-  readonly previous: ChainState;
-}
-
-/**
- * Makes batches durable. The writer calls one method at a time, in log order. It makes no further calls after a failure
- * other than `log-write-failed` or `disk-full`.
- */
-export interface Durability {
-  /**
-   * Resolves once the batch is durable at its position.
-   *
-   * @param bytes as in generation 1 of the segment; their memory is reused once the promise settles
-   * @throws `log-write-failed`, `disk-full` if the batch is not in the log; the caller can retry
-   * @throws `log-fenced` and any other error if the batch may or may not be in the log
-   */
-  append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void>;
-  /** Closes the current segment and starts the next one. Throws the same errors as `append`. */
-  roll(next: NextSegment): Promise<void>;
-}
-
 /**
  * Writes a batch with one write and one fdatasync.
  *
@@ -167,11 +126,8 @@ export async function writeDurably(
   await convertSyncErrors(path, () => file().datasync());
 }
 
-/**
- * The file of the segment being written. On a single local disk, a batch is durable once it is written and synced. Every
- * method throws `disk-full`, `log-write-failed` or `log-sync-failed`.
- */
-export class HotFile implements Durability {
+/** The file of the segment being written. Methods throw `disk-full`, `log-write-failed` and `log-sync-failed`. */
+export class HotFile {
   #file: LogFile;
   #path: string;
 
@@ -191,75 +147,24 @@ export class HotFile implements Durability {
     return this.#path;
   }
 
-  async append(bytes: Buffer, _commit: AppendedCommit, { offset }: AppendPosition): Promise<void> {
+  async append(bytes: Buffer, offset: number): Promise<void> {
     await writeDurably(this.#path, () => this.#file, bytes, offset);
-  }
-
-  /** Writes without syncing. */
-  async write(bytes: Buffer, offset: number): Promise<void> {
-    await convertWriteErrors(this.#path, bytes.length, () => writeAll(this.#file, bytes, offset));
-  }
-
-  async sync(): Promise<void> {
-    await convertSyncErrors(this.#path, () => this.#file.datasync());
   }
 
   async cut(offset: number): Promise<void> {
     await convertWriteErrors(this.#path, 0, () => this.#file.truncate(offset));
   }
 
-  async roll({ segment, previous }: NextSegment): Promise<void> {
+  /** Closes the current segment and starts the next one. */
+  async roll(segment: number, previous: ChainState): Promise<void> {
     const { files, dir, archiveId } = this.log;
-    const segmentFile = await createSegment(files, dir, archiveId, segment, previous);
+    const { file, path } = await createSegment(files, dir, archiveId, segment, previous);
     this.#file.close();
-    this.#file = segmentFile.file;
-    this.#path = segmentFile.path;
+    this.#file = file;
+    this.#path = path;
   }
 
   close(): void {
     this.#file.close();
-  }
-}
-
-/** Keeps the local log as an unsynced copy of a remote one. The writer stops if the copy cannot be written. */
-export class RemoteDurability implements Durability {
-  constructor(
-    private readonly hot: HotFile,
-    private readonly remote: Durability,
-  ) {}
-
-  async append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void> {
-    await acknowledge(committed.number, () => this.remote.append(bytes, committed, place));
-    await this.#copying(() => this.hot.write(bytes, place.offset));
-  }
-
-  async roll(next: NextSegment): Promise<void> {
-    // Opening the log does not check the bytes of a closed segment, so they must be on disk by now.
-    await this.hot.sync();
-    await acknowledge(null, () => this.remote.roll(next));
-    await this.#copying(() => this.hot.roll(next));
-  }
-
-  async #copying(act: () => Promise<void>): Promise<void> {
-    try {
-      await act();
-    } catch (error) {
-      const errno = error instanceof MailkeepError ? error.facts.errno : undefined;
-      const facts = { file: this.hot.path, errno: String(errno ?? errnoName(error)) };
-      throw archiveError('log-copy-failed', facts, error);
-    }
-  }
-}
-
-/** Treats a failure as an unknown outcome, unless the error guarantees that nothing happened. */
-async function acknowledge(commit: number | null, act: () => Promise<void>): Promise<void> {
-  try {
-    await act();
-  } catch (error) {
-    const isCertain =
-      hasCode(error, 'log-write-failed') ||
-      hasCode(error, 'disk-full') ||
-      hasCode(error, 'log-fenced');
-    throw isCertain ? error : archiveError('log-fenced', { commit, reason: 'unknown' }, error);
   }
 }

@@ -9,7 +9,7 @@ import {
   serializeBatch,
 } from './batch.ts';
 import { archiveError, logSyncFailed } from './errors.ts';
-import { type FileLayer, openRegular, readSmallFile, realFiles, writeAll } from './file-system.ts';
+import { type FileLayer, openRegular, readSmallFile, realFiles } from './file-system.ts';
 import {
   ARCHIVE_ID_BYTES,
   type CommittedBatch,
@@ -21,7 +21,6 @@ import {
   RECORD_HEADER_BYTES,
   SEGMENT_BYTES,
   SEGMENT_HEADER_BYTES,
-  segmentPath,
   tailPath,
   temporaryPath,
 } from './format.ts';
@@ -29,33 +28,24 @@ import {
   convertSyncErrors,
   convertWriteErrors,
   createSegment,
-  type Durability,
   HotFile,
   type HotSegment,
-  RemoteDurability,
 } from './hot-segment.ts';
 import { type LogThread, SharedBufferBatch } from './log-thread.ts';
 import { reportUnreadable } from './mend-segment.ts';
 import {
-  checkExpectedHash,
   checkFormat,
   declareZstd,
   type ExpectedCommit,
-  findMissingBytes,
   findSegmentEnd,
   isUnused,
-  type LogEnd,
-  type MissingBytes,
-  refuseForeignSegment,
   requireExpectedCommit,
   type SegmentEnd,
-  setSegmentAside,
   setTailAside,
   type TornTail,
   writeFormat,
 } from './recovery.ts';
 import {
-  listGenerations,
   listSegments,
   type OpenSegment,
   openCurrentGeneration,
@@ -74,8 +64,6 @@ interface WriterStart {
 interface WriterSettings
   extends Pick<LogWriterOptions, 'dir' | 'now' | 'segmentBytes' | 'startThread' | 'threadFrom'> {
   readonly files: FileLayer;
-  /** Makes batches durable elsewhere. The local log is then only a copy, written by the current thread. */
-  readonly durability?: Durability;
 }
 
 const MANY_MESSAGES = 64;
@@ -84,7 +72,6 @@ const MANY_MESSAGES = 64;
 export class LogWriter {
   readonly archiveId: Buffer;
   readonly #file: HotFile;
-  readonly #durability: Durability;
   #hot: Pick<HotSegment, 'segment' | 'offset' | 'ordinal'>;
   #chain: ChainState;
   #time: number;
@@ -105,11 +92,8 @@ export class LogWriter {
     start: WriterStart,
   ) {
     const { archiveId, hot } = start;
-    const { durability } = settings;
     this.archiveId = archiveId;
     this.#file = new HotFile({ ...settings, archiveId }, hot);
-    this.#durability =
-      durability === undefined ? this.#file : new RemoteDurability(this.#file, durability);
     this.#hot = hot;
     this.#chain = start.chain;
     this.#time = start.time;
@@ -138,8 +122,6 @@ export class LogWriter {
    * @throws `disk-full`, `log-write-failed` if no part of the batch is in the log, so the caller can retry. Waiting
    * commits fail with the same error, because they may refer to the batch.
    * @throws `log-sync-failed`, `log-thread-ended` now and on every later call. The process must exit.
-   * @throws `log-fenced`, `log-copy-failed` now and on every later call. The batch may or may not be in the log, so
-   * data derived from it must be discarded. The archive must be closed, and can be reopened if permitted.
    */
   async commit(batch: Batch): Promise<CommittedBatch> {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
@@ -242,22 +224,16 @@ export class LogWriter {
     if (!(local instanceof LocalBatch)) throw new TypeError('a batch of another kind of log');
     const { bytes, memory, committed, nextOrdinal } = serializeBatch(local, place, this.#memory);
     if (memory.length <= BATCH_BUFFER_BYTES) this.#memory = memory;
-    const { commit, previousHash } = committed;
-    const { space, offset, ordinal } = place;
-    await this.#durability.append(
-      bytes,
-      { ...commit, previousHash },
-      { segment: space.segment, offset, ordinal, nextOrdinal },
-    );
+    await this.#file.append(bytes, place.offset);
     return { committed, bytes: bytes.length, nextOrdinal };
   }
 
   /** Starts the thread when many messages arrive. Until it has loaded, batches are written on the current thread. */
   #considerThread(messages: number): void {
-    const { threadFrom = MANY_MESSAGES, durability } = this.settings;
+    const { threadFrom = MANY_MESSAGES } = this.settings;
     const isBurst = Math.min(messages, this.#messagesBefore) >= threadFrom;
     this.#messagesBefore = messages;
-    if (!isBurst || this.#closed || this.#thread !== undefined || durability !== undefined) return;
+    if (!isBurst || this.#closed || this.#thread !== undefined) return;
     try {
       this.#thread = this.settings.startThread?.();
     } catch {
@@ -274,7 +250,7 @@ export class LogWriter {
   async #roll(): Promise<void> {
     await this.#truncate();
     const segment = this.#hot.segment + 1;
-    await this.#durability.roll({ segment, previous: this.#chain });
+    await this.#file.roll(segment, this.#chain);
     this.#thread?.letGo();
     this.#hot = { segment, offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
   }
@@ -306,11 +282,9 @@ async function onThread(
   }
 }
 
-const FINAL = ['log-sync-failed', 'log-thread-ended', 'log-fenced', 'log-copy-failed'] as const;
-
 /** After a final error, the process must not write to the log again, not even to truncate a failed write. */
 function isFinal(error: unknown): boolean {
-  return FINAL.some((code) => hasCode(error, code));
+  return hasCode(error, 'log-sync-failed') || hasCode(error, 'log-thread-ended');
 }
 
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
@@ -490,118 +464,4 @@ function lastTimeBefore(
     }
     return time;
   });
-}
-
-type OpenedAtEnd =
-  | { readonly is: 'open'; readonly log: LogWriter }
-  | { readonly is: 'missing'; readonly missing: readonly MissingBytes[] };
-
-export interface ReplicaLogOptions
-  extends Pick<LogWriterOptions, 'dir' | 'now' | 'files' | 'expected' | 'onTail' | 'segmentBytes'> {
-  readonly end: LogEnd;
-  readonly durability: Durability;
-}
-
-/**
- * Opens the local copy of a log whose end is known, or creates an empty one. Sets aside local bytes and segments beyond
- * that end. Sealed segments can be missing. If the copy lacks bytes, it is not opened. The caller then supplies them
- * with `writeMissingBytes` and calls this again, which verifies them. If they belong to another chain, the whole
- * segment is requested.
- *
- * @throws `log-damaged` (`diverged`) if the directory holds another archive, `log-ends-early` and `log-diverged` if the
- * catalog belongs to another log; nothing has been changed
- * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
- */
-export async function openReplicaLog(options: ReplicaLogOptions): Promise<OpenedAtEnd> {
-  const { dir, end, expected } = options;
-  const files = reportUnreadable(options.files ?? realFiles);
-  requireExpectedCommit(logFolder(dir), expected, end.commit.number);
-  checkExpectedHash(end.commit, expected, logFolder(dir));
-  await createArchive(files, dir);
-  const listing = listSegments(files, dir);
-  refuseForeignSegment(files, dir, listing, end.archiveId);
-  const missing = findMissingBytes(files, dir, listing, end, expected);
-
-  await removeUnfinished(files, dir);
-  await convertWriteErrors(dir, 0, () => declareZstd(files, dir, listing));
-  // The last segment comes first, so that an interruption leaves no gap.
-  for (const [segment, generations] of [...listing].reverse()) {
-    if (segment <= end.hot.segment) break;
-    await putAside(files, options, segment, generations);
-  }
-  if (missing.length > 0) return { is: 'missing', missing };
-  const hot = listing.has(end.hot.segment)
-    ? await openHot(files, options)
-    : await createSegment(files, dir, end.archiveId, end.hot.segment, end.hot.previous);
-  const { now, segmentBytes, durability } = options;
-  const { archiveId, commit } = end;
-  const settings = { dir, now, files, segmentBytes, durability };
-  const log = new LogWriter(settings, { archiveId, hot, chain: commit, time: commit.time });
-  return { is: 'open', log };
-}
-
-async function openHot(
-  files: FileLayer,
-  { dir, end, onTail }: ReplicaLogOptions,
-): Promise<HotSegment> {
-  const { segment, offset, ordinal } = end.hot;
-  const path = segmentPath(dir, { segment, generation: 1 });
-  const file = files.open(path, 'write');
-  try {
-    const position = { chain: end.commit, time: end.commit.time, ordinal, offset };
-    const tail = await convertWriteErrors(path, 0, () =>
-      setTailAside(files, dir, file, segment, position),
-    );
-    if (tail !== undefined) onTail?.(tail);
-    return { file, path, segment, offset, ordinal };
-  } catch (error) {
-    file.close();
-    throw error;
-  }
-}
-
-async function putAside(
-  files: FileLayer,
-  { dir, onTail }: Pick<ReplicaLogOptions, 'dir' | 'onTail'>,
-  segment: number,
-  generations: readonly number[],
-): Promise<void> {
-  for (const generation of generations) {
-    const tail = await convertWriteErrors(dir, 0, () =>
-      setSegmentAside(files, dir, { segment, generation }),
-    );
-    onTail?.(tail);
-  }
-}
-
-/**
- * Durably writes missing bytes of generation 1, and sets an unusable file aside. Opening the log verifies the bytes.
- *
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and errors from `pieces`
- */
-export async function writeMissingBytes(
-  options: Pick<ReplicaLogOptions, 'dir' | 'end' | 'files' | 'onTail'>,
-  { what, segment, from, after }: MissingBytes,
-  pieces: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-): Promise<void> {
-  const { dir, end, files = realFiles } = options;
-  const path = segmentPath(dir, { segment, generation: 1 });
-  if (what === 'segment') {
-    await putAside(files, options, segment, listGenerations(files, dir, segment));
-  }
-  const file =
-    what === 'segment'
-      ? (await createSegment(files, dir, end.archiveId, segment, after)).file
-      : files.open(path, 'write');
-  try {
-    await convertWriteErrors(path, 0, () => file.truncate(from));
-    let at = from;
-    for await (const piece of pieces) {
-      await convertWriteErrors(path, piece.length, () => writeAll(file, piece, at));
-      at += piece.length;
-    }
-    await convertSyncErrors(path, () => file.datasync());
-  } finally {
-    file.close();
-  }
 }

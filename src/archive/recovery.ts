@@ -1,9 +1,8 @@
-import { errnoName, hasCode, MailkeepError, NOT_REGULAR } from '../core/errors.ts';
+import { errnoName, MailkeepError, NOT_REGULAR } from '../core/errors.ts';
 import { archiveError } from './errors.ts';
 import {
   type FileLayer,
   type LogFile,
-  openRegular,
   readFully,
   readSmallFile,
   replaceFile,
@@ -16,8 +15,6 @@ import {
   logFolder,
   parseTailName,
   SEGMENT_HEADER_BYTES,
-  type SegmentFile,
-  segmentPath,
   tailPath,
 } from './format.ts';
 import { headerAt } from './sealed-footer.ts';
@@ -25,7 +22,6 @@ import {
   type OpenSegment,
   type SegmentListing,
   segmentDamage,
-  tryOpenSegment,
   withSegment,
 } from './segment-files.ts';
 import {
@@ -219,22 +215,6 @@ export async function setTailAside(
   return { segment, offset: end.offset, bytes, file: path };
 }
 
-/** Durably renames a segment's file so that it becomes a torn tail. */
-export async function setSegmentAside(
-  files: FileLayer,
-  dir: string,
-  name: SegmentFile,
-): Promise<TornTail> {
-  const path = segmentPath(dir, name);
-  const opened = openRegular(files, path);
-  const bytes = opened?.size() ?? 0;
-  opened?.close();
-  const file = nextTailPath(files, dir);
-  await files.rename(path, file);
-  await files.syncFolder(logFolder(dir));
-  return { segment: name.segment, offset: 0, bytes, file };
-}
-
 function nextTailPath(files: FileLayer, dir: string): string {
   const numbers = files.list(logFolder(dir)).map(parseTailName);
   return tailPath(dir, Math.max(0, ...numbers.map((tail) => tail ?? 0)) + 1);
@@ -368,135 +348,4 @@ function hasLog(files: FileLayer, dir: string): boolean {
     if (errnoName(error) === 'ENOENT') return false;
     throw error;
   }
-}
-
-interface UnsealedSegment {
-  readonly segment: number;
-  readonly previous: ChainState;
-  readonly offset: number;
-  readonly ordinal: number;
-}
-
-/** The end of a log, as reported by its durability backend. */
-export interface LogEnd {
-  readonly archiveId: Buffer;
-  /** The last commit, or number 0, the genesis hash and time 0. */
-  readonly commit: Commit;
-  readonly hot: UnsealedSegment;
-  /** Earlier segments that are not sealed anywhere yet, in order. Sealing requires them to be complete here. */
-  readonly closed?: readonly UnsealedSegment[];
-}
-
-/** Bytes of a segment's generation 1 that the local file lacks. */
-export interface MissingBytes {
-  /** `segment` if the local file is missing or unusable. */
-  readonly what: 'end' | 'segment';
-  readonly segment: number;
-  readonly from: number;
-  readonly until: number;
-  /** The commit that ends at `from`. If the log has a different commit there, the whole segment must be supplied. */
-  readonly after: ChainState;
-}
-
-/** @throws `log-damaged` (`diverged`) if the last segment with an intact header belongs to another archive */
-export function refuseForeignSegment(
-  files: FileLayer,
-  dir: string,
-  listing: SegmentListing,
-  archiveId: Buffer,
-): void {
-  for (const segment of [...listing.keys()].reverse()) {
-    const opened = tryOpenSegment(files, dir, segment, listing);
-    if (opened === undefined) continue;
-    opened.file.close();
-    if (opened.header.archiveId.equals(archiveId)) return;
-    throw archiveError('log-damaged', {
-      file: opened.path,
-      segment,
-      offset: 0,
-      reason: 'diverged',
-    });
-  }
-}
-
-/**
- * Returns the bytes of unsealed segments that a directory lacks. A segment without batches lacks nothing.
- *
- * @param expected the catalog's last commit, if any
- * @throws `log-diverged` if that commit belongs to another log
- */
-export function findMissingBytes(
-  files: FileLayer,
-  dir: string,
-  listing: SegmentListing,
-  { hot, closed = [], commit }: LogEnd,
-  expected: ExpectedCommit | undefined,
-): MissingBytes[] {
-  const unsealed = [...closed, hot];
-  for (const { previous } of unsealed) checkExpectedHash(previous, expected, logFolder(dir));
-  return unsealed.flatMap((one, index) => {
-    const last = unsealed[index + 1]?.previous ?? commit;
-    const generations = listing.get(one.segment) ?? [];
-    const { segment, offset: until } = one;
-    const listMissing = (what: MissingBytes['what'], from: number, after: ChainState) =>
-      from === until && what === 'end' ? [] : [{ what, segment, from, until, after }];
-    const whole = () => listMissing('segment', SEGMENT_HEADER_BYTES, one.previous);
-    if (generations.length === 0) return until === SEGMENT_HEADER_BYTES ? [] : whole();
-    // A sealed file cannot be appended to.
-    if (one === hot && generations.some((generation) => generation > 1)) return whole();
-    try {
-      return withSegment(
-        files,
-        dir,
-        segment,
-        (opened) => {
-          const progress = verifyBatches(opened, one, expected?.number);
-          if (progress === undefined) return whole();
-          const { chain, ordinal, offset, seen } = progress;
-          if (chain.number < last.number && offset < until && opened.sealed === undefined) {
-            return listMissing('end', offset, chain);
-          }
-          const matches =
-            chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
-          if (!matches || (opened.sealed === undefined && offset !== until)) return whole();
-          // These commits are now known to belong to this log.
-          if (seen !== undefined) checkExpectedHash(seen, expected, opened.path);
-          return [];
-        },
-        generations,
-      );
-    } catch (error) {
-      if (hasCode(error, 'log-damaged')) return whole();
-      throw error;
-    }
-  });
-}
-
-/**
- * Returns the end of a segment's undamaged batches, up to its known end. Returns undefined if the segment does not
- * start as expected or contains a batch from another chain.
- *
- * @param target number of a commit to return if it is found
- */
-function verifyBatches(
-  opened: OpenSegment,
-  { previous, offset: until }: UnsealedSegment,
-  target: number | undefined,
-) {
-  const { previousNumber, previousHash } = opened.header;
-  if (previousNumber !== previous.number || previousHash !== previous.hash) return undefined;
-  let reached = { offset: SEGMENT_HEADER_BYTES, ordinal: 0, chain: previous };
-  let seen: ChainState | undefined;
-  for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
-    if (item.what === 'remainder') break;
-    if (item.problems.some(({ reason }) => reason === 'chain' || reason === 'order')) {
-      return undefined;
-    }
-    if (item.problems.length > 0) break;
-    if (opened.sealed === undefined && reached.offset >= until) break;
-    const { number, hash, ordinal } = item.commit;
-    reached = { offset: item.end, ordinal: ordinal + 1, chain: { number, hash } };
-    if (number === target) seen = reached.chain;
-  }
-  return { ...reached, seen };
 }

@@ -63,8 +63,7 @@ export function isTemporaryDiskError(error: unknown): error is MailkeepError {
     error instanceof MailkeepError &&
     error.family === 'disk' &&
     !hasCode(error, 'log-sync-failed') &&
-    !hasCode(error, 'log-thread-ended') &&
-    !hasCode(error, 'log-copy-failed')
+    !hasCode(error, 'log-thread-ended')
   );
 }
 
