@@ -146,14 +146,7 @@ export const archiveError = defineErrors({
       KEEP,
     ],
   },
-  origin: {
-    /** A segment must be fetched first. The family is not `disk`, because that would pause all accounts. */
-    'segment-elsewhere': ({ segment }: { segment: number }) => [
-      `Segment ${segment} of the log is not on this disk yet.`,
-      'Try again in a moment: it can be fetched.',
-    ],
-  },
-  retryable: ['archive-in-use', 'segment-elsewhere'],
+  retryable: ['archive-in-use'],
 });
 
 export function diskFull(file: string, bytes: number, cause: unknown) {

@@ -41,11 +41,8 @@ import { decodeInner, headerAt, type SealedIndex } from './sealed-footer.ts';
 import {
   listGenerations,
   listSegments,
-  localSegments,
   type OpenSegment,
-  type SegmentStore,
   segmentDamage,
-  segmentNumbers,
   tryOpenSegment,
   withSegment,
 } from './segment-files.ts';
@@ -76,7 +73,7 @@ class CommitFacts {
   /**
    * Returns a commit's facts in log order, except purged ones.
    *
-   * @throws `log-damaged` if the log does not contain the commit or a fact is unreadable; `segment-elsewhere`
+   * @throws `log-damaged` if the log does not contain the commit or a fact is unreadable
    */
   read(commit: number): Fact[] {
     const segment = this.#segmentOf(commit);
@@ -93,21 +90,17 @@ class CommitFacts {
     });
   }
 
-  /** Returns the last segment that starts before a commit. Requests a remote one only if it can contain the commit. */
+  /** Returns the last segment that starts before a commit. */
   #segmentOf(commit: number): number {
     const numbers = this.segments.numbers();
     let [low, high] = [0, numbers.length];
-    for (;;) {
-      const middle = this.#nearMiddle(numbers, low, high);
-      if (middle === undefined) break;
+    while (high - low > 1) {
+      const middle = (low + high) >>> 1;
       const { header } = this.segments.opened(numbers[middle] ?? 0);
       if (header.previousNumber < commit) low = middle;
       else high = middle;
     }
     const segment = numbers[low];
-    if (segment !== undefined && high - low > 1 && !this.#has(segment, commit)) {
-      throw archiveError('segment-elsewhere', { segment: numbers[(low + high) >>> 1] ?? segment });
-    }
     if (segment === undefined)
       throw archiveError('log-damaged', {
         file: logFolder(this.dir),
@@ -116,24 +109,6 @@ class CommitFacts {
         reason: 'segment-missing',
       });
     return segment;
-  }
-
-  /** Returns the index of the local segment closest to the middle of a range, or undefined if none is local. */
-  #nearMiddle(numbers: readonly number[], low: number, high: number): number | undefined {
-    const middle = (low + high) >>> 1;
-    for (let distance = 0; distance < high - low; distance += 1) {
-      for (const index of [middle - distance, middle + distance]) {
-        const segment = index > low && index < high ? numbers[index] : undefined;
-        if (segment !== undefined && this.segments.isPresent(segment)) return index;
-      }
-    }
-    return undefined;
-  }
-
-  #has(segment: number, commit: number): boolean {
-    if (!this.segments.isPresent(segment)) return false;
-    const opened = this.segments.opened(segment);
-    return this.#commitsOf(opened)(commit - opened.header.previousNumber - 1) !== undefined;
   }
 
   #commitsOf(opened: OpenSegment): CommitsOf {
@@ -192,8 +167,6 @@ export interface LogReaderOptions {
   readonly dir: string;
   readonly locator: Locator;
   readonly files?: FileLayer;
-  /** Fetches segments that are not on the local disk. By default, all segments are local. */
-  readonly segments?: SegmentStore;
 }
 
 interface ReadSource {
@@ -205,17 +178,16 @@ export type LogReader = Omit<CachedReader, 'keepBlock'>;
 
 /** @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable` */
 export function openLogReader(options: LogReaderOptions): CachedReader {
-  const { dir, locator, files = realFiles, segments } = options;
+  const { dir, locator, files = realFiles } = options;
   checkFormat(files, dir);
-  return new CachedReader(dir, new SegmentCache(files, dir, undefined, segments), locator);
+  return new CachedReader(dir, new SegmentCache(files, dir), locator);
 }
 
 /**
  * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Verifies that complete sources
  * and blobs have the requested hash. Do not write to the returned buffers, which may be views of shared memory. Every
  * method throws `bytes-unknown` if the locator has no position, `bytes-purged` if the bytes were removed on purpose,
- * `message-damaged` or `blob-damaged` if they differ from what was stored, and `segment-elsewhere` if a segment must be
- * fetched first (see `fetching`).
+ * and `message-damaged` or `blob-damaged` if they differ from what was stored.
  */
 class CachedReader {
   readonly #facts: CommitFacts;
@@ -388,8 +360,6 @@ export type ScanEvent =
 export interface ScanOptions {
   readonly dir: string;
   readonly files?: FileLayer;
-  /** Fetches remote segments when the scan reaches them. By default, all are local. */
-  readonly segments?: SegmentStore | undefined;
   /** Starts after this commit. Older segments are not read. */
   readonly after?: ExpectedCommit | undefined;
   /** Highest commit in a catalog or checkpoint. Errors up to it are damage rather than a torn tail. */
@@ -403,19 +373,17 @@ export interface ScanOptions {
  * damage, continues with all readable records whose position is known. The log counts as damaged if it ends before
  * `after` (`ends-early`) or has a different commit with that number (`diverged`).
  *
- * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system read errors; errors from
- * fetching a segment
+ * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system read errors
  */
 export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, void, undefined> {
-  const { dir, files = realFiles, segments: store = localSegments } = options;
+  const { dir, files = realFiles } = options;
   checkFormat(files, dir);
   const listing = listSegments(files, dir);
-  const numbers = segmentNumbers(listing, store);
+  const numbers = [...listing.keys()];
   const after = options.after?.number === 0 ? undefined : options.after;
   let first = after === undefined ? 0 : (numbers[0] ?? 1);
   if (after !== undefined) {
     for (const segment of [...numbers].reverse()) {
-      if (!store.present(segment)) await store.fetch([segment]);
       if (!startsBy(tryOpenSegment(files, dir, segment, listing), after.number)) continue;
       first = segment;
       break;
@@ -430,7 +398,6 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
       yield scan.lost(segmentPath(dir, { segment: lost, generation: 1 }), lost, 'segment-missing');
     }
     previous = segment;
-    if (!store.present(segment)) await store.fetch([segment]);
     const opened = tryOpenSegment(files, dir, segment, listing);
     if (opened === undefined) {
       const [generation] = listGenerations(files, dir, segment);

@@ -13,7 +13,10 @@ import {
 import { convertSyncErrors, convertWriteErrors } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** A purge that has been decided. Contains only numbers and hashes, because it outlives the purged data. */
+/**
+ * A purge. `purge.json`, next to the log, contains it from before it is decided until it is complete. Contains only
+ * numbers and hashes, because it outlives the purged data.
+ */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
   readonly messages: readonly MessageId[];
@@ -23,42 +26,14 @@ export interface PurgeWork {
   readonly records: ReadonlyMap<number, readonly number[]>;
 }
 
-/** Stores a purge until it has been completed. */
-export interface PurgeJournal {
-  /** Returns undefined if no purge is pending. */
-  read(): Promise<PurgeWork | undefined>;
-  /**
-   * Stores a purge, then runs the commit after `work.after`, which decides the purge. A journal that also stores
-   * commits can store both in one step. The log shows whether a purge was decided.
-   *
-   * @param commits the commits that contain the records
-   * @param commit makes that commit; no other commit may run in the meantime
-   * @throws `disk-full` and other write errors if nothing was decided; errors from `commit`
-   */
-  decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
-  /** Records that the purge is complete, or was never decided. */
-  end(): Promise<void>;
-}
-
-/** Returns a journal stored in `purge.json`, next to the log. */
-export function purgeJournal(files: FileLayer, dir: string): PurgeJournal {
-  return {
-    read: async () => readWork(files, dir),
-    async decide(work, _commits, commit) {
-      await writeWork(files, dir, work);
-      return commit();
-    },
-    end: () => endPurge(files, dir),
-  };
-}
-
 const VERSION = 1;
 
 function workPath(dir: string): string {
   return join(dir, 'purge.json');
 }
 
-function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
+/** Returns undefined if no purge is pending. */
+export function readPurge(files: FileLayer, dir: string): PurgeWork | undefined {
   const path = workPath(dir);
   if (!files.list(dir).includes('purge.json')) return undefined;
   const work = parsePurgeWork(parseJson(readSmallFile(files, path).toString('utf8')));
@@ -66,13 +41,19 @@ function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
   return work;
 }
 
-async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
+/**
+ * Writes the journal. The commit after `work.after` decides the purge, so no other commit may run in the meantime.
+ *
+ * @throws `disk-full`, `log-write-failed`
+ */
+export async function writePurge(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
   const path = workPath(dir);
   const bytes = Buffer.from(`${encodePurgeWork(work)}\n`);
   await convertWriteErrors(path, bytes.length, () => replaceFile(files, path, bytes));
 }
 
-async function endPurge(files: FileLayer, dir: string): Promise<void> {
+/** Removes the journal of a purge that is complete, or was never decided. */
+export async function endPurge(files: FileLayer, dir: string): Promise<void> {
   const path = workPath(dir);
   await convertWriteErrors(path, 0, () => files.remove(path));
   await convertSyncErrors(path, () => files.syncFolder(dir));

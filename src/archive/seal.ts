@@ -35,19 +35,17 @@ import {
   isSealed,
   listGenerations,
   listSegments,
-  localSegments,
   type OpenSegment,
   openCurrentGeneration,
   openSegment,
-  type SegmentStore,
   segmentDamage,
   withSegment,
 } from './segment-files.ts';
 import { type LogicalRecord, segmentRecords, type UnreadableBytes } from './segment-reader.ts';
 
 /**
- * Removes generations that a sealed one replaced at least `keepMs` ago, and returns their paths. Publishes each sealed
- * file first, in case the process that sealed it exited before doing so. The caller holds the archive's lock.
+ * Removes generations that a sealed one replaced at least `keepMs` ago, and returns their paths. The caller holds the
+ * archive's lock.
  */
 export async function dropOldGenerations(options: {
   readonly dir: string;
@@ -55,17 +53,14 @@ export async function dropOldGenerations(options: {
   readonly now: number;
   readonly files?: FileLayer;
   readonly keepMs: number;
-  /** Publishes sealed segments. By default, nothing is published. */
-  readonly segments?: SegmentStore;
   readonly except?: ReadonlySet<number>;
 }): Promise<string[]> {
-  const { dir, now, files = realFiles, keepMs, segments = localSegments, except } = options;
+  const { dir, now, files = realFiles, keepMs, except } = options;
   const dropped: string[] = [];
   for (const [segment, generations] of listSegments(files, dir)) {
     if (except?.has(segment) === true) continue;
     const sealed = findSealed(files, dir, segment, generations);
     if (sealed === undefined) continue;
-    await segments.publish(sealed);
     if (Math.floor(files.modifiedAt(segmentPath(dir, sealed))) > now - keepMs) continue;
     for (const generation of generations.filter((one) => one < sealed.generation)) {
       const path = segmentPath(dir, { segment, generation });
@@ -127,7 +122,7 @@ export function* listCompactable(
 }
 
 /**
- * Rewrites one sealed segment with `codec`, publishes it and removes the replaced files. If it is interrupted, the
+ * Rewrites one sealed segment with `codec` and removes the replaced files. If it is interrupted, the
  * archive remains readable and a second call finishes the work. The caller holds the archive's lock.
  *
  * @throws `log-damaged` if the segment is damaged (it is left unchanged); `disk-full`, `log-write-failed`,
@@ -137,11 +132,9 @@ export async function compactSegment(
   files: FileLayer,
   sealer: Sealer,
   job: { readonly dir: string; readonly segment: number; readonly codec: ArchiveCodec },
-  segments: SegmentStore = localSegments,
 ): Promise<SealedSegment> {
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
-  await segments.publish({ segment, generation: sealed.generation });
   // The disk may not have room for old files from several segments.
   await removeGenerations(files, dir, segment, sealed.generation);
   return sealed;

@@ -35,31 +35,6 @@ export function listGenerations(files: FileLayer, dir: string, segment: number):
   return listSegments(files, dir).get(segment) ?? [];
 }
 
-/** A store for archives whose segments are all on one local disk. */
-export const localSegments: SegmentStore = {
-  present: () => true,
-  async fetch() {},
-  async publish() {},
-};
-
-/** Returns a store for a directory that may lack segments. The caller handles `segment-elsewhere`. */
-export function partialSegments(files: FileLayer, dir: string): SegmentStore {
-  const refuse = async (): Promise<void> => {
-    throw new Error('segments are not brought here');
-  };
-  return {
-    present: (segment) => listSegments(files, dir).has(segment),
-    ...{ fetch: refuse, publish: refuse },
-  };
-}
-
-/** Returns the numbers of the log's segments. If some are remote, these are all numbers up to the last local one. */
-export function segmentNumbers(listing: SegmentListing, store: SegmentStore): number[] {
-  const local = [...listing.keys()];
-  if (store === localSegments) return local;
-  return Array.from({ length: local.at(-1) ?? 0 }, (_, index) => index + 1);
-}
-
 export interface OpenSegment {
   readonly file: LogFile;
   readonly name: SegmentFile;
@@ -130,7 +105,6 @@ export function tryOpenSegment(
   listing?: SegmentListing,
 ): OpenSegment | undefined {
   try {
-    // A segment that is not listed may have been fetched since.
     return openCurrentGeneration(files, dir, segment, listing?.get(segment));
   } catch (error) {
     if (hasCode(error, 'log-damaged')) return undefined;
@@ -184,39 +158,4 @@ function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | un
   return header?.segment === name.segment && header.generation === name.generation
     ? header
     : undefined;
-}
-
-/** Keeps segments outside the log directory. The segment being written is always local. */
-export interface SegmentStore {
-  /** Returns false if the segment must be fetched first. */
-  present(segment: number): boolean;
-  /** Fetches intact files into the log directory, except those already there. */
-  fetch(segments: readonly number[]): Promise<void>;
-  /** Publishes a sealed file, possibly more than once. Earlier generations are removed once this resolves. */
-  publish(sealed: SegmentFile): Promise<void>;
-}
-
-/** Fetches every missing segment up to `last` into the log directory. @throws errors from `fetch` */
-export async function fetchAll(store: SegmentStore, last: number): Promise<void> {
-  for (let segment = 1; segment <= last; segment += 1) {
-    if (!store.present(segment)) await store.fetch([segment]);
-  }
-}
-
-/**
- * Runs a read that may need remote segments. Fetches each missing segment and calls `read` again.
- *
- * @throws `segment-elsewhere` if a segment is still missing after it was fetched; errors from `fetch` and `read`
- */
-export async function withFetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await read();
-    } catch (error) {
-      if (!hasCode(error, 'segment-elsewhere')) throw error;
-      const segment = Number(error.facts.segment);
-      await store.fetch([segment]);
-      if (!store.present(segment)) throw error;
-    }
-  }
 }

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { errnoName, type MailkeepError } from '../core/errors.ts';
-import { archiveError, type DamageReason } from './errors.ts';
+import type { DamageReason } from './errors.ts';
 import { type FileLayer, type LogFile, type ReadFile, readFully } from './file-system.ts';
 import {
   CODEC,
@@ -25,13 +25,10 @@ import { inflatePayload, releasePayload } from './payload.ts';
 import { decodeInner, innerLength, TRAILER_BYTES } from './sealed-footer.ts';
 import {
   listSegments,
-  localSegments,
   type OpenSegment,
   openCurrentGeneration,
   openSegment,
   type SegmentListing,
-  type SegmentStore,
-  segmentNumbers,
 } from './segment-files.ts';
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -510,7 +507,6 @@ export class SegmentCache {
     private readonly files: FileLayer,
     private readonly dir: string,
     listing?: SegmentListing,
-    private readonly store: SegmentStore = localSegments,
   ) {
     this.#listing = listing;
   }
@@ -542,22 +538,17 @@ export class SegmentCache {
 
   numbers(): readonly number[] {
     this.#listing ??= listSegments(this.files, this.dir);
-    return segmentNumbers(this.#listing, this.store);
-  }
-
-  isPresent(segment: number): boolean {
-    return this.store.present(segment);
+    return [...this.#listing.keys()];
   }
 
   /**
    * Returns the file in force for a segment. The cache will close it.
    *
-   * @throws `segment-elsewhere`; `log-damaged`; the system's error if the file has disappeared
+   * @throws `log-damaged`; the system's error if the file has disappeared
    */
   opened(segment: number): OpenSegment {
     const open = this.#open.get(segment);
     if (open !== undefined) return open;
-    if (!this.store.present(segment)) throw archiveError('segment-elsewhere', { segment });
     if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
     const opened = openCurrentGeneration(this.files, this.dir, segment, this.#listing.get(segment));
     this.#open.set(segment, opened);

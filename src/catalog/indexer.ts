@@ -1,5 +1,4 @@
 import type { LogReader } from '../archive/log-reader.ts';
-import { localSegments, type SegmentStore, withFetching } from '../archive/segment-files.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import type {
@@ -22,7 +21,6 @@ export type SourceStore = Pick<LogReader, 'readSource'>;
 export interface RoundOptions {
   readonly store: Pick<IndexWriter, 'index'>;
   readonly sources: SourceStore;
-  readonly segments?: SegmentStore | undefined;
   readonly extractor: Extractor;
   /** On abort, extracted messages are indexed and the rest remain pending. */
   readonly signal: AbortSignal;
@@ -141,10 +139,10 @@ export class IndexingRound {
 
   /** Returns null for a message that must not be indexed: one that was purged, or is damaged and left for later. */
   async #extracted({ id }: PendingMessage): Promise<IndexEntry | null> {
-    const { sources, segments = localSegments } = this.options;
+    const { sources } = this.options;
     let raw: { readonly bytes: Uint8Array; readonly cut: boolean };
     try {
-      raw = await withFetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
+      raw = sources.readSource(id, DEFAULT_LIMITS.sourceBytes);
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
       // After a rebuild from a damaged log, a message in the catalog can lack a position.
@@ -295,7 +293,6 @@ type AttachmentSources = Pick<LogReader, 'readBlob' | 'streamMessage'>;
 interface AttachmentReadingOptions {
   readonly store: Pick<AttachmentWriter, 'pending' | 'pendingAgain' | 'counts' | 'settle'>;
   readonly sources: AttachmentSources;
-  readonly segments?: SegmentStore | undefined;
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due, like `Indexer.all`. */
   readonly index: (signal: AbortSignal) => Promise<void>;
@@ -422,17 +419,15 @@ async function outcomeOf(
   attachment: PendingAttachment,
   work: Pick<AttachmentJob, 'limitMs' | 'worked'>,
 ): Promise<AttachmentOutcome | null> {
-  const { sources, segments = localSegments, extractor } = options;
+  const { sources, extractor } = options;
   const { form, hash, message, number } = attachment;
   try {
-    return await withFetching(segments, () => {
-      const blob = blobOf(sources, hash);
-      return extractor.extract(
-        blob === null
-          ? { form, number, source: sources.streamMessage(message), ...work }
-          : { form, number: null, source: [blob], ...work },
-      );
-    });
+    const blob = blobOf(sources, hash);
+    return await extractor.extract(
+      blob === null
+        ? { form, number, source: sources.streamMessage(message), ...work }
+        : { form, number: null, source: [blob], ...work },
+    );
   } catch (error) {
     if (hasCode(error, 'bytes-purged')) return null;
     const damage =

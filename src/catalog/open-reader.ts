@@ -1,12 +1,6 @@
 import { realFiles, requireArchive } from '../archive/file-system.ts';
 import { readHolder, tryLock } from '../archive/lock.ts';
-import {
-  type LogReader,
-  type LogReaderOptions,
-  lastCommitNumber,
-  openLogReader,
-} from '../archive/log-reader.ts';
-import type { SegmentStore } from '../archive/segment-files.ts';
+import { type LogReader, lastCommitNumber, openLogReader } from '../archive/log-reader.ts';
 import type { ConfigWarning } from '../core/config.ts';
 import { locateDataDir, type ProcessEnvironment } from '../core/config-locate.ts';
 import { catalogError, usageError } from '../core/error-tables.ts';
@@ -69,41 +63,6 @@ export function refuseUnknownFolder(
   }
 }
 
-/** Returns a reader whose `streamMessage` waits for remote segments. Other methods throw `segment-elsewhere`. */
-function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
-  return {
-    readMessage: (id) => reader.readMessage(id),
-    readSource: (id, maxBytes) => reader.readSource(id, maxBytes),
-    readBlob: (hash) => reader.readBlob(hash),
-    sizeOf: (id) => reader.sizeOf(id),
-    factsOf: (commit) => reader.factsOf(commit),
-    refresh: () => reader.refresh(),
-    close: () => reader.close(),
-    async *streamMessage(id) {
-      let position = 0;
-      for (;;) {
-        let toSkip = position;
-        try {
-          for await (const piece of reader.streamMessage(id)) {
-            const rest = piece.subarray(Math.min(toSkip, piece.length));
-            toSkip -= piece.length - rest.length;
-            if (rest.length === 0) continue;
-            position += rest.length;
-            yield rest;
-          }
-          return;
-        } catch (error) {
-          // A message's parts may be in any segment. The stream restarts and skips the bytes already yielded.
-          if (!hasCode(error, 'segment-elsewhere')) throw error;
-          const segment = Number(error.facts.segment);
-          await segments.fetch([segment]);
-          if (!segments.present(segment)) throw error;
-        }
-      }
-    },
-  };
-}
-
 /** Returns the purged message with this ID or prefix; undefined if none or several match. */
 export function findPurgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
   if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
@@ -157,25 +116,17 @@ export interface Reader {
 }
 
 /** @throws usage-no-archive, archive-unreadable, catalog-missing, catalog-version, catalog-rebuilding, catalog-damaged */
-export function openReader({ globals, environment, report, only }: LocatingContext): Reader {
-  const dataDir = only?.dataDir ?? locateDataDir(globals, environment);
+export function openReader({ globals, environment, report }: LocatingContext): Reader {
+  const dataDir = locateDataDir(globals, environment);
   report({ event: 'archive-located', dataDir });
-  const reader = openReaderAt(dataDir, {}, only?.segments);
+  const reader = openReaderAt(dataDir);
   const { catalogBehind } = reader;
   if (catalogBehind !== null) report({ event: 'catalog-behind', dataDir, ...catalogBehind });
   return reader;
 }
 
-/**
- * Opens the archive in a directory read-only.
- *
- * @param segments source of remote segments; by default, all are local
- */
-export function openReaderAt(
-  dataDir: string,
-  options: CatalogOptions = {},
-  segments?: SegmentStore,
-): Reader {
+/** Opens the archive in a directory read-only. */
+export function openReaderAt(dataDir: string, options: CatalogOptions = {}): Reader {
   requireArchive(dataDir);
   const catalog = openCurrentCatalog(dataDir, options);
   let sources: LogReader | undefined;
@@ -184,7 +135,7 @@ export function openReaderAt(
     catalog,
     catalogBehind: catalogLag(dataDir, () => catalog.reached().number),
     sources() {
-      sources ??= readerOf({ dir: dataDir, locator: catalog.locator }, segments);
+      sources ??= openLogReader({ dir: dataDir, locator: catalog.locator });
       return sources;
     },
     refresh() {
@@ -227,11 +178,6 @@ function rebuiltCommit(dataDir: string): number | undefined {
   }
 }
 
-function readerOf(options: LogReaderOptions, segments: SegmentStore | undefined): LogReader {
-  if (segments === undefined) return openLogReader(options);
-  return fetchingReader(openLogReader({ ...options, segments }), segments);
-}
-
 /** Progress and incidents. A front end displays or drops them. */
 export type EngineEvent =
   | { readonly event: 'config-located'; readonly file: string }
@@ -260,14 +206,12 @@ export type EngineEvent =
 
 export type UnwrittenState = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
 
-export type LocatingContext = Pick<EngineContext, 'globals' | 'environment' | 'report' | 'only'>;
+export type LocatingContext = Pick<EngineContext, 'globals' | 'environment' | 'report'>;
 
 /** Process state for code below the front end, which must not access the process directly. */
 export interface EngineContext {
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
   readonly environment: ProcessEnvironment;
-  /** Limits reading to this archive and its segments, without looking up a configuration. */
-  readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;

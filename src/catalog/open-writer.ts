@@ -8,14 +8,12 @@ import { type LogReader, openLogReader } from '../archive/log-reader.ts';
 import { LogThread } from '../archive/log-thread.ts';
 import { type LogWriter, openLogWriter } from '../archive/log-writer.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/payload.ts';
-import type { PurgeJournal } from '../archive/purge-journal.ts';
 import {
   dropOldGenerations,
   type Sealer,
   sealClosedSegments,
   sealerOnThread,
 } from '../archive/seal.ts';
-import { localSegments, type SegmentStore } from '../archive/segment-files.ts';
 import { locateCodec } from '../core/config-locate.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
@@ -40,8 +38,6 @@ export interface Writer {
   readonly codec: ArchiveCodec;
   /** Rewrites segments on a thread that starts on demand, even after being closed. */
   readonly sealer: Sealer;
-  readonly segments: SegmentStore;
-  readonly purges?: PurgeJournal;
   /** Directory for large sources that are not in the log yet. */
   readonly spoolDir: string;
   close(): Promise<void>;
@@ -83,17 +79,16 @@ export async function openWriter(
       onTail: ({ file, bytes }) => report({ event: 'tail-put-aside', file, bytes }),
     });
     closers.push(() => log.close());
-    const segments = localSegments;
     const { signal } = context;
-    const { commits } = await catchUp({ dir: dataDir, segments, target: catalog, signal });
+    const { commits } = await catchUp({ dir: dataDir, target: catalog, signal });
     if (commits > 0) report({ event: 'catalog-caught-up', commits });
     const state = openState(dataDir, (file) => report({ event: 'state-put-aside', file }));
     closers.push(() => state.close());
     const sealer = sealerOnThread();
     closers.push(() => sealer.close());
-    const sources = openLogReader({ dir: dataDir, locator: catalog.locator, segments });
+    const sources = openLogReader({ dir: dataDir, locator: catalog.locator });
     closers.push(() => sources.close());
-    const stores = { log, sources, catalog, state, segments };
+    const stores = { log, sources, catalog, state };
     return { dataDir, ...stores, codec, sealer, spoolDir, close };
   } catch (error) {
     await close();
@@ -135,7 +130,7 @@ export type AttachmentReading = ReturnType<typeof attachmentReading>;
  * @param shared an extractor that `close` leaves open, because it is shared with others
  */
 export function attachmentReading(
-  { catalog, sources, segments }: Pick<Writer, 'catalog' | 'sources' | 'segments'>,
+  { catalog, sources }: Pick<Writer, 'catalog' | 'sources'>,
   indexer: Pick<Indexer, 'all'>,
   messages: Pick<Extractor, 'rest'>,
   shared?: AttachmentExtractor,
@@ -149,7 +144,6 @@ export function attachmentReading(
       const { remaining } = await readAttachments({
         store: catalog.attachments,
         sources,
-        segments,
         extractor,
         index: (stopped) => indexer.all(stopped),
         makeRoom: () => messages.rest(),
@@ -169,9 +163,9 @@ export function attachmentReading(
 const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
 
 /**
- * Seals closed segments, publishes them, deletes the files that they replace, and closes the gaps that a first sync
- * leaves in the catalog. Keeping both versions would double the disk space that a first sync needs, and immediate
- * deletion is safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
+ * Seals closed segments, deletes the files that they replace, and closes the gaps that a first sync leaves in the
+ * catalog. Keeping both versions would double the disk space that a first sync needs, and immediate deletion is safe:
+ * the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
  *
  * Returns the damage found. A damaged segment is left unchanged.
  */
@@ -181,7 +175,7 @@ export async function tidyArchive(
   now: () => number,
   signal: AbortSignal,
 ): Promise<readonly MailkeepError[]> {
-  const { dataDir, log, sources, catalog, codec, sealer, segments } = writer;
+  const { dataDir, log, sources, catalog, codec, sealer } = writer;
   await log.rollIfLarger(WORTH_SEALING_BYTES);
   const { sealed, damaged } = await sealClosedSegments({
     dir: dataDir,
@@ -190,7 +184,7 @@ export async function tidyArchive(
     sealer,
     signal,
   }).finally(() => sealer.close());
-  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0, segments });
+  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0 });
   if (sealed.length + dropped.length > 0) sources.refresh();
   if (startedAtCommit > 0 || signal.aborted) return damaged;
   try {

@@ -44,7 +44,6 @@ interface FoldLogOptions {
   readonly target: Pick<WritableCatalog, 'foldBatches'> & {
     reached(): Pick<ReturnType<WritableCatalog['reached']>, 'number' | 'hash'>;
   };
-  readonly segments?: ScanOptions['segments'];
   /**
    * A commit that the log must contain. Errors before it, a different commit in its place or an earlier end are damage.
    */
@@ -69,8 +68,7 @@ const RECORDS = 20_000;
  * Reports damage, and folds later batches as far as they are readable.
  */
 async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
-  const { dir, target, segments, expected, signal, progress, folding, folded, inflated, onDamage } =
-    options;
+  const { dir, target, expected, signal, progress, folding, folded, inflated, onDamage } = options;
   const { number, hash } = target.reached();
   const seen = expected?.number;
   const limit = options.records ?? RECORDS;
@@ -91,7 +89,7 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
     progress?.({ commits, messages });
     await folded?.();
   };
-  for await (const event of scanLog({ dir, segments, after: { number, hash }, seen, inflated })) {
+  for await (const event of scanLog({ dir, after: { number, hash }, seen, inflated })) {
     if (signal.aborted) break;
     if (event.what === 'damage') {
       await flush();

@@ -12,10 +12,10 @@ import type { SearchNode } from './query-ast.ts';
  */
 export function accountHosts(
   node: SearchNode,
-  { globals, environment, only }: Pick<EngineContext, 'globals' | 'environment' | 'only'>,
+  { globals, environment }: Pick<EngineContext, 'globals' | 'environment'>,
 ): ReadonlyMap<string, string> {
   const hosts = new Map<string, string>();
-  if (!asksForAccount(node) || only !== undefined) return hosts;
+  if (!asksForAccount(node)) return hosts;
   const file = locateConfig(globals.config, environment);
   const config: unknown = file === undefined ? undefined : readConfigFile(file);
   for (const account of listOf(config)) {

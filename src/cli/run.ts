@@ -1,6 +1,5 @@
 import { fstatSync, writeSync } from 'node:fs';
 import { type Readable, Writable } from 'node:stream';
-import type { EngineContext } from '../catalog/open-reader.ts';
 import {
   combineExitCodes,
   describeError,
@@ -26,8 +25,6 @@ export interface ProcessStreams {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** The only archive that the command may read, regardless of the command line and environment. */
-  readonly only?: EngineContext['only'];
 }
 
 /** Parses and runs a command line. Turns every error into a sentence and an exit code. */
@@ -36,7 +33,7 @@ export async function run(
   commands: readonly CommandEntry[],
   surface: ProcessStreams,
 ): Promise<ExitCode> {
-  const { stdin, stdout, stderr, env, cwd, signal, now, only } = surface;
+  const { stdin, stdout, stderr, env, cwd, signal, now } = surface;
   const json = hasSwitch(args, '--json');
   const noColour = hasSwitch(args, '--no-color');
   const output = streamOutput(stdout, { json, env, noColour });
@@ -63,7 +60,7 @@ export async function run(
     const notices = streamNotices(stderr, { json, quiet, verbose, env, noColour });
     const environment = { cwd, env };
     const report = reportEvents(notices);
-    const base = { globals, environment, signal, now, report, words: WORDS, only };
+    const base = { globals, environment, signal, now, report, words: WORDS };
     const context = { ...base, output, notices, stdin };
     const startedAt = now();
     ended = (await request.body(context)) ?? EXIT.done;

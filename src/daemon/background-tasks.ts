@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { realFiles } from '../archive/file-system.ts';
 import { formatPath, parseJson } from '../archive/format.ts';
+import { endPurge } from '../archive/purge-journal.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import { copiesError } from '../copies/errors.ts';
@@ -29,7 +30,6 @@ import {
   type Compacted,
   compactPurged,
   pendingPurge,
-  recordPurgeComplete,
 } from '../verify/prune.ts';
 import { journalPrune, preparePrune } from '../verify/purge.ts';
 import type { DaemonLog } from './daemon-log.ts';
@@ -506,12 +506,12 @@ export function scheduledPruning(
 
 async function finishPurge(writer: Writer, signal: AbortSignal): Promise<Compacted> {
   const { dataDir, sealer, sources } = writer;
-  const purge = await pendingPurge(realFiles, dataDir, writer);
+  const purge = await pendingPurge(realFiles, dataDir);
   if (purge === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
   if (purge.reason === 'forgotten') throw retentionError('forget-unfinished', {});
   try {
     const compacted = await compactPurged(realFiles, dataDir, writer, purge, signal);
-    await recordPurgeComplete(realFiles, dataDir, writer);
+    await endPurge(realFiles, dataDir);
     return compacted;
   } finally {
     await sealer.close();

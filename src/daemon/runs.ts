@@ -102,7 +102,6 @@ export class SyncRuns {
     this.#indexer = createIndexer({
       store: writer.catalog.index,
       sources: writer.sources,
-      segments: writer.segments,
       extractor: this.#extractor,
     });
     this.#attachments = attachmentReading(

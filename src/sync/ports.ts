@@ -198,7 +198,6 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'origin.unreachable',
   'origin.rate-limited',
   'origin.redirected',
-  'segment-elsewhere',
   'imap.unreachable',
   'imap.certificate',
   'imap.starttls-missing',

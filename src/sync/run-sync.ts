@@ -104,13 +104,12 @@ export async function syncAccounts(
   policy: { readonly full: boolean; readonly acceptEndings: boolean },
   progress: ProgressListener,
 ): Promise<SyncResult> {
-  const { catalog, sources, segments } = writer;
+  const { catalog, sources } = writer;
   const startedAtCommit = catalog.reached().number;
   const extractor = openExtractorPool();
   const indexing = createIndexer({
     store: catalog.index,
     sources,
-    segments,
     extractor,
     progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
   });

@@ -11,12 +11,6 @@ import {
   listCompactable,
   sealerOnThread,
 } from '../archive/seal.ts';
-import {
-  fetchAll,
-  listSegments,
-  localSegments,
-  type SegmentStore,
-} from '../archive/segment-files.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import { isDamage, type MailkeepError } from '../core/errors.ts';
@@ -36,13 +30,13 @@ export class Compaction {
    * @returns all damage found so far, and whether unexamined segments remain
    */
   async step(leastFree: number, signal: AbortSignal) {
-    const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
+    const { dataDir: dir, codec, sealer, sources } = this.writer;
     const found = this.#find();
     if (found === undefined || signal.aborted) return this.#result(false);
     const available = await freeBytes(dir);
     if (available - found.bytes < leastFree) return this.#result(false);
     try {
-      await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec }, segments);
+      await compactSegment(realFiles, sealer, { dir, segment: found.segment, codec });
     } catch (error) {
       if (!isDamage(error)) throw error;
       this.#damaged.push(error);
@@ -87,9 +81,7 @@ export function planCompaction(dir: string, codec: ArchiveCodec) {
  * Rewrites the sealed segments whose codec is not `codec`, while holding the archive's lock.
  *
  * @param progress called after each segment with the number examined and the total
- * @param store all its segments are fetched first, and each is published once rewritten
  * @throws archive-in-use, network-file-system: nothing was changed
- * @throws errors while fetching or publishing a segment
  * @throws disk-full and other write errors: rewritten segments are kept, and the next run continues
  */
 export async function compactArchive(
@@ -97,12 +89,10 @@ export async function compactArchive(
   dir: string,
   codec: ArchiveCodec,
   progress: (examined: number, total: number) => void,
-  store: SegmentStore = localSegments,
 ) {
   refuseNetworkFileSystem(dir, environment.env);
   return withLock(dir, async () => {
-    await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
-    await clearRemains(dir, store);
+    await clearRemains(dir);
     const damaged: MailkeepError[] = [];
     const segments = [...listCompactable(realFiles, dir, codec, damaged)];
     const sealer = sealerOnThread();
@@ -113,7 +103,7 @@ export async function compactArchive(
         if (signal.aborted) break;
         examined += 1;
         try {
-          const result = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
+          const result = await compactSegment(realFiles, sealer, { dir, segment, codec });
           rewritten += 1;
           bytesBefore += result.bytesBefore;
           bytesAfter += result.bytesAfter;
@@ -136,12 +126,12 @@ export async function compactArchive(
 }
 
 /** Removes unfinished files and replaced generations left by a killed run. */
-async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
+async function clearRemains(dir: string): Promise<void> {
   const folder = logFolder(dir);
   for (const name of realFiles.list(folder).filter(isTemporary)) {
     await convertWriteErrors(folder, 0, () => realFiles.remove(join(folder, name)));
   }
   await convertWriteErrors(folder, 0, () =>
-    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0, segments }),
+    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0 }),
   );
 }

@@ -3,13 +3,7 @@ import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { type Fact, RECORD_KIND, type RemovedRange } from '../archive/format.ts';
 import { blobsOf, interpretRecord, readMessagePayload } from '../archive/payload.ts';
-import {
-  listSegments,
-  localSegments,
-  openCurrentGeneration,
-  type SegmentStore,
-  segmentNumbers,
-} from '../archive/segment-files.ts';
+import { listSegments, openCurrentGeneration } from '../archive/segment-files.ts';
 import { segmentBatches, type VisitResult } from '../archive/segment-reader.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
@@ -30,20 +24,16 @@ interface RecordAt {
  * Yields every committed record with its payload, in log order. Any damage is an error, because an incomplete log does
  * not reveal which data is shared.
  *
- * @param store source of segments missing from the directory, which are fetched as needed
- * @throws `log-damaged`; the signal's reason; errors while fetching a segment
+ * @throws `log-damaged`; the signal's reason
  */
 async function* walkLog(
   files: FileLayer,
   dir: string,
   signal: AbortSignal,
-  store = localSegments,
 ): AsyncGenerator<WalkedRecord & { readonly at: RecordAt }, void, undefined> {
   const listing = listSegments(files, dir);
-  const segments = segmentNumbers(listing, store);
-  for (const [index, segment] of segments.entries()) {
-    if (!store.present(segment)) await store.fetch([segment]);
-    const opened = openCurrentGeneration(files, dir, segment, listing.get(segment));
+  for (const [index, [segment, generations]] of [...listing].entries()) {
+    const opened = openCurrentGeneration(files, dir, segment, generations);
     const damaged = (reason: 'segment-missing' | 'commit' | 'bytes', offset: number) =>
       archiveError('log-damaged', { file: opened.path, segment, offset, reason });
     try {
@@ -52,7 +42,7 @@ async function* walkLog(
         signal.throwIfAborted();
         const [problem] = item.problems;
         if (item.what === 'remainder') {
-          if (index < segments.length - 1) throw damaged('commit', item.offset);
+          if (index < listing.size - 1) throw damaged('commit', item.offset);
           break;
         }
         if (problem !== undefined) {
@@ -208,7 +198,6 @@ export type PurgeSearch = Awaited<ReturnType<typeof findPurgedRecords>>;
  * Finds all records about these messages: every copy of their sources, blobs that no other message uses, and every fact
  * about them. Reads the log twice. The caller holds the lock, and the result is valid until the next append.
  *
- * @param segments source of segments missing from the directory; default: all are local
  * @throws `log-damaged`, because unreadable data can share what would be removed
  */
 export async function findPurgedRecords(
@@ -216,9 +205,8 @@ export async function findPurgedRecords(
   dir: string,
   target: PurgeTargets,
   signal: AbortSignal,
-  segments?: SegmentStore,
 ) {
-  const first = await findConcerned(files, dir, target, signal, segments);
+  const first = await findConcerned(files, dir, target, signal);
   const records: RecordAt[] = [...first.records];
   const copies = new Map<BlobHash, RecordAt[]>();
   const stays = new Map<BlobHash, MessageId | null>();
@@ -227,7 +215,7 @@ export async function findPurgedRecords(
   const keep = (blob: BlobHash, by: MessageId | null): void => {
     if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, by);
   };
-  for await (const record of walkLog(files, dir, signal, segments)) {
+  for await (const record of walkLog(files, dir, signal)) {
     if (record.kind === 'blob') {
       if (!first.blobs.has(record.hash)) continue;
       const positions = copies.get(record.hash) ?? [];
@@ -262,8 +250,7 @@ export async function findPurgedRecords(
       records.push(...(copies.get(blob) ?? []));
     }
   }
-  const commits = [...new Set(records.map(({ commit }) => commit))].sort((a, b) => a - b);
-  return { records: bySegment(records), commits, blobs, shared };
+  return { records: bySegment(records), blobs, shared };
 }
 
 async function findConcerned(
@@ -271,7 +258,6 @@ async function findConcerned(
   dir: string,
   target: PurgeTargets,
   signal: AbortSignal,
-  segments: SegmentStore | undefined,
 ) {
   const records: RecordAt[] = [];
   /** Blobs that can be removed, each with a message that uses it. */
@@ -281,7 +267,7 @@ async function findConcerned(
   const blobsByPlace = new Map<string, Set<BlobHash>>();
   const quarantined = new Set<string>();
   const folders = new FolderIdentities();
-  for await (const record of walkLog(files, dir, signal, segments)) {
+  for await (const record of walkLog(files, dir, signal)) {
     if (record.kind === 'message' && target.messages.has(record.id)) {
       records.push(record.at);
       for (const blob of record.blobs) blobs.set(blob, record.id);

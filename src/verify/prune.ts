@@ -4,9 +4,9 @@ import { convertSyncErrors, convertWriteErrors } from '../archive/hot-segment.ts
 import { scanLog } from '../archive/log-reader.ts';
 import type { LogWriter } from '../archive/log-writer.ts';
 import type { ArchiveCodec } from '../archive/payload.ts';
-import { type PurgeJournal, type PurgeWork, purgeJournal } from '../archive/purge-journal.ts';
+import { endPurge, type PurgeWork, readPurge, writePurge } from '../archive/purge-journal.ts';
 import { dropOldGenerations, type Sealer } from '../archive/seal.ts';
-import { localSegments, type SegmentStore, withSegment } from '../archive/segment-files.ts';
+import { withSegment } from '../archive/segment-files.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import type { DeletedQueries, PastPlace } from '../catalog/messages.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
@@ -247,12 +247,6 @@ function add<R>(sums: Map<R, Sum>, reason: R, bytes: number): void {
   sums.set(reason, { messages: sum.messages + 1, bytes: sum.bytes + bytes });
 }
 
-/** Storage for the purge journal and the rewritten segments; default: next to the log. */
-export interface PurgePlaces {
-  readonly purges?: PurgeJournal | undefined;
-  readonly segments?: SegmentStore | undefined;
-}
-
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
@@ -269,7 +263,6 @@ export async function journalPurge(
   log: LogWriter,
   facts: readonly PurgedFact[],
   purgeSearch: PurgeSearch,
-  { purges = purgeJournal(files, dir) }: PurgePlaces = {},
 ): Promise<CommittedBatch> {
   const [first] = facts;
   if (first === undefined) throw new Error('a purge of nothing');
@@ -284,7 +277,8 @@ export async function journalPurge(
     const blobs = purgeSearch.blobs.get(fact.message) ?? [];
     batch.addFact({ ...fact, ...(blobs.length === 0 ? {} : { blobs }) });
   }
-  return purges.decide(work, purgeSearch.commits, () => log.commit(batch));
+  await writePurge(files, dir, work);
+  return log.commit(batch);
 }
 
 /**
@@ -294,11 +288,10 @@ export async function journalPurge(
 export async function pendingPurge(
   files: FileLayer,
   dir: string,
-  { purges = purgeJournal(files, dir), segments }: PurgePlaces = {},
 ): Promise<(PurgeWork & { readonly removing: number }) | undefined> {
-  const work = await purges.read();
+  const work = readPurge(files, dir);
   if (work === undefined) return undefined;
-  for await (const event of scanLog({ dir, files, segments, after: work.after })) {
+  for await (const event of scanLog({ dir, files, after: work.after })) {
     if (event.what !== 'batch') continue;
     const purged = new Set<MessageId>();
     let removing = 0;
@@ -311,16 +304,8 @@ export async function pendingPurge(
       return { ...work, removing };
     break;
   }
-  await purges.end();
+  await endPurge(files, dir);
   return undefined;
-}
-
-export async function recordPurgeComplete(
-  files: FileLayer,
-  dir: string,
-  { purges = purgeJournal(files, dir) }: PurgePlaces = {},
-): Promise<void> {
-  await purges.end();
 }
 
 export interface Compacted {
@@ -332,7 +317,7 @@ export interface Compacted {
 /** Number of segments to rewrite before removing their old files. The disk needs space for both versions. */
 const DROP_EVERY = 4;
 
-interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
+interface PurgeWriter {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
   readonly codec: ArchiveCodec;
@@ -350,7 +335,7 @@ interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
 export async function compactPurged(
   files: FileLayer,
   dir: string,
-  { log, catalog, codec, sealer, segments: store = localSegments }: PurgeWriter,
+  { log, catalog, codec, sealer }: PurgeWriter,
   work: PurgeWork,
   signal: AbortSignal,
 ): Promise<Compacted> {
@@ -363,7 +348,6 @@ export async function compactPurged(
     if (signal.aborted)
       throw retentionError('purge-interrupted', { left: segments.length - written });
     const ordinals = new Set(work.records.get(segment));
-    if (!store.present(segment)) await store.fetch([segment]);
     waiting.delete(segment);
     if (isDone(files, dir, segment, ordinals)) continue;
     const result = await sealer.seal({ dir, segment, codec, purged: ordinals });
@@ -371,9 +355,9 @@ export async function compactPurged(
     bytesBefore += result.bytesBefore;
     bytesAfter += result.bytesAfter;
     // A file sealed before the purge contains removed data, so it cannot be reused.
-    if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store, waiting);
+    if (written % DROP_EVERY === 0) await dropReplaced(files, dir, waiting);
   }
-  await dropReplaced(files, dir, store, waiting);
+  await dropReplaced(files, dir, waiting);
   return { segments: written, bytesBefore, bytesAfter };
 }
 
@@ -395,13 +379,12 @@ export async function removeSetAsideFiles(files: FileLayer, dir: string): Promis
 async function dropReplaced(
   files: FileLayer,
   dir: string,
-  segments: SegmentStore,
   except: ReadonlySet<number>,
 ): Promise<void> {
   const folder = logFolder(dir);
   const now = Number.POSITIVE_INFINITY;
   await convertWriteErrors(folder, 0, async () => {
-    await dropOldGenerations({ dir, files, keepMs: 0, now, segments, except });
+    await dropOldGenerations({ dir, files, keepMs: 0, now, except });
   });
 }
 

@@ -3,7 +3,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../archive/file-system.ts';
 import { withLock } from '../archive/lock.ts';
-import { fetchAll } from '../archive/segment-files.ts';
+import { endPurge } from '../archive/purge-journal.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { RemovalEffect } from '../catalog/messages.ts';
 import { type EngineContext, findPurgedMessage, openReaderAt } from '../catalog/open-reader.ts';
@@ -30,7 +30,6 @@ import {
   pendingPurge,
   planPrune,
   purgedFact,
-  recordPurgeComplete,
   removeSetAsideFiles,
 } from './prune.ts';
 
@@ -49,7 +48,7 @@ interface ForgetPlan {
 
 /** Finds the records to forget, skipping messages that are already gone. @throws log-damaged */
 export async function planForget(
-  { catalog, dataDir, segments }: Writer,
+  { catalog, dataDir }: Writer,
   requests: readonly MessageToForget[],
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
@@ -75,7 +74,6 @@ export async function planForget(
     dataDir,
     { messages, quarantined },
     signal,
-    segments,
   );
   // A forgotten message may have arrived again, incomplete.
   const isDone = fresh.length === 0 && purgeSearch.records.size === 0;
@@ -92,7 +90,7 @@ export async function journalForget(
   { facts, purgeSearch }: ForgetPlan,
 ): Promise<void> {
   const { catalog, dataDir, log } = writer;
-  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch, writer));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch));
 }
 
 function bareFact(message: MessageId): PurgedFact {
@@ -125,11 +123,11 @@ export async function journalPrune(
   { prune: messages }: PrunePlan,
   signal: AbortSignal,
 ): Promise<void> {
-  const { dataDir, log, catalog, segments } = writer;
+  const { dataDir, log, catalog } = writer;
   const target = { messages: new Set(messages.map(({ id }) => id)), quarantined: new Map() };
-  const purgeSearch = await findPurgedRecords(realFiles, dataDir, target, signal, segments);
+  const purgeSearch = await findPurgedRecords(realFiles, dataDir, target, signal);
   const facts = messages.map(({ id, places }) => purgedFact(id, 'pruned', places));
-  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch, writer));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, purgeSearch));
 }
 
 export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'environment' | 'words'>;
@@ -213,17 +211,15 @@ export async function finishPurge(
   { signal, report }: Pick<EngineContext, 'signal' | 'report'>,
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
-  const { dataDir, log, segments } = writer;
-  const work = await pendingPurge(realFiles, dataDir, writer);
+  const { dataDir } = writer;
+  const work = await pendingPurge(realFiles, dataDir);
   if (work === undefined) return undefined;
   if (work.removing > 0) report({ event: 'purging', messages: work.removing });
   const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
   if (work.reason === 'pruned') {
-    await recordPurgeComplete(realFiles, dataDir, writer);
+    await endPurge(realFiles, dataDir);
     return { ...compacted, closed: false };
   }
-  // A rebuild reads only the directory, and closing the writer may close the store.
-  await fetchAll(segments, log.segment);
   await writer.close();
   await withLock(dataDir, async () => {
     await removeSetAsideFiles(realFiles, dataDir);
@@ -235,7 +231,7 @@ export async function finishPurge(
     } finally {
       reader.close();
     }
-    await recordPurgeComplete(realFiles, dataDir, writer);
+    await endPurge(realFiles, dataDir);
   });
   return { ...compacted, closed: true };
 }
@@ -329,7 +325,7 @@ export function refuseHeld(
  * @throws log-damaged
  */
 export async function planRemoval(
-  { dataDir, segments }: Writer,
+  { dataDir }: Writer,
   { parts, going }: RemovalEffect,
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
@@ -345,6 +341,6 @@ export async function planRemoval(
   };
   return {
     facts,
-    purgeSearch: await findPurgedRecords(realFiles, dataDir, target, signal, segments),
+    purgeSearch: await findPurgedRecords(realFiles, dataDir, target, signal),
   };
 }

@@ -1,4 +1,3 @@
-import { withFetching } from '../archive/segment-files.ts';
 import { Semaphore } from '../core/concurrency.ts';
 import { hasCode } from '../core/errors.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
@@ -12,8 +11,6 @@ const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
 export interface ContentJob {
   readonly job: SourceJob;
   readonly dataDir: string;
-  /** True if segments may be missing from the directory. A job that needs one fails with `segment-elsewhere`. */
-  readonly isPartial: boolean;
 }
 
 /** Runs jobs that read sources, one at a time per thread. */
@@ -24,7 +21,7 @@ export class ContentThreads {
 
   /** @param most maximum number of threads @param jobMs time limit for each job, in milliseconds */
   constructor(
-    private readonly archive: Pick<ServedArchive, 'dataDir' | 'segments'>,
+    private readonly archive: Pick<ServedArchive, 'dataDir'>,
     most: number,
     jobMs: number,
     file = builtWorker('content-worker'),
@@ -39,10 +36,8 @@ export class ContentThreads {
    * @throws Refusal 502 if the job exceeds its thread's time or memory limit; any error from the job
    */
   async run<Job extends SourceJob>(make: () => Job): Promise<ResultOf<Job>> {
-    const { dataDir, segments } = this.archive;
-    const isPartial = segments !== undefined;
-    const run = () => this.#turns.run(() => this.#run(() => ({ job: make(), dataDir, isPartial })));
-    const result = isPartial ? await withFetching(segments, run) : await run();
+    const { dataDir } = this.archive;
+    const result = await this.#turns.run(() => this.#run(() => ({ job: make(), dataDir })));
     // The result's kind matches the job's.
     return result as ResultOf<Job>;
   }

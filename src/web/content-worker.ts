@@ -1,16 +1,13 @@
 /** Entry point of the threads that read sources for the Mailbox API; content-threads.ts starts them. */
 
-import { realFiles } from '../archive/file-system.ts';
-import { partialSegments } from '../archive/segment-files.ts';
 import { openReaderAt } from '../catalog/open-reader.ts';
 import { serveJobs } from '../core/in-thread.ts';
 import type { ContentJob } from './content-threads.ts';
 import { SOURCE_JOBS } from './source-jobs.ts';
 
-serveJobs<ContentJob, unknown>(async ({ job, dataDir, isPartial }) => {
+serveJobs<ContentJob, unknown>(async ({ job, dataDir }) => {
   // Reopened for each job: a rebuild or a purge may have replaced files.
-  const segments = isPartial ? partialSegments(realFiles, dataDir) : undefined;
-  const reader = openReaderAt(dataDir, {}, segments);
+  const reader = openReaderAt(dataDir);
   try {
     const sources = reader.sources();
     switch (job.kind) {

@@ -124,7 +124,6 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
     if (leave === null) return refuse(context, 'busy');
     try {
       const { dataDir } = parts.archive;
-      await parts.archive.bringAll();
       const { mailboxes } = context.get('session');
       const { commit, ...stream } = await beginExport({ dataDir, mailboxes, ...query }, signal);
       const { text, format } = query;

@@ -678,7 +678,7 @@ const ROUTES = new RouteTable(
 );
 
 interface MirrorOptions {
-  readonly archive: Pick<ServedArchive, 'dataDir' | 'segments' | 'hold'>;
+  readonly archive: Pick<ServedArchive, 'dataDir' | 'hold'>;
   readonly authorize: (secret: string) => ApiToken | undefined;
   readonly state: Pick<StateFile, 'get'> | null;
   readonly onError: (error: unknown) => void;

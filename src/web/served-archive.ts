@@ -1,13 +1,6 @@
 import { statSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { realFiles } from '../archive/file-system.ts';
 import { logFolder } from '../archive/format.ts';
-import {
-  fetchAll,
-  listSegments,
-  type SegmentStore,
-  withFetching,
-} from '../archive/segment-files.ts';
 import { catalogFile } from '../catalog/database.ts';
 import { openReaderAt, type Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
@@ -39,15 +32,9 @@ export class ServedArchive {
   #current: Opened | undefined;
   readonly spare = new SpareReader();
 
-  /** @param segments store of segments missing from the directory; if absent, none are missing */
-  constructor(
-    readonly dataDir: string,
-    readonly segments?: SegmentStore,
-  ) {}
+  constructor(readonly dataDir: string) {}
 
   /**
-   * Runs `act`. If a segment is missing, fetches it and runs `act` again from the start.
-   *
    * @param mailboxes keys of the mailboxes that may be read; null for all
    * @throws errors from `openReaderAt` and `act`
    */
@@ -56,11 +43,8 @@ export class ServedArchive {
     act: (reader: ServedReader) => T | Promise<T>,
   ): Promise<T> {
     const { reader, release } = this.hold(mailboxes);
-    const { segments } = this;
     try {
-      return segments === undefined
-        ? await act(reader)
-        : await withFetching(segments, () => act(reader));
+      return await act(reader);
     } finally {
       release();
     }
@@ -88,13 +72,6 @@ export class ServedArchive {
     };
   }
 
-  /** Fetches every segment into the directory, for a thread that reads only there. @throws errors from fetching */
-  async bringAll(): Promise<void> {
-    const { segments, dataDir } = this;
-    if (segments === undefined) return;
-    await fetchAll(segments, [...listSegments(realFiles, dataDir).keys()].at(-1) ?? 0);
-  }
-
   async close(): Promise<void> {
     this.#retire();
     await this.spare.close();
@@ -104,7 +81,7 @@ export class ServedArchive {
     const file = identityOf(catalogFile(this.dataDir));
     if (this.#current?.file === file) return this.#current;
     this.#retire();
-    const reader = openReaderAt(this.dataDir, OPEN, this.segments);
+    const reader = openReaderAt(this.dataDir, OPEN);
     const opened = { reader, file, logChangedAt: 0n, users: 0, retired: false };
     this.#current = opened;
     return opened;

@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/file-system.ts';
 import { scanLog } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { endPurge } from '../../src/archive/purge-journal.ts';
 import { sealerInProcess } from '../../src/archive/seal.ts';
 import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
 import { segmentRecords } from '../../src/archive/segment-reader.ts';
@@ -19,7 +20,6 @@ import {
   journalPurge,
   pendingPurge,
   purgedFact,
-  recordPurgeComplete,
   removeSetAsideFiles,
 } from '../../src/verify/prune.ts';
 import { mail } from '../sync/model-origin.ts';
@@ -77,7 +77,7 @@ async function forget(id: string): Promise<void> {
       signal,
     );
     await removeSetAsideFiles(realFiles, dir);
-    await recordPurgeComplete(realFiles, dir);
+    await endPurge(realFiles, dir);
   } finally {
     await log.close();
     catalog.close();

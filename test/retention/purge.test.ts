@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { journalPurge, pendingPurge } from '../../src/verify/prune.ts';
 import { endings } from '../archive/endings.ts';
 import { Killed, type SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
 import { verified } from '../verify/grown-archive.ts';
 import { inflated } from './inflated.ts';
-import { GOING, idOf, letter, MAIL, PurgedArchive, STAYING } from './purged-archive.ts';
+import { FACTS, GOING, idOf, letter, MAIL, PurgedArchive, STAYING } from './purged-archive.ts';
 
 let archive: PurgedArchive;
 beforeAll(async () => {
@@ -49,6 +51,27 @@ test('every copy, fact, kept byte and blob of a message goes, and nothing else',
   const before = disk.paths();
   await archive.purge(disk);
   expect(disk.paths()).toEqual(before);
+});
+
+test('a purge that was written down and not decided is dropped', async () => {
+  const disk = archive.fresh();
+  const { files } = disk;
+  const { dir } = archive;
+  const log = await openLogWriter({ dir, files, now: Date.now });
+  disk.fault = (act, path) => {
+    if (act === 'write' && path.endsWith('.seg')) throw systemError('EIO', path);
+    return undefined;
+  };
+  const nothing = { records: new Map(), blobs: new Map(), shared: [] };
+  await expect(journalPurge(files, dir, log, FACTS, nothing)).rejects.toMatchObject({
+    code: 'log-write-failed',
+  });
+  disk.fault = () => undefined;
+  await log.close();
+  const isThere = () => disk.paths().includes(`${dir}/purge.json`);
+  expect(isThere()).toBe(true);
+  expect(await pendingPurge(files, dir)).toBeUndefined();
+  expect(isThere()).toBe(false);
 });
 
 const SEEDS = Number(process.env.MAILKEEP_PURGE_SEEDS ?? 3);

@@ -6,6 +6,7 @@ import type { Batch } from '../../src/archive/batch.ts';
 import type { Fact } from '../../src/archive/format.ts';
 import { openLogReader, scanLog } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
+import { endPurge } from '../../src/archive/purge-journal.ts';
 import { sealerInProcess, sealSegment } from '../../src/archive/seal.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
@@ -15,9 +16,7 @@ import {
   compactPurged,
   journalPurge,
   type PurgedFact,
-  type PurgePlaces,
   pendingPurge,
-  recordPurgeComplete,
   removeSetAsideFiles,
 } from '../../src/verify/prune.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
@@ -101,7 +100,7 @@ export class PurgedArchive {
   }
 
   /** Opens the archive as every writer does, purges unless that was decided before, and finishes. */
-  async purge(disk: SimulatedDisk, places: PurgePlaces = {}): Promise<PurgeSearch | undefined> {
+  async purge(disk: SimulatedDisk): Promise<PurgeSearch | undefined> {
     const { files } = disk;
     const { dir } = this;
     const catalog = await openCatalog(dir);
@@ -113,29 +112,26 @@ export class PurgedArchive {
         expected: catalog.reached(),
       });
       try {
-        await this.#catchUp(disk, catalog, places);
-        let work = await pendingPurge(files, dir, places);
+        await this.#catchUp(disk, catalog);
+        let work = await pendingPurge(files, dir);
         let purgeSearch: PurgeSearch | undefined;
         if (work === undefined && !catalog.messages.isForgotten(idOf(MAIL.gone))) {
           const messages = new Set(FACTS.map(({ message }) => message));
           const wanted = { messages, quarantined: new Map() };
-          purgeSearch = await findPurgedRecords(files, dir, wanted, signal, places.segments);
-          catalog.foldBatch(await journalPurge(files, dir, log, FACTS, purgeSearch, places));
-          work = await pendingPurge(files, dir, places);
+          purgeSearch = await findPurgedRecords(files, dir, wanted, signal);
+          catalog.foldBatch(await journalPurge(files, dir, log, FACTS, purgeSearch));
+          work = await pendingPurge(files, dir);
         }
         if (work === undefined) return purgeSearch;
         await compactPurged(
           files,
           dir,
-          {
-            ...{ log, catalog, codec: 'zstd', sealer: sealerInProcess(files) },
-            segments: places.segments,
-          },
+          { log, catalog, codec: 'zstd', sealer: sealerInProcess(files) },
           work,
           signal,
         );
         await removeSetAsideFiles(files, dir);
-        await recordPurgeComplete(files, dir, places);
+        await endPurge(files, dir);
         return purgeSearch;
       } finally {
         await log.close().catch(() => undefined);
@@ -157,16 +153,11 @@ export class PurgedArchive {
     return { staying, forgotten };
   }
 
-  async #catchUp(
-    disk: SimulatedDisk,
-    catalog: WritableCatalog,
-    { segments }: PurgePlaces,
-  ): Promise<void> {
+  async #catchUp(disk: SimulatedDisk, catalog: WritableCatalog): Promise<void> {
     const { number, hash: reached } = catalog.reached();
     for await (const event of scanLog({
       dir: this.dir,
       files: disk.files,
-      segments,
       after: { number, hash: reached },
     })) {
       if (event.what === 'damage') throw new Error(`damage: ${JSON.stringify(event.damage)}`);

@@ -41,11 +41,11 @@ async function serveMcp(
   const { mailboxKeys, withState } = await import('../archive.ts');
   // Errors may come from threads. Loaded now, because a later failure would end the server.
   await import('../all-errors.ts');
-  const { globals, environment, only, notices, output, now, signal } = context;
-  const dataDir = only?.dataDir ?? locateDataDir(globals, environment);
+  const { globals, environment, notices, output, now, signal } = context;
+  const dataDir = locateDataDir(globals, environment);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, addresses);
-  const archive = new ServedArchive(dataDir, only?.segments);
+  const archive = new ServedArchive(dataDir);
   try {
     // Reports an unreadable catalog now rather than at the first request.
     archive.hold(mailboxes).release();

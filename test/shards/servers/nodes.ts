@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type LogWriter, openLogWriter } from '../../../src/archive/log-writer.ts';
-import { localSegments } from '../../../src/archive/segment-files.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
 import { catchUp } from '../../../src/catalog/rebuild.ts';
 import type { UploadingStore } from '../../../src/copies/object-store.ts';
@@ -164,7 +163,7 @@ export class Node {
     const catalog = await openCatalog(dir);
     const now = () => 1_770_000_000_000;
     const log = await openLogWriter({ dir, now, expected: catalog.reached() });
-    await catchUp({ dir, segments: localSegments, target: catalog, signal });
+    await catchUp({ dir, target: catalog, signal });
     openState(dir).close();
     this.#writer = { log, catalog };
     this.#known = new Positions();
