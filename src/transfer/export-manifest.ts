@@ -5,11 +5,10 @@ import type { ListedPlace } from '../catalog/list.ts';
 import type { HistoryLine } from '../catalog/messages.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { scratchDatabase } from '../core/sqlite.ts';
-import type { MessageId } from '../core/types.ts';
 import { hasDate, receivedAt } from '../mail/docid.ts';
 import type { NamedFolder } from './export-names.ts';
 import type { ManifestEntry, ManifestFile, ManifestHead, MissingPlace } from './manifest-shapes.ts';
-import type { ExportArchive, ExportSelection, SourceReader } from './plan-export.ts';
+import type { ExportArchive, ExportSelection } from './plan-export.ts';
 
 export const EXPORT_FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
@@ -165,9 +164,9 @@ export function sidecarText(sidecar: Sidecar): string {
   return `${JSON.stringify(sidecar, null, 2)}\n`;
 }
 
-export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGenerator<string> {
+export function* sidecarsText(sidecars: Iterable<Sidecar>): Generator<string> {
   let first = true;
-  for await (const sidecar of sidecars) {
+  for (const sidecar of sidecars) {
     yield `${first ? '[' : ','}\n${JSON.stringify(sidecar)}`;
     first = false;
   }
@@ -186,28 +185,15 @@ interface SelectionConsumer {
 
 type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
 
-/** An archive and a selection of its messages. */
-export interface ExportOrigin {
-  /** Passes the folders and selected places to `consumer`, all from the same state of the archive. */
-  select(consumer: SelectionConsumer): Promise<Selected>;
-  readonly sources: SourceReader;
-  history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
-}
-
-export function archiveOrigin({ catalog, sources, selection }: ExportArchive): ExportOrigin {
-  return {
-    sources,
-    history: (id) => catalog.history(id),
-    async select(consumer) {
-      const sets = { found: new DocidSet(), gone: new DocidSet() };
-      try {
-        return catalog.snapshot(() => readSelection({ catalog, selection }, sets, consumer));
-      } finally {
-        sets.found.close();
-        sets.gone.close();
-      }
-    },
-  };
+/** Passes the folders and selected places to `consumer`, all from the same state of the archive. */
+export function selectPlaces(archive: ExportArchive, consumer: SelectionConsumer): Selected {
+  const sets = { found: new DocidSet(), gone: new DocidSet() };
+  try {
+    return archive.catalog.snapshot(() => readSelection(archive, sets, consumer));
+  } finally {
+    sets.found.close();
+    sets.gone.close();
+  }
 }
 
 /** A set stored in a temporary database, because a query can match more docids than fit in memory. */
@@ -237,13 +223,11 @@ export class DocidSet {
   }
 }
 
-type Archive = Pick<ExportArchive, 'catalog' | 'selection'>;
-
 /** Messages that match the query, and messages deleted from all folders. */
 type DocidSets = Readonly<Record<'found' | 'gone', DocidSet>>;
 
 function readSelection(
-  archive: Archive,
+  archive: ExportArchive,
   sets: DocidSets,
   { folders, place }: SelectionConsumer,
 ): Selected {
@@ -298,7 +282,7 @@ function toMoment(asOf: number | null) {
 
 /** Yields the places in a selection. If it is narrowed, the caller must filter the places by docid. */
 function* selectedPlaces(
-  { catalog, selection }: Archive,
+  { catalog, selection }: ExportArchive,
   { found, gone }: DocidSets,
   isNarrowed: boolean,
 ): Generator<ListedPlace, void, undefined> {

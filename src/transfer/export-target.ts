@@ -17,7 +17,6 @@ import {
 } from './export-files.ts';
 import {
   type ExportFormat,
-  type ExportOrigin,
   MANIFEST_NAME,
   ManifestDamaged,
   type ManifestEvent,
@@ -32,6 +31,8 @@ import {
 import type { NamedMessage } from './export-names.ts';
 import type { InMbox, ManifestEntry, ManifestHead } from './manifest-shapes.ts';
 import {
+  type ExportArchive,
+  type ExportOptions,
   type ExportPlan,
   type ExportTarget,
   type FormatWriter,
@@ -151,7 +152,7 @@ class FileWriter implements FormatWriter {
   constructor(
     private readonly deps: FolderDeps & {
       readonly isMaildir: boolean;
-      readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
+      readonly sidecar: (entry: ManifestEntry) => string | null;
     },
   ) {}
 
@@ -213,7 +214,7 @@ class FileWriter implements FormatWriter {
 
   async #putSidecar(entry: ManifestEntry): Promise<void> {
     const { folder, plan, sidecar } = this.deps;
-    const text = await sidecar(entry);
+    const text = sidecar(entry);
     if (text === null) return;
     const path = sidecarPath(entry.path);
     const bytes = Buffer.from(text);
@@ -401,42 +402,38 @@ function folderSidecarPath(messagePath: string): string {
     : messagePath.replace(/cur\/[^/]*$/, 'mailkeep-sidecar.json');
 }
 
-async function sidecarFor(
-  origin: ExportOrigin,
+function sidecarFor(
+  archive: Pick<ExportArchive, 'catalog'>,
   entry: ManifestEntry,
   commit: number,
-): Promise<Sidecar> {
-  return sidecarOf(entry, await origin.history(entry.sha256), commit);
+): Sidecar {
+  return sidecarOf(entry, archive.catalog.history(entry.sha256), commit);
 }
 
 async function writeFolderSidecars(
   folder: ExportFolder,
   plan: ExportPlan,
-  sidecar: (entry: ManifestEntry) => Promise<Sidecar>,
+  sidecar: (entry: ManifestEntry) => Sidecar,
 ): Promise<void> {
   const entries = plan.entries();
   let next = entries.next();
   while (next.done !== true) {
     const path = folderSidecarPath(next.value.path);
-    const listSidecars = async function* (): AsyncGenerator<Sidecar> {
+    const listSidecars = function* (): Generator<Sidecar> {
       while (next.done !== true && folderSidecarPath(next.value.path) === path) {
-        yield await sidecar(next.value);
+        yield sidecar(next.value);
         next = entries.next();
       }
     };
     await folder.prepare(parentOf(path));
     const written = await folder.put(path, async (file) => {
-      for await (const text of sidecarsText(listSidecars())) await file.write(Buffer.from(text));
+      for (const text of sidecarsText(listSidecars())) await file.write(Buffer.from(text));
     });
     plan.addFile(written);
   }
 }
 
-export function openFolderTarget(
-  origin: ExportOrigin,
-  options: WritingOptions,
-  files: ExportFiles,
-): ExportTarget {
+export function openFolderTarget(options: ExportOptions, files: ExportFiles): ExportTarget {
   const { to, format, incremental, statusHeaders } = options;
   const folder = new ExportFolder(files, to);
   const manifest = path.join(to, MANIFEST_NAME);
@@ -458,7 +455,7 @@ export function openFolderTarget(
       await folder.sync();
       const complete = async (head: ManifestHead) => {
         if (options.sidecar && format !== 'eml') {
-          await writeFolderSidecars(folder, plan, (entry) => sidecarFor(origin, entry, commit));
+          await writeFolderSidecars(folder, plan, (entry) => sidecarFor(options, entry, commit));
         }
         const [entries, listed, missing] = [plan.entries(), plan.files(), plan.missing()];
         await folder.put(MANIFEST_NAME, async (file) => {
@@ -473,8 +470,8 @@ export function openFolderTarget(
       if (format === 'mbox') return new MboxWriter({ ...deps, statusHeaders, incremental });
       const isMaildir = format === 'maildir';
       const hasSidecars = options.sidecar && !isMaildir;
-      const sidecar = async (entry: ManifestEntry) =>
-        hasSidecars ? sidecarText(await sidecarFor(origin, entry, commit)) : null;
+      const sidecar = (entry: ManifestEntry) =>
+        hasSidecars ? sidecarText(sidecarFor(options, entry, commit)) : null;
       return new FileWriter({ ...deps, isMaildir, sidecar });
     },
   };
@@ -604,7 +601,7 @@ export class ZipWriter implements FormatWriter {
       readonly final: string;
       readonly plan: ExportPlan;
       readonly earlier: (entry: ManifestEntry) => Promise<Source>;
-      readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
+      readonly sidecar: (entry: ManifestEntry) => string | null;
     },
   ) {
     this.#written = this.#drain();
@@ -646,7 +643,7 @@ export class ZipWriter implements FormatWriter {
   }
 
   async #addSidecar(entry: ManifestEntry): Promise<void> {
-    const text = await this.deps.sidecar(entry);
+    const text = this.deps.sidecar(entry);
     if (text === null) return;
     const bytes = Buffer.from(text);
     await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);
@@ -670,21 +667,14 @@ export class ZipWriter implements FormatWriter {
 }
 
 /** Opens a zip export, which replaces an earlier one on completion. `incremental` copies the earlier messages first. */
-export function openZipTarget(
-  origin: ExportOrigin,
-  options: WritingOptions,
-  files: ExportFiles,
-): ExportTarget {
+export function openZipTarget(options: ExportOptions, files: ExportFiles): ExportTarget {
   const { to, incremental, sidecar } = options;
   const folder = new ExportFolder(files, path.dirname(to), `.${path.basename(to)}`);
   let previous: ZipReader | undefined;
   /** Reads from the archive, or from the earlier zip if the archive has since purged the message. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
-    // Avoid downloading a remote source twice.
-    const nearby = origin.sources.bring && (await provenPieces(previous, entry));
-    if (nearby !== undefined) return { pieces: () => nearby };
     try {
-      return await openSource(origin.sources, entry.sha256, entry.size, true);
+      return await openSource(options.sources, entry.sha256, entry.size, true);
     } catch (error) {
       const isGone = hasCode(error, 'bytes-purged') || hasCode(error, 'bytes-unknown');
       const pieces = isGone ? await provenPieces(previous, entry) : undefined;
@@ -725,8 +715,7 @@ export function openZipTarget(
         final: to,
         plan,
         earlier,
-        sidecar: async (entry) =>
-          sidecar ? sidecarText(await sidecarFor(origin, entry, commit)) : null,
+        sidecar: (entry) => (sidecar ? sidecarText(sidecarFor(options, entry, commit)) : null),
       });
     },
   };

@@ -1,12 +1,12 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CountRequest } from '../catalog/search.ts';
-import { hasCode, MailkeepError } from '../core/errors.ts';
+import { MailkeepError } from '../core/errors.ts';
 import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import { type ExportFiles, parentOf } from './export-files.ts';
-import type { ExportFormat, ExportOrigin, SelectedPlace } from './export-manifest.ts';
+import { type ExportFormat, type SelectedPlace, selectPlaces } from './export-manifest.ts';
 import { FolderPaths, maildirFileName, messageName, type NamedMessage } from './export-names.ts';
 import type {
   InMbox,
@@ -228,7 +228,7 @@ const MAX_NAMED = 10_000;
 export type PlannedExport = Awaited<ReturnType<typeof planPlaces>>;
 
 export async function planPlaces(
-  origin: ExportOrigin,
+  archive: ExportArchive,
   options: WritingOptions,
   target: ExportTarget,
 ) {
@@ -265,7 +265,7 @@ export async function planPlaces(
   try {
     await target.recall(plan);
     const earlier = plan.count();
-    const selected = await origin.select({
+    const selected = selectPlaces(archive, {
       // Folders come in order of discovery, so that a later folder never changes an earlier one's path.
       folders: (met) => {
         for (const folder of met) paths.of(folder);
@@ -381,19 +381,8 @@ export interface Source {
   pieces(): AsyncIterable<Buffer> | Iterable<Buffer>;
 }
 
-/** Reads sources from a local log or another machine. Methods throw the same errors as `LogReader`. */
-export interface SourceReader {
-  readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
-  streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
-  /** Downloads and verifies a large source, to avoid downloading it twice. */
-  readonly bring?: (id: MessageId, size: number) => Promise<Source>;
-  readonly expect?: (sources: readonly Expected[]) => void;
-}
-
-export interface Expected {
-  readonly id: MessageId;
-  readonly size: number;
-}
+/** Reads sources. Methods throw the same errors as `LogReader`. */
+export type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
 
 /**
  * Opens a message's source. `provenFirst` is for targets where nothing can be undone: all bytes are hashed before the
@@ -408,15 +397,14 @@ export async function openSource(
   provenFirst: boolean,
 ): Promise<Source> {
   if (size <= WHOLE_BYTES) {
-    const bytes = await readWhole(reader, id, size);
+    const bytes = reader.readMessage(id);
     return { pieces: () => [bytes] };
   }
-  if (provenFirst && reader.bring !== undefined) return reader.bring(id, size);
   if (provenFirst) {
     // The reader checks the hash at the end.
-    for await (const _ of reader.streamMessage(id, size));
+    for await (const _ of reader.streamMessage(id));
   }
-  return { pieces: () => reader.streamMessage(id, size) };
+  return { pieces: () => reader.streamMessage(id) };
 }
 
 /** Returns why an archive lacks a message's bytes, or undefined for any other error. */
@@ -424,16 +412,4 @@ export function unreadableReason(error: unknown): 'damaged' | 'purged' | undefin
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.code === 'bytes-purged') return 'purged';
   return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
-}
-
-/** A segment stored elsewhere can be streamed, but not read as a whole. */
-async function readWhole(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
-  try {
-    return await reader.readMessage(id, size);
-  } catch (error) {
-    if (!hasCode(error, 'segment-elsewhere')) throw error;
-    const pieces: Buffer[] = [];
-    for await (const piece of reader.streamMessage(id, size)) pieces.push(piece);
-    return Buffer.concat(pieces);
-  }
 }

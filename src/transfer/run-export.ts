@@ -1,12 +1,7 @@
 import { forEachConcurrent } from '../core/concurrency.ts';
 import { exportError } from './errors.ts';
 import { realExportFiles } from './export-files.ts';
-import {
-  archiveOrigin,
-  type ExportOrigin,
-  MANIFEST_NAME,
-  MANIFEST_VERSION,
-} from './export-manifest.ts';
+import { MANIFEST_NAME, MANIFEST_VERSION } from './export-manifest.ts';
 import {
   fromLine,
   openFolderTarget,
@@ -16,7 +11,6 @@ import {
 } from './export-target.ts';
 import type { ManifestHead } from './manifest-shapes.ts';
 import {
-  type Expected,
   type ExportArchive,
   type ExportFailure,
   type ExportOptions,
@@ -33,46 +27,7 @@ import {
   type WritingOptions,
 } from './plan-export.ts';
 
-const GROUP_BYTES = 1 << 20;
-const GROUP_PLACES = 200;
-
 type Placed = ReturnType<ExportPlan['places']> extends Generator<infer P> ? P : never;
-
-/** Yields places in order and announces their sources to the reader one group ahead. */
-function* readingAhead(
-  places: Iterable<Placed>,
-  { expect }: Pick<SourceReader, 'expect'>,
-): Generator<Placed, void, undefined> {
-  if (expect === undefined) {
-    yield* places;
-    return;
-  }
-  let before: readonly Placed[] = [];
-  for (const group of groupPlaces(places)) {
-    expect(group.flatMap(listDue));
-    yield* before;
-    before = group;
-  }
-  yield* before;
-}
-
-function* groupPlaces(places: Iterable<Placed>): Generator<readonly Placed[], void, undefined> {
-  let group: Placed[] = [];
-  let bytes = 0;
-  for (const place of places) {
-    group.push(place);
-    for (const { size } of listDue(place)) bytes += size;
-    if (bytes < GROUP_BYTES && group.length < GROUP_PLACES) continue;
-    yield group;
-    group = [];
-    bytes = 0;
-  }
-  if (group.length > 0) yield group;
-}
-
-function listDue({ outcome, place: { entry } }: Placed): Expected[] {
-  return outcome === 'due' ? [{ id: entry.sha256, size: entry.size }] : [];
-}
 
 const MAX_FAILURES = 10_000;
 
@@ -83,30 +38,20 @@ const MAX_FAILURES = 10_000;
  * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was written;
  * export-disk-full, export-write-failed: finished files are complete, and repeating the export continues it
  */
-export function runExport(options: ExportOptions): Promise<ExportResult> {
-  return runExportFrom(archiveOrigin(options), options);
-}
-
-/** @throws errors from `runExport` and the origin */
-export async function runExportFrom(
-  origin: ExportOrigin,
-  options: WritingOptions,
-): Promise<ExportResult> {
+export async function runExport(options: ExportOptions): Promise<ExportResult> {
   const files = options.files ?? realExportFiles;
   const target =
-    options.format === 'zip'
-      ? openZipTarget(origin, options, files)
-      : openFolderTarget(origin, options, files);
-  return exportTo(origin, options, target);
+    options.format === 'zip' ? openZipTarget(options, files) : openFolderTarget(options, files);
+  return exportTo(options, options, target);
 }
 
 export type ExportResult = Awaited<ReturnType<typeof exportTo>>;
 
-async function exportTo(origin: ExportOrigin, options: WritingOptions, target: ExportTarget) {
-  const { plan, ...planned } = await planPlaces(origin, options, target);
+async function exportTo(archive: ExportArchive, options: WritingOptions, target: ExportTarget) {
+  const { plan, ...planned } = await planPlaces(archive, options, target);
   try {
     const writer = await target.begin(plan, (planned.asOf ?? planned.commit).number);
-    const run = new ExportRun(origin.sources, options, plan, writer);
+    const run = new ExportRun(archive.sources, options, plan, writer);
     try {
       const finished = await run.all();
       if (finished) checkAllCounted(planned, run.counts, plan);
@@ -195,7 +140,7 @@ class ExportRun {
   }
 
   *#untilAborted(): Generator<Placed> {
-    for (const placed of readingAhead(this.plan.places(), this.sources)) {
+    for (const placed of this.plan.places()) {
       if (this.options.signal.aborted) return;
       yield placed;
     }
@@ -263,14 +208,14 @@ export async function streamExport(
       return format === 'zip' ? zipTo(sink, settings.to, plan) : mboxTo(sink, plan);
     },
   };
-  return exportTo(archiveOrigin(archive), settings, target);
+  return exportTo(archive, settings, target);
 }
 
 function zipTo(sink: ExportSink, final: string, plan: ExportPlan): FormatWriter {
   const nothing = async () => {};
   const file = { write: sink.write.bind(sink), finish: nothing, discard: nothing };
   const earlier = () => Promise.reject(exportError('export-changed', { file: final }));
-  return new ZipWriter({ file, final, plan, earlier, sidecar: async () => null });
+  return new ZipWriter({ file, final, plan, earlier, sidecar: () => null });
 }
 
 function mboxTo(sink: ExportSink, plan: ExportPlan): FormatWriter {

@@ -165,7 +165,7 @@ test('a failure reaches every message that waits to be written', async () => {
     final: 'export.zip',
     plan: { done: () => {} } as never,
     earlier: async () => never,
-    sidecar: async () => null,
+    sidecar: () => null,
   });
   const failing = {
     async *pieces() {

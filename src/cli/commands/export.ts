@@ -11,14 +11,9 @@ import { isWithin } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
 import { exportError } from '../../transfer/errors.ts';
-import {
-  archiveOrigin,
-  EXPORT_FORMATS,
-  type ExportFormat,
-  type ExportOrigin,
-} from '../../transfer/export-manifest.ts';
-import type { ExportFailure, ExportSelection } from '../../transfer/plan-export.ts';
-import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
+import { EXPORT_FORMATS, type ExportFormat } from '../../transfer/export-manifest.ts';
+import type { ExportArchive, ExportFailure, ExportSelection } from '../../transfer/plan-export.ts';
+import { type ExportResult, runExport } from '../../transfer/run-export.ts';
 import {
   findMessage,
   readSelection,
@@ -221,18 +216,18 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
     if (isWithin(to, reader.dataDir))
       throw exportError('export-target-inside', { target: to, archive: reader.dataDir });
     const { catalog } = reader;
-    const origin = archiveOrigin({ catalog, sources: reader.sources(), selection });
-    return write(context, origin, { ...line, to });
+    return write(context, { catalog, sources: reader.sources(), selection }, { ...line, to });
   });
 }
 
 async function write(
   context: CommandContext,
-  origin: ExportOrigin,
+  archive: ExportArchive,
   { to, format, incremental = false, sidecar = false, statusHeaders = false }: ExportLine,
 ): Promise<ExitCode> {
   const activity = openActivity(context, 'choosing what to export');
-  const result = await runExportFrom(origin, {
+  const result = await runExport({
+    ...archive,
     ...{ to, format, incremental, sidecar, statusHeaders, signal: context.signal },
     onProgress: ({ done, of, bytes: written, ofBytes }) =>
       activity.show(
