@@ -19,7 +19,6 @@ import { hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
 import { openState, type StateFile } from '../core/state.ts';
 import { openAttachmentExtractor } from '../mail/attachment-extractor.ts';
-import type { AttachmentExtractor } from '../mail/attachment-text.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openCatalog, type WritableCatalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
@@ -126,16 +125,13 @@ export type AttachmentReading = ReturnType<typeof attachmentReading>;
 /**
  * Reads attachment text once all messages are searchable: at the end of a sync run, or while the writer is idle. Its
  * thread starts on demand.
- *
- * @param shared an extractor that `close` leaves open, because it is shared with others
  */
 export function attachmentReading(
   { catalog, sources }: Pick<Writer, 'catalog' | 'sources'>,
   indexer: Pick<Indexer, 'all'>,
   messages: Pick<Extractor, 'rest'>,
-  shared?: AttachmentExtractor,
 ) {
-  const extractor = shared ?? openAttachmentExtractor();
+  const extractor = openAttachmentExtractor();
   return {
     /** Runs for `forMs` milliseconds, then finishes the current attachment. Returns the number of attachments left. */
     async read(order: { signal: AbortSignal; forMs: number; now: () => number }): Promise<number> {
@@ -153,9 +149,7 @@ export function attachmentReading(
       });
       return remaining;
     },
-    close: async () => {
-      if (shared === undefined) await extractor.close();
-    },
+    close: () => extractor.close(),
   };
 }
 

@@ -26,11 +26,7 @@ import {
 } from '../verify/copy-facts.ts';
 import { retentionError, verifyError } from '../verify/errors.ts';
 import type { RunReport } from '../verify/facts.ts';
-import {
-  type Compacted,
-  compactPurged,
-  pendingPurge,
-} from '../verify/prune.ts';
+import { type Compacted, compactPurged, pendingPurge } from '../verify/prune.ts';
 import { journalPrune, preparePrune } from '../verify/purge.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { Failure } from './notifier.ts';

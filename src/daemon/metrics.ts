@@ -22,60 +22,17 @@ import { highestUsage, isWatched } from '../verify/issues.ts';
  *
  * @throws cannot-listen
  */
-export async function startHealthServer({
-  state,
-  status,
-  known,
-  now,
-  ...rest
-}: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
-  readonly state: DaemonState;
-  readonly status: () => MeasuredStatus;
-  /** Returns known damage and copies. Must be cheaper than `status`, because supervisors poll it every few seconds. */
-  readonly known: () => KnownCondition;
-  readonly now: () => number;
-}): Promise<HealthServer> {
-  return serveHealth({
-    ...rest,
-    liveness: () => liveness(state, known(), now()),
-    readiness: (maxAge) => readiness(state, () => status().mailboxes, known(), maxAge, now()),
-  });
-}
-
-export type HealthServer = Awaited<ReturnType<typeof listenOn>>;
-
-interface HealthAnswers {
-  readonly listen: { readonly host: string; readonly port: number };
-  /** Host names that clients can use. IP addresses and localhost always work. */
-  readonly hosts: readonly string[];
-  readonly liveness: () => HealthAnswer;
-  /** Returns null if freshness cannot be determined for this age. */
-  readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
-  readonly metrics: Pick<RunMetrics, 'text' | 'contentType'>;
-  /** Called if a request could not be answered: an internal error, an unreadable catalog or a failed connection. */
-  readonly onError: (error: unknown) => void;
-  readonly limits?: Partial<ListenerLimits>;
-}
-
-interface HealthAnswer {
-  readonly ok: boolean;
-}
-
-/** Serves the monitoring endpoints. @throws cannot-listen */
-export async function serveHealth(options: HealthAnswers): Promise<HealthServer> {
-  const { listen, hosts, metrics, onError, limits = {} } = options;
-  const clients = { kind: 'programs', names: hosts } as const;
+export async function startHealthServer(options: HealthOptions): Promise<HealthServer> {
+  const { state, metrics, status, known, now, onError, ...listening } = options;
   const app = new Hono()
-    .get('/healthz', () => answer(options.liveness()))
+    .get('/healthz', () => answer(liveness(state, known(), now())))
     .get('/readyz', (context) => {
       const raw = context.req.query('max-age');
       const maxAge = raw === undefined ? null : parseDuration(raw);
       if (maxAge === undefined) {
         return context.json({ error: 'max-age takes a duration such as 90s, 15m, 26h or 7d' }, 400);
       }
-      const condition = options.readiness(maxAge);
-      const unknown = 'max-age cannot be asked of a node: use "mailkeep fleet status --max-age"';
-      return condition === null ? context.json({ error: unknown }, 400) : answer(condition);
+      return answer(readiness(state, () => status().mailboxes, known(), maxAge, now()));
     })
     .get('/metrics', async (context) => {
       const text = await metrics.text(context.req.query('addresses') === '1');
@@ -85,11 +42,30 @@ export async function serveHealth(options: HealthAnswers): Promise<HealthServer>
       onError(error);
       return context.json({ error: 'this could not be answered; the log says why' }, 500);
     });
+  const { listen, hosts, limits = {} } = listening;
+  const clients = { kind: 'programs', names: hosts } as const;
   const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
   return listenOn({ section: 'health', listen, clients, fetch, onError, limits });
 }
 
-function answer(condition: HealthAnswer): Response {
+export type HealthServer = Awaited<ReturnType<typeof listenOn>>;
+
+interface HealthOptions {
+  readonly listen: { readonly host: string; readonly port: number };
+  /** Host names that clients can use. IP addresses and localhost always work. */
+  readonly hosts: readonly string[];
+  readonly state: DaemonState;
+  readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
+  readonly status: () => MeasuredStatus;
+  /** Returns known damage and copies. Must be cheaper than `status`, because supervisors poll it every few seconds. */
+  readonly known: () => KnownCondition;
+  readonly now: () => number;
+  /** Called if a request could not be answered: an internal error, an unreadable catalog or a failed connection. */
+  readonly onError: (error: unknown) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+function answer(condition: { readonly ok: boolean }): Response {
   return Response.json(condition, {
     status: condition.ok ? 200 : 503,
     headers: { 'cache-control': 'no-store' },
@@ -97,7 +73,7 @@ function answer(condition: HealthAnswer): Response {
 }
 
 /** Adds a labelled gauge, omitting null values. */
-export function labelled<Label extends string>(
+function labelled<Label extends string>(
   registry: Registry,
   name: string,
   help: string,
@@ -239,9 +215,14 @@ type CountedRequest = Pick<RequestReport, 'operation' | 'status' | 'ms'> & {
 const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-class RunMetrics {
-  protected readonly registry = new Registry();
-  readonly #requests = this.counter('requests_total', 'Requests to the service', [
+/**
+ * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and copies' addresses.
+ * Mail addresses appear in a single metric, and only on request.
+ */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #addresses = new Registry();
+  readonly #requests = this.#counter('requests_total', 'Requests to the service', [
     'account',
     'surface',
     'operation',
@@ -252,46 +233,116 @@ class RunMetrics {
     help: 'How long the service took to answer',
     labelNames: ['surface'],
     buckets: REQUEST_BUCKETS,
-    registers: [this.registry],
+    registers: [this.#registry],
   });
-  readonly #runs = this.counter('runs_total', 'Runs of the daemon', ['kind', 'outcome']);
+  readonly #runs = this.#counter('runs_total', 'Runs of the daemon', ['kind', 'outcome']);
   readonly #runSeconds = new Histogram({
     name: 'mailkeep_run_duration_seconds',
     help: 'How long runs took',
     labelNames: ['kind'],
     buckets: RUN_BUCKETS,
-    registers: [this.registry],
+    registers: [this.#registry],
   });
   readonly #lastRun = new Gauge({
     name: 'mailkeep_last_run_timestamp_seconds',
     help: 'When the last run ended, by what it came to',
     labelNames: ['kind', 'outcome'],
-    registers: [this.registry],
+    registers: [this.#registry],
   });
-  readonly #failures = this.counter('failures_total', 'Named failures of runs', [
+  readonly #failures = this.#counter('failures_total', 'Named failures of runs', [
     'account',
     'code',
   ]);
-  readonly #added = this.counter('places_added_total', 'Messages that appeared in folders');
-  readonly #ended = this.counter('places_ended_total', 'Messages that disappeared from folders');
-  readonly #bytes = this.counter('fetched_bytes_total', 'Bytes of raw sources that were fetched');
-  readonly #deliveries = this.counter(
+  readonly #added = this.#counter('places_added_total', 'Messages that appeared in folders');
+  readonly #ended = this.#counter('places_ended_total', 'Messages that disappeared from folders');
+  readonly #bytes = this.#counter('fetched_bytes_total', 'Bytes of raw sources that were fetched');
+  readonly #deliveries = this.#counter(
     'webhook_requests_total',
     'Requests to the webhook receiver',
     ['outcome'],
   );
-  readonly #notifications = this.counter('notifications_total', 'Notifications that were sent', [
+  readonly #notifications = this.#counter('notifications_total', 'Notifications that were sent', [
     'channel',
     'outcome',
   ]);
 
-  constructor(version: string) {
+  constructor({
+    version,
+    now,
+    status,
+    copies,
+  }: {
+    readonly version: string;
+    readonly now: () => number;
+    /** Called for each metric in a scrape, so it should cache anything expensive. */
+    readonly status: () => MeasuredStatus;
+    readonly copies: () => readonly CopyStatus[];
+  }) {
     new Gauge({
       name: 'mailkeep_build_info',
       help: 'The version that runs',
       labelNames: ['version'],
-      registers: [this.registry],
+      registers: [this.#registry],
     }).set({ version }, 1);
+    for (const [name, help, read] of ARCHIVE_GAUGES) {
+      labelled(this.#registry, name, help, [], () => [[{}, read(status())]]);
+    }
+    for (const [name, help, read] of COPY_GAUGES(now)) {
+      labelled(this.#registry, `copy_${name}`, help, ['copy'], () =>
+        copies().map((copy) => [{ copy: copy.to }, read(copy)]),
+      );
+    }
+    for (const [name, help, read] of MAILBOX_GAUGES(now)) {
+      labelled(this.#registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
+        status().mailboxes.map((box) => [
+          { host: box.host, mailbox: mailboxLabel(box.resourceId) },
+          read(box),
+        ]),
+      );
+    }
+    labelled(
+      this.#registry,
+      'limiter_requests_per_minute',
+      'The rate that refusals have taught; absent while there were none',
+      ['gate'],
+      () => status().budget.map(({ gate, learnedPerMinute }) => [{ gate }, learnedPerMinute]),
+    );
+    labelled(
+      this.#registry,
+      'limiter_held_seconds',
+      'For how long the service still asks to be left alone',
+      ['gate'],
+      () =>
+        status().budget.map(({ gate, heldUntil }) => [
+          { gate },
+          heldUntil === null ? 0 : Math.max(0, Date.parse(heldUntil) - now()) / 1_000,
+        ]),
+    );
+    labelled(
+      this.#registry,
+      'imap_day_bytes',
+      'Bytes exchanged with an IMAP server in the last 24 hours',
+      ['account', 'host'],
+      () => status().traffic.map(({ account, host, bytes }) => [{ account, host }, bytes]),
+    );
+    labelled(
+      this.#registry,
+      'imap_day_limit_bytes',
+      'The most that may be; absent without a limit',
+      ['account', 'host'],
+      () => status().traffic.map(({ account, host, limit }) => [{ account, host }, limit]),
+    );
+    labelled(
+      this.#addresses,
+      'mailbox_info',
+      'Which mailbox has which address',
+      ['host', 'mailbox', 'address'],
+      () =>
+        status().mailboxes.map(({ resourceId, host, address }) => [
+          { host, mailbox: mailboxLabel(resourceId), address },
+          1,
+        ]),
+    );
   }
 
   request({ account, surface, operation, status, ms }: CountedRequest): void {
@@ -319,103 +370,17 @@ class RunMetrics {
   }
 
   get contentType(): string {
-    return this.registry.contentType;
-  }
-
-  async text(_withAddresses: boolean): Promise<string> {
-    return this.registry.metrics();
-  }
-
-  protected counter(name: string, help: string, labelNames: string[] = []): Counter {
-    const registers = [this.registry];
-    return new Counter({ name: `mailkeep_${name}`, help, labelNames, registers });
-  }
-}
-
-/**
- * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and copies' addresses.
- * Mail addresses appear in a single metric, and only on request.
- */
-export class Metrics extends RunMetrics {
-  readonly #addresses = new Registry();
-
-  constructor({
-    version,
-    now,
-    status,
-    copies,
-  }: {
-    readonly version: string;
-    readonly now: () => number;
-    /** Called for each metric in a scrape, so it should cache anything expensive. */
-    readonly status: () => MeasuredStatus;
-    readonly copies: () => readonly CopyStatus[];
-  }) {
-    super(version);
-    for (const [name, help, read] of ARCHIVE_GAUGES) {
-      labelled(this.registry, name, help, [], () => [[{}, read(status())]]);
-    }
-    for (const [name, help, read] of COPY_GAUGES(now)) {
-      labelled(this.registry, `copy_${name}`, help, ['copy'], () =>
-        copies().map((copy) => [{ copy: copy.to }, read(copy)]),
-      );
-    }
-    for (const [name, help, read] of MAILBOX_GAUGES(now)) {
-      labelled(this.registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
-        status().mailboxes.map((box) => [
-          { host: box.host, mailbox: mailboxLabel(box.resourceId) },
-          read(box),
-        ]),
-      );
-    }
-    labelled(
-      this.registry,
-      'limiter_requests_per_minute',
-      'The rate that refusals have taught; absent while there were none',
-      ['gate'],
-      () => status().budget.map(({ gate, learnedPerMinute }) => [{ gate }, learnedPerMinute]),
-    );
-    labelled(
-      this.registry,
-      'limiter_held_seconds',
-      'For how long the service still asks to be left alone',
-      ['gate'],
-      () =>
-        status().budget.map(({ gate, heldUntil }) => [
-          { gate },
-          heldUntil === null ? 0 : Math.max(0, Date.parse(heldUntil) - now()) / 1_000,
-        ]),
-    );
-    labelled(
-      this.registry,
-      'imap_day_bytes',
-      'Bytes exchanged with an IMAP server in the last 24 hours',
-      ['account', 'host'],
-      () => status().traffic.map(({ account, host, bytes }) => [{ account, host }, bytes]),
-    );
-    labelled(
-      this.registry,
-      'imap_day_limit_bytes',
-      'The most that may be; absent without a limit',
-      ['account', 'host'],
-      () => status().traffic.map(({ account, host, limit }) => [{ account, host }, limit]),
-    );
-    labelled(
-      this.#addresses,
-      'mailbox_info',
-      'Which mailbox has which address',
-      ['host', 'mailbox', 'address'],
-      () =>
-        status().mailboxes.map(({ resourceId, host, address }) => [
-          { host, mailbox: mailboxLabel(resourceId), address },
-          1,
-        ]),
-    );
+    return this.#registry.contentType;
   }
 
   /** Returns the metrics in Prometheus text format. With addresses, one more metric maps mailboxes to addresses. */
-  override async text(withAddresses: boolean): Promise<string> {
-    const text = await super.text(false);
+  async text(withAddresses: boolean): Promise<string> {
+    const text = await this.#registry.metrics();
     return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
+  }
+
+  #counter(name: string, help: string, labelNames: string[] = []): Counter {
+    const registers = [this.#registry];
+    return new Counter({ name: `mailkeep_${name}`, help, labelNames, registers });
   }
 }

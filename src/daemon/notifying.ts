@@ -23,7 +23,6 @@ import {
   copySubject,
   type Failure,
   Notifier,
-  type NotifyMemory,
   type Observation,
   observationsFromRun,
 } from './notifier.ts';
@@ -311,40 +310,23 @@ export class Notifying {
   }
 
   #open(settings: Settings['notify']): Notifier {
-    const { clock, ...rest } = this.#options;
-    return openNotifier(settings, { ...rest, now: clock.now });
+    const { memory, env, clock, log, metrics } = this.#options;
+    return new Notifier({
+      ...settings,
+      memory,
+      env,
+      now: clock.now,
+      host: hostname(),
+      version: packageJson.version,
+      onSent: (channel, event, outcome) => {
+        metrics.notification(channel, outcome.sent ? 'sent' : 'failed');
+        const line = { channel, event };
+        if (!outcome.sent) {
+          log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
+        } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
+      },
+      onError: (error) =>
+        log.fail('error', 'a notification could not be created or remembered', error),
+    });
   }
-}
-
-/** Opens a process's notifications, with logging and metrics. */
-function openNotifier(
-  settings: Settings['notify'],
-  {
-    memory,
-    env,
-    now,
-    log,
-    metrics,
-  }: Pick<NotifyingOptions, 'env' | 'log' | 'metrics'> & {
-    readonly memory: NotifyMemory;
-    readonly now: () => number;
-  },
-): Notifier {
-  return new Notifier({
-    ...settings,
-    memory,
-    env,
-    now,
-    host: hostname(),
-    version: packageJson.version,
-    onSent: (channel, event, outcome) => {
-      metrics.notification(channel, outcome.sent ? 'sent' : 'failed');
-      const line = { channel, event };
-      if (!outcome.sent) {
-        log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
-      } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
-    },
-    onError: (error) =>
-      log.fail('error', 'a notification could not be created or remembered', error),
-  });
 }

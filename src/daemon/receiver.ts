@@ -19,8 +19,7 @@ interface Entry {
 const PLAIN_PATHS = ['/', '/webhook'];
 
 /** The accepted webhooks. They are reloaded if a delivery matches none. */
-class KnownSecrets implements Secrets<KnownWebhook> {
-  readonly learnsCheaply = false;
+class KnownSecrets {
   readonly #morePaths: readonly string[];
   /** Key for comparing secrets as hashes, which have the same length and leak nothing through timing. */
   readonly #key = randomBytes(32);
@@ -85,26 +84,15 @@ function pathOf(url: string): string[] {
   return URL.canParse(url) ? [new URL(url).pathname] : [];
 }
 
-/** The secrets of the senders whose deliveries are accepted. */
-export interface Secrets<Sender extends { readonly id: string }> {
-  isPath(path: string): boolean;
-  /** Returns the known sender with this secret, in constant time. */
-  match(secret: string): Sender | undefined;
-  /** Loads the secrets, or only candidates for the given one. @throws MailkeepError if they cannot be read */
-  learn(secret: string | null): Promise<void>;
-  /** True if unauthenticated clients can trigger `learn` any number of times. */
-  readonly learnsCheaply: boolean;
-}
-
-type RefusalReason = 'path' | 'method' | 'secret' | 'rate' | 'too-large' | 'broken' | 'unavailable';
+type RefusalReason = 'path' | 'method' | 'secret' | 'rate' | 'too-large' | 'broken';
 
 const EVERY_MS = 60_000;
 
 /** Reports the number of refused requests at most once per minute, because anyone can send them. */
 class RefusalTally {
-  readonly #counts = new Map<RefusalReason, { at: number; times: number }>();
+  readonly #counts = new Map<RefusalReason | 'secrets', { at: number; times: number }>();
 
-  note(reason: RefusalReason, now: number): number {
+  note(reason: RefusalReason | 'secrets', now: number): number {
     const known = this.#counts.get(reason);
     if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {
       known.times += 1;
@@ -163,16 +151,15 @@ interface ReceptionLimits {
   readonly strangers: Rate;
 }
 
-interface ReceptionPorts<Sender> {
+interface ReceptionPorts {
   /** The response waits for this, so it must return quickly. The content of a delivery is only a hint. */
-  readonly onDelivery: (sender: Sender, delivery: DeliveryHint) => void;
+  readonly onDelivery: (webhook: KnownWebhook, delivery: DeliveryHint) => void;
   readonly log: (event: ReceiverEvent) => void;
   readonly now: () => number;
 }
 
 /** Maximum delay before a new webhook is accepted, however many guesses arrive. */
 const LEARN_MS = 5_000;
-const UNAVAILABLE_MS = 30_000;
 
 const STATUS: Readonly<Record<RefusalReason, number>> = {
   path: 404,
@@ -181,21 +168,19 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
   rate: 429,
   'too-large': 413,
   broken: 400,
-  unavailable: 503,
 };
 
 /** Accepts or refuses each request. Unauthenticated clients see only a status code. */
-class Reception<Sender extends { readonly id: string }> {
+class Reception {
   readonly #refusals = new RefusalTally();
   readonly #guesses: TokenBucket;
   readonly #buckets = new Map<string, TokenBucket>();
-  readonly #unreadable = new RefusalTally();
   #learntAt: number;
 
   constructor(
-    private readonly known: Secrets<Sender>,
+    private readonly known: KnownSecrets,
     private readonly limits: ReceptionLimits,
-    private readonly ports: ReceptionPorts<Sender>,
+    private readonly ports: ReceptionPorts,
   ) {
     this.#guesses = new TokenBucket(limits.strangers, ports.now());
     this.#learntAt = ports.now();
@@ -211,41 +196,31 @@ class Reception<Sender extends { readonly id: string }> {
     }
     if (!this.known.isPath(path)) return this.#refuse('path');
     if (request.method !== 'POST') return this.#refuse('method');
-    const sender = secret === null ? undefined : this.known.match(secret);
-    return sender === undefined ? this.#refuse('secret') : this.#take(request, sender);
+    const webhook = secret === null ? undefined : this.known.match(secret);
+    return webhook === undefined ? this.#refuse('secret') : this.#take(request, webhook);
   }
 
-  /** Loads all secrets, or candidates for the given one. On failure, keeps the known ones and returns false. */
-  async learn(secret: string | null): Promise<boolean> {
+  /** Loads all secrets. On failure, keeps the known ones. */
+  async learn(): Promise<void> {
     const { now, log } = this.ports;
     this.#learntAt = now();
     try {
-      await this.known.learn(secret);
-      return true;
+      await this.known.learn();
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
-      if (this.#unreadable.note('unavailable', now()) > 0) {
+      if (this.#refusals.note('secrets', now()) > 0) {
         log({ event: 'secrets-unreadable', code: error.code });
       }
-      return false;
     }
   }
 
   async #identify(path: string, secret: string): Promise<Response | undefined> {
-    const { known, ports } = this;
-    if (known.learnsCheaply) {
-      if (!known.isPath(path)) return undefined;
-      const isLearnt = await this.learn(secret);
-      if (this.#isKnown(path, secret)) return undefined;
-      if (!isLearnt) return this.#refuse('unavailable', UNAVAILABLE_MS);
-      const waitMs = this.#guesses.take(ports.now());
-      return waitMs > 0 ? this.#refuse('rate', waitMs) : undefined;
-    }
+    const { now } = this.ports;
     // Loading is expensive, so unauthenticated clients can trigger it only at a limited rate.
-    const waitMs = this.#guesses.take(ports.now());
-    const age = ports.now() - this.#learntAt;
+    const waitMs = this.#guesses.take(now());
+    const age = now() - this.#learntAt;
     // A negative age means that the clock was set back.
-    if (waitMs === 0 || age >= LEARN_MS || age < 0) await this.learn(null);
+    if (waitMs === 0 || age >= LEARN_MS || age < 0) await this.learn();
     return waitMs > 0 && !this.#isKnown(path, secret) ? this.#refuse('rate', waitMs) : undefined;
   }
 
@@ -253,9 +228,9 @@ class Reception<Sender extends { readonly id: string }> {
     return secret !== null && this.known.isPath(path) && this.known.match(secret) !== undefined;
   }
 
-  async #take(request: Request, sender: Sender): Promise<Response> {
+  async #take(request: Request, webhook: KnownWebhook): Promise<Response> {
     const { onDelivery, log, now } = this.ports;
-    const waitMs = this.#bucket(sender.id).take(now());
+    const waitMs = this.#bucket(webhook.id).take(now());
     if (waitMs > 0) return this.#refuse('rate', waitMs);
     let body: Buffer | null;
     try {
@@ -265,9 +240,9 @@ class Reception<Sender extends { readonly id: string }> {
       return this.#refuse('broken');
     }
     // The secret identifies the mailbox, so the notification is accepted even if the body is too large.
-    onDelivery(sender, readDelivery(parseBody(body)));
+    onDelivery(webhook, readDelivery(parseBody(body)));
     if (body === null) return this.#refuse('too-large');
-    log({ event: 'delivery', webhook: sender.id, bytes: body.length });
+    log({ event: 'delivery', webhook: webhook.id, bytes: body.length });
     return new Response(null, { status: 204 });
   }
 
@@ -293,7 +268,6 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
     case 'secret':
       return { 'www-authenticate': 'Bearer' };
     case 'rate':
-    case 'unavailable':
       return { 'retry-after': String(Math.ceil(waitMs / 1_000)) };
     case 'too-large':
       // The rest of the body is not read.
@@ -320,14 +294,9 @@ function parseBody(body: Buffer | null): unknown {
 
 export type DeliveredChange = Readonly<ReturnType<typeof hintOf>>;
 
-interface Listening {
+export interface ReceiverOptions extends Omit<ReceptionPorts, 'onDelivery'> {
   readonly listen: { readonly host: string; readonly port: number };
   readonly limits?: Partial<ReceptionLimits & ListenerLimits>;
-}
-
-export interface ReceiverOptions
-  extends Omit<ReceptionPorts<KnownWebhook>, 'onDelivery'>,
-    Listening {
   /** The response waits for this, so it must return quickly. */
   readonly onHint: (hint: DeliveredChange) => void;
   /** Returns the accepted webhooks (`storedWebhooks`). Called on startup, and if a delivery matches none. */
@@ -351,28 +320,19 @@ const LIMITS: ReceptionLimits = {
  * @throws cannot-listen
  */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const { secrets, publicUrl, onHint, ...rest } = options;
+  const { secrets, publicUrl, onHint, listen, limits = {}, log, now } = options;
   const known = new KnownSecrets(secrets, typeof publicUrl === 'string' ? [publicUrl] : []);
   const onDelivery = (webhook: KnownWebhook, delivery: DeliveryHint): void =>
-    onHint(hintOf(webhook, delivery, rest.now()));
-  return receiveFor(known, { ...rest, onDelivery });
-}
-
-/** Receives deliveries for the senders of `secrets`, by the same rules. @throws cannot-listen */
-async function receiveFor<Sender extends { readonly id: string }>(
-  secrets: Secrets<Sender>,
-  options: ReceptionPorts<Sender> & Listening,
-): Promise<Receiver> {
-  const { listen, limits = {}, ...ports } = options;
-  const reception = new Reception(secrets, { ...LIMITS, ...limits }, ports);
-  await reception.learn(null);
+    onHint(hintOf(webhook, delivery, now()));
+  const reception = new Reception(known, { ...LIMITS, ...limits }, { onDelivery, log, now });
+  await reception.learn();
   const app = new Hono()
     .all('*', (context) => reception.answer(context.req.raw))
     .onError((error, context) => {
-      ports.log({ event: 'failed', error });
+      log({ event: 'failed', error });
       return context.body(null, 500);
     });
-  const onError = (error: Error): void => ports.log({ event: 'failed', error });
+  const onError = (error: Error): void => log({ event: 'failed', error });
   const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
   // Behind a proxy, requests can name any host, so only the secret decides.
   const clients = { kind: 'programs', names: null } as const;

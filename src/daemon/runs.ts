@@ -11,7 +11,6 @@ import { describeError, describeFacts, type MailkeepError } from '../core/errors
 import { selects } from '../core/names.ts';
 import type { Wait } from '../core/pace.ts';
 import { VERIFIED_PER_HOUR } from '../core/text.ts';
-import type { AttachmentExtractor } from '../mail/attachment-text.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -56,17 +55,10 @@ const ATTACHMENTS_MS = 2_000;
 const NOBODY: ProgressListener = () => {};
 
 /** Extractors for messages and attachments. Each of their threads uses about 100 MB. */
-interface SharedExtractors {
-  readonly messages: Extractor;
-  readonly attachments: AttachmentExtractor;
-}
-
 interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly settings: Settings;
-  /** Shared threads, which outlive the syncs. By default, the syncs create their own. */
-  readonly extractors?: SharedExtractors;
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;
   readonly onWait: (wait: Wait) => void;
@@ -96,20 +88,15 @@ export class SyncRuns {
 
   constructor(options: PassesOptions) {
     this.#options = options;
-    const { writer, extractors } = options;
+    const { writer } = options;
     this.#mirror = catalogMirror(writer.catalog);
-    this.#extractor = extractors?.messages ?? openExtractorPool();
+    this.#extractor = openExtractorPool();
     this.#indexer = createIndexer({
       store: writer.catalog.index,
       sources: writer.sources,
       extractor: this.#extractor,
     });
-    this.#attachments = attachmentReading(
-      writer,
-      this.#indexer,
-      this.#extractor,
-      extractors?.attachments,
-    );
+    this.#attachments = attachmentReading(writer, this.#indexer, this.#extractor);
     this.#compaction = new Compaction(writer);
     this.#committer = this.#newCommitter();
     this.#settings = options.settings;
@@ -137,8 +124,7 @@ export class SyncRuns {
   async close(): Promise<void> {
     await this.#origins.close();
     this.#origins.save();
-    const isShared = this.#options.extractors !== undefined;
-    await Promise.all([isShared ? undefined : this.#extractor.close(), this.#attachments.close()]);
+    await Promise.all([this.#extractor.close(), this.#attachments.close()]);
   }
 
   /** Returns an account's mailboxes. Asks the service if `fresh` is set or the last result is an hour old. */

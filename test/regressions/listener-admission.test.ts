@@ -2,8 +2,10 @@ import { request as httpRequest } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { configSchema, toSettings } from '../../src/core/config-schema.ts';
 import { openState, type StateFile } from '../../src/core/state.ts';
-import { serveHealth } from '../../src/daemon/metrics.ts';
+import { startHealthServer } from '../../src/daemon/metrics.ts';
 import { startReceiver } from '../../src/daemon/receiver.ts';
+import { DaemonState } from '../../src/verify/facts.ts';
+import { verificationStatus } from '../../src/verify/verification.ts';
 import { ApiTokens } from '../../src/web/api-tokens.ts';
 import { archiveOf, letter, NOW, Served } from '../web/served.ts';
 
@@ -27,11 +29,17 @@ beforeAll(async () => {
   await served.start(data, { state });
   const named = { name: 'test', mailboxes: null, expiresAt: null };
   const { secret } = new ApiTokens(state).create(named, NOW);
-  const health = await serveHealth({
+  const daemon = new DaemonState(NOW);
+  daemon.enter('ready');
+  const health = await startHealthServer({
     listen: { host: '127.0.0.1', port: 0 },
     hosts: healthHosts(['node-1.example.org', 'Prometheus']),
-    liveness: () => ({ ok: true }),
-    readiness: () => ({ ok: true }),
+    state: daemon,
+    status: () => {
+      throw new Error('no status is asked for');
+    },
+    known: () => ({ verification: verificationStatus(null), copies: [] }),
+    now: () => NOW,
     metrics: { text: async () => 'mailkeep_mailbox_address 1\n', contentType: 'text/plain' },
     onError: (error) => {
       throw error;
