@@ -116,9 +116,11 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
     }).catch((error: unknown) => {
       throw cannotListen(options.listen, error);
     });
-    await withServer(context, web, {
-      ...{ dataDir, mailboxes, open: options.open, areKept: sessions.areKept },
-      asking: 'mailkeep web --link',
+    await announce(context, web, {
+      dataDir,
+      mailboxes,
+      open: options.open,
+      areKept: sessions.areKept,
     });
   } finally {
     await web?.close();
@@ -154,29 +156,27 @@ export async function serveRelayedWeb(context: CommandContext, socket: string): 
   }
 }
 
-interface Announced {
-  /** Folder that stores remembered browsers. `--link` looks for the server there. */
-  readonly dataDir: string;
-  /** Keys of the mailboxes that the first link is limited to; null for all. */
-  readonly mailboxes: readonly string[] | null;
-  readonly open: boolean;
-  readonly asking: string;
-  /** True if browsers remain signed in across restarts. */
-  readonly areKept: boolean;
-}
-
 /** Prints the server's address and how to sign in. Resolves on interruption. */
-async function withServer(
+async function announce(
   context: CommandContext,
   { url, apiUrl, mcpUrl, link }: WebServer,
-  { dataDir, mailboxes, open, asking, areKept }: Announced,
+  options: {
+    /** Folder that stores remembered browsers. `--link` looks for the server there. */
+    readonly dataDir: string;
+    /** Keys of the mailboxes that the first link is limited to; null for all. */
+    readonly mailboxes: readonly string[] | null;
+    readonly open: boolean;
+    /** True if browsers remain signed in across restarts. */
+    readonly areKept: boolean;
+  },
 ): Promise<void> {
+  const { dataDir, mailboxes, open, areKept } = options;
   const { environment, output, notices, signal } = context;
   const channel = await openLinkChannel({ dataDir, env: environment.env, link }).catch(
     (error: unknown) => {
       if (!hasCode(error, 'daemon-socket-folder')) throw error;
       notices.warn(
-        `There is no private folder for a socket (${error.facts.folder}): "${asking}" cannot ask this server.`,
+        `There is no private folder for a socket (${error.facts.folder}): "mailkeep web --link" cannot ask this server.`,
       );
       return undefined;
     },
@@ -185,7 +185,7 @@ async function withServer(
     const signInUrl = link(mailboxes);
     await output.object({ url, signInUrl, apiUrl, mcpUrl }, () => [
       `Sign in at ${signInUrl}`,
-      `The link works once, within ten minutes.${channel === undefined ? '' : ` "${asking}" prints another.`}`,
+      `The link works once, within ten minutes.${channel === undefined ? '' : ' "mailkeep web --link" prints another.'}`,
     ]);
     if (!areKept)
       notices.say('The archive cannot be written: browsers sign in again after a restart.');
@@ -201,13 +201,16 @@ function cannotListen({ host, port }: ListenAddress, error: unknown): unknown {
   return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
 }
 
-/** Prints a link to the running server: the daemon, or the `mailkeep web` that was started last. */
+/**
+ * Prints a link to the running server: the daemon, or the `mailkeep web` that was started last.
+ * @throws web-not-running
+ */
 export async function askForLink(
   context: CommandContext,
   addresses: readonly string[],
   open: boolean,
 ): Promise<ExitCode> {
-  const { globals, environment } = context;
+  const { globals, environment, output, notices } = context;
   const dataDir = locateDataDir(globals, environment);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, addresses);
@@ -216,30 +219,12 @@ export async function askForLink(
     ...linkSockets(dataDir, environment.env),
     ...(control === null ? [] : [control]),
   ];
-  return printLink(context, { dataDir, sockets, mailboxes, open });
-}
-
-/**
- * Prints a sign-in link from the first server that responds.
- * @throws web-not-running
- */
-async function printLink(
-  context: CommandContext,
-  {
-    dataDir,
-    sockets,
-    mailboxes,
-    open,
-  }: Omit<Announced, 'areKept' | 'asking'> & {
-    readonly sockets: readonly string[];
-  },
-): Promise<ExitCode> {
   for (const socket of sockets) {
     const signInUrl = await askLink(socket, mailboxes);
     if (signInUrl === null) continue;
-    await context.output.object({ signInUrl }, () => signInUrl);
+    await output.object({ signInUrl }, () => signInUrl);
     if (open) {
-      context.notices.say('This command ends within a minute, when the browser has read the link.');
+      notices.say('This command ends within a minute, when the browser has read the link.');
       await openInBrowser(signInUrl, context, READ_MS);
     }
     return EXIT.done;

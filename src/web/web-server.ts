@@ -33,7 +33,7 @@ export interface WebServerOptions
   readonly dataDir: string;
 }
 
-export type WebServer = ReturnType<typeof withLinks>;
+export type WebServer = Awaited<ReturnType<typeof startWebServer>>;
 
 /** Milliseconds. Longer than the parser can spend on a message, so that its page is still sent. */
 const IDLE_MS = 90_000;
@@ -44,16 +44,17 @@ const IDLE_MS = 90_000;
 const IDLE_CONNECTIONS = 200;
 
 /** Opens the archive read-only. @throws web-not-loopback, cannot-listen, and errors from opening the archive */
-export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
+export async function startWebServer(options: WebServerOptions) {
   requireLoopback(options);
   const archive = new ServedArchive(options.dataDir);
   // Fails now if the archive cannot be read, rather than at the first request.
   archive.hold(null).release();
-  const { accounts, look, hasDaemon, policy = () => null, now, onError } = options;
+  const { state, accounts, look, hasDaemon, policy = () => null, now, onError } = options;
   const sessions = new Sessions(options.sessions);
   const events = new EventStreams({ archive, sessions, now, onError });
   const parts = { archive, assets: builtAssets(), sessions, events, accounts, policy };
-  const authorize = tokensOf(options);
+  const tokens = state === null ? null : new ApiTokens(state);
+  const authorize = (secret: string) => tokens?.find(secret, now());
   const mirror = mirrorOf(archive, authorize, options);
   const mcp = mcpOf(archive, authorize, options);
   const server = await openSignedInServer(options, sessions, (forms) => ({
@@ -72,24 +73,12 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       await archive.close();
     },
   }));
-  return withLinks(server, sessions, now);
-}
-
-function withLinks(server: SignedInServer, { codes }: Sessions, now: () => number) {
   return {
     ...server,
     /** Returns the address of a new link, usable once, within ten minutes. @param mailboxes keys; null for all */
     link: (mailboxes: readonly string[] | null) =>
-      `${server.url}/enter#${codes.issue(now(), mailboxes)}`,
+      `${server.url}/enter#${sessions.codes.issue(now(), mailboxes)}`,
   };
-}
-
-function tokensOf({
-  state,
-  now,
-}: Pick<ListenOptions, 'state' | 'now'>): (secret: string) => ApiToken | undefined {
-  const tokens = state === null ? null : new ApiTokens(state);
-  return (secret) => tokens?.find(secret, now());
 }
 
 /** @throws web-not-loopback */
@@ -107,8 +96,6 @@ interface OpenedArchive extends SignedInPart {
   /** Also called if the server cannot listen. */
   close(): Promise<void>;
 }
-
-type SignedInServer = Awaited<ReturnType<typeof openSignedInServer>>;
 
 /** @throws cannot-listen */
 export async function openSignedInServer(
