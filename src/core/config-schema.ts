@@ -191,7 +191,6 @@ function parseSchedule(text: string): Schedule {
 const MAX_ARCHIVES = 100_000;
 
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
-const EGRESS = /^[\x21-\x7e]{1,128}$/;
 
 /** A simple check. The registry's parser reports different errors, and local commands must not load it. */
 const postgresUrl = z
@@ -255,16 +254,8 @@ export const fleetSchema = section({
     'a host and port such as "0.0.0.0:8443"',
     (text) => (parseListen(text)?.port ?? 0) > 0,
   ).optional(),
-  egress: checked(
-    'The address that requests to the mail service come from: nodes behind the same one share its limit; the node by default',
-    '1 to 128 printable characters without blanks',
-    (text) => EGRESS.test(text),
-  ).optional(),
   capacity: wholeNumber(1, MAX_ARCHIVES, 'How many accounts this node takes at most').default(
     1_000,
-  ),
-  createWebhooks: optIn(
-    'Lets workers register webhook.publicUrl at the service for each mailbox that they hold',
   ),
   cache: z.string().min(1).default('./cache').meta({
     description: 'Folder for the local copies of archives, relative to this file',
@@ -834,7 +825,7 @@ export function validationProblems(
 export function crossFieldProblems(raw: unknown): ConfigProblem[] {
   return [
     ...[sourceKinds, imapSources, plainHttp, repeatedNames, repeatedMailboxes],
-    ...[sharedPorts, openWeb, noUrl],
+    ...[sharedPorts, openWeb],
   ].flatMap((find) => find(raw));
 }
 
@@ -990,14 +981,6 @@ function openWeb(raw: unknown): ConfigProblem[] {
   if (at === undefined || isLoopback(at.host) || publicUrl !== null) return [];
   const expected = '127.0.0.1, or the https address of a reverse proxy in web.publicUrl';
   return [{ path: 'web.listen', found: at.host, expected }];
-}
-
-/** The service needs an address to deliver to. */
-function noUrl(raw: unknown): ConfigProblem[] {
-  if (valueAt(raw, ['fleet', 'createWebhooks']) !== true) return [];
-  if (typeof valueAt(raw, ['webhook', 'publicUrl']) === 'string') return [];
-  const expected = 'false, or the address of the receivers in webhook.publicUrl';
-  return [{ path: 'fleet.createWebhooks', found: 'true', expected }];
 }
 
 function listAccounts(raw: unknown): readonly unknown[] {

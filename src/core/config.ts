@@ -66,8 +66,7 @@ function copyProblems(raw: unknown): ConfigProblem[] {
 }
 
 function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
-  const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
-  const { directRegistry, createWebhooks } = fleet;
+  const { registry, store, keyFile, node, address, capacity, cache, directRegistry } = fleet;
   const listen = fleet.listen ?? address;
   const { bucket, prefix, endpoint, region, profile } = store;
   return {
@@ -84,10 +83,8 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
     /** Host and port at which other nodes can reach this one, if any. */
     address,
     listen: listen === undefined ? undefined : parseListen(listen),
-    egress,
     capacity,
     cache: path.resolve(folder, cache),
-    createWebhooks,
   };
 }
 

@@ -5,8 +5,8 @@ import { ERROR_FAMILIES, type ErrorFamily, errnoOf, shortList } from '../core/er
 import { terminalLine } from '../core/terminal-safe.ts';
 import type { RunFailure, RunReport } from '../verify/facts.ts';
 
-/** Kinds of monitored subjects. `fleet` stands for a fleet's issues. `quota` fails if its mailbox is nearly full. */
-const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy', 'fleet'] as const;
+/** Kinds of monitored subjects. `quota` fails if its mailbox is nearly full. */
+const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy'] as const;
 
 const family = z.enum(ERROR_FAMILIES);
 

@@ -7,11 +7,6 @@ export const fleetLinkError = defineErrors({
       `The worker cannot listen on ${f.host}:${f.port}: ${f.reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(f.reason)}.`,
       'Set fleet.address to where other nodes reach this one, and fleet.listen if it listens elsewhere, such as behind a translation of addresses.',
     ],
-    /** None of the keys of this node is one of the other's, or what listens there is no node of the fleet. */
-    'fleet-link-refused': ({ node, address }: { node: string; address: string }) => [
-      `What listens at ${address} has none of the keys of this node, and should be the node ${node}.`,
-      'Compare the files of keys (fleet.keyFile) of both nodes.',
-    ],
   },
   origin: {
     /** `reason` is an errno, `no address`, or `no answer`. */
@@ -50,30 +45,6 @@ export const fleetLinkError = defineErrors({
     'fleet-answer-cut': ({ node }: { node: string }) => [
       `The answer of the node ${node} ended too early: what was printed is not complete.`,
       'Try again: if the node is gone, another one takes the account within a minute.',
-    ],
-    /** The same of an export: what it has written so far stays. */
-    'fleet-export-cut': ({ node }: { node: string }) => [
-      `The export is not complete: the node ${node} stopped answering, and no other one continued.`,
-      'Run the same command again. Folders of .eml files and Maildirs continue where they ended.',
-    ],
-    /** The holder cannot give what is exported, or says what is not understood; `reason` is what it says. */
-    'fleet-export-unanswered': ({ node, reason }: { node: string; reason: string }) => [
-      `The export is not complete: the node ${node}, which holds the account, gave no usable answer (${reason}).`,
-      'All nodes should run the same version of mailkeep. The log of its worker may say more.',
-    ],
-  },
-  'in-use': {
-    /** Too many read at the holder. */
-    'fleet-reading-busy': ({ node }: { node: string }) => [
-      `Too many read at the node ${node} at the moment.`,
-      'Try again.',
-    ],
-  },
-  usage: {
-    /** What was asked for is not answered at another node; `what` is a command or an option. */
-    'fleet-reading-refused': ({ what }: { what: string }) => [
-      `${what} cannot be used with --account.`,
-      'It works on the archive of this machine only.',
     ],
   },
   retryable: [

@@ -137,11 +137,6 @@ const UNFIT = {
 
 export const fleetError = defineErrors({
   config: {
-    /** The registry has the tables of a fleet, and none was made in them. */
-    'fleet-missing': ({ registry }: { registry: string }) => [
-      `${registry} has no fleet.`,
-      'Make one with "mailkeep fleet init".',
-    ],
     /** The registry is that of a fleet whose objects are elsewhere. Nothing was changed. */
     'fleet-store-other': (f: { registry: string; found: string; wanted: string }) => [
       `${f.registry} belongs to a fleet whose objects are in ${f.found}, and the configuration says ${f.wanted}. Nothing was changed.`,
@@ -189,26 +184,6 @@ export const fleetError = defineErrors({
       `${f.node} may have copies of ${counted(f.copies, 'account')} on its disk${f.purges === 0 ? '' : `, and ${counted(f.purges, 'forget')} cannot end before they are wiped`}. Nothing was changed.`,
       'If the disk still exists, start the node again: it wipes what is to be forgotten by itself. Only if the disk is destroyed, so that nobody can ever read it, add --disk-destroyed. What is on it is then counted as forgotten.',
     ],
-    /** Its archive is being imported, and nothing but ending or calling off the import is possible. Nothing was changed. */
-    'fleet-account-importing': ({ account, tenant }: { account: string; tenant: string }) => [
-      `The account ${account} of the tenant ${tenant} is being imported. Nothing was changed.`,
-      'Run "mailkeep fleet import" again to continue the import, or "mailkeep fleet account remove" to call it off.',
-    ],
-    /** The archive in this folder has a purge that is not finished. Nothing was changed. */
-    'fleet-import-purge': ({ dir }: { dir: string }) => [
-      `The archive ${dir} has a forget or prune that was interrupted. Nothing was imported.`,
-      'Run "mailkeep sync" or the interrupted command with this archive, which finishes it. Then import it.',
-    ],
-    /** The archive is in the fleet under this name, or is being imported under it. Nothing was changed. */
-    'fleet-log-exists': ({ account, tenant }: { account: string; tenant: string }) => [
-      `This archive is in the fleet already, as the account ${account} of the tenant ${tenant}. Nothing was changed.`,
-      'An archive can be in a fleet once. Import it under that name, or call that import off with "mailkeep fleet account remove".',
-    ],
-    /** No import of this account is under way; it may have ended. Nothing was changed. */
-    'fleet-import-none': ({ account, tenant }: { account: string; tenant: string }) => [
-      `No import of the account ${account} of the tenant ${tenant} is under way.`,
-      '"mailkeep fleet account list" lists all accounts with their states.',
-    ],
     /** It has left the fleet, and cannot be paused. */
     'fleet-account-removed': ({ account, tenant }: { account: string; tenant: string }) => [
       `The account ${account} of the tenant ${tenant} was removed from the fleet: nobody mirrors it.`,
@@ -220,11 +195,6 @@ export const fleetError = defineErrors({
     'fleet-node-alive': ({ node }: { node: string }) => [
       `A worker of ${node} is running, so its disk is not destroyed. Nothing was changed.`,
       'Stop it first. If the machine is gone, its session ends within a minute.',
-    ],
-    /** Another process continued the import of this account, or called it off. What was stored stays, or is collected. */
-    'fleet-import-lost': ({ account, tenant }: { account: string; tenant: string }) => [
-      `Another process continued the import of ${account} (tenant ${tenant}), or called it off.`,
-      'Once no other process is importing it, run the command again.',
     ],
   },
 });

@@ -46,11 +46,9 @@ test('a node needs registry, bucket, keys and a name; the rest has defaults', as
   expect(fleet).toEqual({
     registry: expect.objectContaining({ kind: 'literal', name: 'fleet.registry' }),
     directRegistry: expect.objectContaining({ kind: 'literal', name: 'fleet.registry' }),
-    createWebhooks: false,
     store: { bucket: 'mail', prefix: '' },
     keyFile: path.join(folder, 'keys'),
     node: 'node-1',
-    egress: 'node-1',
     capacity: 1_000,
     cache: path.join(folder, 'cache'),
   });
@@ -67,7 +65,7 @@ test('every field is taken', () => {
   };
   const given = {
     ...{ registry: { env: 'REGISTRY' }, store, keyFile: '/etc/mailkeep/keys', node: 'a.b' },
-    ...{ address: 'a.example:8443', egress: '192.0.2.1', capacity: 4_000, cache: '../cache' },
+    ...{ address: 'a.example:8443', capacity: 4_000, cache: '../cache' },
   };
   expect(load(given, { rateLimit: { concurrency: 8 } })).toMatchObject({
     fleet: {
@@ -85,7 +83,6 @@ test('every wrong field is named, with what was found and what belongs there', (
       node: 'a b',
       address: ':8443',
       listen: 'here',
-      egress: '',
       capacity: 0,
       cache: '',
     },
@@ -109,14 +106,13 @@ test('every wrong field is named, with what was found and what belongs there', (
     'fleet.node: "a b" / a name of 1 to 64 letters, digits, dots, dashes and underscores',
     'fleet.address: ":8443" / a host and port such as "node-1.example.org:8443"',
     'fleet.listen: "here" / a host and port such as "0.0.0.0:8443"',
-    'fleet.egress: an empty text / 1 to 128 printable characters without blanks',
     'fleet.capacity: 0 / a whole number from 1 to 100000',
     'fleet.cache: an empty text / the path of a folder',
-    'fleet.keyfile:  / registry, directRegistry, store, keyFile, node, address, listen, egress, capacity, createWebhooks, cache',
+    'fleet.keyfile:  / registry, directRegistry, store, keyFile, node, address, listen, capacity, cache',
   ]);
   expect(problems(() => load(LEAST, { log: { level: 'loud' } }))).toHaveLength(1);
   expect(problems(() => loadFleetConfig(written({})))).toEqual([
-    'fleet: nothing / an object with registry, directRegistry, store, keyFile, node, address, listen, egress, capacity, createWebhooks and cache',
+    'fleet: nothing / an object with registry, directRegistry, store, keyFile, node, address, listen, capacity and cache',
   ]);
 });
 
@@ -196,12 +192,4 @@ test('an address that is not where the configuration says is reported with the p
   expect(await reading('postgresql://db/a b')).toBe(
     `${from} the config file (fleet.registry): it contains blanks or control characters.`,
   );
-});
-
-test('webhooks are created where the service can be told their address', () => {
-  const fleet = { ...LEAST, createWebhooks: true };
-  const wanted = 'false, or the address of the receivers in webhook.publicUrl';
-  expect(problems(() => load(fleet))).toEqual([`fleet.createWebhooks: true / ${wanted}`]);
-  const webhook = { publicUrl: 'https://hooks.example.org/mail' };
-  expect(load(fleet, { webhook }).fleet.createWebhooks).toBe(true);
 });
