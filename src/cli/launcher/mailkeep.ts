@@ -29,9 +29,9 @@ declare const BUILT_BY: string;
  */
 function launch(): void {
   const args = process.argv.slice(2);
-  // Reading on another node needs modules that the script does not contain.
-  const isElsewhere = args.some((arg) => /^--(?:fleet-)?account(?:=|$)/.test(arg));
-  const command = isElsewhere ? undefined : readingCommand(commandName(args));
+  // Reading an account of a fleet needs modules that the script does not contain.
+  const isInFleet = args.some((arg) => /^--fleet-account(?:=|$)/.test(arg));
+  const command = isInFleet ? undefined : readingCommand(commandName(args));
   const source = command === undefined ? undefined : contentOf(READING_SCRIPT);
   if (source === undefined) {
     require(LOAD);
