@@ -6,9 +6,9 @@ import type { StoredWebhook } from '../core/secrets.ts';
 import { type DeliveryHint, readDelivery } from '../service/platform-wire.ts';
 
 /** A webhook whose deliveries are accepted, as stored by `mailkeep webhooks create`. */
-export type KnownWebhook = Omit<StoredWebhook, 'secret' | 'createdAt'> & {
+export interface KnownWebhook extends Pick<StoredWebhook, 'id' | 'url' | 'mailboxId' | 'mailbox'> {
   readonly secret: Pick<StoredWebhook['secret'], 'reveal'>;
-};
+}
 
 interface Entry {
   readonly webhook: KnownWebhook;
@@ -323,7 +323,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   const { secrets, publicUrl, onHint, listen, limits = {}, log, now } = options;
   const known = new KnownSecrets(secrets, typeof publicUrl === 'string' ? [publicUrl] : []);
   const onDelivery = (webhook: KnownWebhook, delivery: DeliveryHint): void =>
-    onHint(hintOf(webhook, delivery, now()));
+    onHint(hintOf(webhook, delivery));
   const reception = new Reception(known, { ...LIMITS, ...limits }, { onDelivery, log, now });
   await reception.learn();
   const app = new Hono()
@@ -340,19 +340,14 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 }
 
 /** Returns a webhook delivery's notification, which is never stored as data. */
-function hintOf(
-  { id, account, host, mailboxId, mailbox: address }: KnownWebhook,
-  delivery: DeliveryHint,
-  receivedAt: number,
-) {
+function hintOf({ mailboxId, mailbox: address }: KnownWebhook, delivery: DeliveryHint) {
   const isOwn = concernsMailbox(delivery, { id: mailboxId, address });
   return {
-    /** The webhook identified by the delivery's secret, and its mailbox. */
-    ...{ webhookId: id, account, host, resourceId: mailboxId, address },
+    /** The mailbox of the webhook identified by the delivery's secret. */
+    resourceId: mailboxId,
     /** The message's folder, as given in the delivery; null if missing or about another mailbox. */
     folder: isOwn ? delivery.folder : null,
     uid: isOwn ? delivery.uid : null,
-    receivedAt,
   };
 }
 

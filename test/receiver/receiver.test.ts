@@ -53,8 +53,6 @@ async function receiver(more: Partial<ReceiverOptions> = {}): Promise<string> {
 function webhook(secret = SECRET, more: Partial<KnownWebhook> = {}): KnownWebhook {
   return {
     id: 'w1',
-    account: 'main',
-    host: 'mail.example.com',
     mailboxId: 'AC1',
     mailbox: 'ana@example.org',
     url: 'https://hooks.example.org/mail/ana',
@@ -83,18 +81,7 @@ test('mail that arrives at the service is hinted at, with the mailbox of the sec
     }),
   ];
   await here.arrive();
-  expect(hints).toEqual([
-    {
-      webhookId: hook.id,
-      account: 'main',
-      host: 'mail.example.com',
-      resourceId,
-      address,
-      folder: 'INBOX',
-      uid: 1,
-      receivedAt: time,
-    },
-  ]);
+  expect(hints).toEqual([{ resourceId, folder: 'INBOX', uid: 1 }]);
   // Created after the start: the first delivery had it read.
   expect(reads).toBe(2);
   const log = await here.log();
@@ -132,8 +119,8 @@ test('a secret speaks for its own mailbox only', async () => {
   await post(base, about('bea@example.org'));
   await post(base, about('ANA@example.org'));
   expect(hints).toEqual([
-    expect.objectContaining({ address: 'ana@example.org', folder: null, uid: null }),
-    expect.objectContaining({ address: 'ana@example.org', folder: 'INBOX', uid: 7 }),
+    expect.objectContaining({ folder: null, uid: null }),
+    expect.objectContaining({ folder: 'INBOX', uid: 7 }),
   ]);
 });
 
