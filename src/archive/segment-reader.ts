@@ -165,16 +165,15 @@ interface ReadSegment extends Pick<OpenSegment, 'name' | 'header' | 'sealed'> {
   readonly file: ReadFile;
 }
 
-/** Yields the records in a segment's file, from an offset onwards, in one sequential read. */
+/** Yields the records in a segment's file, in one sequential read. */
 export function* segmentRecords(
   segment: ReadSegment,
   reading: RecordReading,
-  from: number = SEGMENT_HEADER_BYTES,
 ): Generator<LogicalRecord | UnreadableBytes, void, undefined> {
   const window = new FileWindow(segment.file);
   const sealed = segment.name.generation > 1;
   let footer = false;
-  for (const record of walkRecords(window, segment.header, from)) {
+  for (const record of walkRecords(window, segment.header, SEGMENT_HEADER_BYTES)) {
     if (record.kind === 'gap') {
       const isTrailer = footer && record.end === window.length;
       if (!isTrailer) yield { what: 'lost', reason: 'bytes', ...span(record.offset, record.end) };
@@ -302,21 +301,19 @@ const FIRST: RecordPosition = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
  * readable records whose position in the segment is known.
  *
  * @param visit called for each record with a payload, while the payload is in memory
- * @param from position of the first batch, which must follow the commit in the header
  */
 export function* segmentBatches<T>(
   segment: ReadSegment,
   reading: RecordReading,
   visit: (record: LogicalRecord & { readonly payload: Buffer }) => VisitResult<T>,
-  from: RecordPosition = FIRST,
 ): Generator<ReadBatch<T> | Remainder, ChainState, undefined> {
   let chain: ChainState = {
     number: segment.header.previousNumber,
     hash: segment.header.previousHash,
   };
-  let end = from.offset;
-  let collector = new BatchCollector<T>(from);
-  for (const record of segmentRecords(segment, reading, from.offset)) {
+  let end = FIRST.offset;
+  let collector = new BatchCollector<T>(FIRST);
+  for (const record of segmentRecords(segment, reading)) {
     if (record.what === 'lost') {
       collector.lose(record);
       continue;
@@ -381,7 +378,7 @@ export function verifyWrittenSegment(
 }
 
 /** A record's position in its segment, with its offset in generation 1. */
-export interface RecordPosition {
+interface RecordPosition {
   readonly ordinal: number;
   readonly offset: number;
 }
@@ -506,10 +503,7 @@ export class SegmentCache {
   constructor(
     private readonly files: FileLayer,
     private readonly dir: string,
-    listing?: SegmentListing,
-  ) {
-    this.#listing = listing;
-  }
+  ) {}
 
   /** Reads a record. Do not write to its payload, which may be a view of shared memory. */
   fetch({ segment, ordinal, offset }: Position): FetchedRecord {

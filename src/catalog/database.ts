@@ -544,9 +544,6 @@ export function snapshotInto(connection: Connection, file: string): void {
 /** Schema version. Catalogs with earlier versions are rebuilt from the log. */
 export const CATALOG_VERSION = 12;
 
-/** Oldest version that a writer can open. */
-export const OLDEST_MIGRATED = CATALOG_VERSION;
-
 /** Returns the path of the catalog. While it is open, SQLite keeps `-wal` and `-shm` files next to it. */
 export function catalogFile(dataDir: string): string {
   return join(dataDir, 'catalog.sqlite');

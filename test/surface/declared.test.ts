@@ -24,7 +24,7 @@ import { DEFAULT_CODEC, recipeLine } from '../../src/archive/payload.ts';
 import { checkFormat } from '../../src/archive/recovery.ts';
 import { encodeTrailer, PURGED_BIT, TRAILER_BYTES } from '../../src/archive/sealed-footer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/database.ts';
+import { CATALOG_VERSION } from '../../src/catalog/database.ts';
 import { jsonSchemaText } from '../../src/core/config-schema.ts';
 import { hasCode } from '../../src/core/errors.ts';
 import { openState, stateFile } from '../../src/core/state.ts';
@@ -180,7 +180,6 @@ test('files carry the marks that are recorded', async () => {
     catalog: {
       version: String(CATALOG_VERSION),
       'version of a new one': String(userVersion(path.join(dir, 'catalog.sqlite'))),
-      'oldest that is migrated': String(OLDEST_MIGRATED),
       'version of extracted text': String(EXTRACTOR_VERSION),
     },
     'catalog tables': tables(path.join(dir, 'catalog.sqlite')),
