@@ -14,7 +14,6 @@ import {
   catalogFile,
   openForReading,
   openForWriting,
-  snapshotInto,
 } from './database.ts';
 import { fileQueries } from './files.ts';
 import { catalogHead, Fold } from './fold.ts';
@@ -163,12 +162,8 @@ interface FoldOptions {
  *
  * @throws see `openForWriting`
  */
-export async function openCatalog(
-  dataDir: string,
-  file: string = catalogFile(dataDir),
-  options: CatalogOptions = {},
-) {
-  const connection = await openForWriting(file, options);
+export async function openCatalog(dataDir: string, file: string = catalogFile(dataDir)) {
+  const connection = await openForWriting(file);
   markOutdatedMessages(connection);
   resetOutdatedAttachments(connection);
   const fold = new Fold(connection);
@@ -215,13 +210,6 @@ export async function openCatalog(
       connection.guard(() => connection.db.exec('VACUUM'));
       checkpoint(connection);
     },
-    /**
-     * Writes a compact copy of the committed catalog to a new file, even while others read. The copy is complete but
-     * not synced to disk. Takes about a second for 200 MB.
-     *
-     * @throws `catalog-io` if the file exists or cannot be created; a failure leaves no file
-     */
-    snapshotInto: (snapshot: string) => snapshotInto(connection, snapshot),
   };
 }
 
