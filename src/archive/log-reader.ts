@@ -163,7 +163,7 @@ function indexCommits({ file, header: space }: OpenSegment): CommitsOf {
   };
 }
 
-export interface LogReaderOptions {
+interface LogReaderOptions {
   readonly dir: string;
   readonly locator: Locator;
   readonly files?: FileLayer;

@@ -168,7 +168,7 @@ export function requireExpectedCommit(
 }
 
 /** @throws `log-diverged` if a commit has the expected number but a different hash */
-export function checkExpectedHash(
+function checkExpectedHash(
   chain: ChainState,
   expected: ExpectedCommit | undefined,
   file: string,

@@ -138,7 +138,7 @@ interface WatchTiming {
 }
 
 /** A check that repeats, one round at a time, until it is closed. */
-export abstract class PeriodicWatch {
+abstract class PeriodicWatch {
   /** Aborts running requests when the watch is closed. */
   protected readonly stopping: AbortSignal;
   readonly #controller = new AbortController();

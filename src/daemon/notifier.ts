@@ -476,7 +476,7 @@ function connectionCode(error: unknown): string {
 }
 
 /** Keeps each channel's reports across restarts. */
-export interface NotifyMemory {
+interface NotifyMemory {
   get(scope: 'notify', channel: string): unknown;
   set(scope: 'notify', channel: string, value: unknown): void;
 }

@@ -18,7 +18,7 @@ export class FleetKeys {
   }
 
   /**
-   * Reads keys: a name, a space and 64 hexadecimal digits a line. Empty lines, and those that begin with `#`, say nothing.
+   * Reads keys: a name, a space and 64 hexadecimal digits a line. Skips empty lines and comments, which start with `#`.
    *
    * @param source where the text is from, for errors
    * @throws fleet-key-invalid
@@ -62,7 +62,7 @@ export class FleetKeys {
 }
 
 /** What a secret is for. All of it is authenticated, so that a secret counts in its place only. */
-export interface SecretPlace {
+interface SecretPlace {
   /** The UUID of the fleet. */
   readonly fleet: string;
   readonly archive: number;

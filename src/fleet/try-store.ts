@@ -4,7 +4,7 @@ import { hasCode } from '../core/errors.ts';
 import { fleetError } from '../registry/errors.ts';
 
 /** What a store that can be used was seen to do. */
-export interface TriedStore {
+interface TriedStore {
   /** It keeps versions; deleting an object deletes all of them. */
   readonly keepsVersions: boolean;
   /** It locked an object that was written without asking for it: a forget would wait for such locks. */

@@ -58,9 +58,9 @@ export const registryError = defineErrors({
       `"${transaction}" is too large for ${registry}: it exceeds a limit of PostgreSQL (${condition}). ${NOTHING}`,
       'More room on the server does not help. Please report it as a bug in mailkeep, with the words in quotes and the code.',
     ],
-    /** The server is a replica, or lets nothing be written. */
+    /** The server is a replica, or read-only. */
     'registry-read-only': ({ registry, transaction }: OfTransaction) => [
-      `${registry} lets nothing be written: "${transaction}" was refused. ${NOTHING}`,
+      `${registry} is read-only: "${transaction}" was refused. ${NOTHING}`,
       'It is probably a replica. Check that the address leads to the primary.',
     ],
     /** PostgreSQL refused a statement. Nothing was changed. */

@@ -1,5 +1,5 @@
 /** What happens at a registry, for metrics. None of it holds anything of an archive. */
-export type RegistryEvent =
+type RegistryEvent =
   | {
       readonly event: 'transaction';
       /** The name of our transaction, such as `commit`. */

@@ -10,7 +10,7 @@ export interface Listening {
   close(): Promise<void>;
 }
 
-export interface ListeningPorts {
+interface ListeningPorts {
   readonly onNote: (payload: string) => void;
   /** The connection is lost: nothing comes any more. */
   readonly onLost: () => void;

@@ -18,7 +18,7 @@ export interface RegistryTarget {
 }
 
 /** The server is always verified, by its name. PEM texts; undefined for what the system or Node.js trusts. */
-export interface RegistryTls {
+interface RegistryTls {
   readonly ca: string | undefined;
   readonly cert: string | undefined;
   readonly key: string | undefined;
