@@ -19,9 +19,6 @@ const IN_DECLARATIONS: readonly string[] = [
   'OpenPlace',
 ];
 const NAME = /\b[A-Za-z_]\w*\b/g;
-/** What will be replaced as a whole: there a name need only be used in its own file. */
-const FLEET =
-  /^src\/(?:fleet|registry|(?:web|export)\/elsewhere|cli\/(?:commands\/fleet\/|serve-account|export-from-fleet|forget-in-fleet))/;
 
 test('every export of a file in src/ is named by another file', () => {
   const files = sourceFiles(['src', 'test']);
@@ -38,8 +35,7 @@ test('every export of a file in src/ is named by another file', () => {
       [...text.matchAll(DECLARED)].flatMap(({ groups }) => {
         const name = groups?.name ?? '';
         const elsewhere = (users.get(name)?.size ?? 0) > 1 || IN_DECLARATIONS.includes(name);
-        const here = [...text.matchAll(new RegExp(`\\b${name}\\b`, 'g'))].length > 1;
-        return elsewhere || (FLEET.test(file) && here) ? [] : [`${file}: ${name}`];
+        return elsewhere ? [] : [`${file}: ${name}`];
       }),
     );
   expect(dead).toEqual([]);

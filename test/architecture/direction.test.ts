@@ -4,7 +4,6 @@ import { type SourceFile, sourceFiles } from './source-tree.ts';
 /** The rooms of the project. Each imports only rooms before it, and a room that is not here does not exist. */
 const ROOMS: readonly string[] = [
   'migrations',
-  'migrations/fleet',
   // Errors, configuration, state.sqlite, threads, pacing, listener, shared types.
   'core',
   // From MIME to text.
@@ -23,15 +22,12 @@ const ROOMS: readonly string[] = [
   'copies/format',
   'copies',
   'transfer',
-  // Exports at the node that holds an archive.
-  'export',
   // A local implementation of the service.
   'sandbox',
   'web',
   'daemon',
   'registry',
   'fleet',
-  // The second fleet, until it replaces the first.
   'shards',
   'cli',
   // Scripts of the project itself; they run before there is a build.
@@ -45,7 +41,7 @@ const NARROW: Readonly<Record<string, readonly string[]>> = {
   'sync/plan': ['core'],
   'copies/format': ['core', 'archive'],
   sandbox: ['core', 'mail', 'archive', 'service'],
-  registry: ['core', 'migrations/fleet'],
+  registry: ['core'],
   bootstrap: ['core'],
 };
 
@@ -60,8 +56,6 @@ const SUBFOLDERS: readonly string[] = [
   'cli/launcher',
   'bootstrap/runtime',
 ];
-/** They have folders of their own. */
-const FLEET = /^src\/(?:fleet|registry|(?:web|export)\/elsewhere|cli\/commands\/fleet)\//;
 
 /** Files of the catalog that open an archive, read it through or name its damage; the others know only its format. */
 const OPENING: readonly string[] = ['open-reader', 'open-writer', 'rebuild', 'indexer', 'findings'];
@@ -71,7 +65,7 @@ const files = sourceFiles(['src', 'migrations']);
 
 function roomOf(file: string): string {
   const [top = '', second = '', third = ''] = file.split('/');
-  if (top === 'migrations') return second === 'fleet' ? 'migrations/fleet' : top;
+  if (top === 'migrations') return top;
   const inner = `${second}/${third}`;
   return ROOMS.includes(inner) ? inner : second;
 }
@@ -81,9 +75,7 @@ function edges(): { from: SourceFile; to: string }[] {
 }
 
 test('every folder of src/ is a room of the list, with no folders but those that are listed', () => {
-  const folders = files
-    .filter(({ file }) => !FLEET.test(file))
-    .map(({ file }) => file.split('/').slice(1, -1).join('/'));
+  const folders = files.map(({ file }) => file.split('/').slice(1, -1).join('/'));
   const known = [...ROOMS, ...SUBFOLDERS, ''];
   expect([...new Set(folders)].filter((folder) => !known.includes(folder))).toEqual([]);
   expect(files.map(({ file }) => roomOf(file)).filter((room) => !ROOMS.includes(room))).toEqual([]);
