@@ -1223,7 +1223,7 @@ function deepFreeze<T extends object>(value: T): T {
  * @param name that the entry must have
  * @throws config-invalid, with every problem
  */
-export function checkAccount(entry: unknown, source: string, name: string, takesImap = true) {
+export function checkAccount(entry: unknown, source: string, name: string) {
   const parsed = accountSchema.safeParse(entry);
   const config = { accounts: [entry] };
   const issues = (parsed.error?.issues ?? []).map((issue) => ({
@@ -1233,9 +1233,6 @@ export function checkAccount(entry: unknown, source: string, name: string, takes
   const problems = [...validationProblems(issues, config), ...crossFieldProblems(config)].map(
     withinEntry,
   );
-  if (!takesImap && isObject(entry) && entry.imap !== undefined) {
-    problems.push({ path: 'imap', found: 'an object', expected: 'baseUrl and token, in a fleet' });
-  }
   if (parsed.success && parsed.data.name !== name) {
     const expected = `"${name}", as the command calls the account (or no name)`;
     problems.push({ path: 'name', found: JSON.stringify(parsed.data.name), expected });

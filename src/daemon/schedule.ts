@@ -141,12 +141,11 @@ const BEGUN = 'schedule';
 
 type Memory = Pick<StateFile, 'get' | 'set'>;
 
-/** Returns a configuration's timetable, resumed from the archive's state. @param names the tasks to include */
+/** Returns a configuration's timetable, resumed from the archive's state. */
 export function rememberedTimetable(
   { schedule }: Pick<Settings, 'schedule'>,
   memory: Memory,
   clock: Pick<DaemonClock, 'now'>,
-  names: readonly Scheduled[] = SCHEDULED,
 ): Timetable {
   const lastAt = (name: Scheduled): number | null => {
     const at = memory.get(BEGUN, name);
@@ -156,7 +155,7 @@ export function rememberedTimetable(
     return null;
   };
   return new Timetable(
-    names.flatMap((name) => {
+    SCHEDULED.flatMap((name) => {
       const expression = schedule[name];
       if (expression === null) return [];
       const times = cronTimes(expression, schedule.timezone);

@@ -45,17 +45,13 @@ export function readFleetKeys(file: string): FleetKeys {
 /**
  * Makes a file with one new key, which only its owner can read. A file that exists is never replaced.
  *
- * @param random returns that many random bytes
  * @throws fleet-key-file-unwritable, with the reason EEXIST if there is a file
  */
-export function makeKeyFile(
-  file: string,
-  random: (bytes: number) => Buffer = randomBytes,
-): FleetKeys {
+export function makeKeyFile(file: string): FleetKeys {
   // Each file names its key differently: two that were made by mistake are told apart.
-  const text = `${keyLine(`key-${random(4).toString('hex')}`, random)}\n`;
+  const text = `${keyLine(`key-${randomBytes(4).toString('hex')}`)}\n`;
   const folder = path.dirname(file);
-  const temporary = `${file}.${random(8).toString('hex')}.tmp`;
+  const temporary = `${file}.${randomBytes(8).toString('hex')}.tmp`;
   try {
     makeFoldersDurably(folder, FOLDER_MODE);
     writeFileSync(temporary, text, { mode: MODE, flag: 'wx', flush: true });
@@ -78,19 +74,14 @@ export function makeKeyFile(
  * Makes a new key the first one of a file, which encrypts from then on. The file is replaced as a whole, and keeps owner and
  * mode. Does nothing if the key of that name is the first one already.
  *
- * @param random returns that many random bytes
  * @returns whether a key was added
  * @throws fleet-key-exists, fleet-key-file-busy, fleet-key-file-unreadable, fleet-key-file-unwritable, fleet-key-invalid
  */
-export function addKey(
-  file: string,
-  name: string,
-  random: (bytes: number) => Buffer = randomBytes,
-): boolean {
+export function addKey(file: string, name: string): boolean {
   try {
     // What a link leads to is replaced, never the link.
     const target = existsSync(file) ? realpathSync(file) : file;
-    return replaced(target, name, random);
+    return replaced(target, name);
   } catch (error) {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
@@ -98,7 +89,7 @@ export function addKey(
   }
 }
 
-function replaced(file: string, name: string, random: (bytes: number) => Buffer): boolean {
+function replaced(file: string, name: string): boolean {
   const temporary = `${file}.new`;
   const opened = exclusively(file, temporary);
   let isDone = false;
@@ -112,7 +103,7 @@ function replaced(file: string, name: string, random: (bytes: number) => Buffer)
     if (made.uid !== uid || made.gid !== gid) fchownSync(opened, uid, gid);
     fchmodSync(opened, mode & 0o777);
     const text = readRegularFile(file, MOST_BYTES).toString('utf8');
-    writeFileSync(opened, `${keyLine(name, random)}\n${text}`, { flush: true });
+    writeFileSync(opened, `${keyLine(name)}\n${text}`, { flush: true });
     renameSync(temporary, file);
     isDone = true;
     syncFolder(path.dirname(file));
@@ -132,8 +123,8 @@ function exclusively(file: string, temporary: string): number {
   }
 }
 
-function keyLine(name: string, random: (bytes: number) => Buffer): string {
-  return `${name} ${random(32).toString('hex')}`;
+function keyLine(name: string): string {
+  return `${name} ${randomBytes(32).toString('hex')}`;
 }
 
 function syncFolder(folder: string): void {

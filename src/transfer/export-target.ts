@@ -102,12 +102,10 @@ const LF = 10;
 /**
  * Splits UTF-8 into lines. Yields to the event loop after each piece, so that other work and aborts get a turn.
  *
- * @param longest maximum length of a line in bytes
- * @throws ManifestDamaged for a longer line
+ * @throws ManifestDamaged for a line that is too long
  */
 export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
-  longest = MAX_LINE_BYTES,
 ): AsyncGenerator<string, void, undefined> {
   let pending: Buffer[] = [];
   let bytes = 0;
@@ -118,7 +116,7 @@ export async function* linesOf(
       const found = piece.indexOf(LF, from);
       const end = found === -1 ? piece.length : found;
       bytes += end - from;
-      if (bytes > longest) throw new ManifestDamaged('a line that is too long');
+      if (bytes > MAX_LINE_BYTES) throw new ManifestDamaged('a line that is too long');
       pending.push(Buffer.from(piece.subarray(from, end)));
       if (found === -1) break;
       yield Buffer.concat(pending).toString('utf8');
