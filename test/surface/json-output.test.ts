@@ -9,10 +9,10 @@ import { expectRecorded, recordingFile } from './recorded.ts';
 import * as service from './service-scenario.ts';
 
 const OF_FLEET = [
-  ...['init', 'drain', 'import', 'status', 'check', 'key rotate', 'node remove'],
+  ...['init', 'drain', 'rebalance', 'recover', 'status', 'key rotate', 'node remove'],
   ...['add', 'list', 'pause', 'resume', 'remove'].map((act) => `account ${act}`),
 ];
-const NEEDS_SERVERS = 'needs servers: test/fleet/commands/json.test.ts records its JSON';
+const NEEDS_SERVERS = 'needs servers';
 
 /** Commands without JSON of their own, with the reason. */
 const WITHOUT_JSON: Readonly<Record<string, string>> = {
@@ -28,7 +28,6 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   ),
   ...Object.fromEntries(OF_FLEET.map((words) => [`fleet ${words}`, NEEDS_SERVERS])),
   'fleet worker': 'writes a log until it is stopped',
-  'fleet demo': 'needs servers: test/fleet/commands/demo.test.ts reads its JSON',
   mcp: 'speaks its own protocol',
   notify: 'needs one of its subcommands',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
