@@ -11,14 +11,13 @@ import { sleep, systemClock } from '../core/concurrency.ts';
 import { usageError } from '../core/error-tables.ts';
 import { EXIT, type ExitCode, errnoOf, MailkeepError } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
-import { fleetLinkError } from '../fleet/errors.ts';
-import { readFleetKeys } from '../fleet/key-file.ts';
 import { readMessage } from '../mail/reading.ts';
-import { fleetError } from '../registry/errors.ts';
-import type { Registry } from '../registry/registry.ts';
 import { accountsNamed } from '../shards/accounts.ts';
+import { fleetError } from '../shards/errors.ts';
 import { addGrant, revokeGrant, routesOf } from '../shards/grants.ts';
-import { authorities, certify } from '../shards/node-identity.ts';
+import { readFleetKeys } from '../shards/keys.ts';
+import { certify } from '../shards/node-identity.ts';
+import type { Registry } from '../shards/postgres.ts';
 import { HolderClient, refusalOf } from '../shards/relay.ts';
 import { attachmentLine, saveAttachments } from './commands/attachments.ts';
 import { type HistoryLine, printHistoryLine } from './commands/history.ts';
@@ -75,8 +74,7 @@ export async function readFleetAccount(
       rights: { accounts: [account], mailboxes: null },
       expiresAt: new Date(context.now() + TOKEN_MS),
     });
-    const certificate = certify(keys, fleet, { kind: 'grant', id: grant });
-    const client = new HolderClient({ certificate, authorities: authorities(keys, fleet) });
+    const client = new HolderClient(certify(keys, fleet, { kind: 'grant', id: grant }));
     try {
       const reader = new AccountReader(context, registry, client, { grant, account });
       return await run(reader, context, line);
@@ -140,12 +138,12 @@ class AccountReader {
 
   unready(code: string, mayChange = false): Error {
     const facts = { ...this.#holder, code };
-    return fleetLinkError('fleet-reading-unready', facts, undefined, mayChange);
+    return fleetError('fleet-reading-unready', facts, undefined, mayChange);
   }
 
   /** An answer that ended too early. */
   cut(error: unknown): Error {
-    return fleetLinkError('fleet-answer-cut', { node: this.#holder.node }, error);
+    return fleetError('fleet-answer-cut', { node: this.#holder.node }, error);
   }
 
   /** @throws fleet-reading-unready for any status but 200 and those given */

@@ -2,9 +2,9 @@ import { type FleetConfig, loadFleetConfig, readRegistryAddress } from '../core/
 import { configPaths, locateConfig } from '../core/config-locate.ts';
 import { configError } from '../core/error-tables.ts';
 import { targetLabel } from '../core/s3-target.ts';
-import { fleetError } from '../registry/errors.ts';
-import { openRegistry, type Registry } from '../registry/registry.ts';
-import { type RegistryTarget, registryTarget } from '../registry/target.ts';
+import { fleetError } from '../shards/errors.ts';
+import { openRegistry, type Registry } from '../shards/postgres.ts';
+import { type RegistryTarget, registryTarget } from '../shards/postgres-target.ts';
 import { type FleetRow, requireFleet } from '../shards/schema.ts';
 import type { CommandContext } from './context.ts';
 

@@ -8,9 +8,8 @@ import {
   type Settings,
 } from '../core/config-schema.ts';
 import { hasCode } from '../core/errors.ts';
-import { type FleetKeys, openSecret, sealSecret } from '../fleet/secrets.ts';
-import type { SealedSecret } from './accounts.ts';
 import type { AccountRow } from './changes.ts';
+import { type FleetKeys, openSecret, type SealedSecret, sealSecret } from './keys.ts';
 
 /** Where an account's settings have secrets, by purpose. */
 const SECRETS: Readonly<Record<string, readonly string[]>> = {
@@ -147,11 +146,8 @@ export function sealSecrets(
   account: number,
   secrets: ReadonlyMap<string, string>,
 ): readonly SealedSecret[] {
-  return [...secrets].map(([purpose, secret]) => {
-    const place = { fleet, archive: account, purpose };
-    const { keyId, nonce, sealed } = sealSecret(keys, place, secret);
-    return { purpose, keyId, nonce, sealed, lookup: null };
-  });
+  const owner = { fleet, owner: `account ${account}` };
+  return [...secrets].map(([purpose, secret]) => sealSecret(keys, owner, purpose, secret));
 }
 
 /** @throws fleet-key-unknown, fleet-secret-damaged */
@@ -161,21 +157,16 @@ export function openSecrets(
   account: number,
   sealed: readonly SealedSecret[],
 ): ReadonlyMap<string, string> {
-  return new Map(
-    sealed.map((secret) => {
-      const { purpose, keyId, nonce, sealed: bytes } = secret;
-      const stored = { archive: account, purpose, keyId, nonce, sealed: bytes };
-      return [purpose, openSecret(keys, fleet, stored)];
-    }),
-  );
+  const owner = { fleet, owner: `account ${account}` };
+  return new Map(sealed.map((secret) => [secret.purpose, openSecret(keys, owner, secret)]));
 }
 
 const WORK = 'purge';
 
 /** Encrypts the work of a purge, which names messages and mailboxes. */
 export function sealWork(keys: FleetKeys, fleet: string, shard: number, work: Buffer): Buffer {
-  const place = { fleet, archive: shard, purpose: WORK };
-  const { keyId, nonce, sealed } = sealSecret(keys, place, work.toString('utf8'));
+  const owner = { fleet, owner: `shard ${shard}` };
+  const { keyId, nonce, sealed } = sealSecret(keys, owner, WORK, work.toString('utf8'));
   const text = { keyId, nonce: nonce.toString('base64'), sealed: sealed.toString('base64') };
   return Buffer.from(JSON.stringify(text), 'utf8');
 }
@@ -184,9 +175,10 @@ export function sealWork(keys: FleetKeys, fleet: string, shard: number, work: Bu
 export function openWork(keys: FleetKeys, fleet: string, shard: number, work: Buffer): Buffer {
   const { keyId, nonce, sealed } = Object(parseJson(work.toString('utf8')));
   const stored = {
-    ...{ archive: shard, purpose: WORK, keyId: String(keyId) },
+    ...{ purpose: WORK, keyId: String(keyId) },
     nonce: Buffer.from(String(nonce), 'base64'),
     sealed: Buffer.from(String(sealed), 'base64'),
   };
-  return Buffer.from(openSecret(keys, fleet, stored), 'utf8');
+  const owner = { fleet, owner: `shard ${shard}` };
+  return Buffer.from(openSecret(keys, owner, stored), 'utf8');
 }

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { MailkeepError } from '../core/errors.ts';
-import type { Registry, Tx } from '../registry/registry.ts';
+import type { SealedSecret } from './keys.ts';
 import {
   addEvent,
   fence,
@@ -12,18 +12,8 @@ import {
   refusal,
   structural,
 } from './outcomes.ts';
+import type { Registry, Tx } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
-
-/** A credential, encrypted by a key that is not in the registry. */
-export interface SealedSecret {
-  readonly purpose: string;
-  readonly keyId: string;
-  /** Random, and different for each version of the secret. */
-  readonly nonce: Buffer;
-  readonly sealed: Buffer;
-  /** Keyed hash by which a webhook's secret is found; null for other secrets. */
-  readonly lookup: Buffer | null;
-}
 
 export interface NewAccount {
   readonly tenant: string;
@@ -140,16 +130,15 @@ export async function recordAccountErrors(
 }
 
 function insertSecret(account: number, secret: SealedSecret): RawBuilder<unknown> {
-  const { purpose, keyId, nonce, sealed, lookup } = secret;
-  return sql`INSERT INTO secret (account, purpose, key_id, nonce, sealed, lookup)
-    VALUES (${account}, ${purpose}, ${keyId}, ${nonce}, ${sealed}, ${lookup}::bytea)
+  const { purpose, keyId, nonce, sealed } = secret;
+  return sql`INSERT INTO secret (account, purpose, key_id, nonce, sealed)
+    VALUES (${account}, ${purpose}, ${keyId}, ${nonce}, ${sealed})
     ON CONFLICT DO NOTHING RETURNING account`;
 }
 
 function replaceSecret(account: number, secret: SealedSecret, before: Buffer) {
-  const { purpose, keyId, nonce, sealed, lookup } = secret;
-  return sql`UPDATE secret
-    SET key_id = ${keyId}, nonce = ${nonce}, sealed = ${sealed}, lookup = ${lookup}::bytea
+  const { purpose, keyId, nonce, sealed } = secret;
+  return sql`UPDATE secret SET key_id = ${keyId}, nonce = ${nonce}, sealed = ${sealed}
     WHERE account = ${account} AND purpose = ${purpose} AND nonce = ${before} RETURNING account`;
 }
 
@@ -198,7 +187,7 @@ export async function refreshSecret(
   let refreshed: { readonly secret: SealedSecret; readonly before: Buffer } | undefined;
   const transaction = refusable(registry, 'refresh a secret', async (tx) => {
     const { rows } = await sql<SealedSecret>`
-      SELECT purpose, key_id AS "keyId", nonce, sealed, lookup FROM secret
+      SELECT purpose, key_id AS "keyId", nonce, sealed FROM secret
       WHERE account = ${account} AND purpose = ${purpose}
         AND EXISTS (SELECT 1 FROM account a WHERE a.id = account AND a.shard = ${lease.shard})
       FOR UPDATE`.execute(tx);
@@ -239,7 +228,7 @@ export async function secretsOf(
   return registry.read(
     'look at secrets',
     sql<SealedSecret & { account: number }>`
-      SELECT account, purpose, key_id AS "keyId", nonce, sealed, lookup FROM secret
+      SELECT account, purpose, key_id AS "keyId", nonce, sealed FROM secret
       WHERE account = ANY(${[...accounts]}::bigint[]) ORDER BY account, purpose`,
   );
 }
@@ -251,7 +240,7 @@ export async function secretSamples(
   return registry.read(
     'look at keys',
     sql<SealedSecret & { account: number }>`
-      SELECT DISTINCT ON (key_id) account, purpose, key_id AS "keyId", nonce, sealed, lookup
+      SELECT DISTINCT ON (key_id) account, purpose, key_id AS "keyId", nonce, sealed
       FROM secret ORDER BY key_id, account`,
   );
 }

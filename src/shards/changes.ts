@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import type { Registry } from '../registry/registry.ts';
 import type { AccountState } from './accounts.ts';
+import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
 export interface WorkerRow {

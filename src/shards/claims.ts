@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import type { Registry, Tx } from '../registry/registry.ts';
 import {
   addEvent,
   fence,
@@ -11,6 +10,7 @@ import {
   refusal,
   structural,
 } from './outcomes.ts';
+import type { Registry, Tx } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
 /** What was shipped of a shard. */
@@ -62,7 +62,7 @@ export async function claim(
   session: string,
   shards: readonly number[],
 ): Promise<Outcome<{ claimed: readonly ClaimedShard[] }>> {
-  const outcome = await structural(registry, 'claim', async (tx, version) => {
+  return structural(registry, 'claim', async (tx, version) => {
     const node = await livingNode(tx, session, true);
     // EXISTS rather than a join: a waiting update evaluates it again.
     const { rows } = await sql<ShippedState & { id: number; epoch: number }>`
@@ -94,10 +94,6 @@ export async function claim(
     }));
     return { claimed };
   });
-  if (outcome.outcome === 'committed') {
-    registry.observe({ event: 'epochs-raised', archives: outcome.claimed.length });
-  }
-  return outcome;
 }
 
 async function purgesOf(tx: Tx, shards: readonly number[]) {

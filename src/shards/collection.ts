@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { UploadingStore } from '../copies/object-store.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
-import type { Registry } from '../registry/registry.ts';
 import { interval, type Outcome } from './outcomes.ts';
+import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
 /** Milliseconds. */

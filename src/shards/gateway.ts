@@ -4,9 +4,6 @@ import { Semaphore } from '../core/concurrency.ts';
 import { errnoOf, MailkeepError } from '../core/errors.ts';
 import { type ListenerLimits, type RequestOrigin, readAtMost } from '../core/listener.ts';
 import { bytesAtMost } from '../core/streams.ts';
-import { fleetLinkError } from '../fleet/errors.ts';
-import type { FleetKeys } from '../fleet/secrets.ts';
-import type { Registry } from '../registry/registry.ts';
 import {
   Refusal as ApiRefusal,
   envelope,
@@ -22,6 +19,7 @@ import { THEME_COOKIE, themeOf } from '../web/pages/theme.ts';
 import { page, type RequestContext, wholeNumber } from '../web/request-context.ts';
 import { type BrowserSessions, SESSION_MS, type Session } from '../web/sessions.ts';
 import { openSignedInServer, requireLoopback } from '../web/web-server.ts';
+import { fleetError } from './errors.ts';
 import {
   findGrant,
   formKey,
@@ -31,7 +29,9 @@ import {
   revokeGrant,
   routesOf,
 } from './grants.ts';
-import { authorities, certify } from './node-identity.ts';
+import type { FleetKeys } from './keys.ts';
+import { certify } from './node-identity.ts';
+import type { Registry } from './postgres.ts';
 import {
   HolderClient,
   listenForNodes,
@@ -73,9 +73,8 @@ export async function startGateway(options: GatewayOptions) {
   const { registry, fleet, keys, session, listen, held, web, onError } = options;
   if (web !== null) requireLoopback(web);
   const certificate = certify(keys, fleet, { kind: 'session', id: session });
-  const trusted = { certificate, authorities: authorities(keys, fleet) };
-  const nodes = await listenForNodes({ ...trusted, registry, listen, held, onError });
-  const client = new HolderClient(trusted, options.silentMs);
+  const nodes = await listenForNodes({ certificate, registry, listen, held, onError });
+  const client = new HolderClient(certificate, options.silentMs);
   try {
     const front = web === null ? null : await openFront(options, client, web);
     return {
@@ -274,7 +273,7 @@ class Relaying {
       if (refused === 'grant') return null;
       // The shard has moved since it was looked up.
       if (refused === 'moved' && tries === 1) continue;
-      if (refused === 'moved') throw fleetLinkError('fleet-reading-moved', { account: name });
+      if (refused === 'moved') throw fleetError('fleet-reading-moved', { account: name });
       throw unready(route, refused);
     }
   }
@@ -337,7 +336,7 @@ function newestFirst(a: Hit, b: Hit): number {
 }
 
 function unready({ node, name: account }: Route, code: string): Error {
-  return fleetLinkError('fleet-reading-unready', { node: node ?? '', account, code });
+  return fleetError('fleet-reading-unready', { node: node ?? '', account, code });
 }
 
 /** Returns the fields of a request that are passed on. Of cookies, only the theme is. */

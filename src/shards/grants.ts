@@ -1,10 +1,9 @@
-import { createHmac, hkdfSync, randomBytes, randomUUID } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { type RawBuilder, sql } from 'kysely';
 import { z } from 'zod';
-import { KEY_BYTES } from '../core/ed25519.ts';
-import type { FleetKeys } from '../fleet/secrets.ts';
-import type { Registry } from '../registry/registry.ts';
+import type { FleetKeys } from './keys.ts';
 import { addEvent, interval, type Outcome, Refusal, refusable } from './outcomes.ts';
+import type { Registry } from './postgres.ts';
 
 /** What a session or token may read. */
 const rightsShape = z.strictObject({
@@ -35,17 +34,14 @@ const USE_RECORD_MS = 60_000;
 
 /** Returns the keyed hashes under which a secret may be stored, one for each key of the file, the newest first. */
 function lookups(keys: FleetKeys, use: SecretUse, secret: string): readonly Buffer[] {
-  return keys.names.map((name) => {
-    const key = keys.key(name) ?? Buffer.alloc(0);
-    const derived = hkdfSync('sha256', key, '', `mailkeep fleet ${use} lookup 1`, KEY_BYTES);
-    return createHmac('sha256', Buffer.from(derived)).update(secret).digest();
-  });
+  return keys
+    .deriveAll(`mailkeep fleet ${use} lookup 1`)
+    .map((key) => createHmac('sha256', key).update(secret).digest());
 }
 
-/** Returns a key that all nodes have in common, for the tokens of forms. */
+/** Returns the key for tokens of forms, which all nodes have in common. */
 export function formKey(keys: FleetKeys): Buffer {
-  const key = keys.key(keys.names.at(-1) ?? '') ?? Buffer.alloc(0);
-  return Buffer.from(hkdfSync('sha256', key, '', 'mailkeep fleet forms 1', KEY_BYTES));
+  return keys.deriveOldest('mailkeep fleet forms 1');
 }
 
 export interface NewGrant {

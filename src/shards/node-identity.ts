@@ -3,7 +3,6 @@ import {
   createHash,
   createPublicKey,
   generateKeyPairSync,
-  hkdfSync,
   type KeyObject,
   randomBytes,
   sign,
@@ -11,9 +10,7 @@ import {
 } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import { z } from 'zod';
-import { KEY_BYTES } from '../core/ed25519.ts';
-import type { FleetKeys } from '../fleet/secrets.ts';
-import { ed25519Key } from './shard-keys.ts';
+import { ed25519Key, type FleetKeys } from './keys.ts';
 
 /*
  * Nodes know each other by certificates of the fleet's authority, whose key is derived from the key file. A certificate
@@ -29,13 +26,13 @@ export interface Subject {
   readonly id: string;
 }
 
-/** What a node or a command needs to take part in TLS. */
+/** What a node or a command needs to take part in TLS. Texts are PEM. */
 export interface NodeCertificate {
-  readonly subject: Subject;
-  readonly privateKey: KeyObject;
-  /** PEM. */
   readonly cert: string;
   readonly key: string;
+  /** Certificates of the fleet's authority, one for each key of the file. */
+  readonly ca: string[];
+  readonly privateKey: KeyObject;
 }
 
 /** Settings of TLS on both sides. Without tickets, nothing is resumed, so each connection proves its keys. */
@@ -45,30 +42,25 @@ export const NODE_TLS = {
   ALPNProtocols: ['http/1.1'],
 } as const;
 
-/** Returns the certificates of the fleet's authority, one for each key of the file. @param fleet UUID */
-export function authorities(keys: FleetKeys, fleet: string): string[] {
-  return keys.names.map((name) => {
-    const { key, label } = authority(keys, fleet, name);
-    return certificate({
-      issuer: label,
-      subject: label,
-      key: createPublicKey(key),
-      by: key,
-      isCa: true,
-    });
+/** Makes a key pair and has the fleet's authority certify it. @param fleet UUID */
+export function certify(keys: FleetKeys, fleet: string, { kind, id }: Subject): NodeCertificate {
+  const authorities = keys.deriveAll('mailkeep fleet authority 1', fleet).map((seed) => {
+    const by = ed25519Key(seed);
+    const key = createPublicKey(by);
+    const hash = createHash('sha256').update(key.export(SPKI)).digest('hex');
+    // Authorities of two keys need two names, or OpenSSL would try only one of them.
+    const issuer = `mailkeep fleet ${hash.slice(0, 16)}`;
+    return { by, issuer, cert: certificate({ issuer, subject: issuer, key, by, isCa: true }) };
   });
-}
-
-/** Makes a key pair and has the fleet's authority certify it. */
-export function certify(keys: FleetKeys, fleet: string, subject: Subject): NodeCertificate {
-  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   // While a key is added, every node still has the oldest.
-  const { key: by, label: issuer } = authority(keys, fleet, keys.names.at(-1) ?? '');
-  const name = `${subject.kind}/${subject.id}`;
+  const oldest = authorities.at(-1);
+  if (oldest === undefined) throw new TypeError('a fleet has at least one key');
+  const { privateKey, publicKey: key } = generateKeyPairSync('ed25519');
   return {
-    ...{ subject, privateKey },
-    cert: certificate({ issuer, subject: name, key: publicKey, by, isCa: false }),
+    cert: certificate({ ...oldest, subject: `${kind}/${id}`, key, isCa: false }),
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    ca: authorities.map(({ cert }) => cert),
+    privateKey,
   };
 }
 
@@ -79,19 +71,8 @@ export function peerOf(socket: TLSSocket): { subject: Subject; publicKey: KeyObj
   const found = socket.getPeerX509Certificate();
   const [, kind, id] = SUBJECT.exec(found?.subject ?? '') ?? [];
   if (found === undefined || id === undefined) return undefined;
-  return {
-    subject: { kind: kind === 'session' ? 'session' : 'grant', id },
-    publicKey: found.publicKey,
-  };
-}
-
-function authority(keys: FleetKeys, fleet: string, name: string) {
-  const secret = keys.key(name) ?? Buffer.alloc(0);
-  const info = 'mailkeep fleet authority 1';
-  const key = ed25519Key(Buffer.from(hkdfSync('sha256', secret, fleet, info, KEY_BYTES)));
-  const hash = createHash('sha256').update(createPublicKey(key).export(SPKI));
-  // Authorities of two keys need two names, or OpenSSL would try only one of them.
-  return { key, label: `mailkeep fleet ${hash.digest('hex').slice(0, 16)}` };
+  const subject = { kind: kind === 'session' ? 'session' : 'grant', id } as const;
+  return { subject, publicKey: found.publicKey };
 }
 
 const SPKI = { type: 'spki', format: 'der' } as const;
@@ -196,13 +177,8 @@ export function openIdentity(
 ): RequestIdentity | undefined {
   const [text = '', signature = '', ...more] = header.split('.');
   if (more.length > 0) return undefined;
-  const isSigned = verify(
-    null,
-    signedBytes(socket, text),
-    sender,
-    Buffer.from(signature, 'base64url'),
-  );
-  if (!isSigned) return undefined;
+  const bytes = signedBytes(socket, text);
+  if (!verify(null, bytes, sender, Buffer.from(signature, 'base64url'))) return undefined;
   const value: unknown = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
   return identityShape.safeParse(value).data;
 }

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Registry, Tx } from '../registry/registry.ts';
+import type { Registry, Tx } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
 /**
@@ -62,7 +62,6 @@ export async function refusable<Done extends object>(
     return { outcome: 'committed', ...(await registry.transaction(transaction, body)) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    registry.observe({ event: 'refused', by: error.by });
     return { outcome: 'refused', by: error.by };
   }
 }

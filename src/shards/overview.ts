@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Registry } from '../registry/registry.ts';
-import type { AccountState, SealedSecret } from './accounts.ts';
+import type { AccountState } from './accounts.ts';
+import type { SealedSecret } from './keys.ts';
+import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
 export interface NodeStatus {
@@ -148,7 +149,7 @@ export async function secretsOfOtherKeys(
   return registry.read(
     'look at secrets of other keys',
     sql<SealedSecret & { account: number }>`
-      SELECT account, purpose, key_id AS "keyId", nonce, sealed, lookup FROM secret
+      SELECT account, purpose, key_id AS "keyId", nonce, sealed FROM secret
       WHERE key_id <> ${keyId} ORDER BY account, purpose LIMIT ${most}`,
   );
 }

@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import type { Registry } from '../registry/registry.ts';
 import { type DecidedPurge, livingNode } from './claims.ts';
 import {
   addEvent,
@@ -12,6 +11,7 @@ import {
   refusal,
   structural,
 } from './outcomes.ts';
+import type { Registry } from './postgres.ts';
 
 export interface NewPurge extends Omit<DecidedPurge, 'number'> {
   readonly askedBy: string;

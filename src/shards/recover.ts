@@ -11,12 +11,12 @@ import type { S3Store } from '../copies/s3-store.ts';
 import type { Clock } from '../core/concurrency.ts';
 import { sleep } from '../core/concurrency.ts';
 import { isDamage } from '../core/errors.ts';
-import type { FleetKeys } from '../fleet/secrets.ts';
-import type { Registry } from '../registry/registry.ts';
+import type { FleetKeys } from './keys.ts';
+import { type ShardKeys, shardKeys } from './keys.ts';
 import { knownNodes } from './overview.ts';
+import type { Registry } from './postgres.ts';
 import { type FoundShard, recoverShard, shardsToRecover } from './recovery.ts';
 import type { FleetRow } from './schema.ts';
-import { type ShardKeys, shardKeys } from './shard-keys.ts';
 import type { ObjectKind } from './ships.ts';
 import { shardStore } from './uploads.ts';
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import type { Registry } from '../registry/registry.ts';
 import { addEvent, type Outcome, Refusal, structural } from './outcomes.ts';
+import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 import type { ObjectKind } from './ships.ts';
 

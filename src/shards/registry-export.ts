@@ -9,11 +9,11 @@ import { objectError } from '../copies/errors.ts';
 import { bytesAsStream } from '../copies/format/manifest.ts';
 import { open, seal } from '../copies/format/sealed-object.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
-import type { FleetKeys } from '../fleet/secrets.ts';
-import type { Registry } from '../registry/registry.ts';
-import { shardError } from './errors.ts';
+import { fleetError } from './errors.ts';
+import type { FleetKeys } from './keys.ts';
+import { shardKeys } from './keys.ts';
+import type { Registry } from './postgres.ts';
 import { createFleet, type FleetRow } from './schema.ts';
-import { shardKeys } from './shard-keys.ts';
 
 /**
  * Tables that are exported, in the order in which they are restored. Tokens are not: a revocation since the export would be
@@ -105,7 +105,7 @@ export async function importRegistry(
   await createFleet(registry, fleet);
   await registry.transaction('import the registry', async (tx) => {
     const { rows: there } = await sql`SELECT 1 FROM shard LIMIT 1`.execute(tx);
-    if (there.length > 0) throw shardError('fleet-registry-used', { registry: registry.label });
+    if (there.length > 0) throw fleetError('fleet-registry-used', { registry: registry.label });
     await sql`UPDATE fleet SET version = greatest(version, ${data.version}) + 1`.execute(tx);
     for (const table of TABLES) {
       const rows = JSON.stringify(data.tables[table] ?? []);

@@ -6,16 +6,14 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { Agent, createServer, request as httpsRequest } from 'node:https';
-import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type ConnectionOptions, connect, TLSSocket } from 'node:tls';
+import { TLSSocket } from 'node:tls';
 import type { ListenAddress } from '../core/address.ts';
 import { errnoName, errnoOf } from '../core/errors.ts';
 import { type RequestOrigin, startListening } from '../core/listener.ts';
 import { bytesAtMost } from '../core/streams.ts';
-import { fleetLinkError } from '../fleet/errors.ts';
-import type { Registry } from '../registry/registry.ts';
 import { CALLER_HEADER, type Caller, callerText } from '../web/relayed.ts';
+import { fleetError } from './errors.ts';
 import { areValid, type CoveredAccount, type Reader, type Route, readerOf } from './grants.ts';
 import {
   bodyHash,
@@ -27,6 +25,7 @@ import {
   type RequestIdentity,
   signIdentity,
 } from './node-identity.ts';
+import type { Registry } from './postgres.ts';
 
 /*
  * How nodes pass on requests: plain HTTP/1.1 over mutual TLS. Answers are streamed both ways and as fast as they are read.
@@ -61,12 +60,7 @@ const NOT_PASSED_ON = new Set([
 
 /** Returns the header fields that are meant for the other end. */
 export function passedOn(headers: IncomingHttpHeaders): Record<string, string | string[]> {
-  const ofConnection = new Set(
-    (headers.connection ?? '')
-      .toLowerCase()
-      .split(',')
-      .map((one) => one.trim()),
-  );
+  const ofConnection = new Set((headers.connection ?? '').toLowerCase().split(/[ \t]*,[ \t]*/));
   const passed: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NOT_PASSED_ON.has(name) || ofConnection.has(name)) continue;
@@ -95,40 +89,15 @@ const MAX_IDLE = 16;
 /** Holders whose connections are kept. Sessions of holders that ended are among them. */
 const MAX_AGENTS = 64;
 
-/** Connects only to one session: another one at the same address has another certificate. */
-class SessionAgent extends Agent {
-  override createConnection(
-    options: Parameters<Agent['createConnection']>[0],
-    done?: (error: Error | null, socket: Duplex) => void,
-  ): undefined {
-    const socket = connect(options as ConnectionOptions);
-    const timer = setTimeout(() => socket.destroy(new Error('ETIMEDOUT')), CONNECT_MS);
-    const settle = (error: Error | null): void => {
-      clearTimeout(timer);
-      done?.(error, socket);
-    };
-    socket.once('error', settle);
-    socket.once('secureConnect', () => {
-      socket.off('error', settle);
-      settle(null);
-    });
-  }
-}
-
-interface RelayKeys {
-  readonly certificate: NodeCertificate;
-  /** Certificates of the fleet's authority. */
-  readonly authorities: readonly string[];
-}
-
 /** Sends requests to the holders of shards. */
 export class HolderClient {
-  readonly #agents = new Map<string, SessionAgent>();
+  readonly #agents = new Map<string, Agent>();
+  /** Requests sent on each connection. */
   readonly #sent = new WeakMap<TLSSocket, number>();
 
   /** @param silentMs how long a connection may be silent, in milliseconds */
   constructor(
-    private readonly keys: RelayKeys,
+    private readonly certificate: NodeCertificate,
     private readonly silentMs = SILENT_MS,
   ) {}
 
@@ -145,40 +114,50 @@ export class HolderClient {
   ): Promise<IncomingMessage> {
     const { shard, epoch, session, node, address } = route;
     if (session === null || node === null || address === null) {
-      throw fleetLinkError('fleet-no-reader', { account: route.name, full: false });
+      throw fleetError('fleet-no-reader', { account: route.name });
     }
+    const unreachable = (reason: string, cause?: unknown) =>
+      fleetError('fleet-node-unreachable', { node, address, reason }, cause);
+    if (address === '') throw unreachable('no address');
     const { method, target, body, reached, signal } = request;
-    const identity = {
-      grant,
-      account,
-      shard,
-      epoch,
-      method,
-      target,
-      reached,
-      body: bodyHash(body),
-    };
+    const about = { grant, account, shard, epoch, method, target, reached, body: bodyHash(body) };
     const { hostname, port } = new URL(`https://${address}`);
-    const options = { host: hostname.replace(/^\[|\]$/g, ''), port: port || 443, signal };
-    const headers = { ...passedOn(request.headers), 'content-length': String(body.length) };
+    const options = {
+      ...{
+        host: hostname.replace(/^\[|\]$/g, ''),
+        port: port || 443,
+        method,
+        path: target,
+        signal,
+      },
+      headers: { ...passedOn(request.headers), 'content-length': String(body.length) },
+      agent: this.#agentOf(session),
+    };
     for (let tries = 1; ; tries += 1) {
-      const outgoing = httpsRequest({
-        ...{ ...options, method, path: target, agent: this.#agentOf(session) },
-        headers,
-      });
+      const outgoing = httpsRequest(options);
       outgoing.on('error', () => undefined);
-      outgoing.on('timeout', () => outgoing.destroy(new Error('ETIMEDOUT')));
+      outgoing.on('timeout', () => outgoing.destroy(timedOut()));
       // The identity is signed for the connection, so it follows the handshake.
       outgoing.once('socket', (socket) => {
         if (!(socket instanceof TLSSocket)) throw new TypeError('nodes use TLS');
-        const sequence = (this.#sent.get(socket) ?? 0) + 1;
-        this.#sent.set(socket, sequence);
-        const { privateKey } = this.keys.certificate;
-        outgoing.setHeader(
-          IDENTITY_HEADER,
-          signIdentity({ ...identity, sequence }, privateKey, socket),
-        );
-        outgoing.end(body);
+        const send = (): void => {
+          const sequence = (this.#sent.get(socket) ?? 0) + 1;
+          this.#sent.set(socket, sequence);
+          const identity = signIdentity(
+            { ...about, sequence },
+            this.certificate.privateKey,
+            socket,
+          );
+          outgoing.setHeader(IDENTITY_HEADER, identity);
+          outgoing.end(body);
+        };
+        if (this.#sent.has(socket)) return send();
+        const timer = setTimeout(() => outgoing.destroy(timedOut()), CONNECT_MS);
+        outgoing.once('close', () => clearTimeout(timer));
+        socket.once('secureConnect', () => {
+          clearTimeout(timer);
+          send();
+        });
       });
       try {
         const [response]: IncomingMessage[] = await once(outgoing, 'response');
@@ -187,11 +166,7 @@ export class HolderClient {
         signal.throwIfAborted();
         // The holder may close an idle connection at any time. All requests only read.
         if (outgoing.reusedSocket && tries === 1) continue;
-        throw fleetLinkError(
-          'fleet-node-unreachable',
-          { node, address, reason: errnoName(error) },
-          error,
-        );
+        throw unreachable(errnoName(error), error);
       }
     }
   }
@@ -201,23 +176,30 @@ export class HolderClient {
     this.#agents.clear();
   }
 
-  #agentOf(session: string): SessionAgent {
-    const { certificate, authorities } = this.keys;
-    const agent =
-      this.#agents.get(session) ??
-      new SessionAgent({
-        ...{ ...NODE_TLS, ca: [...authorities], cert: certificate.cert, key: certificate.key },
-        servername: 'mailkeep',
-        checkServerIdentity: (_, { subject }) =>
-          subject.CN === `session/${session}` ? undefined : new Error('another session'),
-        ...{ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE },
-        ...{ timeout: this.silentMs, maxCachedSessions: 0 },
-      });
-    // Those that are in use go on, and holders close idle connections.
+  /** Returns connections to one session only: another one at the same address has another certificate. */
+  #agentOf(session: string): Agent {
+    const known = this.#agents.get(session);
+    if (known !== undefined) return known;
+    const agent = new Agent({
+      ...{ ...tlsOf(this.certificate), servername: 'mailkeep' },
+      checkServerIdentity: (_, { subject }) =>
+        subject.CN === `session/${session}` ? undefined : new Error('another session'),
+      ...{ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE },
+      ...{ timeout: this.silentMs, maxCachedSessions: 0 },
+    });
+    // Connections in use stay open, and holders close idle ones.
     if (this.#agents.size >= MAX_AGENTS) this.#agents.clear();
     this.#agents.set(session, agent);
     return agent;
   }
+}
+
+function timedOut(): Error {
+  return Object.assign(new Error('the holder does not answer'), { code: 'ETIMEDOUT' });
+}
+
+function tlsOf({ ca, cert, key }: NodeCertificate) {
+  return { ...NODE_TLS, ca, cert, key };
 }
 
 /** Returns why the holder itself refused a request; undefined for an answer of the shard. */
@@ -236,7 +218,8 @@ export interface HeldShard {
   nameOf(account: CoveredAccount): string;
 }
 
-export interface NodeListenerOptions extends RelayKeys {
+export interface NodeListenerOptions {
+  readonly certificate: NodeCertificate;
   readonly registry: Registry;
   readonly listen: ListenAddress;
   /** Undefined for shards that this node does not hold, or whose lease may have run out. */
@@ -244,24 +227,21 @@ export interface NodeListenerOptions extends RelayKeys {
   readonly onError: (error: unknown) => void;
 }
 
-interface OpenAnswer {
-  readonly grant: string;
+interface OpenAnswer extends Pick<RequestIdentity, 'grant' | 'shard' | 'epoch'> {
   readonly session: string | null;
-  readonly shard: number;
-  readonly epoch: number;
   readonly end: () => void;
 }
 
 /** How often open answers are checked, in milliseconds. */
 const CHECK_MS = 1_000;
 
-/** Answers requests that other nodes pass on. Whoever has no certificate of the fleet is refused by TLS. */
+/** Answers requests that other nodes pass on. TLS refuses clients without a certificate of the fleet. */
 class NodeListener {
   readonly #received = new WeakMap<TLSSocket, number>();
   readonly #open = new Set<OpenAnswer>();
   #checking: Promise<void> | undefined;
 
-  constructor(private readonly options: Omit<NodeListenerOptions, keyof RelayKeys>) {}
+  constructor(private readonly options: NodeListenerOptions) {}
 
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
@@ -380,12 +360,9 @@ function callerOf({ grant, accounts }: Reader, reached: RequestOrigin, held: Hel
 }
 
 function refuse(request: IncomingMessage, response: ServerResponse, code: RelayRefusal): void {
-  const fields = { [REFUSED_HEADER]: code, 'content-length': '0' };
   // What was not read of the body would be taken for the next request.
-  response.writeHead(
-    REFUSALS[code],
-    request.complete ? fields : { ...fields, connection: 'close' },
-  );
+  const closing = request.complete ? {} : { connection: 'close' };
+  response.writeHead(REFUSALS[code], { [REFUSED_HEADER]: code, 'content-length': 0, ...closing });
   response.end();
 }
 
@@ -394,17 +371,12 @@ function refuse(request: IncomingMessage, response: ServerResponse, code: RelayR
  *
  * @throws fleet-cannot-listen
  */
-export async function listenForNodes({
-  certificate,
-  authorities,
-  ...options
-}: NodeListenerOptions) {
-  const { listen, onError } = options;
+export async function listenForNodes(options: NodeListenerOptions) {
+  const { certificate, listen, onError } = options;
   const listener = new NodeListener(options);
   const server = createServer(
     {
-      ...{ ...NODE_TLS, ca: [...authorities], cert: certificate.cert, key: certificate.key },
-      ...{ requestCert: true, rejectUnauthorized: true },
+      ...{ ...tlsOf(certificate), requestCert: true, rejectUnauthorized: true },
       ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000 },
       // The identity repeats the target, which browsers may make 16 KiB long.
       ...{ keepAliveTimeout: 60_000, maxHeaderSize: 65_536 },
@@ -416,7 +388,7 @@ export async function listenForNodes({
   const address = await startListening(server, listen).catch((error: unknown) => {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
-    throw fleetLinkError('fleet-cannot-listen', { ...listen, reason }, error);
+    throw fleetError('fleet-cannot-listen', { ...listen, reason }, error);
   });
   server.on('error', onError);
   const timer = setInterval(() => void listener.check(), CHECK_MS).unref();

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { registryError } from '../registry/errors.ts';
-import type { Registry, Tx } from '../registry/registry.ts';
+import { registryError } from './errors.ts';
+import type { Registry, Tx } from './postgres.ts';
 
 /** Version of the tables. Raised with each change of them. */
 const TABLES_VERSION = 1;
@@ -80,10 +80,8 @@ const TABLES = [
     key_id text NOT NULL,
     nonce bytea NOT NULL,
     sealed bytea NOT NULL,
-    lookup bytea,
     PRIMARY KEY (account, purpose)
   )`,
-  'CREATE INDEX secret_by_lookup ON secret (lookup) WHERE lookup IS NOT NULL',
   // API tokens and browser sessions, found by a keyed hash. A revocation counts once its row is committed.
   `CREATE TABLE token (
     id uuid PRIMARY KEY,

@@ -6,8 +6,8 @@
 import { workerData } from 'node:worker_threads';
 import { serializeError, type TransferredError } from '../core/errors.ts';
 import { openThreadPort } from '../core/in-thread.ts';
-import { openRegistry, type Registry, type RegistryLimits } from '../registry/registry.ts';
-import type { RegistryTarget } from '../registry/target.ts';
+import { openRegistry, type Registry, type RegistryLimits } from './postgres.ts';
+import type { RegistryTarget } from './postgres-target.ts';
 import { renew } from './sessions.ts';
 
 export interface SessionThreadData {

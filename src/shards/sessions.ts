@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import type { Registry } from '../registry/registry.ts';
 import { addEvent, interval, type Outcome, Refusal, refusable, structural } from './outcomes.ts';
+import type { Registry } from './postgres.ts';
 
 /** One start of a worker process. */
 export interface NewSession {

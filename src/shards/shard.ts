@@ -13,8 +13,6 @@ import { findControlSocket } from '../daemon/control-path.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
 import { cronTimes } from '../daemon/schedule.ts';
-import type { FleetKeys } from '../fleet/secrets.ts';
-import type { Registry } from '../registry/registry.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import {
   accountOfName,
@@ -33,7 +31,7 @@ import {
   reportFailure,
   reportRecovery,
 } from './claims.ts';
-import { shardError } from './errors.ts';
+import { fleetError } from './errors.ts';
 import {
   carryOutPurges,
   encodeWork,
@@ -42,9 +40,11 @@ import {
   type PurgeWork,
 } from './exclusive.ts';
 import { readNote, writeNote } from './folder-note.ts';
+import type { FleetKeys } from './keys.ts';
+import { type ShardKeys, shardKeys } from './keys.ts';
+import type { Registry } from './postgres.ts';
 import { decidePurge, endPurges, merged, type NewPurge, purgesSince } from './purges.ts';
 import type { FleetRow } from './schema.ts';
-import { type ShardKeys, shardKeys } from './shard-keys.ts';
 import { catalogSize, Shipper } from './ship.ts';
 import { asideOf, takeOver } from './take-over.ts';
 import { ShardLost, shardStore } from './uploads.ts';
@@ -535,7 +535,7 @@ export class HeldShard {
   async #requireSpace(): Promise<void> {
     const { minFreeBytes: needed } = this.context.settings;
     const free = await freeBytes(this.dir);
-    if (free < needed) throw shardError('fleet-disk-short', { folder: this.dir, free, needed });
+    if (free < needed) throw fleetError('fleet-disk-short', { folder: this.dir, free, needed });
   }
 
   /** Returns false if the shard is to be kept after all. */
@@ -691,7 +691,7 @@ class Child {
     const last = this.#stderr.trim().split('\n').at(-1) ?? '';
     const said: unknown = Object(parseJson(last)).error;
     const code = String(Object(said).code ?? exitCode ?? signalCode);
-    throw shardError('shard-daemon-ended', { shard: this.shard, code });
+    throw fleetError('shard-daemon-ended', { shard: this.shard, code });
   }
 
   async stop(clock: DaemonClock, endMs: number): Promise<void> {

@@ -35,8 +35,8 @@ import { hasCode } from '../core/errors.ts';
 import { openExistingState } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import { shippedState } from './claims.ts';
+import type { ShardKeys } from './keys.ts';
 import type { Outcome } from './outcomes.ts';
-import type { ShardKeys } from './shard-keys.ts';
 import { type ObjectKind, ship } from './ships.ts';
 import { ShardLost, type UploadTarget, uploadObject } from './uploads.ts';
 

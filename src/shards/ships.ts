@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import type { Registry } from '../registry/registry.ts';
 import {
   fence,
   type Lease,
@@ -9,6 +8,7 @@ import {
   refusable,
   refusal,
 } from './outcomes.ts';
+import type { Registry } from './postgres.ts';
 
 export type ObjectKind = 'segment' | 'tail' | 'snapshot' | 'state' | 'manifest';
 

@@ -30,7 +30,7 @@ import { stateFile } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import type { ClaimedShard } from './claims.ts';
 import { readNote, writeNote } from './folder-note.ts';
-import type { ShardKeys } from './shard-keys.ts';
+import type { ShardKeys } from './keys.ts';
 import type { ShippedManifest } from './ship.ts';
 
 export interface TakeOverOptions {

@@ -1,8 +1,12 @@
+import { randomBytes } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import { objectError } from '../copies/errors.ts';
+import { bytesAsStream } from '../copies/format/manifest.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
-import { MailkeepError } from '../core/errors.ts';
-import type { Registry } from '../registry/registry.ts';
+import { hasCode, MailkeepError } from '../core/errors.ts';
+import { fleetError } from './errors.ts';
 import type { Lease, RefusedBy } from './outcomes.ts';
+import type { Registry } from './postgres.ts';
 import { abandon, type ObjectKind, register } from './ships.ts';
 
 /** The holder has lost a shard, or must not write it: it stops, and keeps its folder. */
@@ -108,4 +112,68 @@ async function abandonQuietly(registry: Registry, name: string): Promise<void> {
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
   }
+}
+
+/** Enough to tell one object from another. */
+const TEST_BYTES = 1_000;
+
+/** Features of a store that can be used. */
+interface ProbedStore {
+  /** Deleting an object deletes all of its versions. */
+  readonly keepsVersions: boolean;
+  /** It locked an object that was written without asking for it: a forget would wait for such locks. */
+  readonly locks: boolean;
+}
+
+/**
+ * Tries what a fleet relies on, with small objects below `init/`: an upload in parts is read back as it was sent, an upload
+ * that was called off cannot be completed, and an object that was deleted is gone.
+ *
+ * @param allowVersions accepts a bucket that keeps versions
+ * @throws fleet-store-versioned, fleet-store-unfit, and the errors of the store
+ */
+export async function probeStore(
+  store: UploadingStore,
+  allowVersions: boolean,
+  signal: AbortSignal,
+): Promise<ProbedStore> {
+  const { label } = store;
+  const { keepsVersions } = await store.abilities(signal);
+  if (keepsVersions && !allowVersions) throw fleetError('fleet-store-versioned', { store: label });
+  const unfit = (problem: 'read-back' | 'call-off' | 'delete') =>
+    fleetError('fleet-store-unfit', { store: label, problem });
+  const bytes = randomBytes(TEST_BYTES);
+  const begin = async () => {
+    const name = `init/${randomBytes(16).toString('hex')}`;
+    const upload = await store.beginUpload(name, {}, signal);
+    const parts = await store.sendParts(upload, bytes.length, bytesAsStream(bytes), signal);
+    return { name, upload, parts };
+  };
+  const whole = await begin();
+  await store.completeUpload(whole.upload, whole.parts, signal);
+  const readBack = await buffer(store.get(whole.name, { signal }));
+  let locks = false;
+  try {
+    await store.delete(whole.name, signal);
+    const head = await store.head(whole.name, signal);
+    const versions = await store.versions(whole.name, signal);
+    if (head !== undefined || versions.length > 0) throw unfit('delete');
+  } catch (error) {
+    if (!hasCode(error, 'object-locked')) throw error;
+    locks = true;
+  }
+  if (!bytes.equals(readBack)) throw unfit('read-back');
+  const { name, upload, parts } = await begin();
+  await store.giveUpUpload(upload, signal);
+  try {
+    await store.completeUpload(upload, parts, signal);
+  } catch (error) {
+    // As it should be. Some versions of Ceph answer InternalError for an unknown upload, so the object is looked for.
+    if (!hasCode(error, 'store-refused') && !hasCode(error, 'store-busy')) throw error;
+  }
+  if ((await store.head(name, signal)) !== undefined) {
+    await store.delete(name, signal);
+    throw unfit('call-off');
+  }
+  return { keepsVersions, locks };
 }

@@ -9,17 +9,17 @@ import { readLogHead } from '../archive/log-reader.ts';
 import { deserializeError, hasCode, MailkeepError } from '../core/errors.ts';
 import { isPrivateFolder, makeFoldersDurably } from '../core/files.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
-import { type Listening, listen } from '../registry/listening.ts';
-import type { RegistryTarget } from '../registry/target.ts';
 import { openSecrets } from './account-settings.ts';
 import { secretSamples } from './accounts.ts';
 import { type AccountRow, changesSince, type FleetRows } from './changes.ts';
 import { claim, moveShard, release } from './claims.ts';
 import { type CollectionTimes, collectRound } from './collection.ts';
-import { shardError } from './errors.ts';
+import { fleetError } from './errors.ts';
 import { readNote } from './folder-note.ts';
 import { CHANNEL } from './outcomes.ts';
 import { plan } from './planner.ts';
+import { type Listening, listen } from './postgres.ts';
+import type { RegistryTarget } from './postgres-target.ts';
 import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
 import { type RecoverOptions, recoverFleet } from './recover.ts';
 import { exportRegistry, registryMark } from './registry-export.ts';
@@ -519,10 +519,10 @@ function isAhead(dir: string): boolean {
 async function checkNode(context: WorkerContext): Promise<void> {
   const { registry, fleet, keys, cache, settings } = context;
   const limit = openFilesLimit();
-  if (limit < NEEDED_FILES) throw shardError('fleet-few-files', { limit, needed: NEEDED_FILES });
+  if (limit < NEEDED_FILES) throw fleetError('fleet-few-files', { limit, needed: NEEDED_FILES });
   const { minFreeBytes: needed } = settings;
   const free = await freeBytes(cache);
-  if (free < needed) throw shardError('fleet-disk-short', { folder: cache, free, needed });
+  if (free < needed) throw fleetError('fleet-disk-short', { folder: cache, free, needed });
   for (const { account, ...secret } of await secretSamples(registry)) {
     openSecrets(keys(), fleet.id, account, [secret]);
   }

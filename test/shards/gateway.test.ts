@@ -139,7 +139,7 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
         return peer.send(peer.sign(identityOf(known, { sequence: 6 })));
       },
       'made for another connection of the same node': async () => {
-        const other = await connect(near, peer.certificate.subject);
+        const other = await connect(near, peer.subject);
         return peer.send(other.sign(identityOf(known), peer.certificate.privateKey));
       },
       'of a session that has ended': async () => {

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { FleetKeys } from '../../src/fleet/secrets.ts';
-import { openRegistry, type Registry } from '../../src/registry/registry.ts';
 import { addAccounts, refreshSecret, secretsOf } from '../../src/shards/accounts.ts';
 import { changesSince } from '../../src/shards/changes.ts';
 import {
@@ -21,6 +19,8 @@ import {
   sweep,
 } from '../../src/shards/collection.ts';
 import { addGrant, findGrant, revokeGrant } from '../../src/shards/grants.ts';
+import { FleetKeys } from '../../src/shards/keys.ts';
+import { openRegistry, type Registry } from '../../src/shards/postgres.ts';
 import { decidePurge, endPurges, wiped } from '../../src/shards/purges.ts';
 import { recoverShard, shardsToRecover } from '../../src/shards/recovery.ts';
 import { createFleet, requireFleet } from '../../src/shards/schema.ts';

@@ -17,12 +17,6 @@ import type { S3Target } from '../../core/s3-target.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { openDaemonLog } from '../../daemon/daemon-log.ts';
-import { fleetKeyError } from '../../fleet/errors.ts';
-import { addKey, makeKeyFile, readFleetKeys } from '../../fleet/key-file.ts';
-import type { FleetKeys } from '../../fleet/secrets.ts';
-import { tryStore } from '../../fleet/try-store.ts';
-import { fleetError } from '../../registry/errors.ts';
-import type { Registry } from '../../registry/registry.ts';
 import { openSecrets, sealSecrets, splitAccount } from '../../shards/account-settings.ts';
 import {
   type AccountState,
@@ -34,7 +28,10 @@ import {
 } from '../../shards/accounts.ts';
 import { changesSince } from '../../shards/changes.ts';
 import { moveShard } from '../../shards/claims.ts';
+import { fleetError } from '../../shards/errors.ts';
 import { startGateway } from '../../shards/gateway.ts';
+import type { FleetKeys } from '../../shards/keys.ts';
+import { addKey, makeKeyFile, readFleetKeys } from '../../shards/keys.ts';
 import {
   type FleetStatus,
   fleetStatus,
@@ -44,12 +41,14 @@ import {
   secretsOfOtherKeys,
 } from '../../shards/overview.ts';
 import { placeEvenly, rebalance } from '../../shards/planner.ts';
+import type { Registry } from '../../shards/postgres.ts';
 import { removeNode } from '../../shards/purges.ts';
 import { RECOVER_SETTLE_MS, recoverFleet } from '../../shards/recover.ts';
 import { importRegistry } from '../../shards/registry-export.ts';
 import { createFleet } from '../../shards/schema.ts';
 import { markDead, setDraining } from '../../shards/sessions.ts';
 import { SHARD_TIMES } from '../../shards/shard.ts';
+import { probeStore } from '../../shards/uploads.ts';
 import { runWorker, WORKER_TIMES } from '../../shards/worker.ts';
 import { threadedProver } from '../../verify/check-segment.ts';
 import { readStdinText } from '../ask.ts';
@@ -131,17 +130,17 @@ export async function initFleet(
     // A person waits.
     const store = s3Store(target, { retries: { ...RETRY_POLICY, attempts: 3 } });
     try {
-      const { keepsVersions, locks } = await tryStore(store, allowVersioning, signal);
+      const { keepsVersions, locks } = await probeStore(store, allowVersioning, signal);
       const { isNew, ...fleet } = await createFleet(registry, {
         id: randomUUID(),
         bucket: store.label,
       });
       refuseOtherStore(registry, fleet, store.label);
       const samples = await secretSamples(registry);
-      const unknown = samples.map(({ keyId }) => keyId).filter((id) => !given?.key(id));
+      const unknown = samples.map(({ keyId }) => keyId).filter((id) => !given?.names.includes(id));
       if (unknown.length > 0) {
         const facts = { file: keyFile, found: given !== undefined, keyIds: unknown };
-        throw fleetKeyError('fleet-keys-elsewhere', facts);
+        throw fleetError('fleet-keys-elsewhere', facts);
       }
       const keys = given ?? makeKeyFile(keyFile);
       const facts = {

@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { parseJson } from '../../../src/archive/format.ts';
 import { ensureBucket, s3Store } from '../../../src/copies/s3-store.ts';
-import type { Registry } from '../../../src/registry/registry.ts';
+import type { Registry } from '../../../src/shards/postgres.ts';
 import { jsonLines, program } from '../../cli/child.ts';
 import { type Ran, ran } from '../../cli/surface.ts';
 import { targetAt } from '../../objects/servers/s3-server.ts';
@@ -62,8 +62,7 @@ export class FleetNode {
     const { first } = options;
     if (first === undefined) buckets += 1;
     const bucket = first?.bucket ?? `nodes-${buckets}`;
-    const database =
-      options.database ?? first?.database ?? (await servers.postgres.create());
+    const database = options.database ?? first?.database ?? (await servers.postgres.create());
     const registry = first?.registry ?? (await servers.postgres.open(database));
     if (first === undefined) await ensureBucket(targetAt(servers.radosgw, bucket), signal);
     const node = new FleetNode(name, servers, database, bucket, registry, options);

@@ -1,10 +1,10 @@
 /** A node of the gateway tests as a process of its own. Its order is a line of JSON. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { openRegistry } from '../../../src/registry/registry.ts';
-import { registryTarget } from '../../../src/registry/target.ts';
 import { claim } from '../../../src/shards/claims.ts';
 import { startGateway } from '../../../src/shards/gateway.ts';
+import { openRegistry } from '../../../src/shards/postgres.ts';
+import { registryTarget } from '../../../src/shards/postgres-target.ts';
 import type { HeldShard } from '../../../src/shards/relay.ts';
 import { beginSession } from '../../../src/shards/sessions.ts';
 import { FLEET, KEYS, nameOf } from './gateways.ts';

@@ -8,8 +8,6 @@ import type { UploadingStore } from '../../../src/copies/object-store.ts';
 import { ensureBucket, s3Store } from '../../../src/copies/s3-store.ts';
 import { openState } from '../../../src/core/state.ts';
 import type { MailboxKey } from '../../../src/core/types.ts';
-import { FleetKeys } from '../../../src/fleet/secrets.ts';
-import type { Registry } from '../../../src/registry/registry.ts';
 import { type ClaimedShard, claim } from '../../../src/shards/claims.ts';
 import {
   carryOutPurges,
@@ -18,10 +16,11 @@ import {
   mergeFolder,
 } from '../../../src/shards/exclusive.ts';
 import { readNote } from '../../../src/shards/folder-note.ts';
+import { FleetKeys, type ShardKeys, shardKeys } from '../../../src/shards/keys.ts';
+import type { Registry } from '../../../src/shards/postgres.ts';
 import { decidePurge } from '../../../src/shards/purges.ts';
 import { createFleet } from '../../../src/shards/schema.ts';
 import { endSession } from '../../../src/shards/sessions.ts';
-import { type ShardKeys, shardKeys } from '../../../src/shards/shard-keys.ts';
 import { Shipper, type ShipResult } from '../../../src/shards/ship.ts';
 import { type TakenOver, takeOver } from '../../../src/shards/take-over.ts';
 import { Positions } from '../../archive/positions.ts';

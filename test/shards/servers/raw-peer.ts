@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { connect, type TLSSocket } from 'node:tls';
 import {
-  authorities,
   bodyHash,
   certify,
   IDENTITY_HEADER,
@@ -25,6 +24,7 @@ export class RawPeer {
 
   private constructor(
     readonly socket: TLSSocket,
+    readonly subject: Subject,
     readonly certificate: NodeCertificate,
   ) {
     socket.on('data', (bytes) => {
@@ -37,12 +37,12 @@ export class RawPeer {
     const certificate = certify(from ?? KEYS, FLEET, subject);
     const { cert, key } = certificate;
     const socket = connect({
-      ...{ ...NODE_TLS, ...node.gateway.address, ca: authorities(KEYS, FLEET) },
+      ...{ ...NODE_TLS, ...node.gateway.address, ca: certify(KEYS, FLEET, subject).ca },
       ...(from === null ? {} : { cert, key }),
       checkServerIdentity: () => undefined,
     });
     await once(socket, 'secureConnect');
-    return new RawPeer(socket, certificate);
+    return new RawPeer(socket, subject, certificate);
   }
 
   sign(identity: RequestIdentity, key = this.certificate.privateKey): string {

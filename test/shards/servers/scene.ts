@@ -1,7 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { type RawBuilder, sql } from 'kysely';
-import { FleetKeys } from '../../../src/fleet/secrets.ts';
-import type { Registry } from '../../../src/registry/registry.ts';
 import {
   addAccounts,
   changeAccount,
@@ -9,7 +7,6 @@ import {
   putSecret,
   recordAccountErrors,
   refreshSecret,
-  type SealedSecret,
 } from '../../../src/shards/accounts.ts';
 import {
   type ClaimedShard,
@@ -21,7 +18,9 @@ import {
 } from '../../../src/shards/claims.ts';
 import { markGone, sweep } from '../../../src/shards/collection.ts';
 import { addGrant, redeemLink, revokeGrant } from '../../../src/shards/grants.ts';
+import { FleetKeys, type SealedSecret } from '../../../src/shards/keys.ts';
 import type { Lease, Outcome } from '../../../src/shards/outcomes.ts';
+import type { Registry } from '../../../src/shards/postgres.ts';
 import {
   decidePurge,
   endPurges,
@@ -65,7 +64,7 @@ export async function newSession(registry: Registry, node: string): Promise<stri
 
 export function secretOf(nonce: number, purpose = 'token'): SealedSecret {
   const sealed = Buffer.from(`sealed ${nonce}`);
-  return { purpose, keyId: 'k', nonce: Buffer.alloc(12, nonce), sealed, lookup: null };
+  return { purpose, keyId: 'k', nonce: Buffer.alloc(12, nonce), sealed };
 }
 
 export function accountOf(name: string, tenant = 'acme'): NewAccount {

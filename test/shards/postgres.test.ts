@@ -5,13 +5,13 @@ import path from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { describeError, describeFacts } from '../../src/core/errors.ts';
-import { openRegistry } from '../../src/registry/registry.ts';
-import { registryTarget } from '../../src/registry/target.ts';
+import { openRegistry } from '../../src/shards/postgres.ts';
+import { registryTarget } from '../../src/shards/postgres-target.ts';
 import { createFleet } from '../../src/shards/schema.ts';
 import { makeCertificate } from '../imap/certificate.ts';
 import { absent } from '../peers/programs.ts';
-import { Postgres, withoutPostgres } from './servers/postgres.ts';
-import { tlsFront } from './servers/tls-front.ts';
+import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
+import { tlsFront } from '../registry/servers/tls-front.ts';
 
 const skipped = withoutPostgres();
 let server: Postgres;
@@ -32,9 +32,9 @@ test('what is advised can be done', () => {
   expect(unsafe('fsync').hint).toContain('postgresql.conf');
   expect(unsafe('synchronous_commit').hint).toContain('for the database and the user');
   const older = (found: string | null) =>
-    describeFacts('registry-schema-older', { registry, found, needed: '0002' });
+    describeFacts('registry-schema-older', { registry, found, needed: '2' });
   expect(older(null).hint).toContain('names the database');
-  expect(older('0001').hint).toContain('Upgrade the tables');
+  expect(older('1').hint).toContain('other machines');
   const refused = { registry, transaction: 'commit', condition: '22003', constraint: null };
   expect(describeFacts('registry-refused', refused).hint).toContain('report it');
 });

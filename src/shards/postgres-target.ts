@@ -13,18 +13,12 @@ export interface RegistryTarget {
   readonly database: string;
   /** Undefined where there is none, or where `.pgpass` has it. */
   readonly password: string | undefined;
-  /** Undefined for connections that do not leave this machine. */
-  readonly tls: RegistryTls | undefined;
+  /**
+   * PEM texts; undefined for the certificates that Node.js trusts, and for no certificate. The server is always verified, by
+   * its name. Undefined for connections that do not leave this machine.
+   */
+  readonly tls: Readonly<Record<'ca' | 'cert' | 'key', string | undefined>> | undefined;
 }
-
-/** The server is always verified, by its name. PEM texts; undefined for what the system or Node.js trusts. */
-interface RegistryTls {
-  readonly ca: string | undefined;
-  readonly cert: string | undefined;
-  readonly key: string | undefined;
-}
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 const PARAMETERS = ['host', 'port', 'user', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'];
 const SCHEME = /^postgres(?:ql)?:\/\//i;
@@ -35,17 +29,19 @@ const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
 
 /**
  * Reads the address of a registry, `postgresql://user@host:port/database?parameters`, with the variables of PostgreSQL's
- * own programs for what it leaves out (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`). A password is better
+ * own programs for missing parts (`PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`). A password is better
  * kept out of it: in `PGPASSWORD`, or in `.pgpass`, which the connection reads by itself.
  *
  * @throws registry-setting-invalid; its facts never contain the address, because a password may be in it
  */
-export function registryTarget(text: string, env: Environment): RegistryTarget {
+export function registryTarget(
+  text: string,
+  env: Readonly<Record<string, string | undefined>>,
+): RegistryTarget {
   if (!SCHEME.test(text)) throw invalid('it has to begin with postgresql://');
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || hasPassword(text, url)) throw invalid(NO_ADDRESS);
-  const unknown = [...url.searchParams.keys()].find((name) => !PARAMETERS.includes(name));
-  if (unknown !== undefined) {
+  if ([...url.searchParams.keys()].some((name) => !PARAMETERS.includes(name))) {
     throw invalid(`it may have the parameters ${PARAMETERS.join(', ')} only`);
   }
   const parameter = (name: string) => url.searchParams.get(name) ?? '';
@@ -67,8 +63,8 @@ export function registryTarget(text: string, env: Environment): RegistryTarget {
 }
 
 /**
- * Returns whether a part of a password may have become another part of the address: a character that is not escaped ends
- * the host where the password has it, and leaves the rest, up to the `@`, to what follows.
+ * Reports whether part of a password may have become another part of the address: a character that is not escaped ends the
+ * host within the password, and leaves the rest, up to the `@`, to the parts that follow.
  */
 function hasPassword(text: string, { pathname, search }: URL): boolean {
   const database = pathname.slice(1);
@@ -76,7 +72,7 @@ function hasPassword(text: string, { pathname, search }: URL): boolean {
 }
 
 /** Mail goes over these connections: one that leaves this machine is encrypted, and the server is verified. */
-function tlsOf(host: string, parameter: (name: string) => string): RegistryTls | undefined {
+function tlsOf(host: string, parameter: (name: string) => string): RegistryTarget['tls'] {
   const mode = parameter('sslmode');
   const isLocal = host.startsWith('/') || LOOPBACK.test(host);
   if (mode !== '' && mode !== 'verify-full' && mode !== 'disable') {
@@ -89,16 +85,14 @@ function tlsOf(host: string, parameter: (name: string) => string): RegistryTls |
     throw invalid('a Unix socket has no TLS: leave sslmode out');
   }
   if (isLocal && mode !== 'verify-full') return undefined;
-  const file = (name: string) => (parameter(name) === '' ? undefined : pem(name, parameter(name)));
-  return { ca: file('sslrootcert'), cert: file('sslcert'), key: file('sslkey') };
-}
-
-function pem(parameter: string, file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw invalid(`the file of ${parameter} cannot be read (${errnoName(error)})`);
-  }
+  const pem = (name: string): string | undefined => {
+    try {
+      return parameter(name) === '' ? undefined : readFileSync(parameter(name), 'utf8');
+    } catch (error) {
+      throw invalid(`the file of ${name} cannot be read (${errnoName(error)})`);
+    }
+  };
+  return { ca: pem('sslrootcert'), cert: pem('sslcert'), key: pem('sslkey') };
 }
 
 function portOf(text: string): number {
@@ -125,8 +119,6 @@ function decoded(text: string): string {
 }
 
 function invalid(problem: string): Error {
-  return registryError('registry-setting-invalid', {
-    source: 'The address of the registry',
-    problem,
-  });
+  const source = 'The address of the registry';
+  return registryError('registry-setting-invalid', { source, problem });
 }
