@@ -20,7 +20,7 @@ const SECRETS: Readonly<Record<string, readonly string[]>> = {
   'client-secret': ['imap', 'oauth', 'clientSecret'],
 };
 
-export interface AccountParts {
+interface AccountParts {
   /** As in a configuration, without name and secrets. */
   readonly settings: object;
   /** By purpose. */
@@ -88,7 +88,7 @@ export function accountOfName(name: string): number {
   return Number(name.slice(1));
 }
 
-export interface ShardConfig {
+interface ShardConfig {
   /** Configuration of the shard's daemon. Contains secrets. */
   readonly config: { readonly accounts: readonly object[] } & Readonly<Record<string, unknown>>;
   /** Accounts that were left out, with the code of the error. */

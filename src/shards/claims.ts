@@ -14,7 +14,7 @@ import type { Registry, Tx } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
 /** What was shipped of a shard. */
-export interface ShippedState {
+interface ShippedState {
   /** Null if nothing was shipped yet. */
   readonly manifest: string | null;
   readonly manifestSha256: Buffer | null;

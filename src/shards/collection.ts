@@ -42,7 +42,7 @@ export async function condemnAbandoned(
   return rows.length;
 }
 
-export interface ObjectToCollect {
+interface ObjectToCollect {
   readonly name: string;
   readonly shard: number;
   readonly uploadId: string;
@@ -108,7 +108,7 @@ export async function markGone(
 }
 
 /** Store of a shard's objects. */
-export type StoreOf = (shard: number) => Pick<UploadingStore, 'giveUpUpload' | 'delete' | 'head'>;
+type StoreOf = (shard: number) => Pick<UploadingStore, 'giveUpUpload' | 'delete' | 'head'>;
 
 export interface Collected {
   readonly swept: number;

@@ -45,11 +45,11 @@ export function encodeWork(content: z.input<typeof work>): Buffer {
 }
 
 /** @throws ZodError if it is not what `encodeWork` returned */
-export function decodeWork(bytes: Buffer): PurgeWork {
+function decodeWork(bytes: Buffer): PurgeWork {
   return work.parse(parseJson(bytes.toString('utf8')));
 }
 
-export type ExclusiveContext = Pick<EngineContext, 'signal' | 'report'> & PlanningContext;
+type ExclusiveContext = Pick<EngineContext, 'signal' | 'report'> & PlanningContext;
 
 /** Decrypts the work of a purge. */
 type Unseal = (sealed: Buffer) => Buffer;

@@ -15,7 +15,7 @@ const note = z.object({
   /** Number of purges that have been carried out in the folder. */
   done: z.number(),
 });
-export type FolderNote = Readonly<Omit<z.output<typeof note>, 'mailkeep'>>;
+type FolderNote = Readonly<Omit<z.output<typeof note>, 'mailkeep'>>;
 
 const MOST_BYTES = 64 * 1024;
 

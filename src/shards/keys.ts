@@ -190,7 +190,7 @@ function openExclusively(file: string, temporary: string): number {
 }
 
 /** Whose secret it is. Both are authenticated, so that a secret counts in its place only. */
-export interface SecretOwner {
+interface SecretOwner {
   /** UUID of the fleet. */
   readonly fleet: string;
   /** An account or a shard, such as `account 7`. */

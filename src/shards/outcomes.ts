@@ -134,7 +134,7 @@ export function interval(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`;
 }
 
-export interface FleetEvent {
+interface FleetEvent {
   /** A node, a user, or `operator`. */
   readonly who: string;
   readonly what: string;

@@ -4,7 +4,7 @@ import type { SealedSecret } from './keys.ts';
 import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
-export interface NodeStatus {
+interface NodeStatus {
   readonly node: string;
   readonly session: string;
   readonly address: string;
@@ -16,7 +16,7 @@ export interface NodeStatus {
   readonly accounts: number;
 }
 
-export interface ShardStatus {
+interface ShardStatus {
   readonly shard: number;
   readonly epoch: number;
   /** Node of the living session that holds it, or null. */
@@ -32,7 +32,7 @@ export interface ShardStatus {
   readonly isCurrent: boolean;
 }
 
-export interface WaitingPurge {
+interface WaitingPurge {
   readonly shard: number;
   readonly number: number;
   readonly askedBy: string;

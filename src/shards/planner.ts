@@ -8,7 +8,7 @@ const WORTHWHILE_ACCOUNTS = 25;
 /** So that the shards of a lost node spread over the others. */
 const SHARDS_PER_NODE = 2;
 
-export interface Actions {
+interface Actions {
   /** Shards to claim, the most urgent first. */
   readonly claim: readonly number[];
   /** Shards to ship and release. */

@@ -17,7 +17,7 @@ export interface NewPurge extends Omit<DecidedPurge, 'number'> {
   readonly askedBy: string;
 }
 
-/** Decides a purge. Whoever asked is answered after this: from now on every holder carries it out. */
+/** Decides a purge: from now on every holder carries it out, so the request can be answered. */
 export async function decidePurge(
   registry: Registry,
   lease: Lease,
@@ -38,7 +38,7 @@ export async function decidePurge(
   });
 }
 
-export interface PurgeProgress {
+interface PurgeProgress {
   /** Purges that have ended now. */
   readonly ended: readonly number[];
   /** Undefined if no purge is waiting. */
@@ -94,7 +94,7 @@ export async function endPurges(
 }
 
 /** A folder on the disk of a session's node. */
-export interface NodeFolder {
+interface NodeFolder {
   readonly shard: number;
   /** Of the claim that made it. */
   readonly entry: number;

@@ -36,7 +36,7 @@ export interface RecoverOptions {
 /** The client gives up a request, and the server one that it has read, in less time. */
 export const RECOVER_SETTLE_MS = 120_000;
 
-export interface Recovered {
+interface Recovered {
   readonly shard: number;
   /** Last commit of the shard; null if the bucket has no manifest of it. */
   readonly commit: number | null;
@@ -55,7 +55,7 @@ export async function recoverFleet(options: RecoverOptions): Promise<readonly Re
   const shards = await shardsToRecover(registry, all);
   if (shards.length === 0) return [];
   const nodes = (await knownNodes(registry)).map(({ node }) => node);
-  // What the earlier timeline has begun may still be completed or deleted.
+  // Uploads and deletions of the earlier timeline may still be under way.
   for (const shard of shards) {
     for (const upload of await store.unfinishedUploads(`shards/${shard}/`, signal)) {
       await store.giveUpUpload(upload, signal);

@@ -3,7 +3,7 @@ import { addEvent, interval, type Outcome, Refusal, refusable, structural } from
 import type { Registry } from './postgres.ts';
 
 /** One start of a worker process. */
-export interface NewSession {
+interface NewSession {
   /** A random UUID, never used again. */
   readonly session: string;
   readonly node: string;
@@ -32,7 +32,7 @@ export async function beginSession(
   });
 }
 
-/** Extends a session. Refused once it is dead: it then holds nothing, and a new one has to begin. */
+/** Extends a session. Refused once it is dead: it then holds nothing, and the worker needs a new one. */
 export async function renew(
   registry: Registry,
   session: string,

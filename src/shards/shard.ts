@@ -50,7 +50,7 @@ import { asideOf, takeOver } from './take-over.ts';
 import { ShardLost, shardStore } from './uploads.ts';
 
 /** Milliseconds. */
-export interface ShardTimes {
+interface ShardTimes {
   /** Between two ships, if anything is new. */
   readonly shipMs: number;
   /** Between two looks at the size of the log and at the daemon. */
@@ -214,7 +214,7 @@ export class HeldShard {
     this.#call();
   }
 
-  /** Goes on after `stop`, if there is still time. */
+  /** Continues after `stop`, if there is still time. */
   resume(): void {
     this.#isStopping = false;
     this.#call();

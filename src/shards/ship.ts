@@ -48,7 +48,7 @@ export interface ShippedManifest {
   readonly secret: SecretManifest;
 }
 
-export interface ShipperOptions extends Omit<UploadTarget, 'signal'> {
+interface ShipperOptions extends Omit<UploadTarget, 'signal'> {
   readonly dir: string;
   readonly keys: ShardKeys;
   readonly node: string;
@@ -69,8 +69,8 @@ export interface ShipperOptions extends Omit<UploadTarget, 'signal'> {
 export type ShipResult = 'shipped' | 'nothing' | 'again';
 
 /**
- * Ships a shard: uploads what is new in its folder, and makes a manifest of everything the current one. Its daemon goes
- * on writing meanwhile.
+ * Ships a shard: uploads what is new in its folder, and makes a manifest of everything the current one. Its daemon
+ * continues to write meanwhile.
  */
 export class Shipper {
   readonly #options: ShipperOptions;
@@ -128,7 +128,7 @@ export class Shipper {
    */
   async ship(signal: AbortSignal, withSnapshot = false): Promise<ShipResult> {
     const { dir, keys, done, purges, node, lease, now } = this.#options;
-    // Read first: whatever is read from the folder after this is at least that clean.
+    // Read first: all content that is read from the folder after this is at least that clean.
     const clean = done();
     const head = readCatalogHead(dir);
     if (head === undefined || head.number === 0) return 'nothing';
@@ -369,7 +369,7 @@ export function catalogSize(dir: string) {
   }
 }
 
-/** Copies a catalog as of one commit, while its writer goes on. */
+/** Copies a catalog as of one commit, while its writer continues. */
 function copyCatalog(dir: string, to: string): CatalogHead {
   const connection = openForReading(catalogFile(dir));
   try {

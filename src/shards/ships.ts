@@ -12,7 +12,7 @@ import type { Registry } from './postgres.ts';
 
 export type ObjectKind = 'segment' | 'tail' | 'snapshot' | 'state' | 'manifest';
 
-/** A multipart upload that has begun and has no bytes yet. */
+/** A multipart upload that was started and has no bytes yet. */
 export interface BegunUpload {
   readonly name: string;
   readonly kind: ObjectKind;

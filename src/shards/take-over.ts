@@ -33,11 +33,11 @@ import { readNote, writeNote } from './folder-note.ts';
 import type { ShardKeys } from './keys.ts';
 import type { ShippedManifest } from './ship.ts';
 
-export interface TakeOverOptions {
+interface TakeOverOptions {
   readonly claimed: ClaimedShard;
   /** UUID of the fleet. */
   readonly fleet: string;
-  /** The shard's folder on this node. Folders that were set aside are beside it. */
+  /** The shard's folder on this node. Folders that were set aside are next to it. */
   readonly dir: string;
   readonly store: ObjectStore;
   readonly keys: ShardKeys;

@@ -61,7 +61,7 @@ export interface UploadTarget {
   readonly signal: AbortSignal;
 }
 
-export interface ObjectToUpload {
+interface ObjectToUpload {
   readonly name: string;
   readonly kind: ObjectKind;
   readonly length: number;

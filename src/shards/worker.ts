@@ -31,7 +31,7 @@ import { asideOf } from './take-over.ts';
 import { shardStore } from './uploads.ts';
 
 /** Milliseconds. */
-export interface WorkerTimes {
+interface WorkerTimes {
   readonly leaseMs: number;
   readonly renewMs: number;
   /** After this long without a word from the main thread, the session is left to die. */
@@ -62,7 +62,7 @@ const KEEP_SESSIONS_MS = 30 * DAY_MS;
 /** Open files that a worker needs at least. Its daemons get the same limit. */
 const NEEDED_FILES = 4_096;
 
-export interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times' | 'store'> {
+interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times' | 'store'> {
   readonly store: RecoverOptions['store'];
   /** Of the registry, past any pooler: for renewals and notifications. */
   readonly target: RegistryTarget;
@@ -142,7 +142,7 @@ async function pause(
 }
 
 /** One session: what it holds, and what it does about it. Steps run one after another. */
-export class WorkerSession {
+class WorkerSession {
   readonly #held = new Map<number, { readonly shard: HeldShard; readonly ended: Promise<void> }>();
   readonly #accounts = new Map<number, AccountRow>();
   readonly #thread: WorkerThread<'alive', SessionReport>;

@@ -26,8 +26,6 @@ const ROOMS: readonly string[] = [
   'sandbox',
   'web',
   'daemon',
-  'registry',
-  'fleet',
   'shards',
   'cli',
   // Scripts of the project itself; they run before there is a build.
@@ -41,7 +39,6 @@ const NARROW: Readonly<Record<string, readonly string[]>> = {
   'sync/plan': ['core'],
   'copies/format': ['core', 'archive'],
   sandbox: ['core', 'mail', 'archive', 'service'],
-  registry: ['core'],
   bootstrap: ['core'],
 };
 

@@ -6,10 +6,14 @@ import { root, sourceFiles } from './source-tree.ts';
 
 /** What starts without a fleet, apart from worker threads: these load nothing of PostgreSQL. */
 const PROGRAMS = ['mailkeep.js', 'index.js', 'mailkeep.cjs', 'load.cjs', 'reading.script'];
-/** The sentences about errors of the registry: any node can send such an error, and they import only core. */
-const SENTENCES = 'src/registry/errors.ts';
+/** The sentences about errors of a fleet: any process can receive such an error, and they import only core. */
+const SENTENCES = 'src/shards/errors.ts';
+/** Code of a fleet, and the commands that use it. */
+const FLEET = /^src\/(?:shards\/|cli\/(?:commands\/fleet|fleet-account|open-fleet))/;
 /** Threads of a fleet's worker. */
 const FLEET_THREADS = ['src/shards/session-thread.ts'];
+/** The only file that loads `pg`. */
+const DRIVER = 'src/shards/postgres.ts';
 /** Stands in `pg` and nowhere else. */
 const MARK = 'SASL: SCRAM-SERVER-FIRST-MESSAGE';
 
@@ -100,19 +104,19 @@ function sourcesLoadedWith(file: string): readonly string[] {
     .map((name) => path.join(path.dirname(file), name));
 }
 
-test('no entry point of the build loads the registry of a fleet', () => {
+test('no entry point of the build loads anything of a fleet', () => {
   const build = readFileSync(path.join(root, 'src/bootstrap/build.mjs'), 'utf8');
   const entries = [...build.matchAll(/'(src\/[\w/-]+\.tsx?)'/g)].map(([, file = '']) => file);
   expect(entries).toEqual(expect.arrayContaining(['src/cli/main.ts', 'src/cli/main-reading.ts']));
   for (const entry of entries.filter((file) => !FLEET_THREADS.includes(file))) {
     const loaded = [...reached(entry, sourcesLoadedWith)].filter((file) => file !== SENTENCES);
-    expect(loaded.filter((file) => file.startsWith('src/registry/'))).toEqual([]);
+    expect(loaded.filter((file) => FLEET.test(file))).toEqual([]);
   }
   const outside = sourcesLoadedWith(SENTENCES).filter((file) => !file.startsWith('src/core/'));
   expect(outside).toEqual([]);
   // The walk sees what it is to see.
   const [own = ''] = FLEET_THREADS;
-  expect([...reached(own, sourcesLoadedWith)]).toContain('src/registry/driver.ts');
+  expect([...reached(own, sourcesLoadedWith)]).toContain(DRIVER);
 });
 
 test('commands load at their start only the packages that are listed', () => {
@@ -138,7 +142,7 @@ test('only one file loads the driver of PostgreSQL', () => {
   const users = [...files]
     .filter(([file, text]) => loadedWith(file, text).includes('pg'))
     .map(([file]) => file);
-  expect(users).toEqual(['src/registry/driver.ts']);
+  expect(users).toEqual([DRIVER]);
 });
 
 test('what is built for local use has no PostgreSQL in it', () => {

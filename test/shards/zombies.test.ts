@@ -5,7 +5,6 @@ import { release } from '../../src/shards/claims.ts';
 import type { Lease, RefusedBy } from '../../src/shards/outcomes.ts';
 import { createFleet } from '../../src/shards/schema.ts';
 import { endSession } from '../../src/shards/sessions.ts';
-import { TRANSACTIONS } from '../../src/shards/transactions.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
 import { Rows } from './servers/rows.ts';
@@ -292,20 +291,19 @@ const send = (name: string) => {
   return also();
 };
 
-test('every function that writes is in the list of transactions', () => {
-  const written = sourceFiles(['src'])
+/** Names of all functions that write to the registry. */
+function transactions(): string[] {
+  const helpers = ['structural', 'refusable'];
+  return sourceFiles(['src'])
     .filter(({ file }) => file.startsWith('src/shards/'))
     .flatMap(({ text }) =>
       [...text.matchAll(/^export async function (\w+)\([^{]*?registry: Registry[\s\S]*?^}/gm)]
         .filter(([body]) => /(?:structural|refusable|\.statement|\.transaction)[(<]/.test(body))
         .filter(([body]) => !body.includes("'repeatable read'"))
         .map(([, name = '']) => name),
-    );
-  const helpers = ['structural', 'refusable'];
-  expect(written.filter((name) => !helpers.includes(name)).toSorted()).toEqual(
-    Object.keys(TRANSACTIONS).toSorted(),
-  );
-});
+    )
+    .filter((name) => !helpers.includes(name));
+}
 
 describe.skipIf(skipped)('a transaction of a session that is not the holder', () => {
   const table = FENCED.flatMap((name) => LOST.map((lost) => ({ name, ...lost })));
@@ -367,7 +365,8 @@ describe.skipIf(skipped)('a transaction that comes too late', () => {
     const named = [...sent, ...NEVER_REFUSED, ...ONLY_BY_ID].filter(
       (name) => name !== 'sweep again',
     );
-    expect(named.toSorted()).toEqual(Object.keys(TRANSACTIONS).toSorted());
+    expect(named.toSorted()).toEqual(transactions().toSorted());
+    expect(named.length).toBeGreaterThan(30);
     expect(sent.filter((name) => !(FENCED as readonly string[]).includes(name)).toSorted()).toEqual(
       Object.keys(NAMES).toSorted(),
     );

@@ -25,27 +25,24 @@ const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   'src/daemon/daemon.ts': { DISK_WAIT_MS: '300' },
   // A worker that is stopped within a transaction keeps others waiting no longer.
-  'src/registry/registry.ts': { idleInTransactionMs: '2_000' },
+  'src/shards/postgres.ts': { idleInTransactionMs: '2_000' },
 };
 
 /** Changes the constants as the files are read, and fails where one is not there. */
 const hurry: Plugin = {
   name: 'hurry',
   setup({ onLoad }) {
-    onLoad(
-      { filter: /\/src\/(?:archive\/format|daemon|shards|registry)\/[^/]+\.ts$/ },
-      ({ path: file }) => {
-        const changes = HURRIED[path.relative(root, file).replaceAll(path.sep, '/')];
-        if (changes === undefined) return undefined;
-        let contents = readFileSync(file, 'utf8');
-        for (const [name, value] of Object.entries(changes)) {
-          const declared = new RegExp(`(\\b${name}(?: =|:) )\\d[\\d_* ]*`);
-          if (!declared.test(contents)) throw new Error(`${file} has no constant ${name}`);
-          contents = contents.replace(declared, `$1${value}`);
-        }
-        return { contents, loader: 'ts' };
-      },
-    );
+    onLoad({ filter: /\/src\/(?:archive\/format|daemon|shards)\/[^/]+\.ts$/ }, ({ path: file }) => {
+      const changes = HURRIED[path.relative(root, file).replaceAll(path.sep, '/')];
+      if (changes === undefined) return undefined;
+      let contents = readFileSync(file, 'utf8');
+      for (const [name, value] of Object.entries(changes)) {
+        const declared = new RegExp(`(\\b${name}(?: =|:) )\\d[\\d_* ]*`);
+        if (!declared.test(contents)) throw new Error(`${file} has no constant ${name}`);
+        contents = contents.replace(declared, `$1${value}`);
+      }
+      return { contents, loader: 'ts' };
+    });
   },
 };
 
