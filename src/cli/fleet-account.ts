@@ -12,7 +12,6 @@ import { usageError } from '../core/error-tables.ts';
 import { EXIT, type ExitCode, errnoOf, MailkeepError } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { readMessage } from '../mail/reading.ts';
-import { accountsNamed } from '../shards/accounts.ts';
 import { fleetError } from '../shards/errors.ts';
 import { addGrant, revokeGrant, routesOf } from '../shards/grants.ts';
 import { readFleetKeys } from '../shards/keys.ts';
@@ -24,7 +23,7 @@ import { type HistoryLine, printHistoryLine } from './commands/history.ts';
 import { hitText } from './commands/search.ts';
 import { messageText, printPaged } from './commands/show.ts';
 import type { CommandContext } from './context.ts';
-import { withFleet } from './open-fleet.ts';
+import { accountNamed, withFleet } from './open-fleet.ts';
 import type { AccountOption, ForwardedCommand } from './option-values.ts';
 
 /*
@@ -83,17 +82,6 @@ export async function readFleetAccount(
       await revokeGrant(registry, grant, place.node);
     }
   });
-}
-
-/** @throws fleet-account-unknown, fleet-account-ambiguous */
-export async function accountNamed(registry: Registry, { account, tenant }: AccountOption) {
-  const found = await accountsNamed(registry, account, tenant);
-  const [first] = found;
-  if (first === undefined) {
-    throw fleetError('fleet-account-unknown', { account, tenant: tenant ?? null });
-  }
-  if (found.length === 1) return first;
-  throw fleetError('fleet-account-ambiguous', { account, tenants: found.map((one) => one.tenant) });
 }
 
 class AccountReader {

@@ -3,10 +3,12 @@ import { configPaths, locateConfig } from '../core/config-locate.ts';
 import { configError } from '../core/error-tables.ts';
 import { targetLabel } from '../core/s3-target.ts';
 import { fleetError } from '../shards/errors.ts';
+import { type ListedAccount, listAccounts } from '../shards/overview.ts';
 import { openRegistry, type Registry } from '../shards/postgres.ts';
 import { type RegistryTarget, registryTarget } from '../shards/postgres-target.ts';
 import { type FleetRow, requireFleet } from '../shards/schema.ts';
 import type { CommandContext } from './context.ts';
+import type { AccountOption } from './option-values.ts';
 
 /** @throws config-not-found, config-unreadable, config-not-json, config-invalid */
 export function fleetConfigOf({ globals, environment, report }: CommandContext): FleetConfig {
@@ -67,4 +69,29 @@ export function refuseOtherStore(
 ): void {
   if (found === wanted) return;
   throw fleetError('fleet-store-other', { registry: registry.label, found, wanted });
+}
+
+/** Tenants that can have an account of one name. */
+const MAX_NAMESAKES = 1_000;
+
+/**
+ * Returns the account that a command names.
+ *
+ * @param orRemoved also an account that was removed
+ * @throws fleet-account-unknown, fleet-account-ambiguous
+ */
+export async function accountNamed(
+  registry: Registry,
+  { account: name, tenant }: AccountOption,
+  orRemoved = false,
+): Promise<ListedAccount> {
+  const named = await listAccounts(registry, { tenant, name }, MAX_NAMESAKES);
+  const found = named.filter(({ state }) => orRemoved || state !== 'removed');
+  const [first] = found;
+  if (first === undefined) {
+    throw fleetError('fleet-account-unknown', { account: name, tenant: tenant ?? null });
+  }
+  if (found.length === 1) return first;
+  const tenants = found.map((one) => one.tenant);
+  throw fleetError('fleet-account-ambiguous', { account: name, tenants });
 }

@@ -82,17 +82,6 @@ async function shardSizes(tx: Tx): Promise<readonly ShardSize[]> {
   return rows;
 }
 
-/** Returns accounts of a name that are not removed. @param tenant undefined for all tenants */
-export async function accountsNamed(registry: Registry, name: string, tenant: string | undefined) {
-  return registry.read(
-    'find an account',
-    sql<{ account: number; tenant: string; shard: number }>`
-      SELECT id AS account, tenant, shard FROM account
-      WHERE name = ${name} AND tenant = coalesce(${tenant ?? null}, tenant) AND state <> 'removed'
-      ORDER BY tenant`,
-  );
-}
-
 export type AccountState = 'active' | 'paused' | 'removed';
 
 /** Changes the state of an account. Refused unless it is in one of the states `from`. */

@@ -1,5 +1,5 @@
+import { sql } from 'kysely';
 import {
-  type ClearManifest,
   decodeManifest,
   MAX_MANIFEST_BYTES,
   openManifest,
@@ -11,12 +11,11 @@ import type { S3Store } from '../copies/s3-store.ts';
 import type { Clock } from '../core/concurrency.ts';
 import { sleep } from '../core/concurrency.ts';
 import { isDamage } from '../core/errors.ts';
-import type { FleetKeys } from './keys.ts';
-import { type ShardKeys, shardKeys } from './keys.ts';
+import { type FleetKeys, type ShardKeys, shardKeys } from './keys.ts';
+import { addEvent, type Outcome, Refusal, structural } from './outcomes.ts';
 import { knownNodes } from './overview.ts';
 import type { Registry } from './postgres.ts';
-import { type FoundShard, recoverShard, shardsToRecover } from './recovery.ts';
-import type { FleetRow } from './schema.ts';
+import { type FleetRow, TIMELINE } from './schema.ts';
 import type { ObjectKind } from './ships.ts';
 import { shardStore } from './uploads.ts';
 
@@ -88,24 +87,13 @@ async function lookFor(
       return facts === undefined ? [] : [{ name, ...facts }];
     })
     .sort((a, b) => b.epoch - a.epoch || b.sequence - a.sequence);
-  const epoch = manifests[0]?.epoch ?? 0;
-  let skipped = 0;
-  for (const { name } of manifests) {
-    const manifest = await readWhole(store, name, listed, keys, signal);
-    if (manifest === undefined) {
-      skipped += 1;
-      continue;
-    }
-    return { found: { shard, epoch, ...foundOf(manifest, listed) }, skipped };
+  const about = { shard, epoch: manifests[0]?.epoch ?? 0 };
+  for (const [skipped, { name }] of manifests.entries()) {
+    const found = await readWhole(store, name, listed, keys, signal);
+    if (found !== undefined) return { found: { ...about, ...found }, skipped };
   }
-  return { found: { shard, epoch, objects: objectsOf(listed, new Map(), 0) }, skipped };
-}
-
-interface WholeManifest {
-  readonly clear: ClearManifest;
-  readonly kinds: ReadonlyMap<string, ObjectKind>;
-  readonly clean: number;
-  readonly purges: number;
+  const objects = objectsOf(listed, new Map(), 0);
+  return { found: { ...about, objects }, skipped: manifests.length };
 }
 
 /** Returns undefined if a manifest is damaged, or an object of it is not there as it was uploaded. */
@@ -115,12 +103,12 @@ async function readWhole(
   listed: ReadonlyMap<string, ObjectFact>,
   { key }: ShardKeys,
   signal: AbortSignal,
-): Promise<WholeManifest | undefined> {
+): Promise<Pick<FoundShard, 'manifest' | 'objects'> | undefined> {
   try {
     const bytes = await readSmallObject(store, name, MAX_MANIFEST_BYTES, signal);
     const clear = decodeManifest(bytes, name, key);
-    const isWhole = clear.objects.every((one) => listed.get(one.name)?.length === one.length);
-    if (!isWhole) return undefined;
+    const { sequence, commit: commitNumber, objects } = clear;
+    if (!objects.every((one) => listed.get(one.name)?.length === one.length)) return undefined;
     const { segments, tail, fleet } = await openManifest(clear, key.opening);
     const { clean = 0, purges = 0, snapshot, state } = fleet ?? {};
     const kinds = new Map<string, ObjectKind>([
@@ -130,25 +118,16 @@ async function readWhole(
       ...(snapshot === undefined ? [] : [[snapshot.name, 'snapshot'] as const]),
       ...(state === undefined ? [] : [[state.name, 'state'] as const]),
     ]);
-    return { clear, kinds, clean, purges };
+    const sha256 = Buffer.from(clear.sha256, 'hex');
+    const names = objects.map((one) => one.name);
+    return {
+      manifest: { name, sha256, sequence, commitNumber, clean, purges, names },
+      objects: objectsOf(listed, kinds, clean),
+    };
   } catch (error) {
     if (isDamage(error)) return undefined;
     throw error;
   }
-}
-
-function foundOf(
-  { clear, kinds, clean, purges }: WholeManifest,
-  listed: ReadonlyMap<string, ObjectFact>,
-): Pick<FoundShard, 'manifest' | 'objects'> {
-  const { name, sha256, sequence, commit: commitNumber, objects } = clear;
-  return {
-    manifest: {
-      ...{ name, sha256: Buffer.from(sha256, 'hex'), sequence, commitNumber, clean, purges },
-      names: objects.map((one) => one.name),
-    },
-    objects: objectsOf(listed, kinds, clean),
-  };
 }
 
 /** What the manifest names is as clean as it is. Nothing is known of the others. */
@@ -162,4 +141,88 @@ function objectsOf(
     const kind = known ?? (readFleetManifestName(name) === undefined ? 'segment' : 'manifest');
     return { name, kind, bytes, purges: known === undefined ? 0 : clean };
   });
+}
+
+/** What the bucket has of a shard. */
+interface FoundShard {
+  readonly shard: number;
+  /** Highest epoch of any manifest, also of branches that were dropped. */
+  readonly epoch: number;
+  /** The manifest of the highest epoch, and of those with the highest sequence, whose objects are all there. */
+  readonly manifest?:
+    | {
+        readonly name: string;
+        readonly sha256: Buffer;
+        readonly sequence: number;
+        readonly commitNumber: number;
+        readonly clean: number;
+        readonly purges: number;
+        readonly names: readonly string[];
+      }
+    | undefined;
+  /** All objects of the shard, with the purges that their content is clean of; 0 if unknown. */
+  readonly objects: readonly {
+    readonly name: string;
+    readonly kind: ObjectKind;
+    readonly bytes: number;
+    readonly purges: number;
+  }[];
+}
+
+/**
+ * Makes the row of a shard agree with the bucket, after PostgreSQL failed over, was restored or was lost. From then on
+ * requests of the earlier timeline are refused for good.
+ *
+ * Uploads that the bucket listed as unfinished have been aborted, and deletions that were under way have ended.
+ *
+ * @param nodes all nodes that may have a folder of the shard
+ * @param isForced also if the timeline is the same, unless somebody holds the shard
+ */
+export async function recoverShard(
+  registry: Registry,
+  { shard, epoch, manifest, objects }: FoundShard,
+  nodes: readonly string[],
+  isForced = false,
+): Promise<Outcome> {
+  return structural(registry, 'recover a shard', async (tx, version) => {
+    const { rows } = await sql<{ epoch: number }>`
+      UPDATE shard SET epoch = greatest(epoch, ${epoch}) + 1, holder = NULL, timeline = ${TIMELINE},
+        wanted_node = NULL, version = ${version},
+        manifest = ${manifest?.name ?? null}, manifest_sha256 = ${manifest?.sha256 ?? null}::bytea,
+        sequence = ${manifest?.sequence ?? -1}, commit_number = ${manifest?.commitNumber ?? 0},
+        clean = ${manifest?.clean ?? 0}, purges = greatest(purges, ${manifest?.purges ?? 0})
+      WHERE id = ${shard} AND (timeline <> ${TIMELINE} OR (${isForced} AND NOT EXISTS (
+        SELECT 1 FROM worker w WHERE w.session = shard.holder AND NOT w.dead)))
+      RETURNING epoch`.execute(tx);
+    const [row] = rows;
+    if (row === undefined) throw new Refusal('state');
+    const needed = new Set(manifest === undefined ? [] : [manifest.name, ...manifest.names]);
+    const column = <T>(of: (object: FoundShard['objects'][number]) => T) => objects.map(of);
+    await sql`DELETE FROM object WHERE shard = ${shard}
+      AND name = ANY(${column(({ name }) => name)}::text[])`.execute(tx);
+    // What has a row and is not in the bucket may be an upload: it stays, condemned, until it is collected.
+    await sql`UPDATE object SET state = 'condemned', condemned_at = clock_timestamp()
+      WHERE shard = ${shard}`.execute(tx);
+    await sql`INSERT INTO object
+        (shard, epoch, upload_id, name, kind, bytes, purges, state, condemned_at)
+      SELECT ${shard}, ${row.epoch}, '', *, clock_timestamp() FROM unnest(
+        ${column(({ name }) => name)}::text[], ${column(({ kind }) => kind)}::text[],
+        ${column(({ bytes }) => bytes)}::bigint[], ${column(({ purges }) => purges)}::int[],
+        ${column(({ name }) => (needed.has(name) ? 'live' : 'condemned'))}::text[])`.execute(tx);
+    await sql`INSERT INTO folder (shard, node, entry)
+      SELECT ${shard}, unnest(${[...nodes]}::text[]), ${version}
+      ON CONFLICT (shard, node) DO NOTHING`.execute(tx);
+    const facts = { epoch: row.epoch, manifest: manifest?.name ?? null };
+    await addEvent(tx, { who: 'operator', what: 'recovered', shard, facts });
+    return {};
+  });
+}
+
+/** Returns shards that have to be recovered before anyone claims them. @param all returns all shards */
+export async function shardsToRecover(registry: Registry, all = false): Promise<readonly number[]> {
+  const rows = await registry.read<{ id: number }>(
+    'look for shards to recover',
+    sql`SELECT id FROM shard WHERE ${all} OR timeline <> ${TIMELINE} ORDER BY id`,
+  );
+  return rows.map(({ id }) => id);
 }

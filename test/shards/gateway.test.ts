@@ -386,6 +386,14 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     expect((await near.api('/mcp', secret)).status).toBe(200);
   });
 
+  test('a holder that has no address is reported as such', async () => {
+    const { secret } = await fleet.grant({ rights: anna() });
+    await near.moveTo('');
+    expect((await far.api('/mcp', secret)).status).toBe(503);
+    const facts = { node: 'near', address: '', reason: 'no address' };
+    expect(far.errors).toMatchObject([{ code: 'fleet-node-unreachable', facts }]);
+  });
+
   const opened = async (node: GatewayNode, secret: string): Promise<IncomingMessage> => {
     const headers = { authorization: `Bearer ${secret}` };
     const asked = httpRequest({ ...node.web, path: '/mcp', headers, agent: false });
@@ -427,7 +435,7 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
     const address = proxy.address();
-    await near.moveTo(typeof address === 'object' && address !== null ? address.port : 0);
+    await near.moveTo(`127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`);
     const stream = await opened(hasty, secret);
     expect(String(await once(stream, 'data'))).toBe('first');
     const failed = once(stream, 'error');

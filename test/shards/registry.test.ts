@@ -22,7 +22,7 @@ import { addGrant, findGrant, revokeGrant } from '../../src/shards/grants.ts';
 import { FleetKeys } from '../../src/shards/keys.ts';
 import { openRegistry, type Registry } from '../../src/shards/postgres.ts';
 import { decidePurge, endPurges, wiped } from '../../src/shards/purges.ts';
-import { recoverShard, shardsToRecover } from '../../src/shards/recovery.ts';
+import { recoverShard, shardsToRecover } from '../../src/shards/recover.ts';
 import { createFleet, requireFleet } from '../../src/shards/schema.ts';
 import { endSession, markDead, renew } from '../../src/shards/sessions.ts';
 import { register, ship } from '../../src/shards/ships.ts';

@@ -5,8 +5,7 @@ import { addGrant, listGrants, type NewGrant, revokeGrant } from '../../shards/g
 import { readFleetKeys } from '../../shards/keys.ts';
 import { CODE_MS } from '../../web/sessions.ts';
 import { type CommandContext, invalidUsage, type Values } from '../context.ts';
-import { accountNamed } from '../fleet-account.ts';
-import { type OpenFleet, withFleet } from '../open-fleet.ts';
+import { accountNamed, type OpenFleet, withFleet } from '../open-fleet.ts';
 import { dateText } from '../output.ts';
 
 export type AccessLine = Values<'tenant'> & Values<'mailbox', readonly string[]>;

@@ -54,6 +54,7 @@ import { threadedProver } from '../../verify/check-segment.ts';
 import { readStdinText } from '../ask.ts';
 import type { CommandContext } from '../context.ts';
 import {
+  accountNamed,
   fleetConfigOf,
   type OpenFleet,
   refuseOtherStore,
@@ -565,7 +566,7 @@ export async function changeFleetAccount(
   { tenant }: AccountLine,
 ): Promise<ExitCode> {
   return withFleet(context, async ({ registry }) => {
-    const account = await accountNamed(registry, name, tenant);
+    const account = await accountNamed(registry, { account: name, tenant }, true);
     const { from, to } = CHANGES[act];
     if (act === 'pause' && account.state === 'removed') {
       throw fleetError('fleet-account-removed', { account: name, tenant: account.tenant });
@@ -579,23 +580,6 @@ export async function changeFleetAccount(
     );
     return EXIT.done;
   });
-}
-
-async function accountNamed(
-  registry: Registry,
-  name: string,
-  tenant: string | undefined,
-): Promise<ListedAccount> {
-  const found = await listAccounts(registry, { tenant, name }, 10);
-  const [first, second] = found;
-  if (first === undefined) {
-    throw fleetError('fleet-account-unknown', { account: name, tenant: tenant ?? null });
-  }
-  if (second !== undefined) {
-    const tenants = found.map((one) => one.tenant);
-    throw fleetError('fleet-account-ambiguous', { account: name, tenants });
-  }
-  return first;
 }
 
 const LOOK_MS = 1_000;

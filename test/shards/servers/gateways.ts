@@ -156,11 +156,11 @@ export class GatewayNode {
     if (lease !== undefined) done(await release(this.fleet.registry, lease));
   }
 
-  /** Lets other nodes reach this one at another port. */
-  async moveTo(port: number): Promise<void> {
+  /** Lets other nodes reach this one at another address. */
+  async moveTo(address: string): Promise<void> {
     await this.fleet.registry.statement(
       'test',
-      sql`UPDATE worker SET address = ${`127.0.0.1:${port}`} WHERE session = ${this.session}`,
+      sql`UPDATE worker SET address = ${address} WHERE session = ${this.session}`,
     );
   }
 

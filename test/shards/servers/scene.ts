@@ -29,7 +29,7 @@ import {
   removeNode,
   wiped,
 } from '../../../src/shards/purges.ts';
-import { recoverShard } from '../../../src/shards/recovery.ts';
+import { recoverShard } from '../../../src/shards/recover.ts';
 import { beginSession, endSession, renew } from '../../../src/shards/sessions.ts';
 import {
   abandon,
