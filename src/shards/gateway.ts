@@ -33,11 +33,11 @@ import type { FleetKeys } from './keys.ts';
 import { certify } from './node-identity.ts';
 import type { Registry } from './postgres.ts';
 import {
+  forwardedHeaders,
   HolderClient,
   listenForNodes,
   MAX_BODY,
   type NodeListenerOptions,
-  passedOn,
   refusalOf,
 } from './relay.ts';
 
@@ -76,7 +76,7 @@ export async function startGateway(options: GatewayOptions) {
   const nodes = await listenForNodes({ certificate, registry, listen, held, onError });
   const client = new HolderClient(certificate, options.silentMs);
   try {
-    const front = web === null ? null : await openFront(options, client, web);
+    const front = web === null ? null : await openPublicServer(options, client, web);
     return {
       /** Where other nodes reach this one, with the port. */
       address: nodes.address,
@@ -103,15 +103,15 @@ const OWN_FIELDS = new Set(['host', 'cookie', 'authorization', 'content-length',
 /** Bodies of requests that are kept at the same time. */
 const MAX_BODIES = 32;
 
-function openFront(
+function openPublicServer(
   { registry, keys, now, onError }: GatewayOptions,
   client: HolderClient,
   web: NonNullable<GatewayOptions['web']>,
 ) {
-  const relay = new Relaying(registry, client);
+  const relay = new AccountRouter(registry, client);
   const assets = builtAssets();
   const grants = new WeakMap<Session, Grant>();
-  const forBrowser = async (context: RequestContext): Promise<Response> => {
+  const forBrowsers = async (context: RequestContext): Promise<Response> => {
     const grant = grants.get(context.get('session'));
     if (grant === undefined) return context.body(null, 401);
     const isApi = context.req.path.startsWith('/api/');
@@ -128,7 +128,7 @@ function openFront(
         : page(context, FailurePage({ assets, kind: 'elsewhere' }), 503);
     }
   };
-  const byToken = {
+  const forTokens = {
     async fetch(request: Request, origin: string, breakOff: () => void): Promise<Response> {
       try {
         const header = request.headers.get('authorization') ?? '';
@@ -156,8 +156,8 @@ function openFront(
     { ...web, now, onError },
     sessionsOf(registry, keys, grants),
     () => ({
-      routes: (app) => void app.all('*', forBrowser),
-      ...{ mirror: byToken, mcp: byToken },
+      routes: (app) => void app.all('*', forBrowsers),
+      ...{ mirror: forTokens, mcp: forTokens },
       names: async (limits) => {
         const [grant = ''] = limits ?? [];
         const routes = await routesOf(registry, grant);
@@ -224,7 +224,7 @@ interface Connection {
   readonly breakOff: () => void;
 }
 
-class Relaying {
+class AccountRouter {
   readonly #bodies = new Semaphore(MAX_BODIES);
 
   constructor(
@@ -353,7 +353,7 @@ const EMPTY = new Set([204, 205, 304]);
 function responseOf(answer: IncomingMessage, method: string, breakOff: () => void): Response {
   const status = answer.statusCode ?? 502;
   const headers = new Headers();
-  for (const [name, value] of Object.entries(passedOn(answer.headers)))
+  for (const [name, value] of Object.entries(forwardedHeaders(answer.headers)))
     for (const one of [value].flat()) headers.append(name, one);
   // Otherwise, the listener would add a type to an answer without a body, such as a redirection.
   const isEmpty = EMPTY.has(status) || answer.headers['content-type'] === undefined;

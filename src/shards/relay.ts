@@ -52,18 +52,18 @@ const REFUSALS = {
 type RelayRefusal = keyof typeof REFUSALS;
 
 /** Header fields of one connection (RFC 9110, section 7.6.1), and those that only nodes set. */
-const NOT_PASSED_ON = new Set([
+const NOT_FORWARDED = new Set([
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
   ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings', 'expect'],
   ...[IDENTITY_HEADER, CALLER_HEADER, REFUSED_HEADER],
 ]);
 
 /** Returns the header fields that are meant for the other end. */
-export function passedOn(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+export function forwardedHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
   const ofConnection = new Set((headers.connection ?? '').toLowerCase().split(/[ \t]*,[ \t]*/));
   const passed: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_PASSED_ON.has(name) || ofConnection.has(name)) continue;
+    if (value === undefined || NOT_FORWARDED.has(name) || ofConnection.has(name)) continue;
     passed[name] = value;
   }
   return passed;
@@ -130,7 +130,7 @@ export class HolderClient {
         path: target,
         signal,
       },
-      headers: { ...passedOn(request.headers), 'content-length': String(body.length) },
+      headers: { ...forwardedHeaders(request.headers), 'content-length': String(body.length) },
       agent: this.#agentOf(session),
     };
     for (let tries = 1; ; tries += 1) {
@@ -307,7 +307,7 @@ class NodeListener {
       const upstream = httpRequest({
         ...{ socketPath: await held.socket(), method, path: target, agent: false, signal: gone },
         headers: {
-          ...passedOn(request.headers),
+          ...forwardedHeaders(request.headers),
           ...{ host: identity.reached.host, 'content-length': String(body.length) },
           [CALLER_HEADER]: callerText(caller),
         },
@@ -320,7 +320,7 @@ class NodeListener {
         found.destroy();
         return 'moved';
       }
-      response.writeHead(found.statusCode ?? 502, passedOn(found.headers));
+      response.writeHead(found.statusCode ?? 502, forwardedHeaders(found.headers));
       // Streams of events send nothing for long.
       response.flushHeaders();
       await pipeline(found, response);

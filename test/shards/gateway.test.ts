@@ -435,7 +435,9 @@ describe.skipIf(withoutPostgres())('the gateway', () => {
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
     const address = proxy.address();
-    await near.moveTo(`127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`);
+    await near.moveTo(
+      `127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
+    );
     const stream = await opened(hasty, secret);
     expect(String(await once(stream, 'data'))).toBe('first');
     const failed = once(stream, 'error');
