@@ -75,7 +75,7 @@ export async function readFleetAccount(
     });
     const client = new HolderClient(certify(keys, fleet, { kind: 'grant', id: grant }));
     try {
-      const reader = new AccountReader(context, registry, client, { grant, account });
+      const reader = new AccountReader(context, registry, client, { grant, account }, which);
       return await run(reader, context, line);
     } finally {
       client.close();
@@ -93,22 +93,25 @@ class AccountReader {
     private readonly registry: Registry,
     private readonly client: HolderClient,
     private readonly who: { readonly grant: string; readonly account: number },
+    private readonly named: AccountOption,
   ) {}
 
   /** Returns the answer to a request once it starts. While nobody holds the account, waits for the next holder. */
   async ask(target: string, body: string | null = null): Promise<IncomingMessage> {
     const { signal, now, notices } = this.context;
     const until = now() + PATIENCE_MS;
-    const headers = {
-      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-    };
+    const accept = 'application/json, text/event-stream';
     for (let isFirst = true; ; isFirst = false) {
       const [route] = await routesOf(this.registry, this.who.grant);
       try {
-        if (route === undefined) throw new Error('the account was removed meanwhile');
+        if (route === undefined) {
+          const { account, tenant = null } = this.named;
+          throw fleetError('fleet-account-unknown', { account, tenant });
+        }
         this.#holder = { node: route.node ?? '', account: route.name };
         const answer = await this.client.send(route, this.who, {
-          ...{ method: body === null ? 'GET' : 'POST', target, headers, signal },
+          ...{ method: body === null ? 'GET' : 'POST', target, signal },
+          headers: { 'content-type': 'application/json', accept },
           body: Buffer.from(body ?? ''),
           reached: { host: 'mailkeep', origin: 'https://mailkeep', secure: true },
         });
@@ -209,11 +212,8 @@ function queryOf(line: ForwardedCommand): string {
   const named = (name: string) =>
     line.options.filter(([known]) => known === name).map(([, value]) => value);
   const deleted = hasOption(line, '--deleted') ? 'is:deleted' : '-is:deleted';
-  return [
-    deleted,
-    ...quoted('mailbox', named('--mailbox')),
-    ...quoted('in', named('--folder')),
-  ].join(' ');
+  const places = [...quoted('mailbox', named('--mailbox')), ...quoted('in', named('--folder'))];
+  return [deleted, ...places].join(' ');
 }
 
 const show: Run = async (reader, context, line) => {
@@ -223,15 +223,16 @@ const show: Run = async (reader, context, line) => {
     for await (const piece of reader.source(id)) await output.bytes(piece);
     return EXIT.done;
   }
-  const { html: _html, ...reading } = await readMessage(reader.source(id));
-  const fields = () =>
-    reading.headers.map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`);
+  const reading = await readMessage(reader.source(id));
+  const { html: _, ...facts } = reading;
+  const { headers } = reading;
   const isHeaders = hasOption(line, '--headers');
   const shown = () =>
-    isHeaders ? fields().join('\n') : messageText(id, { ...reading, html: _html }, output);
+    isHeaders
+      ? headers.map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`).join('\n')
+      : messageText(id, reading, output);
   if (output.interactive && !hasOption(line, '--no-pager')) await printPaged(context, shown());
-  else
-    await output.object(isHeaders ? { id, headers: reading.headers } : { id, ...reading }, shown);
+  else await output.object(isHeaders ? { id, headers } : { id, ...facts }, shown);
   return EXIT.done;
 };
 
@@ -244,10 +245,8 @@ const attachments: Run = async (reader, { output, environment }, line) => {
     }
     return EXIT.done;
   }
-  const { saved, failure } = await saveAttachments(
-    path.resolve(environment.cwd, to),
-    reader.source(id),
-  );
+  const folder = path.resolve(environment.cwd, to);
+  const { saved, failure } = await saveAttachments(folder, reader.source(id));
   for (const attachment of saved) {
     const { savedAs } = attachment;
     await output.line(attachment, () => `${attachmentLine(attachment, null)}  ->  ${savedAs}`);
@@ -295,12 +294,8 @@ const exportMail: Run = async (reader, { output, environment, signal }, line) =>
 };
 
 const status: Run = async (reader, { output }) => {
-  const call = {
-    jsonrpc: '2.0',
-    id: 1,
-    method: 'tools/call',
-    params: { name: 'status', arguments: {} },
-  };
+  const params = { name: 'status', arguments: {} };
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
   const answer = await reader.ask('/mcp', JSON.stringify(call));
   const [found] = messagesIn(await text(answer));
   const { notice: _, ...facts } = JSON.parse(found ?? '{}').result?.structuredContent ?? {};
