@@ -7,6 +7,7 @@ export interface WorkerRow {
   readonly session: string;
   readonly node: string;
   readonly address: string;
+  /** Number of accounts that it takes at most. */
   readonly room: number;
   readonly isDraining: boolean;
   readonly isDead: boolean;

@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
+import { FILE_MODE, FOLDER_MODE } from '../archive/format.ts';
 import { decryptOnce, encryptOnce, publicKeyOf } from '../copies/format/sealed-object.ts';
 import { LocalKey, rawPublicKey } from '../copies/local-key.ts';
 import { KEY_BYTES } from '../core/ed25519.ts';
@@ -89,8 +90,6 @@ export class FleetKeys {
 
 /** Bytes. Thousands of keys need less. */
 const MAX_FILE_BYTES = 1 << 20;
-const MODE = 0o600;
-const FOLDER_MODE = 0o700;
 
 /** @throws fleet-key-file-unreadable, fleet-key-invalid */
 export function readFleetKeys(file: string): FleetKeys {
@@ -133,7 +132,7 @@ export function makeKeyFile(file: string): FleetKeys {
     // Each file names its key differently: two that were made by mistake can be told apart.
     const text = keyLine(`key-${randomBytes(4).toString('hex')}`);
     try {
-      writeFileSync(temporary, text, { mode: MODE, flag: 'wx', flush: true });
+      writeFileSync(temporary, text, { mode: FILE_MODE, flag: 'wx', flush: true });
       // The file is complete once it has its name, which it gets only if the name is free.
       linkSync(temporary, file);
     } finally {
@@ -182,7 +181,7 @@ export function addKey(link: string, name: string): boolean {
 
 function openExclusively(file: string, temporary: string): number {
   try {
-    return openSync(temporary, 'wx', MODE);
+    return openSync(temporary, 'wx', FILE_MODE);
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw error;
     throw fleetError('fleet-key-file-busy', { file, temporary });

@@ -1,35 +1,25 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { AccountState } from './accounts.ts';
+import type { AccountRow, ShardRow, WorkerRow } from './changes.ts';
 import type { SealedSecret } from './keys.ts';
 import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
-interface NodeStatus {
-  readonly node: string;
-  readonly session: string;
-  readonly address: string;
-  /** Number of accounts that it takes at most. */
-  readonly room: number;
-  readonly isDraining: boolean;
-  readonly isDead: boolean;
+interface NodeStatus extends WorkerRow {
   readonly shards: number;
   readonly accounts: number;
 }
 
-interface ShardStatus {
-  readonly shard: number;
-  readonly epoch: number;
+type ShownOfShard = 'shard' | 'epoch' | 'failing' | 'messages' | 'catalogBytes' | 'isCurrent';
+
+interface ShardStatus extends Pick<ShardRow, ShownOfShard> {
   /** Node of the living session that holds it, or null. */
   readonly node: string | null;
   /** Milliseconds since its last holder died; null if it has one, or never had any. */
   readonly freeMs: number | null;
   readonly accounts: number;
-  readonly messages: number;
-  readonly catalogBytes: number;
   /** Milliseconds since the last ship, or null. */
   readonly shippedMs: number | null;
-  readonly failing: { readonly code: string; readonly node: string; readonly since: string } | null;
-  readonly isCurrent: boolean;
 }
 
 interface WaitingPurge {
@@ -94,16 +84,10 @@ export async function fleetStatus(registry: Registry): Promise<FleetStatus> {
   return { nodes, shards, accounts: accounts ?? none, purges };
 }
 
-export interface ListedAccount {
-  readonly account: number;
-  readonly tenant: string;
-  readonly name: string;
-  readonly state: AccountState;
-  readonly shard: number;
-  /** Node of the living session that holds its shard, or null. */
-  readonly node: string | null;
+export interface ListedAccount
+  extends Pick<AccountRow, 'account' | 'tenant' | 'name' | 'state' | 'shard'>,
+    Pick<ShardStatus, 'node' | 'shippedMs'> {
   readonly lastError: string | null;
-  readonly shippedMs: number | null;
 }
 
 /** Returns accounts by tenant and name. @param after the last one of the previous page */

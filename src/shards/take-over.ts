@@ -66,7 +66,7 @@ export interface TakenOver {
  * of the bucket; errors of the store and the disk
  */
 export async function takeOver(options: TakeOverOptions): Promise<TakenOver> {
-  const { claimed, dir, fleet } = options;
+  const { claimed, dir } = options;
   const { shard } = claimed.lease;
   makeFoldersDurably(path.dirname(dir), FOLDER_MODE);
   removeUnfinished(dir);
@@ -76,27 +76,22 @@ export async function takeOver(options: TakeOverOptions): Promise<TakenOver> {
   if (how !== undefined) {
     const note = readNote(dir);
     const done = Math.max(claimed.ended, note?.shard === shard ? note.done : 0);
-    await noteShipped(options, shipped, done);
+    await writeShippedNote(options, dir, shipped, done);
     return { shipped, done, from: how, aside: asideOf(dir) };
   }
   if (existsSync(dir)) setAside(dir);
   const { clean } = claimed;
-  if (shipped === undefined) {
-    makeFoldersDurably(dir, FOLDER_MODE);
-  } else {
-    const restored = mkdtempSync(`${dir}.new-`);
-    await restore(options, shipped, restored);
-    const { name: manifest, commit } = shipped.clear;
-    await writeNote(restored, { fleet, shard, manifest, commit, done: clean });
-    renameSync(restored, dir);
-  }
+  const made = mkdtempSync(`${dir}.new-`);
+  if (shipped !== undefined) await restore(options, shipped, made);
+  await writeShippedNote(options, made, shipped, clean);
+  renameSync(made, dir);
   await realFiles.syncFolder(path.dirname(dir));
-  await noteShipped(options, shipped, clean);
   return { shipped, done: clean, from: shipped ? 'bucket' : 'nothing', aside: asideOf(dir) };
 }
 
-async function noteShipped(
-  { dir, fleet, claimed }: TakeOverOptions,
+async function writeShippedNote(
+  { fleet, claimed }: TakeOverOptions,
+  dir: string,
   shipped: ShippedManifest | undefined,
   done: number,
 ): Promise<void> {
