@@ -233,18 +233,3 @@ export async function secretSamples(
       FROM secret ORDER BY key_id, account`,
   );
 }
-
-/** @param query null removes the search */
-export async function saveSearch(
-  registry: Registry,
-  { tenant, name }: { readonly tenant: string; readonly name: string },
-  query: string | null,
-): Promise<void> {
-  await registry.statement(
-    'save a search',
-    query === null
-      ? sql`DELETE FROM saved_search WHERE tenant = ${tenant} AND name = ${name}`
-      : sql`INSERT INTO saved_search (tenant, name, query) VALUES (${tenant}, ${name}, ${query})
-          ON CONFLICT (tenant, name) DO UPDATE SET query = excluded.query`,
-  );
-}

@@ -55,7 +55,7 @@ const SHIPPED = sql`manifest, manifest_sha256 AS "manifestSha256", sequence,
  *
  * The caller has the locks of the local folders of these shards.
  *
- * @throws outcome-unknown: `heldShards` tells
+ * @throws outcome-unknown: the rows that changed tell what the session holds
  */
 export async function claim(
   registry: Registry,
@@ -122,18 +122,6 @@ export async function livingNode(tx: Tx, session: string, isClaiming = false): P
   const [row] = rows;
   if (row === undefined) throw new Refusal('session');
   return row.node;
-}
-
-/** Returns what a session holds, for a claim whose answer was lost. */
-export async function heldShards(
-  registry: Registry,
-  session: string,
-): Promise<readonly { readonly shard: number; readonly epoch: number }[]> {
-  return registry.read(
-    'look at held shards',
-    sql<{ shard: number; epoch: number }>`
-      SELECT id AS shard, epoch FROM shard WHERE holder = ${session} ORDER BY id`,
-  );
 }
 
 /**

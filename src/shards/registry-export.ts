@@ -19,7 +19,7 @@ import { createFleet, type FleetRow } from './schema.ts';
  * Tables that are exported, in the order in which they are restored. Tokens are not: a revocation since the export would be
  * undone. The others say what a new registry learns anyway.
  */
-const TABLES = ['shard', 'account', 'secret', 'saved_search', 'purge', 'folder'] as const;
+const TABLES = ['shard', 'account', 'secret', 'purge', 'folder'] as const;
 const FOLDER = 'registry/';
 const VERSION = 1;
 /** Older exports are deleted. */

@@ -95,12 +95,6 @@ const TABLES = [
     expires_at timestamptz,
     revoked_at timestamptz
   )`,
-  `CREATE TABLE saved_search (
-    tenant text NOT NULL,
-    name text NOT NULL,
-    query text NOT NULL,
-    PRIMARY KEY (tenant, name)
-  )`,
   // Objects in the bucket and uploads to it. Content is clean of the first \`purges\` purges. Rows of objects that are gone
   // are deleted; names are never used twice.
   `CREATE TABLE object (

@@ -277,7 +277,6 @@ const NEVER_REFUSED = [
   'markDead',
   'recordUse',
   'removeSessions',
-  'saveSearch',
   'setDraining',
 ];
 /** A random id distinguishes them. */
