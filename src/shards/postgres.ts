@@ -175,7 +175,7 @@ const types: pg.CustomTypesConfig = {
     const type: number = oid;
     if (format !== 'binary' && type === INT8) return safeInteger;
     if (format !== 'binary' && type === INT8_ARRAY) {
-      return (text: string) => text.match(/-?\d+/g)?.map(safeInteger) ?? [];
+      return (text: string) => (text === '{}' ? [] : text.slice(1, -1).split(',').map(safeInteger));
     }
     return pg.types.getTypeParser(oid, format);
   },
