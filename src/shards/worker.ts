@@ -194,6 +194,11 @@ export class WorkerSession {
     return this.#rows;
   }
 
+  /** Everything that this session holds. */
+  get shards(): readonly { readonly number: number; readonly shard: HeldShard }[] {
+    return [...this.#held].map(([number, { shard }]) => ({ number, shard }));
+  }
+
   /** Returns a shard that this session holds, unless the session may have ended for others. */
   held(shard: number): HeldShard | undefined {
     return this.isRenewed ? this.#held.get(shard)?.shard : undefined;

@@ -3,12 +3,14 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
+import packageJson from '../../../package.json' with { type: 'json' };
 import { RETRY_POLICY } from '../../copies/s3-client.ts';
 import { resolveS3 } from '../../copies/s3-settings.ts';
 import { ensureBucket, S3Store, s3Store } from '../../copies/s3-store.ts';
 import { Semaphore, systemClock } from '../../core/concurrency.ts';
 import type { FleetConfig } from '../../core/config.ts';
 import { jsonValue, readConfigFile } from '../../core/config-file.ts';
+import type { Settings } from '../../core/config-schema.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, hasCode } from '../../core/errors.ts';
 import { readRegularFile } from '../../core/files.ts';
@@ -16,7 +18,8 @@ import { nearest } from '../../core/names.ts';
 import type { S3Target } from '../../core/s3-target.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
-import { openDaemonLog } from '../../daemon/daemon-log.ts';
+import { type DaemonLog, openDaemonLog } from '../../daemon/daemon-log.ts';
+import { type HealthServer, serveHealth } from '../../daemon/metrics.ts';
 import { fleetKeyError } from '../../fleet/errors.ts';
 import { addKey, makeKeyFile, readFleetKeys } from '../../fleet/key-file.ts';
 import type { FleetKeys } from '../../fleet/secrets.ts';
@@ -51,6 +54,7 @@ import { createFleet } from '../../shards/schema.ts';
 import { markDead, setDraining } from '../../shards/sessions.ts';
 import { SHARD_TIMES } from '../../shards/shard.ts';
 import { runWorker, WORKER_TIMES } from '../../shards/worker.ts';
+import { WorkerHealth } from '../../shards/worker-health.ts';
 import { threadedProver } from '../../verify/check-segment.ts';
 import { readStdinText } from '../ask.ts';
 import type { CommandContext } from '../context.ts';
@@ -189,10 +193,14 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
     const keys = () => readFleetKeys(keyFile);
     // Now, so that a file that cannot be read is found before anything starts.
     keys();
-    const log = await openDaemonLog(settings.log.level, output.interactive);
+    const plainLog = await openDaemonLog(settings.log.level, output.interactive);
+    const health = new WorkerHealth({ version: packageJson.version, registry, log: plainLog, now });
+    const log = health.counting(plainLog);
     const store = new S3Store(await storeTarget(context, config));
     const prover = threadedProver();
+    let server: HealthServer | null = null;
     try {
+      server = settings.health && (await listenForHealth(settings.health, health, log));
       await runWorker(
         {
           ...{ registry, fleet, node, address, room, cache, keys, store, prover, settings, log },
@@ -208,7 +216,10 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
           heavy: new Semaphore(2),
           serve: async (session) => {
             const { listen } = place;
-            if (listen === undefined) return async () => {};
+            if (listen === undefined) {
+              health.show(session);
+              return async () => health.show(undefined);
+            }
             const gateway = await startGateway({
               ...{ registry, fleet: fleet.id, keys: keys(), session: session.id, listen, now },
               web: settings.web,
@@ -217,17 +228,33 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
             });
             const { url } = gateway;
             log.say('info', 'readers are let in', { address: gateway.address, url });
-            return once(() => gateway.close());
+            health.show(session);
+            return once(() => {
+              health.show(undefined);
+              return gateway.close();
+            });
           },
         },
         signal,
       );
       return EXIT.done;
     } finally {
+      await server?.close();
       await prover.close();
       await store.close();
     }
   });
+}
+
+async function listenForHealth(
+  { listen, hosts }: NonNullable<Settings['health']>,
+  { answers }: WorkerHealth,
+  log: DaemonLog,
+): Promise<HealthServer> {
+  const onError = (error: unknown) => log.fail('error', 'health could not be answered', error);
+  const server = await serveHealth({ listen, hosts, onError }, answers);
+  log.say('info', 'health listens', { port: server.address.port });
+  return server;
 }
 
 /** Calls `act` once, and returns the same result again. */
