@@ -14,6 +14,12 @@ export const shardError = defineErrors({
       'Create an empty database for --from-bucket, or leave the option out.',
     ],
   },
+  origin: {
+    'fleet-import-cut-off': ({ folder }: { folder: string }) => [
+      `The import of ${folder} was given up, because the registry could not be reached for minutes.`,
+      'No account was added. Run the command again.',
+    ],
+  },
   disk: {
     'fleet-disk-short': (f: { folder: string; free: number; needed: number }) => [
       `Only ${bytes(f.free)} are free in ${f.folder}, and minFreeBytes keeps ${bytes(f.needed)} free.`,

@@ -7,7 +7,7 @@ import type { EngineContext } from '../catalog/open-reader.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import type { Semaphore } from '../core/concurrency.ts';
 import type { Settings } from '../core/config-schema.ts';
-import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
+import { describeError, errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import { askMetrics, askStatus } from '../daemon/control.ts';
 import { findControlSocket } from '../daemon/control-path.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
@@ -587,10 +587,7 @@ export class HeldShard {
     this.#failedAt = clock.monotonic();
     const code = localCode(error);
     const { since = new Date(now()).toISOString() } = this.#failure ?? {};
-    this.#failure = {
-      code: code ?? (error instanceof MailkeepError ? error.code : 'unknown'),
-      since,
-    };
+    this.#failure = { code: code ?? describeError(error).code, since };
     log.fail('error', `shard ${lease.shard} failed`, error);
     const isDue = this.#failures === TRIES || this.#failures % TELL_AGAIN === 0;
     if (code !== undefined && isDue) {

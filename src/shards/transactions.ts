@@ -5,7 +5,9 @@ import {
   recordAccountErrors,
   refreshSecret,
   saveSearch,
+  updateAccount,
 } from './accounts.ts';
+import { holdNewShard } from './adopt.ts';
 import { claim, moveShard, release, reportFailure, reportRecovery } from './claims.ts';
 import { condemnAbandoned, markGone, sweep } from './collection.ts';
 import { addGrant, recordUse, redeemLink, revokeGrant } from './grants.ts';
@@ -36,6 +38,7 @@ export const TRANSACTIONS = {
   decidePurge,
   endPurges,
   endSession,
+  holdNewShard,
   importRegistry,
   markDead,
   markGone,
@@ -60,5 +63,6 @@ export const TRANSACTIONS = {
   setDraining,
   ship,
   sweep,
+  updateAccount,
   wiped,
 } as const;

@@ -5,6 +5,7 @@ import type { DaemonLog } from '../daemon/daemon-log.ts';
 import { type HealthAnswers, labelled } from '../daemon/metrics.ts';
 import type { Registry as FleetRegistry } from '../registry/registry.ts';
 import { type WaitingWork, waitingWork } from './overview.ts';
+import type { HeldShard } from './shard.ts';
 import type { WorkerSession } from './worker.ts';
 
 /**
@@ -44,7 +45,7 @@ const measured = z.array(
 );
 
 /** Returns what is passed on of a daemon's metrics, in JSON as prom-client has it. */
-export function passedOn(shard: number, metrics: unknown): object[] {
+function passedOn(shard: number, metrics: unknown): object[] {
   return (measured.safeParse(metrics).data ?? []).flatMap(({ values, ...metric }) => {
     const aggregator = PASSED_ON[metric.name.slice(PREFIX.length)];
     if (aggregator === undefined || !metric.name.startsWith(PREFIX)) return [];
@@ -55,6 +56,14 @@ export function passedOn(shard: number, metrics: unknown): object[] {
     return [{ ...metric, aggregator, values: relabelled }];
   });
 }
+
+/** What a session shows of itself. */
+type Shown = Pick<WorkerSession, 'id' | 'isRenewed' | 'rows'> & {
+  readonly shards: readonly {
+    readonly number: number;
+    readonly shard: Pick<HeldShard, 'status' | 'metrics'>;
+  }[];
+};
 
 /** What a worker waits for is asked for at most this often. */
 const WORK_MS = 30_000;
@@ -71,7 +80,7 @@ interface WorkerHealthOptions {
 export class WorkerHealth {
   readonly #registry = new Registry();
   readonly #startedAt: number;
-  #session: WorkerSession | undefined;
+  #session: Shown | undefined;
   #work: { readonly at: number; readonly work: WaitingWork | null } | undefined;
   readonly #failures = new Counter({
     name: 'mailkeep_fleet_failures_total',
@@ -104,7 +113,7 @@ export class WorkerHealth {
   }
 
   /** Shows this session from now on; undefined for none. */
-  show(session: WorkerSession | undefined): void {
+  show(session: Shown | undefined): void {
     this.#session = session;
   }
 
@@ -158,7 +167,7 @@ export class WorkerHealth {
       session: session?.id ?? null,
       shards: (session?.shards ?? []).map(({ number, shard }) => {
         const { isOpen, isRunning, failure, shippedAgeMs } = shard.status;
-        const shippedSeconds = Math.round(shippedAgeMs / 1_000);
+        const shippedSeconds = shippedAgeMs / 1_000;
         return {
           shard: number,
           open: isOpen,

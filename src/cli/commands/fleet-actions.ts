@@ -34,6 +34,7 @@ import {
   type NewAccount,
   putSecret,
   secretSamples,
+  updateAccount,
 } from '../../shards/accounts.ts';
 import { changesSince } from '../../shards/changes.ts';
 import { moveShard } from '../../shards/claims.ts';
@@ -112,7 +113,7 @@ export interface NodeRemoveLine {
 }
 
 /** What the configuration leaves out is taken from the environment and from the files of Amazon's tools. */
-async function storeTarget(
+export async function storeTarget(
   { environment: { env } }: CommandContext,
   { fleet }: FleetConfig,
 ): Promise<S3Target> {
@@ -196,6 +197,12 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
     const plainLog = await openDaemonLog(settings.log.level, output.interactive);
     const health = new WorkerHealth({ version: packageJson.version, registry, log: plainLog, now });
     const log = health.counting(plainLog);
+    if (settings.webhook !== null) {
+      log.say('warn', 'webhooks are not received in a fleet: its accounts are polled');
+    }
+    if (settings.copies.length > 0) {
+      log.say('warn', 'copies are not made in a fleet: its shards are shipped to the bucket');
+    }
     const store = new S3Store(await storeTarget(context, config));
     const prover = threadedProver();
     let server: HealthServer | null = null;
@@ -376,10 +383,6 @@ export async function addFleetAccounts(
     const problem = 'it takes a name with --settings, or --bulk.';
     throw usageError('usage-invalid', { command, problem });
   }
-  if (settings === '-' && line.tokenFile === '-') {
-    const problem = 'only one of the files can be - (standard input).';
-    throw usageError('usage-invalid', { command, problem });
-  }
   return withFleet(context, async (open) => {
     // Before anything is read from standard input: it would be gone.
     const keys = readFleetKeys(open.config.fleet.keyFile);
@@ -396,11 +399,8 @@ async function addOne(
   name: string,
   line: AddLine,
 ): Promise<ExitCode> {
-  const { tenant = DEFAULT_TENANT, settings = '' } = line;
-  const { raw, source } = await readSettings(context, settings);
-  const token = await tokenOf(context, line);
-  const entry = token === undefined ? raw : withToken(raw, token);
-  const parts = splitAccount(entry, name, source);
+  const { tenant = DEFAULT_TENANT } = line;
+  const parts = await readParts(context, name, line);
   const account: NewAccount = {
     ...{ tenant, name, settings: parts.settings },
     seal: (id) => sealSecrets(keys, fleet.id, id, parts.secrets),
@@ -416,6 +416,35 @@ async function addOne(
     () => `Added the account ${name} of the tenant ${tenant}, in shard ${added.shard}.`,
   );
   return EXIT.done;
+}
+
+async function readParts(context: CommandContext, name: string, line: AddLine) {
+  if (line.settings === '-' && line.tokenFile === '-') {
+    const problem = 'only one of the files can be - (standard input).';
+    throw usageError('usage-invalid', { command: 'fleet account', problem });
+  }
+  const { raw, source } = await readSettings(context, line.settings ?? '');
+  const token = await tokenOf(context, line);
+  return splitAccount(token === undefined ? raw : withToken(raw, token), name, source);
+}
+
+/** @throws fleet-account-unknown, fleet-account-ambiguous, fleet-account-removed, config-invalid */
+export async function updateFleetAccount(
+  context: CommandContext,
+  name: string,
+  line: AddLine,
+): Promise<ExitCode> {
+  return withFleet(context, async ({ config, registry, fleet }) => {
+    const keys = readFleetKeys(config.fleet.keyFile);
+    const { account, tenant } = await accountNamed(registry, name, line.tenant);
+    const { settings, secrets } = await readParts(context, name, line);
+    const sealed = sealSecrets(keys, fleet.id, account, secrets);
+    const { outcome } = await updateAccount(registry, account, settings, sealed, 'operator');
+    if (outcome === 'refused') throw fleetError('fleet-account-removed', { account: name, tenant });
+    const facts = { account: name, tenant, secrets: [...secrets.keys()], key: keys.current };
+    await context.output.object(facts, () => `${name} (tenant ${tenant}) has the new settings.`);
+    return EXIT.done;
+  });
 }
 
 /** Adds accounts to a fleet that is about to have so many nodes. */
@@ -441,12 +470,16 @@ async function placement(registry: Registry) {
   return placeEvenly(Math.max(1, nodes.filter(({ isDead }) => !isDead).length));
 }
 
-/** A token takes the place of an IMAP account's password. */
+/** A token takes the place of an IMAP account's password, or is its refresh token. */
 function withToken(raw: unknown, token: string): unknown {
-  const imap: unknown = Object(raw).imap;
-  return imap === undefined
-    ? { ...Object(raw), token }
-    : { ...Object(raw), imap: { ...Object(imap), password: token } };
+  const { imap, ...others } = Object(raw);
+  if (imap === undefined) return { ...others, token };
+  const { oauth, ...server } = Object(imap);
+  const secret =
+    oauth === undefined
+      ? { password: token }
+      : { oauth: { ...Object(oauth), refreshToken: token } };
+  return { ...others, imap: { ...server, ...secret } };
 }
 
 async function readSettings(
@@ -485,26 +518,11 @@ async function addMany(
   file: string,
   { tenant: fallback = DEFAULT_TENANT }: AddLine,
 ): Promise<ExitCode> {
-  const { environment, stdin, signal, output } = context;
-  const source = file === '-' ? 'Standard input' : path.resolve(environment.cwd, file);
-  const text =
-    file === '-'
-      ? await readStdinText(stdin())
-      : readRegularFile(source, MAX_BULK_BYTES).toString('utf8');
-  // Everything is checked before anything is added.
-  const accounts = text.split('\n').flatMap((line, at): NewAccount[] => {
-    if (line.trim() === '') return [];
-    const where = `${source}, line ${at + 1}`;
-    const { tenant = fallback, ...entry } = Object(jsonValue(line, where));
-    const name = String(entry.name);
-    const { settings, secrets } = splitAccount(entry, name, where);
-    const seal = (id: number) => sealSecrets(keys, fleet.id, id, secrets);
-    return [{ tenant: String(tenant), name, settings, seal }];
-  });
+  const { signal, output } = context;
+  const accounts = await readAccounts(context, fleet, keys, file, fallback);
   const known = await knownNames(registry);
-  const keyOf = ({ tenant, name }: { tenant: string; name: string }) => `${tenant}\0${name}`;
-  const fresh = [...new Map(accounts.map((one) => [keyOf(one), one])).values()].filter(
-    (one) => !known.has(keyOf(one)),
+  const fresh = [...new Map(accounts.map((one) => [nameKey(one), one])).values()].filter(
+    (one) => !known.has(nameKey(one)),
   );
   const place = await placement(registry);
   for (let at = 0; at < fresh.length; at += BULK_PAGE) {
@@ -524,9 +542,38 @@ async function addMany(
   return EXIT.done;
 }
 
-async function knownNames(registry: Registry): Promise<ReadonlySet<string>> {
+/** Reads accounts from a file, one a line. @throws config-invalid */
+export async function readAccounts(
+  { environment, stdin }: CommandContext,
+  fleet: OpenFleet['fleet'],
+  keys: FleetKeys,
+  file: string,
+  fallback: string,
+): Promise<readonly NewAccount[]> {
+  const source = file === '-' ? 'Standard input' : path.resolve(environment.cwd, file);
+  const text =
+    file === '-'
+      ? await readStdinText(stdin())
+      : readRegularFile(source, MAX_BULK_BYTES).toString('utf8');
+  return text.split('\n').flatMap((line, at): NewAccount[] => {
+    if (line.trim() === '') return [];
+    const where = `${source}, line ${at + 1}`;
+    const { tenant = fallback, ...entry } = Object(jsonValue(line, where));
+    const name = String(entry.name);
+    const { settings, secrets } = splitAccount(entry, name, where);
+    const seal = (id: number) => sealSecrets(keys, fleet.id, id, secrets);
+    return [{ tenant: String(tenant), name, settings, seal }];
+  });
+}
+
+/** What distinguishes accounts. */
+export function nameKey({ tenant, name }: Pick<NewAccount, 'tenant' | 'name'>): string {
+  return `${tenant}\0${name}`;
+}
+
+export async function knownNames(registry: Registry): Promise<ReadonlySet<string>> {
   const names = new Set<string>();
-  for await (const { tenant, name } of everyAccount(registry, {})) names.add(`${tenant}\0${name}`);
+  for await (const account of everyAccount(registry, {})) names.add(nameKey(account));
   return names;
 }
 
