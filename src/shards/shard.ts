@@ -476,6 +476,7 @@ export class HeldShard {
     const errors = new Map<number, string | null>(this.#refused);
     for (const { name, state, code } of status?.accounts ?? []) {
       errors.set(accountOfName(name), state === 'ok' ? null : code);
+      if (state === 'refused') this.#signIns.refused(accountOfName(name));
     }
     for (const [account, code] of this.#signIns.failures) errors.set(account, code);
     const changed = [...errors].filter(([account, code]) => this.#known.get(account) !== code);

@@ -1,7 +1,6 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Semaphore } from '../core/concurrency.ts';
-import type { OAuthSettings } from '../core/config-schema.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { oauthClient } from '../imap/credential.ts';
 import { refresh } from '../imap/oauth.ts';
@@ -18,6 +17,8 @@ const SPARE_MS = 300_000;
 const AGAIN_MS = 60_000;
 /** Tokens that end nobody knows when are replaced this often. */
 const UNKNOWN_MS = 1_800_000;
+/** At the soonest, a token that the server refused is replaced after this. */
+const REFUSED_MS = 600_000;
 /** Each refresh has a connection to the registry, of which ships need some as well. */
 const turns = new Semaphore(2);
 
@@ -25,7 +26,11 @@ interface Known extends SignIn {
   /** When it was last refreshed, or tried; undefined if never. On the monotonic clock. */
   readonly triedAt: number | undefined;
   readonly failure: string | null;
+  /** The server has refused the access token before its end. */
+  readonly isRefused: boolean;
 }
+
+const FRESH = { triedAt: undefined, failure: null, isRefused: false };
 
 /**
  * Sign-ins of people at the providers of a shard's IMAP accounts. The daemon gets access tokens, in files; refresh tokens
@@ -57,9 +62,14 @@ export class SignIns {
     for (const [account, signIn] of signIns) {
       const before = this.#known.get(account);
       const isSame = before?.tokens.refresh.reveal() === signIn.tokens.refresh.reveal();
-      const { triedAt, failure } = isSame ? before : FRESH;
-      this.#keep(account, { ...signIn, triedAt, failure });
+      this.#keep(account, { ...(isSame ? before : FRESH), ...signIn });
     }
+  }
+
+  /** Notes that a server refuses the access token of an account. */
+  refused(account: number): void {
+    const known = this.#known.get(account);
+    if (known !== undefined) this.#known.set(account, { ...known, isRefused: true });
   }
 
   /** Refreshes in the background what ends soon. @throws an internal error of the last time */
@@ -83,44 +93,52 @@ export class SignIns {
   }
 
   async #refreshAll(signal: AbortSignal): Promise<void> {
-    const { log } = this.context;
+    const { log, clock } = this.context;
     /** Providers that do not answer would hold up the accounts of the others. */
     const away = new Set<string>();
     for (const [account, known] of [...this.#known]) {
       if (signal.aborted) return;
       const { issuer } = known.settings;
       if (!this.#isDue(known) || away.has(issuer)) continue;
-      const triedAt = this.context.clock.monotonic();
+      const tried = { ...known, triedAt: clock.monotonic(), isRefused: false };
+      let next: Known;
       try {
-        // Nothing aborts a refresh: the provider may have ended the old token.
-        const fresh = await turns.run(() => this.#refresh(account, known.settings), signal);
-        this.#keep(account, { ...known, tokens: fresh ?? known.tokens, triedAt, failure: null });
+        const tokens = await turns.run(() => this.#refresh(account, known), signal);
+        next = { ...tried, tokens: tokens ?? known.tokens, failure: null };
       } catch (error) {
         // The holder finds out by itself.
         if (signal.aborted || error instanceof ShardLost) return;
         if (!(error instanceof MailkeepError)) throw error;
         log.fail('error', `account ${account} could not be signed in`, error);
         if (hasCode(error, 'imap.oauth-unreachable')) away.add(issuer);
-        this.#known.set(account, { ...known, triedAt, failure: error.code });
+        next = { ...tried, failure: error.code };
       }
+      // Otherwise, the account was changed meanwhile.
+      if (this.#known.get(account)?.tokens === known.tokens) this.#keep(account, next);
     }
   }
 
-  #isDue({ tokens, triedAt, failure }: Known): boolean {
+  #isDue({ tokens, triedAt, failure, isRefused }: Known): boolean {
     const { clock, now } = this.context;
-    // A new sign-in is in the registry, then.
+    // Only another sign-in helps.
     if (failure === 'imap.login-needed') return false;
     const age = triedAt === undefined ? Number.POSITIVE_INFINITY : clock.monotonic() - triedAt;
-    if (age < AGAIN_MS) return false;
     const { expiresAt } = tokens.access;
-    return expiresAt === null
-      ? failure !== null || age >= UNKNOWN_MS
-      : expiresAt - SPARE_MS <= now();
+    if (isRefused && age >= REFUSED_MS) return true;
+    if (age < AGAIN_MS) return false;
+    if (expiresAt !== null) return expiresAt - SPARE_MS <= now();
+    return failure !== null || age >= UNKNOWN_MS;
   }
 
-  /** @throws ShardLost; errors of the provider and the registry */
-  async #refresh(account: number, settings: OAuthSettings): Promise<StoredTokens | undefined> {
+  /**
+   * Nothing aborts a refresh that was sent: the provider may have ended the old token.
+   *
+   * @returns undefined if the sign-in was replaced meanwhile, which the rows will tell
+   * @throws ShardLost; errors of the provider and the registry
+   */
+  async #refresh(account: number, known: Known): Promise<StoredTokens | undefined> {
     const { registry, fleet, keys, now, clock } = this.context;
+    const { settings } = known;
     const client = await oauthClient(nameInShard(account), settings, { env: {}, clock });
     let tokens: StoredTokens | undefined;
     const renewed = async (sealed: SealedSecret): Promise<SealedSecret> => {
@@ -128,9 +146,10 @@ export class SignIns {
       const stored = decodeTokens(text, settings);
       if (stored === undefined || stored === 'changed') return sealed;
       tokens = stored;
-      // Somebody has signed in since.
+      // An earlier holder or a person was here since.
+      const isOther = accessOf(stored) !== accessOf(known.tokens);
       const { expiresAt } = stored.access;
-      if (expiresAt !== null && expiresAt - SPARE_MS > now()) return sealed;
+      if (isOther && expiresAt !== null && expiresAt - SPARE_MS > now()) return sealed;
       tokens = await refresh(client, stored, new AbortController().signal);
       const next = new Map([[SIGN_IN, encodeTokens(settings, tokens)]]);
       return sealSecrets(keys(), fleet.id, account, next)[0] ?? sealed;
@@ -138,15 +157,14 @@ export class SignIns {
     const place = { account, purpose: SIGN_IN };
     const outcome = await refreshSecret(registry, this.lease, place, renewed);
     if (outcome.outcome === 'refused' && outcome.by !== 'secret') throw new ShardLost(outcome.by);
-    // If somebody has replaced it meanwhile, the rows follow.
     return tokens;
   }
 
   #keep(account: number, known: Known): void {
-    const before = this.#known.get(account)?.tokens.access.secret.reveal();
+    const before = this.#known.get(account);
     this.#known.set(account, known);
-    const token = known.tokens.access.secret.reveal();
-    if (token === before || token === '') return;
+    const token = accessOf(known.tokens);
+    if (token === '' || (before !== undefined && token === accessOf(before.tokens))) return;
     const file = path.join(this.folder, String(account));
     writeFileSync(`${file}.new`, `${token}\n`, { mode: 0o600 });
     // The daemon tries again at once when the file is another one.
@@ -159,4 +177,6 @@ export class SignIns {
   }
 }
 
-const FRESH = { triedAt: undefined, failure: null };
+function accessOf({ access }: StoredTokens): string {
+  return access.secret.reveal();
+}

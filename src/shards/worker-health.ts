@@ -1,6 +1,6 @@
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import { z } from 'zod';
-import { describeError, MailkeepError } from '../core/errors.ts';
+import { describeError, errnoOf, MailkeepError } from '../core/errors.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import { type HealthAnswers, labelled } from '../daemon/metrics.ts';
 import type { Registry as FleetRegistry } from '../registry/registry.ts';
@@ -138,7 +138,9 @@ export class WorkerHealth {
     await this.#ask();
     const shards = this.#session?.shards ?? [];
     const daemons = await Promise.all(
-      shards.map(async ({ number, shard }) => passedOn(number, await shard.metrics())),
+      shards.map(async ({ number, shard }) =>
+        passedOn(number, await this.#tried(`shard ${number} has no metrics`, shard.metrics())),
+      ),
     );
     const own = await this.#registry.metrics();
     return `${own}\n${await AggregatorRegistry.aggregate(daemons).metrics()}`;
@@ -146,15 +148,23 @@ export class WorkerHealth {
 
   /** What the rows do not have. A registry that does not answer shows in other metrics. */
   async #ask(): Promise<void> {
-    const { registry, now, log } = this.options;
+    const { registry, now } = this.options;
     const age = now() - (this.#work?.at ?? Number.NEGATIVE_INFINITY);
     if (age >= 0 && age < WORK_MS) return;
-    const work = await waitingWork(registry).catch((error: unknown) => {
-      if (!(error instanceof MailkeepError)) throw error;
-      log.fail('error', 'the registry could not be asked for metrics', error);
+    const text = 'the registry could not be asked for metrics';
+    this.#work = { at: now(), work: await this.#tried(text, waitingWork(registry)) };
+  }
+
+  /** Metrics whose source cannot be asked are absent. */
+  async #tried<T>(text: string, asked: Promise<T>): Promise<T | null> {
+    try {
+      return await asked;
+    } catch (error) {
+      if (!(error instanceof MailkeepError) && errnoOf(error) === undefined) throw error;
+      this.#failures.inc({ code: describeError(error).code });
+      this.options.log.fail('error', text, error);
       return null;
-    });
-    this.#work = { at: now(), work };
+    }
   }
 
   #condition() {

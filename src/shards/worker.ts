@@ -416,7 +416,8 @@ export class WorkerSession {
   /** Keeps a copy of the registry in the bucket, which one worker does for all. */
   async #export(): Promise<void> {
     const { registry, fleet, keys, store, log } = this.context;
-    const living = this.#rows.workers.filter(({ isDead }) => !isDead);
+    // An import has a session without room.
+    const living = this.#rows.workers.filter(({ isDead, room }) => !isDead && room > 0);
     if (living.some(({ session }) => session < this.id)) return;
     await this.#tried('the registry could not be exported', async () => {
       const mark = await registryMark(registry);
