@@ -590,6 +590,8 @@ export class HeldShard {
     const { since = new Date(now()).toISOString() } = this.#failure ?? {};
     this.#failure = { code: code ?? describeError(error).code, since };
     log.fail('error', `shard ${lease.shard} failed`, error);
+    // The next try starts it again.
+    if (this.#child?.hasEnded === true) await this.#stopDaemon();
     const isDue = this.#failures === TRIES || this.#failures % TELL_AGAIN === 0;
     if (code !== undefined && isDue) {
       await this.#stopDaemon();

@@ -89,7 +89,8 @@ describe.skipIf(withoutServers())('a worker', () => {
     expect(metrics.text).not.toMatch(/anna|ben|account="/);
     // The daemon is killed until that is told to others.
     const said = (wanted: string) => worker.lines.filter(({ msg }) => msg === wanted);
-    for (let killed = 0; said('shard fails here').length === 0; ) {
+    let killed = 0;
+    while (said('shard fails here').length === 0) {
       const next = said('daemon started')[killed];
       if (next === undefined) await worker.news();
       else {
@@ -97,6 +98,8 @@ describe.skipIf(withoutServers())('a worker', () => {
         killed += 1;
       }
     }
+    // Each time before, it was started again here.
+    expect(killed).toBeGreaterThan(2);
     const failing = { shard: 1, code: 'shard-daemon-ended', node: 'one' };
     for (;;) {
       const { text } = await get('/readyz');
