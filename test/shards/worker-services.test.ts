@@ -116,7 +116,7 @@ describe.skipIf(withoutServers())('a worker', () => {
     await worker.end('SIGTERM');
   });
 
-  test('lets its daemons notify', async () => {
+  test('lets its daemons notify, and gives them the token that replaces a wrong one', async () => {
     const receiver = await receive();
     closing.push(() => receiver.close());
     await one.add('anna', hosted('anna@example.org', 'wrong'));
@@ -125,6 +125,12 @@ describe.skipIf(withoutServers())('a worker', () => {
     await receiver.count(1);
     expect(JSON.parse(receiver.got[0]?.body ?? '')).toMatchObject({ event: 'failing' });
     expect(receiver.got[0]?.body).toContain('a1');
+    await until(sql<object>`SELECT 1 FROM account WHERE last_error IS NOT NULL`);
+    const stdin = JSON.stringify(hosted('anna@example.org'));
+    const updated = await one.json(['account', 'update', 'anna', '--settings', '-'], { stdin });
+    expect(updated).toMatchObject([{ account: 'anna', secrets: ['token'] }]);
+    await worker.said('run finished', { account: 'a1', kind: 'sweep' });
+    await until(sql<object>`SELECT 1 FROM account WHERE last_error IS NULL`);
     await worker.end('SIGTERM');
   });
 
