@@ -3,6 +3,7 @@ import { readDate } from '../catalog/query-dates.ts';
 import { fromBase64, KEY_BYTES } from '../core/ed25519.ts';
 import { usageError } from '../core/error-tables.ts';
 import { parseDuration, parseRate } from '../core/quantities.ts';
+import type { SampleSize } from '../verify/verify.ts';
 
 /** Prefix of words that must not be parsed as options. Process arguments cannot contain it. */
 const MARK = '\0';
@@ -187,4 +188,14 @@ export interface ForwardedCommand {
 export interface AccountOption {
   readonly account: string;
   readonly tenant: string | undefined;
+}
+
+/** A number of messages or other parts, or a share of them. */
+export function sampleSize(text: string): SampleSize {
+  const share = /^(\d{1,3}(?:\.\d+)?)%$/.exec(text);
+  if (share !== null && Number(share[1]) > 0 && Number(share[1]) <= 100) {
+    return { share: Number(share[1]) / 100 };
+  }
+  if (/^[1-9]\d{0,14}$/.test(text)) return { messages: Number(text) };
+  throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
 }

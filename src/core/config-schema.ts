@@ -1165,6 +1165,14 @@ function oauthSettings(oauth: z.output<typeof oauthSchema>, folder: string, plac
 
 export type OAuthSettings = Readonly<ReturnType<typeof oauthSettings>>;
 
+/** Returns how a person signs in to a checked account; undefined if nobody has to. Secrets must be in the entry. */
+export function personalSignIn({
+  imap,
+}: ConfigFile['accounts'][number]): OAuthSettings | undefined {
+  const oauth = imap?.oauth;
+  return oauth === undefined || oauth.appOnly ? undefined : oauthSettings(oauth, '/', 'imap.oauth');
+}
+
 export type ImapSettings = Readonly<ReturnType<typeof imapSettings>>;
 
 /** An account on an IMAP server: one mailbox. */

@@ -1,8 +1,10 @@
 import { rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
+import { parseJson } from '../archive/format.ts';
 import { onAbort } from '../core/concurrency.ts';
 import { errnoOf, MailkeepError } from '../core/errors.ts';
+import { bytesAtMost } from '../core/streams.ts';
 import {
   errorFacts,
   errorFamily,
@@ -62,16 +64,18 @@ function errorLine(error: unknown): AnswerLine {
 }
 
 /**
- * Serves the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
+ * Serves the archive's control socket: `GET /status`, `GET /metrics`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
  * owner can connect. A client's work continues after it disconnects.
  *
  * @param link returns a sign-in link to the web interface, or null if it is not served
+ * @param metrics returns JSON
  */
 export async function startControlServer(
   place: ControlSocketPath,
   daemon: Daemon,
   version: string,
   link: (mailboxes: readonly string[] | null) => string | null,
+  metrics: () => Promise<string>,
 ) {
   const ending = new AbortController();
   const forgetPlace = (): void => {
@@ -80,10 +84,12 @@ export async function startControlServer(
   try {
     const server = await listenOnSocket(place.socket, (request, response) => {
       response.setHeader('x-mailkeep-version', version);
-      answer(request, response, daemon, link, ending.signal).catch((error: unknown) => {
-        if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
-        response.end();
-      });
+      answer(request, response, daemon, { link, metrics }, ending.signal).catch(
+        (error: unknown) => {
+          if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
+          response.end();
+        },
+      );
     });
     return {
       async close() {
@@ -104,7 +110,13 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
   daemon: Daemon,
-  link: Parameters<typeof startControlServer>[3],
+  {
+    link,
+    metrics,
+  }: {
+    readonly link: Parameters<typeof startControlServer>[3];
+    readonly metrics: Parameters<typeof startControlServer>[4];
+  },
   ending: AbortSignal,
 ): Promise<void> {
   switch (`${request.method} ${request.url}`) {
@@ -112,6 +124,12 @@ async function answer(
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify(daemon.status()));
       return;
+    case 'GET /metrics': {
+      const json = await metrics();
+      response.setHeader('content-type', 'application/json');
+      response.end(json);
+      return;
+    }
     case 'POST /hint':
       daemon.hint(await body(request, changeMessage));
       response.statusCode = 202;
@@ -191,6 +209,22 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
     if (errnoOf(error) !== 'ECONNRESET' && !signal.aborted) throw error;
   }
   return null;
+}
+
+const METRICS_BYTES = 16 * 1024 * 1024;
+
+/** Returns the daemon's metrics as JSON, or null if none responds in time. */
+export async function askMetrics(socket: string): Promise<unknown> {
+  const signal = AbortSignal.timeout(STATUS_MS);
+  const response = await askSocket(socket, 'GET', '/metrics', null, signal);
+  if (response === null) return null;
+  try {
+    const bytes = await bytesAtMost(response, METRICS_BYTES);
+    return parseJson(String(bytes)) ?? null;
+  } catch (error) {
+    if (errnoOf(error) !== 'ECONNRESET' && !signal.aborted) throw error;
+    return null;
+  }
 }
 
 /**

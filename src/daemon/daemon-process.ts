@@ -283,7 +283,8 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   });
   onStop(() => Promise.all([copies.close(), daemon.stop()]));
   const place = prepareControlSocket(writer.dataDir, env);
-  const control = await startControlServer(place, daemon, packageJson.version, integrations.link);
+  const { link, metrics } = integrations;
+  const control = await startControlServer(place, daemon, packageJson.version, link, metrics);
   onStop(() => control.close());
   if (place.pointer !== null) {
     log.say(

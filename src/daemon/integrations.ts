@@ -640,6 +640,8 @@ export async function openIntegrations(options: {
     },
     /** Returns a sign-in link to the web interface, or null if it is not served. */
     link: (mailboxes: readonly string[] | null) => web?.link(mailboxes) ?? null,
+    /** Returns the metrics as JSON. */
+    metrics: () => metrics.json(),
     failed(error: unknown) {
       state.enter('failed');
       if (error instanceof MailkeepError) notifying.archiveFailed(error);

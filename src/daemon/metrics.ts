@@ -17,32 +17,60 @@ import { highestUsage, isWatched } from '../verify/issues.ts';
 
 /**
  * Serves `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and damage) and
- * `/metrics` (`?addresses=1` adds mailbox addresses). Responds with status 200 or 503. There is no authentication, so
- * this never shares the webhook's port, and refuses requests from web pages.
+ * `/metrics` (`?addresses=1` adds mailbox addresses). Responds with status 200 or 503.
  *
  * @throws cannot-listen
  */
 export async function startHealthServer(options: HealthOptions): Promise<HealthServer> {
-  const { state, metrics, status, known, now, onError, ...listening } = options;
+  const { state, metrics, status, known, now, ...listening } = options;
+  return serveHealth(listening, {
+    live: () => liveness(state, known(), now()),
+    ready: (maxAge) => readiness(state, () => status().mailboxes, known(), maxAge, now()),
+    metrics: (withAddresses) => metrics.text(withAddresses),
+  });
+}
+
+/** What a health server answers. Called for each request. */
+export interface HealthAnswers {
+  readonly live: () => Condition;
+  /** @param maxAgeMs null for none */
+  readonly ready: (maxAgeMs: number | null) => Condition;
+  /** Returns text for Prometheus. */
+  readonly metrics: (withAddresses: boolean) => Promise<string>;
+}
+
+interface Condition {
+  readonly ok: boolean;
+}
+
+/**
+ * Serves the three paths. There is no authentication, so this never shares the webhook's port, and refuses requests from
+ * web pages.
+ *
+ * @throws cannot-listen
+ */
+export async function serveHealth(
+  { onError, listen, hosts, limits = {} }: HealthListening,
+  { live, ready, metrics }: HealthAnswers,
+): Promise<HealthServer> {
   const app = new Hono()
-    .get('/healthz', () => answer(liveness(state, known(), now())))
+    .get('/healthz', () => answer(live()))
     .get('/readyz', (context) => {
       const raw = context.req.query('max-age');
       const maxAge = raw === undefined ? null : parseDuration(raw);
       if (maxAge === undefined) {
         return context.json({ error: 'max-age takes a duration such as 90s, 15m, 26h or 7d' }, 400);
       }
-      return answer(readiness(state, () => status().mailboxes, known(), maxAge, now()));
+      return answer(ready(maxAge));
     })
     .get('/metrics', async (context) => {
-      const text = await metrics.text(context.req.query('addresses') === '1');
-      return context.body(text, 200, { 'content-type': metrics.contentType });
+      const text = await metrics(context.req.query('addresses') === '1');
+      return context.body(text, 200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE });
     })
     .onError((error, context) => {
       onError(error);
       return context.json({ error: 'this could not be answered; the log says why' }, 500);
     });
-  const { listen, hosts, limits = {} } = listening;
   const clients = { kind: 'programs', names: hosts } as const;
   const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
   return listenOn({ section: 'health', listen, clients, fetch, onError, limits });
@@ -50,22 +78,25 @@ export async function startHealthServer(options: HealthOptions): Promise<HealthS
 
 export type HealthServer = Awaited<ReturnType<typeof listenOn>>;
 
-interface HealthOptions {
+interface HealthListening {
   readonly listen: { readonly host: string; readonly port: number };
   /** Host names that clients can use. IP addresses and localhost always work. */
   readonly hosts: readonly string[];
-  readonly state: DaemonState;
-  readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
-  readonly status: () => MeasuredStatus;
-  /** Returns known damage and copies. Must be cheaper than `status`, because supervisors poll it every few seconds. */
-  readonly known: () => KnownCondition;
-  readonly now: () => number;
   /** Called if a request could not be answered: an internal error, an unreadable catalog or a failed connection. */
   readonly onError: (error: unknown) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
 
-function answer(condition: { readonly ok: boolean }): Response {
+interface HealthOptions extends HealthListening {
+  readonly state: DaemonState;
+  readonly metrics: Pick<Metrics, 'text'>;
+  readonly status: () => MeasuredStatus;
+  /** Returns known damage and copies. Must be cheaper than `status`, because supervisors poll it every few seconds. */
+  readonly known: () => KnownCondition;
+  readonly now: () => number;
+}
+
+function answer(condition: Condition): Response {
   return Response.json(condition, {
     status: condition.ok ? 200 : 503,
     headers: { 'cache-control': 'no-store' },
@@ -73,12 +104,12 @@ function answer(condition: { readonly ok: boolean }): Response {
 }
 
 /** Adds a labelled gauge, omitting null values. */
-function labelled<Label extends string>(
+export function labelled<Label extends string>(
   registry: Registry,
   name: string,
   help: string,
   labelNames: readonly Label[],
-  values: () => readonly (readonly [Readonly<Record<Label, string>>, number | null])[],
+  values: () => readonly (readonly [Readonly<Record<Label, string | number>>, number | null])[],
 ): void {
   new Gauge({
     name: `mailkeep_${name}`,
@@ -369,14 +400,16 @@ export class Metrics {
     this.#notifications.inc({ channel, outcome });
   }
 
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
   /** Returns the metrics in Prometheus text format. With addresses, one more metric maps mailboxes to addresses. */
   async text(withAddresses: boolean): Promise<string> {
     const text = await this.#registry.metrics();
     return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
+  }
+
+  /** Returns the metrics without addresses as JSON, for a program that runs several daemons. */
+  async json(): Promise<string> {
+    const metrics = await this.#registry.getMetricsAsJSON();
+    return JSON.stringify(metrics, (_, value) => (value === Infinity ? '+Inf' : value));
   }
 
   #counter(name: string, help: string, labelNames: string[] = []): Counter {

@@ -47,7 +47,7 @@ export function tokensFile(dataDir: string, account: string): string {
  */
 export function readTokens(
   file: string,
-  { issuer, clientId, scope }: OAuthSettings,
+  settings: OAuthSettings,
 ): StoredTokens | 'never' | 'changed' {
   let bytes: Buffer;
   try {
@@ -58,8 +58,18 @@ export function readTokens(
     if (reason === 'ENOENT') return 'never';
     throw imapError('imap.tokens-unreadable', { file, reason }, error);
   }
-  const stored = readStored(parseJson(bytes.toString('utf8')));
+  const stored = decodeTokens(bytes.toString('utf8'), settings);
   if (stored === undefined) throw imapError('imap.tokens-unreadable', { file, reason: 'content' });
+  return stored;
+}
+
+/** Returns tokens that `encodeTokens` made; `changed` if they do not fit the settings, undefined for anything else. */
+export function decodeTokens(
+  content: string,
+  { issuer, clientId, scope }: OAuthSettings,
+): StoredTokens | 'changed' | undefined {
+  const stored = readStored(parseJson(content));
+  if (stored === undefined) return undefined;
   if (stored.issuer !== issuer || stored.clientId !== clientId || stored.scope !== scope) {
     return 'changed';
   }
@@ -67,22 +77,26 @@ export function readTokens(
   return { refresh: new Secret(stored.refreshToken), access };
 }
 
-/**
- * Replaces the stored tokens durably. The file has mode 0600.
- *
- * @throws imap.tokens-unwritable
- */
-export function writeTokens(
-  file: string,
+/** Contains secrets. */
+export function encodeTokens(
   { issuer, clientId, scope }: OAuthSettings,
   { refresh, access }: StoredTokens,
-): void {
+): string {
   const content = {
     ...{ issuer, clientId, scope },
     refreshToken: refresh.reveal(),
     accessToken: access.secret.reveal(),
     expiresAt: access.expiresAt,
   };
+  return JSON.stringify(content, null, 2);
+}
+
+/**
+ * Replaces the stored tokens durably. The file has mode 0600.
+ *
+ * @throws imap.tokens-unwritable
+ */
+export function writeTokens(file: string, settings: OAuthSettings, tokens: StoredTokens): void {
   const temporary = `${file}.${process.pid}.tmp`;
   try {
     makeFolders(path.dirname(file), 0o700);
@@ -90,7 +104,7 @@ export function writeTokens(
     rmSync(temporary, { force: true, recursive: true });
     const handle = openSync(temporary, 'wx', 0o600);
     try {
-      writeSync(handle, `${JSON.stringify(content, null, 2)}\n`);
+      writeSync(handle, `${encodeTokens(settings, tokens)}\n`);
       fsyncSync(handle);
     } finally {
       closeSync(handle);

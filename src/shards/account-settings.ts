@@ -1,13 +1,18 @@
+import path from 'node:path';
 import { parseJson } from '../archive/format.ts';
 import { type ConfigProblem, configInvalid } from '../core/config-file.ts';
 import {
   checkAccount,
   crossFieldProblems,
   isObject,
+  type OAuthSettings,
   pathText,
+  personalSignIn,
   type Settings,
 } from '../core/config-schema.ts';
 import { hasCode } from '../core/errors.ts';
+import { Secret } from '../core/secrets.ts';
+import { decodeTokens, encodeTokens, type StoredTokens } from '../imap/oauth-tokens.ts';
 import type { AccountRow } from './changes.ts';
 import { type FleetKeys, openSecret, type SealedSecret, sealSecret } from './keys.ts';
 
@@ -19,6 +24,17 @@ const SECRETS: Readonly<Record<string, readonly string[]>> = {
   'access-token': ['imap', 'accessToken'],
   'client-secret': ['imap', 'oauth', 'clientSecret'],
 };
+
+/** Not in configurations of single machines, where `account login` signs in. */
+const REFRESH_TOKEN = ['imap', 'oauth', 'refreshToken'];
+/** Purpose of the secret with the tokens that the sign-in of a person left behind. */
+export const SIGN_IN = 'sign-in';
+
+/** How a person has signed in to an account. */
+export interface SignIn {
+  readonly settings: OAuthSettings;
+  readonly tokens: StoredTokens;
+}
 
 interface AccountParts {
   /** As in a configuration, without name and secrets. */
@@ -39,6 +55,8 @@ export function splitAccount(raw: unknown, name: string, source: string): Accoun
   const entry = isObject(raw) ? structuredClone({ name, ...raw }) : raw;
   const secrets = new Map<string, string>();
   const problems: ConfigProblem[] = [];
+  const refreshToken = valueAt(entry, REFRESH_TOKEN);
+  setAt(entry, REFRESH_TOKEN, undefined);
   const found: [path: readonly string[], value: unknown][] = [];
   for (const [purpose, path] of Object.entries(SECRETS)) {
     const value = valueAt(entry, path);
@@ -50,7 +68,16 @@ export function splitAccount(raw: unknown, name: string, source: string): Accoun
       problems.push({ path: pathText(path), found: 'an object', expected });
     }
   }
-  checkAccount(entry, source, name);
+  const signIn = personalSignIn(checkAccount(entry, source, name));
+  if (typeof refreshToken === 'string' && signIn !== undefined) {
+    const access = { secret: new Secret(''), expiresAt: 0 };
+    const tokens = { refresh: new Secret(refreshToken), access };
+    secrets.set(SIGN_IN, encodeTokens(signIn, tokens));
+  } else if (refreshToken !== undefined || signIn !== undefined) {
+    const expected = signIn === undefined ? 'nothing: no person signs in' : 'the refresh token';
+    const found = refreshToken === undefined ? 'nothing' : 'a value (not shown)';
+    problems.push({ path: pathText(REFRESH_TOKEN), found, expected });
+  }
   if (problems.length > 0) throw configInvalid(source, problems);
   for (const [path] of found) setAt(entry, path, undefined);
   const { name: _name, ...settings } = Object(entry);
@@ -93,26 +120,44 @@ interface ShardConfig {
   readonly config: { readonly accounts: readonly object[] } & Readonly<Record<string, unknown>>;
   /** Accounts that were left out, with the code of the error. */
   readonly refused: ReadonlyMap<number, string>;
+  /** Accounts whose access tokens the configuration reads from files. */
+  readonly signIns: ReadonlyMap<number, SignIn>;
 }
 
 /**
  * Makes the configuration of a shard's daemon: the settings of its node and the accounts. Accounts whose settings are
  * invalid, such as those of another version of the program, are left out, so that the others work.
+ *
+ * @param tokens folder with the access tokens, by account
  */
 export function shardConfig(
   node: Settings,
   dataDir: string,
   accounts: readonly AccountRow[],
   secretsOf: (account: number) => ReadonlyMap<string, string>,
+  tokens: string,
 ): ShardConfig {
   const refused = new Map<number, string>();
+  const signIns = new Map<number, SignIn>();
   let entries = accounts
     .filter(({ state }) => state === 'active')
     .flatMap(({ account, settings }) => {
       const name = nameInShard(account);
-      const entry = joinAccount(name, settings, secretsOf(account));
+      const secrets = secretsOf(account);
+      const entry = joinAccount(name, settings, secrets);
       try {
-        checkAccount(entry, name, name);
+        const signIn = personalSignIn(checkAccount(entry, name, name));
+        if (signIn !== undefined) {
+          const stored = decodeTokens(secrets.get(SIGN_IN) ?? '', signIn);
+          if (stored === undefined || stored === 'changed') {
+            refused.set(account, 'imap.login-needed');
+            return [];
+          }
+          signIns.set(account, { settings: signIn, tokens: stored });
+          setAt(entry, ['imap', 'oauth'], undefined);
+          const file = path.join(tokens, String(account));
+          setAt(entry, ['imap', 'accessToken'], { file });
+        }
         return [{ account, entry }];
       } catch (error) {
         if (!hasCode(error, 'config-invalid')) throw error;
@@ -128,15 +173,17 @@ export function shardConfig(
   }
   entries = entries.filter(({ account }) => !refused.has(account));
   const { archive, rateLimit, sync, schedule, retention, quota, log, brake, minFreeBytes } = node;
+  const { command, url } = node.notify;
   const { confirmAfterMs, ...ofBrake } = brake;
   const config = {
     ...{ dataDir, archive, rateLimit, sync, retention, quota, log, minFreeBytes },
     // Removals are work of the fleet, which has to know of them first.
     schedule: { ...schedule, prune: null },
     brake: { ...ofBrake, confirmAfter: `${Math.ceil(confirmAfterMs / 1000)}s` },
+    notify: { command, url: url?.reveal() ?? null },
     accounts: entries.map(({ entry }) => entry),
   };
-  return { config, refused };
+  return { config, refused, signIns };
 }
 
 /** Encrypts the secrets of an account. Its id is part of what is authenticated. */

@@ -101,6 +101,32 @@ export async function changeAccount(
   });
 }
 
+/** Replaces settings and secrets of an account. Refused if it was removed. */
+export async function updateAccount(
+  registry: Registry,
+  account: number,
+  settings: unknown,
+  secrets: readonly SealedSecret[],
+  who: string,
+): Promise<Outcome> {
+  return structural(
+    registry,
+    'update an account',
+    async (tx, version) => {
+      const { rows } = await sql`
+        UPDATE account SET settings = ${JSON.stringify(settings)}::jsonb, version = ${version}
+        WHERE id = ${account} AND state <> 'removed' RETURNING id`.execute(tx);
+      if (rows.length === 0) throw new Refusal('state');
+      await addEvent(tx, { who, what: 'account-updated', account });
+      return {};
+    },
+    async (tx) => {
+      await sql`DELETE FROM secret WHERE account = ${account}`.execute(tx);
+      for (const secret of secrets) await insertSecret(account, secret).execute(tx);
+    },
+  );
+}
+
 /** Records the last error of accounts, null for none. Those of other shards are left as they are. */
 export async function recordAccountErrors(
   registry: Registry,

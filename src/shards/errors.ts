@@ -272,6 +272,10 @@ export const fleetError = defineErrors({
       'The log of its worker has the reason.',
     ],
     /** The connection, the node or its web interface ended before the answer did. */
+    'fleet-import-cut-off': ({ folder }: { folder: string }) => [
+      `The import of ${folder} was given up, because the registry could not be reached for minutes.`,
+      'No account was added. Run the command again.',
+    ],
     'fleet-answer-cut': ({ node }: { node: string }) => [
       `The answer of the node ${node} ended too early: what was printed is not complete.`,
       'Try again: if the node is gone, another one takes the account within a minute.',

@@ -84,6 +84,31 @@ export async function fleetStatus(registry: Registry): Promise<FleetStatus> {
   return { nodes, shards, accounts: accounts ?? none, purges };
 }
 
+/** What metrics count in the registry, in addition to the rows that workers know. */
+export interface WaitingWork {
+  /** Purges that have not ended, and milliseconds since the oldest of them. */
+  readonly purges: number;
+  readonly purgeAgeMs: number | null;
+  readonly accountsWithErrors: number;
+  /** Objects that are not live, by state. */
+  readonly objects: Readonly<Record<string, number>>;
+}
+
+export async function waitingWork(registry: Registry): Promise<WaitingWork> {
+  const [row] = await registry.read<WaitingWork>(
+    'count what waits',
+    sql`SELECT count(*)::int AS purges, ${AGE_MS(sql`min(decided_at)`)} AS "purgeAgeMs",
+        (SELECT count(*)::int FROM account WHERE state = 'active' AND last_error IS NOT NULL)
+          AS "accountsWithErrors",
+        (SELECT jsonb_object_agg(state, coalesce(n, 0))
+          FROM unnest(ARRAY['uploading', 'condemned', 'swept']) AS state
+          LEFT JOIN (SELECT state, count(*) AS n FROM object WHERE state <> 'live' GROUP BY state)
+            AS waiting USING (state)) AS objects
+      FROM purge WHERE ended_at IS NULL`,
+  );
+  return row ?? { purges: 0, purgeAgeMs: null, accountsWithErrors: 0, objects: {} };
+}
+
 export interface ListedAccount
   extends Pick<AccountRow, 'account' | 'tenant' | 'name' | 'state' | 'shard'>,
     Pick<ShardStatus, 'node' | 'shippedMs'> {

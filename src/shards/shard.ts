@@ -7,8 +7,8 @@ import type { EngineContext } from '../catalog/open-reader.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import type { Semaphore } from '../core/concurrency.ts';
 import type { Settings } from '../core/config-schema.ts';
-import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
-import { askStatus } from '../daemon/control.ts';
+import { describeError, errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
+import { askMetrics, askStatus } from '../daemon/control.ts';
 import { findControlSocket } from '../daemon/control-path.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
@@ -46,6 +46,7 @@ import type { Registry } from './postgres.ts';
 import { decidePurge, endPurges, merged, type NewPurge, purgesSince } from './purges.ts';
 import type { FleetRow } from './schema.ts';
 import { catalogSize, Shipper } from './ship.ts';
+import { SignIns } from './sign-ins.ts';
 import { asideOf, takeOver } from './take-over.ts';
 import { ShardLost, shardStore } from './uploads.ts';
 
@@ -120,6 +121,7 @@ export class HeldShard {
   readonly dir: string;
   readonly #keys: ShardKeys;
   readonly #store: UploadingStore;
+  readonly #signIns: SignIns;
   readonly #gone = new AbortController();
   #purges: DecidedPurge[];
   #row: ShardRow | undefined;
@@ -137,7 +139,9 @@ export class HeldShard {
   #pruneAt: number | null;
   #failures = 0;
   #failedAt = Number.NEGATIVE_INFINITY;
-  #failure: string | null = null;
+  #failure: { readonly code: string; readonly since: string } | null = null;
+  /** When the bucket last had everything, or the shard was claimed. */
+  #shippedAt: number;
   /** Purges up to this number have ended. */
   #ended: number;
   #known = new Map<number, string | null>();
@@ -150,11 +154,13 @@ export class HeldShard {
     private readonly context: ShardContext,
     readonly claimed: ClaimedShard,
   ) {
-    const { cache, keys, fleet, settings, now } = context;
+    const { cache, keys, fleet, settings, now, clock } = context;
     const { shard } = claimed.lease;
+    this.#shippedAt = clock.monotonic();
     this.dir = path.join(cache, String(shard));
     this.#keys = shardKeys(keys(), fleet.id, shard, fleet.bucket);
     this.#store = shardStore(context.store, shard);
+    this.#signIns = new SignIns(context, claimed.lease);
     this.#purges = [...claimed.purges];
     this.#ended = claimed.ended;
     const { prune, timezone } = settings.schedule;
@@ -191,11 +197,17 @@ export class HeldShard {
     return socket;
   }
 
-  /** For `status` and the gateway. */
+  /** For health and metrics. */
   get status() {
-    const { commit = 0, name: manifest = null } = this.#shipper?.current?.clear ?? {};
     const isRunning = this.#child !== undefined && !this.#child.hasEnded;
-    return { isOpen: this.#isOpen, isRunning, commit, manifest, failure: this.#failure };
+    const shippedAgeMs = this.context.clock.monotonic() - this.#shippedAt;
+    return { isOpen: this.#isOpen, isRunning, failure: this.#failure, shippedAgeMs };
+  }
+
+  /** Returns metrics of the daemon, or null if none answers. */
+  async metrics(): Promise<unknown> {
+    const socket = this.#child === undefined ? null : findControlSocket(this.dir);
+    return socket === null ? null : askMetrics(socket);
   }
 
   /** Takes over the rows that concern this shard. */
@@ -260,6 +272,7 @@ export class HeldShard {
     } finally {
       await this.#stopDaemon();
       await this.#stopWeb();
+      await this.#signIns.close();
       rmSync(this.#configFile, { force: true });
     }
   }
@@ -393,6 +406,7 @@ export class HeldShard {
       }
       if (this.#isStopping || this.#needsFolder()) return;
       await this.#configure();
+      this.#signIns.look(this.#gone.signal);
       this.#child?.throwIfEnded();
       if (clock.monotonic() - this.#readAt > WEB_IDLE_MS) await this.#stopWeb();
       if (clock.monotonic() >= shipAt || logSize(this.dir) - size >= SHIP_BYTES) {
@@ -426,16 +440,18 @@ export class HeldShard {
   }
 
   async #ship(): Promise<'shipped' | 'nothing' | 'again'> {
-    const { registry } = this.context;
+    const { registry, clock } = this.context;
     const { lease } = this.claimed;
     const shipper = this.#shipper;
     if (shipper === undefined) throw new Error('the shard is not open');
+    const from = clock.monotonic();
     const { messages } = catalogSize(this.dir);
     this.#messagesAtSnapshot ??=
       shipper.current?.secret.fleet?.snapshot === undefined ? 0 : messages;
     const fresh = messages - this.#messagesAtSnapshot;
     const isDue = fresh >= Math.max(SNAPSHOT_MESSAGES, messages / 10);
     const result = shipper.isBehind() ? await shipper.ship(this.#gone.signal, isDue) : 'nothing';
+    if (result !== 'again') this.#shippedAt = from;
     if (result === 'shipped' && isDue) this.#messagesAtSnapshot = messages;
     if (result !== 'again' && this.#decided > this.#ended) {
       const outcome = await endPurges(registry, lease, asideOf(this.dir).length > 0);
@@ -447,9 +463,10 @@ export class HeldShard {
 
   /** Tells the registry how the accounts and the shard are. */
   async #report(): Promise<void> {
-    const { registry, clock, times } = this.context;
+    const { registry, clock, times, log } = this.context;
     const { lease } = this.claimed;
     if (clock.monotonic() - this.#failedAt >= times.shipMs) {
+      if (this.#failure !== null) log.say('info', 'shard works again', { shard: lease.shard });
       this.#failures = 0;
       this.#failure = null;
       if (this.#row?.failing != null) await reportRecovery(registry, lease);
@@ -459,7 +476,9 @@ export class HeldShard {
     const errors = new Map<number, string | null>(this.#refused);
     for (const { name, state, code } of status?.accounts ?? []) {
       errors.set(accountOfName(name), state === 'ok' ? null : code);
+      if (state === 'refused') this.#signIns.refused(accountOfName(name));
     }
+    for (const [account, code] of this.#signIns.failures) errors.set(account, code);
     const changed = [...errors].filter(([account, code]) => this.#known.get(account) !== code);
     if (changed.length === 0) return;
     await recordAccountErrors(registry, lease, new Map(changed));
@@ -479,10 +498,13 @@ export class HeldShard {
         registry,
         active.map(({ account }) => account),
       );
-      const { config, refused } = shardConfig(settings, dir, active, (account) => {
+      const secretsIn = (account: number) => {
         const own = sealed.filter((secret) => secret.account === account);
         return openSecrets(keys(), fleet.id, account, own);
-      });
+      };
+      const tokens = this.#signIns.folder;
+      const { config, refused, signIns } = shardConfig(settings, dir, active, secretsIn, tokens);
+      this.#signIns.take(signIns);
       const { length } = config.accounts;
       if (length === 0) return await this.#stopDaemon();
       writeFileSync(this.#configFile, JSON.stringify(config), { mode: 0o600 });
@@ -560,13 +582,16 @@ export class HeldShard {
 
   /** Counts a failure. What keeps failing here is reported, so that another node can try. */
   async #failed(error: unknown): Promise<{ isReleased: boolean; waitMs: number }> {
-    const { registry, log, times, clock } = this.context;
+    const { registry, log, times, clock, now } = this.context;
     const { lease } = this.claimed;
     this.#failures += 1;
     this.#failedAt = clock.monotonic();
     const code = localCode(error);
-    this.#failure = code ?? (error instanceof MailkeepError ? error.code : 'unknown');
+    const { since = new Date(now()).toISOString() } = this.#failure ?? {};
+    this.#failure = { code: code ?? describeError(error).code, since };
     log.fail('error', `shard ${lease.shard} failed`, error);
+    // The next try starts it again.
+    if (this.#child?.hasEnded === true) await this.#stopDaemon();
     const isDue = this.#failures === TRIES || this.#failures % TELL_AGAIN === 0;
     if (code !== undefined && isDue) {
       await this.#stopDaemon();
@@ -576,7 +601,11 @@ export class HeldShard {
         reportFailure(registry, lease, code, avoidMs),
       );
       if (outcome?.outcome === 'refused') throw new ShardLost(outcome.by);
-      if (outcome?.isReleased === true) return { isReleased: true, waitMs: 0 };
+      if (outcome !== undefined) {
+        const { isReleased } = outcome;
+        log.say('warn', 'shard fails here', { shard: lease.shard, code, released: isReleased });
+        if (isReleased) return { isReleased, waitMs: 0 };
+      }
     }
     const { retryMs, shipMs } = times;
     const waitMs = Math.min(shipMs, retryMs * 2 ** Math.min(this.#failures - 1, 10));

@@ -100,7 +100,11 @@ async function writeShippedNote(
 }
 
 /** Reads the manifest that the claim returned, and nothing that a listing might have. */
-async function currentManifest(options: TakeOverOptions): Promise<ShippedManifest | undefined> {
+export async function currentManifest(
+  options: Pick<TakeOverOptions, 'store' | 'keys' | 'signal'> & {
+    readonly claimed: Pick<ClaimedShard, 'manifest' | 'manifestSha256'>;
+  },
+): Promise<ShippedManifest | undefined> {
   const { claimed, store, keys, signal } = options;
   const { manifest: name, manifestSha256 } = claimed;
   if (name === null) return undefined;

@@ -142,7 +142,7 @@ async function pause(
 }
 
 /** One session: what it holds, and what it does about it. Steps run one after another. */
-class WorkerSession {
+export class WorkerSession {
   readonly #held = new Map<number, { readonly shard: HeldShard; readonly ended: Promise<void> }>();
   readonly #accounts = new Map<number, AccountRow>();
   readonly #thread: WorkerThread<'alive', SessionReport>;
@@ -192,6 +192,11 @@ class WorkerSession {
   /** Rows as of the last look. */
   get rows(): FleetRows {
     return this.#rows;
+  }
+
+  /** Everything that this session holds. */
+  get shards(): readonly { readonly number: number; readonly shard: HeldShard }[] {
+    return [...this.#held].map(([number, { shard }]) => ({ number, shard }));
   }
 
   /** Returns a shard that this session holds, unless the session may have ended for others. */
@@ -411,7 +416,8 @@ class WorkerSession {
   /** Keeps a copy of the registry in the bucket, which one worker does for all. */
   async #export(): Promise<void> {
     const { registry, fleet, keys, store, log } = this.context;
-    const living = this.#rows.workers.filter(({ isDead }) => !isDead);
+    // An import has a session without room.
+    const living = this.#rows.workers.filter(({ isDead, room }) => !isDead && room > 0);
     if (living.some(({ session }) => session < this.id)) return;
     await this.#tried('the registry could not be exported', async () => {
       const mark = await registryMark(registry);

@@ -40,7 +40,7 @@ beforeAll(async () => {
     },
     known: () => ({ verification: verificationStatus(null), copies: [] }),
     now: () => NOW,
-    metrics: { text: async () => 'mailkeep_mailbox_address 1\n', contentType: 'text/plain' },
+    metrics: { text: async () => 'mailkeep_mailbox_address 1\n' },
     onError: (error) => {
       throw error;
     },

@@ -14,7 +14,7 @@ import { claimed, done, FENCED, newScene, type Scene, statement } from './server
 const NAMES = {
   ...{ claim: 0, renew: 0, endSession: 0, wiped: 0, ranAhead: 0, sweep: 0, 'sweep again': 0 },
   ...{ markGone: 0, moveShard: 0, changeAccount: 0, addAccounts: 0, putSecret: 0 },
-  ...{ revokeGrant: 0, removeNode: 0, recoverShard: 0, redeemLink: 0 },
+  ...{ revokeGrant: 0, removeNode: 0, recoverShard: 0, redeemLink: 0, updateAccount: 0 },
 };
 
 const skipped = withoutPostgres();
@@ -228,6 +228,12 @@ const OTHERS: readonly {
     before: change(() => sql`UPDATE account SET state = 'removed'`),
   },
   {
+    name: 'updateAccount',
+    zombie: 'the account was removed since',
+    by: 'state',
+    before: change(() => sql`UPDATE account SET state = 'removed'`),
+  },
+  {
     name: 'putSecret',
     zombie: 'the secret was replaced since',
     by: 'secret',
@@ -266,6 +272,7 @@ const REPEATABLE = [
   'refreshSecret',
   'renew',
   'removeNode',
+  'updateAccount',
 ];
 /** They return what they did, and are never refused. */
 const NEVER_REFUSED = [
@@ -280,7 +287,7 @@ const NEVER_REFUSED = [
   'setDraining',
 ];
 /** A random id distinguishes them. */
-const ONLY_BY_ID = ['beginSession'];
+const ONLY_BY_ID = ['beginSession', 'holdNewShard'];
 
 const send = (name: string) => {
   const fenced = FENCED.find((one) => one === name);

@@ -3,12 +3,14 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
+import packageJson from '../../../package.json' with { type: 'json' };
 import { RETRY_POLICY } from '../../copies/s3-client.ts';
 import { resolveS3 } from '../../copies/s3-settings.ts';
 import { ensureBucket, S3Store, s3Store } from '../../copies/s3-store.ts';
 import { Semaphore, systemClock } from '../../core/concurrency.ts';
 import type { FleetConfig } from '../../core/config.ts';
 import { jsonValue, readConfigFile } from '../../core/config-file.ts';
+import type { Settings } from '../../core/config-schema.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, hasCode } from '../../core/errors.ts';
 import { readRegularFile } from '../../core/files.ts';
@@ -16,7 +18,8 @@ import { nearest } from '../../core/names.ts';
 import type { S3Target } from '../../core/s3-target.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
-import { openDaemonLog } from '../../daemon/daemon-log.ts';
+import { type DaemonLog, openDaemonLog } from '../../daemon/daemon-log.ts';
+import { type HealthServer, serveHealth } from '../../daemon/metrics.ts';
 import { openSecrets, sealSecrets, splitAccount } from '../../shards/account-settings.ts';
 import {
   type AccountState,
@@ -25,6 +28,7 @@ import {
   type NewAccount,
   putSecret,
   secretSamples,
+  updateAccount,
 } from '../../shards/accounts.ts';
 import { changesSince } from '../../shards/changes.ts';
 import { moveShard } from '../../shards/claims.ts';
@@ -50,6 +54,7 @@ import { markDead, setDraining } from '../../shards/sessions.ts';
 import { SHARD_TIMES } from '../../shards/shard.ts';
 import { probeStore } from '../../shards/uploads.ts';
 import { runWorker, WORKER_TIMES } from '../../shards/worker.ts';
+import { WorkerHealth } from '../../shards/worker-health.ts';
 import { threadedProver } from '../../verify/check-segment.ts';
 import { readStdinText } from '../ask.ts';
 import type { CommandContext } from '../context.ts';
@@ -108,7 +113,7 @@ export interface NodeRemoveLine {
 }
 
 /** What the configuration leaves out is taken from the environment and from the files of Amazon's tools. */
-async function storeTarget(
+export async function storeTarget(
   { environment: { env } }: CommandContext,
   { fleet }: FleetConfig,
 ): Promise<S3Target> {
@@ -189,10 +194,20 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
     const keys = () => readFleetKeys(keyFile);
     // Now, so that a file that cannot be read is found before anything starts.
     keys();
-    const log = await openDaemonLog(settings.log.level, output.interactive);
+    const plainLog = await openDaemonLog(settings.log.level, output.interactive);
+    const health = new WorkerHealth({ version: packageJson.version, registry, log: plainLog, now });
+    const log = health.counting(plainLog);
+    if (settings.webhook !== null) {
+      log.say('warn', 'webhooks are not received in a fleet: its accounts are polled');
+    }
+    if (settings.copies.length > 0) {
+      log.say('warn', 'copies are not made in a fleet: its shards are shipped to the bucket');
+    }
     const store = new S3Store(await storeTarget(context, config));
     const prover = threadedProver();
+    let server: HealthServer | null = null;
     try {
+      server = settings.health && (await listenForHealth(settings.health, health, log));
       await runWorker(
         {
           ...{ registry, fleet, node, address, room, cache, keys, store, prover, settings, log },
@@ -208,7 +223,10 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
           heavy: new Semaphore(2),
           serve: async (session) => {
             const { listen } = place;
-            if (listen === undefined) return async () => {};
+            if (listen === undefined) {
+              health.show(session);
+              return async () => health.show(undefined);
+            }
             const gateway = await startGateway({
               ...{ registry, fleet: fleet.id, keys: keys(), session: session.id, listen, now },
               web: settings.web,
@@ -217,17 +235,33 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
             });
             const { url } = gateway;
             log.say('info', 'readers are let in', { address: gateway.address, url });
-            return once(() => gateway.close());
+            health.show(session);
+            return once(() => {
+              health.show(undefined);
+              return gateway.close();
+            });
           },
         },
         signal,
       );
       return EXIT.done;
     } finally {
+      await server?.close();
       await prover.close();
       await store.close();
     }
   });
+}
+
+async function listenForHealth(
+  { listen, hosts }: NonNullable<Settings['health']>,
+  { answers }: WorkerHealth,
+  log: DaemonLog,
+): Promise<HealthServer> {
+  const onError = (error: unknown) => log.fail('error', 'health could not be answered', error);
+  const server = await serveHealth({ listen, hosts, onError }, answers);
+  log.say('info', 'health listens', { port: server.address.port });
+  return server;
 }
 
 /** Calls `act` once, and returns the same result again. */
@@ -349,10 +383,6 @@ export async function addFleetAccounts(
     const problem = 'it takes a name with --settings, or --bulk.';
     throw usageError('usage-invalid', { command, problem });
   }
-  if (settings === '-' && line.tokenFile === '-') {
-    const problem = 'only one of the files can be - (standard input).';
-    throw usageError('usage-invalid', { command, problem });
-  }
   return withFleet(context, async (open) => {
     // Before anything is read from standard input: it would be gone.
     const keys = readFleetKeys(open.config.fleet.keyFile);
@@ -369,11 +399,8 @@ async function addOne(
   name: string,
   line: AddLine,
 ): Promise<ExitCode> {
-  const { tenant = DEFAULT_TENANT, settings = '' } = line;
-  const { raw, source } = await readSettings(context, settings);
-  const token = await tokenOf(context, line);
-  const entry = token === undefined ? raw : withToken(raw, token);
-  const parts = splitAccount(entry, name, source);
+  const { tenant = DEFAULT_TENANT } = line;
+  const parts = await readParts(context, name, line);
   const account: NewAccount = {
     ...{ tenant, name, settings: parts.settings },
     seal: (id) => sealSecrets(keys, fleet.id, id, parts.secrets),
@@ -389,6 +416,39 @@ async function addOne(
     () => `Added the account ${name} of the tenant ${tenant}, in shard ${added.shard}.`,
   );
   return EXIT.done;
+}
+
+async function readParts(context: CommandContext, name: string, line: AddLine) {
+  if (line.settings === '-' && line.tokenFile === '-') {
+    const problem = 'only one of the files can be - (standard input).';
+    throw usageError('usage-invalid', { command: 'fleet account', problem });
+  }
+  const { raw, source } = await readSettings(context, line.settings ?? '');
+  const token = await tokenOf(context, line);
+  return splitAccount(token === undefined ? raw : withToken(raw, token), name, source);
+}
+
+/** @throws fleet-account-unknown, fleet-account-ambiguous, fleet-account-removed, config-invalid */
+export async function updateFleetAccount(
+  context: CommandContext,
+  name: string,
+  line: AddLine,
+): Promise<ExitCode> {
+  return withFleet(context, async ({ config, registry, fleet }) => {
+    const keys = readFleetKeys(config.fleet.keyFile);
+    const { account, tenant } = await accountNamed(
+      registry,
+      { account: name, tenant: line.tenant },
+      true,
+    );
+    const { settings, secrets } = await readParts(context, name, line);
+    const sealed = sealSecrets(keys, fleet.id, account, secrets);
+    const { outcome } = await updateAccount(registry, account, settings, sealed, 'operator');
+    if (outcome === 'refused') throw fleetError('fleet-account-removed', { account: name, tenant });
+    const facts = { account: name, tenant, secrets: [...secrets.keys()], key: keys.current };
+    await context.output.object(facts, () => `${name} (tenant ${tenant}) has the new settings.`);
+    return EXIT.done;
+  });
 }
 
 /** Adds accounts to a fleet that is about to have so many nodes. */
@@ -414,12 +474,16 @@ async function placement(registry: Registry) {
   return placeEvenly(Math.max(1, nodes.filter(({ isDead }) => !isDead).length));
 }
 
-/** A token takes the place of an IMAP account's password. */
+/** A token takes the place of an IMAP account's password, or is its refresh token. */
 function withToken(raw: unknown, token: string): unknown {
-  const imap: unknown = Object(raw).imap;
-  return imap === undefined
-    ? { ...Object(raw), token }
-    : { ...Object(raw), imap: { ...Object(imap), password: token } };
+  const { imap, ...others } = Object(raw);
+  if (imap === undefined) return { ...others, token };
+  const { oauth, ...server } = Object(imap);
+  const secret =
+    oauth === undefined
+      ? { password: token }
+      : { oauth: { ...Object(oauth), refreshToken: token } };
+  return { ...others, imap: { ...server, ...secret } };
 }
 
 async function readSettings(
@@ -458,26 +522,11 @@ async function addMany(
   file: string,
   { tenant: fallback = DEFAULT_TENANT }: AddLine,
 ): Promise<ExitCode> {
-  const { environment, stdin, signal, output } = context;
-  const source = file === '-' ? 'Standard input' : path.resolve(environment.cwd, file);
-  const text =
-    file === '-'
-      ? await readStdinText(stdin())
-      : readRegularFile(source, MAX_BULK_BYTES).toString('utf8');
-  // Everything is checked before anything is added.
-  const accounts = text.split('\n').flatMap((line, at): NewAccount[] => {
-    if (line.trim() === '') return [];
-    const where = `${source}, line ${at + 1}`;
-    const { tenant = fallback, ...entry } = Object(jsonValue(line, where));
-    const name = String(entry.name);
-    const { settings, secrets } = splitAccount(entry, name, where);
-    const seal = (id: number) => sealSecrets(keys, fleet.id, id, secrets);
-    return [{ tenant: String(tenant), name, settings, seal }];
-  });
+  const { signal, output } = context;
+  const accounts = await readAccounts(context, fleet, keys, file, fallback);
   const known = await knownNames(registry);
-  const keyOf = ({ tenant, name }: { tenant: string; name: string }) => `${tenant}\0${name}`;
-  const fresh = [...new Map(accounts.map((one) => [keyOf(one), one])).values()].filter(
-    (one) => !known.has(keyOf(one)),
+  const fresh = [...new Map(accounts.map((one) => [nameKey(one), one])).values()].filter(
+    (one) => !known.has(nameKey(one)),
   );
   const place = await placement(registry);
   for (let at = 0; at < fresh.length; at += BULK_PAGE) {
@@ -497,9 +546,38 @@ async function addMany(
   return EXIT.done;
 }
 
-async function knownNames(registry: Registry): Promise<ReadonlySet<string>> {
+/** Reads accounts from a file, one a line. @throws config-invalid */
+export async function readAccounts(
+  { environment, stdin }: CommandContext,
+  fleet: OpenFleet['fleet'],
+  keys: FleetKeys,
+  file: string,
+  fallback: string,
+): Promise<readonly NewAccount[]> {
+  const source = file === '-' ? 'Standard input' : path.resolve(environment.cwd, file);
+  const text =
+    file === '-'
+      ? await readStdinText(stdin())
+      : readRegularFile(source, MAX_BULK_BYTES).toString('utf8');
+  return text.split('\n').flatMap((line, at): NewAccount[] => {
+    if (line.trim() === '') return [];
+    const where = `${source}, line ${at + 1}`;
+    const { tenant = fallback, ...entry } = Object(jsonValue(line, where));
+    const name = String(entry.name);
+    const { settings, secrets } = splitAccount(entry, name, where);
+    const seal = (id: number) => sealSecrets(keys, fleet.id, id, secrets);
+    return [{ tenant: String(tenant), name, settings, seal }];
+  });
+}
+
+/** What distinguishes accounts. */
+export function nameKey({ tenant, name }: Pick<NewAccount, 'tenant' | 'name'>): string {
+  return `${tenant}\0${name}`;
+}
+
+export async function knownNames(registry: Registry): Promise<ReadonlySet<string>> {
   const names = new Set<string>();
-  for await (const { tenant, name } of everyAccount(registry, {})) names.add(`${tenant}\0${name}`);
+  for await (const account of everyAccount(registry, {})) names.add(nameKey(account));
   return names;
 }
 

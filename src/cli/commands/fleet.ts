@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { usageError } from '../../core/error-tables.ts';
 import { nearest } from '../../core/names.ts';
 import { lazyAction, type Register, type RunCommand, subCommand } from '../context.ts';
-import { collect, wholeNumber } from '../option-values.ts';
+import { collect, sampleSize, wholeNumber } from '../option-values.ts';
 import type { AccessLine, TokenLine } from './fleet-access.ts';
 import type {
   AccountLine,
@@ -14,6 +14,7 @@ import type {
   RecoverLine,
   RotateLine,
 } from './fleet-actions.ts';
+import type { ImportLine, VerifyLine } from './fleet-archives.ts';
 import type { DemoLine } from './fleet-demo.ts';
 
 const HELP = `
@@ -28,8 +29,10 @@ EXAMPLES
   mailkeep fleet init
   mailkeep fleet account add anna --tenant acme --settings anna.json
   mailkeep fleet account add --bulk accounts.jsonl
+  mailkeep fleet import /var/lib/mailkeep --accounts accounts.jsonl
   mailkeep fleet worker
   mailkeep fleet status
+  mailkeep fleet verify --sample 1%
   mailkeep fleet drain --node node-1 --wait
   mailkeep fleet rebalance
   mailkeep fleet recover
@@ -37,8 +40,8 @@ EXAMPLES
   mailkeep fleet demo`;
 
 const NAMES = [
-  ...['init', 'account', 'access', 'worker', 'status', 'drain', 'rebalance', 'recover', 'key'],
-  ...['node', 'demo'],
+  ...['init', 'account', 'access', 'import', 'worker', 'status', 'verify', 'drain', 'rebalance'],
+  ...['recover', 'key', 'node', 'demo'],
 ];
 
 const INIT_HELP = `
@@ -52,6 +55,11 @@ const WORKER_HELP = `
 Runs in the foreground: claims shards that nobody holds, at most "capacity" accounts of them, and runs a daemon for each,
 with the settings of this configuration. What is new is shipped to the bucket every minute, or after 8 MiB. A worker that
 stops ships and releases its shards; those of one that was killed are claimed by others half a minute later.
+
+"health" in the configuration counts for the worker: /readyz names shards that fail, and fails itself with ?max-age=5m if one
+does or was not shipped for so long; /metrics has the fleet and, by shard, the daemons. "notify" counts for each daemon. An
+account is called a and its id there: "account list --json" has the ids. Webhooks are not received: hosted accounts are
+polled, as "schedule" says.
 
 The worker refuses to start if it may open too few files, if the disk is short, or if the key file lacks a key.
 
@@ -67,6 +75,21 @@ printed.
 EXAMPLES
   mailkeep fleet status
   mailkeep fleet status --quiet || notify-me`;
+
+const IMPORT_HELP = `
+Ships the archive of a single machine as a new shard, then adds its accounts, which go on where they were. Stop its daemon
+first. The file has the accounts of its configuration, one a line, as for "account add --bulk": the same servers and mailboxes;
+names and tenants may be others. The folder stays as it is. Forgets in the fleet do not reach it.
+
+An import that was interrupted can be run again. It leaves at most a shard without accounts.`;
+
+const VERIFY_HELP = `
+Downloads, opens and reads what the bucket has of each shard, as a take-over would; --sample reads a random part of the
+segments. The archives on the nodes are verified by their daemons, as "schedule" says, or with "mailkeep verify --data
+CACHE/SHARD" on the node that holds the shard.
+
+The exit code is 3 if something is damaged. Delete the damaged objects, below shards/NUMBER/, and restart the worker that
+holds the shard: it uploads again what is missing.`;
 
 const DRAIN_HELP = `
 For an upgrade, or before a machine is switched off. A worker that drains ships and releases its shards for others to
@@ -94,6 +117,7 @@ EXAMPLES
   mailkeep fleet account add anna --tenant acme --settings anna.json
   mailkeep fleet account add ben --settings ben.json --token-file - < token
   mailkeep fleet account add --bulk accounts.jsonl
+  mailkeep fleet account update anna --settings anna.json --token-file new.token
   mailkeep fleet account list --tenant acme
   mailkeep fleet account pause anna
   mailkeep fleet account resume anna
@@ -104,6 +128,9 @@ The settings are JSON like an entry of "accounts" in the configuration: baseUrl 
 platform. Secrets are stored encrypted by the first key of the key file, so they have to be in the settings: as text, not as
 the name of a variable, a file or a command. --token-file and --token-env read the token, or the password of an IMAP
 account, from elsewhere now.
+
+An IMAP account with "oauth" also has the refresh token of a person's sign-in there, as refreshToken, unless it has
+appOnly. The node that holds it refreshes it from then on: use it nowhere else.
 
 --bulk adds many accounts: each line of the file is the JSON of one, with its name and, if it has one, "tenant". Accounts
 that exist are left as they are, so the command can be repeated.
@@ -164,12 +191,37 @@ export const register: Register = (command, run) => {
     .action(lazyAction<[InitLine]>(run, async () => (await load()).initFleet));
   defineAccounts(command, run);
   defineAccess(command, run);
+  subCommand(command, 'import', 'take in the archive of a single machine')
+    .argument('<folder>', 'the archive')
+    .requiredOption('--accounts <file>', 'its accounts, one a line; - for standard input')
+    .option('--tenant <name>', 'their tenant (default: default)', plainName)
+    .addHelpText('after', IMPORT_HELP)
+    .action(
+      lazyAction<[string, ImportLine]>(
+        run,
+        async () => (await import('./fleet-archives.ts')).importArchive,
+      ),
+    );
   subCommand(command, 'worker', 'keep shards of the fleet up to date, until it is stopped')
     .addHelpText('after', WORKER_HELP)
     .action(lazyAction<[]>(run, async () => (await load()).runFleetWorker));
   subCommand(command, 'status', 'show nodes, shards, and what needs attention')
     .addHelpText('after', STATUS_HELP)
     .action(lazyAction<[]>(run, async () => (await load()).showStatus));
+  subCommand(command, 'verify', 'read what the bucket has of the shards')
+    .argument(
+      '[shard]',
+      'its number (default: all shards)',
+      wholeNumber(1, Number.MAX_SAFE_INTEGER),
+    )
+    .option('--sample <p>', 'so many segments of each, or this share of them (5%)', sampleSize)
+    .addHelpText('after', VERIFY_HELP)
+    .action(
+      lazyAction<[number | undefined, VerifyLine]>(
+        run,
+        async () => (await import('./fleet-archives.ts')).verifyShards,
+      ),
+    );
   subCommand(command, 'drain', 'let workers release their shards and claim nothing more')
     .option('--node <name>', 'of this node only (default: of all nodes)', plainName)
     .option('--wait', 'wait until they hold nothing')
@@ -208,11 +260,11 @@ export const register: Register = (command, run) => {
 };
 
 function defineAccounts(fleet: Command, run: (body: RunCommand) => void): void {
-  const account = subCommand(fleet, 'account', 'add, list, pause and remove accounts');
-  group(account, 'fleet account', ['add', 'list', 'pause', 'resume', 'remove']);
+  const account = subCommand(fleet, 'account', 'add, update, list, pause and remove accounts');
+  group(account, 'fleet account', ['add', 'update', 'list', 'pause', 'resume', 'remove']);
   account.addHelpText('after', ACCOUNT_HELP);
   const own = 'its tenant (default: default)';
-  subCommand(account, 'add', 'add an account, or many')
+  const add = subCommand(account, 'add', 'add an account, or many')
     .argument('[name]', 'the name of the account')
     .option('--settings <file>', 'its settings; - for standard input')
     .addOption(
@@ -221,16 +273,17 @@ function defineAccounts(fleet: Command, run: (body: RunCommand) => void): void {
       ),
     )
     .option('--tenant <name>', own, plainName)
-    .option('--token-file <file>', 'the token is in this file; - for standard input')
-    .addOption(
-      new Option('--token-env <name>', 'the token is in this environment variable').conflicts(
-        'tokenFile',
-      ),
-    )
-    .addHelpText('after', ADD_HELP)
-    .action(
-      lazyAction<[string | undefined, AddLine]>(run, async () => (await load()).addFleetAccounts),
-    );
+    .addHelpText('after', ADD_HELP);
+  withTokenOptions(add).action(
+    lazyAction<[string | undefined, AddLine]>(run, async () => (await load()).addFleetAccounts),
+  );
+  const update = subCommand(account, 'update', 'give an account other settings and secrets')
+    .argument('<name>', 'the account')
+    .requiredOption('--settings <file>', 'all its settings; - for standard input')
+    .option('--tenant <name>', 'of this tenant only', plainName);
+  withTokenOptions(update).action(
+    lazyAction<[string, AddLine]>(run, async () => (await load()).updateFleetAccount),
+  );
   subCommand(account, 'list', 'list accounts: who holds them, and their last errors')
     .option('--tenant <name>', 'of this tenant only', plainName)
     .action(lazyAction<[AccountLine]>(run, async () => (await load()).listFleetAccounts));
@@ -245,6 +298,16 @@ function defineAccounts(fleet: Command, run: (body: RunCommand) => void): void {
         }),
       );
   }
+}
+
+function withTokenOptions(command: Command): Command {
+  return command
+    .option('--token-file <file>', 'the token is in this file; - for standard input')
+    .addOption(
+      new Option('--token-env <name>', 'the token is in this environment variable').conflicts(
+        'tokenFile',
+      ),
+    );
 }
 
 function defineAccess(fleet: Command, run: (body: RunCommand) => void): void {

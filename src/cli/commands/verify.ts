@@ -1,6 +1,5 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { InvalidArgumentError } from 'commander';
 import { holdsArchive } from '../../archive/file-system.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import type { Finding } from '../../catalog/findings.ts';
@@ -43,7 +42,7 @@ import {
   type Values,
 } from '../context.ts';
 import { findingText } from '../finding-text.ts';
-import { collect, wholeNumber } from '../option-values.ts';
+import { collect, sampleSize, wholeNumber } from '../option-values.ts';
 import { type Colours, firstLines, joinReport, type Report } from '../output.ts';
 import { followSyncRun, openActivity } from '../progress.ts';
 import { listProblems, printError } from '../warnings.ts';
@@ -182,15 +181,6 @@ function refuseCombination(options: VerifyLine): void {
     '--from belongs to --repair.': from !== undefined && repair !== true,
     '--trust-copy belongs to --from.': trustCopy === true && from === undefined,
   });
-}
-
-function sampleSize(text: string): SampleSize {
-  const share = /^(\d{1,3}(?:\.\d+)?)%$/.exec(text);
-  if (share !== null && Number(share[1]) > 0 && Number(share[1]) <= 100) {
-    return { share: Number(share[1]) / 100 };
-  }
-  if (/^[1-9]\d{0,14}$/.test(text)) return { messages: Number(text) };
-  throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
 }
 
 /** Maximum number of findings shown as text. `--json` includes more. */

@@ -7,6 +7,7 @@ import {
   putSecret,
   recordAccountErrors,
   refreshSecret,
+  updateAccount,
 } from '../../../src/shards/accounts.ts';
 import {
   type ClaimedShard,
@@ -212,6 +213,8 @@ export async function newScene(registry: Registry): Promise<Scene> {
       markGone: () => markGone(registry, 't/swept', sweptAt, times),
       moveShard: () => moveShard(registry, shard, 'b'),
       changeAccount: () => changeAccount(registry, account, ['active'], 'paused', 'operator'),
+      updateAccount: () =>
+        updateAccount(registry, account, { changed: true }, [secretOf(4)], 'operator'),
       addAccounts: () => addAccounts(registry, [accountOf('ben')], () => [shard], 'operator'),
       putSecret: () => putSecret(registry, account, secretOf(3), Buffer.alloc(12, 1)),
       revokeGrant: () => revokeGrant(registry, token, 'anna'),
