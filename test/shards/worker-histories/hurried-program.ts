@@ -23,6 +23,7 @@ const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     ...{ pollMs: '300', renewMs: '500', refreshMs: '1_500', upkeepMs: '1_000' },
     ...{ settleMs: '400', DAY_MS: '1_000', recoverMs: '500' },
   },
+  'src/shards/recover.ts': { RECOVER_SETTLE_MS: '500' },
   'src/daemon/daemon.ts': { DISK_WAIT_MS: '300' },
   // A worker that is stopped within a transaction keeps others waiting no longer.
   'src/registry/registry.ts': { idleInTransactionMs: '2_000' },
