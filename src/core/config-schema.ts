@@ -208,13 +208,13 @@ export const fleetSchema = section({
   }),
   directRegistry: registryAddress.optional().meta({
     description:
-      'The same database past a pooler in transaction mode, through which no notification comes; fleet.registry by default',
+      'The same database without a pooler such as PgBouncer, for leases and notifications; fleet.registry by default',
     expected: REGISTRY_ADDRESS,
   }),
   store: section({
     bucket: checked('The bucket', 'the name of a bucket', (text) => isTarget(text, '')),
     prefix: checked(
-      'What the names of the fleet in the bucket begin with',
+      'Prefix of all names of the fleet in the bucket',
       'letters, digits and -_./, without a slash at the ends',
       (text) => text === '' || isTarget('bucket', text),
     ).default(''),
@@ -236,7 +236,7 @@ export const fleetSchema = section({
   }),
   keyFile: z.string().min(1).meta({
     description:
-      'File with the keys that encrypt the tokens in the registry, relative to this file; the same on every node',
+      'File with the keys that encrypt the secrets in the registry and the mail in the bucket, relative to this file; the same on every node',
     expected: 'the path of a file',
   }),
   node: checked(
@@ -245,7 +245,7 @@ export const fleetSchema = section({
     (text) => NODE.test(text),
   ),
   address: checked(
-    'Where other nodes reach this one',
+    'Where other nodes reach this one, to read what it holds',
     'a host and port such as "node-1.example.org:8443"',
     isReachable,
   ).optional(),
@@ -258,11 +258,12 @@ export const fleetSchema = section({
     1_000,
   ),
   cache: z.string().min(1).default('./cache').meta({
-    description: 'Folder for the local copies of archives, relative to this file',
+    description:
+      'Folder for the shards of this node, relative to this file; what was not shipped yet is only there',
     expected: 'the path of a folder',
   }),
 }).meta({
-  description: 'A fleet of machines with one registry, for "mailkeep fleet"; off when absent',
+  description: 'A node of a fleet, for "mailkeep fleet" (docs/fleet.md); off when absent',
 });
 
 function isTarget(bucket: string, prefix: string): boolean {

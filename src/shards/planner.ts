@@ -38,6 +38,11 @@ export function plan(rows: FleetRows, session: string, now: number): Actions {
     if (holder === undefined) free.push(row);
     else load.set(holder.session, (load.get(holder.session) ?? 0) + weightOf(row));
   }
+  const canTake = (row: ShardRow) =>
+    takers.some((worker) => mayTake(row, weightOf(row), worker, load, now));
+  const wanted = rows.shards.filter(({ wantedNode }) => wantedNode !== null);
+  /** Shards whose wanted node can take them now. Without this, they would be released and claimed by nobody. */
+  const movable = new Set(wanted.filter(canTake));
   const claim: number[] = [];
   for (const row of free.filter(({ isCurrent }) => isCurrent).sort(heaviestFirst(weightOf))) {
     const taker = chooseWorker(row, weightOf(row), takers, load, now);
@@ -45,41 +50,42 @@ export function plan(rows: FleetRows, session: string, now: number): Actions {
     load.set(taker.session, (load.get(taker.session) ?? 0) + weightOf(row));
     if (taker === own) claim.push(row.shard);
   }
-  const isWantedElsewhere = ({ wantedNode }: ShardRow) =>
-    wantedNode !== null &&
-    wantedNode !== own.node &&
-    takers.some(({ node }) => node === wantedNode);
   return {
     claim,
     release: rows.shards
       .filter(({ holder }) => holder === session)
-      .filter((row) => own.isDraining || isWantedElsewhere(row))
+      .filter((row) => own.isDraining || (row.wantedNode !== own.node && movable.has(row)))
       .map(({ shard }) => shard),
-    unwant: rows.shards
-      .filter(({ wantedNode }) => wantedNode !== null)
-      .filter(({ wantedNode }) => !takers.some(({ node }) => node === wantedNode))
-      .map(({ shard }) => shard),
+    unwant: wanted.filter((row) => !movable.has(row)).map(({ shard }) => shard),
   };
 }
 
 /** Returns the worker with the largest share of room left, or undefined if none may take the shard. */
 function chooseWorker(
-  { wantedNode, avoid }: ShardRow,
+  row: ShardRow,
   weight: number,
   takers: readonly WorkerRow[],
   load: ReadonlyMap<string, number>,
   now: number,
 ): WorkerRow | undefined {
   const left = (worker: WorkerRow) => worker.room - (load.get(worker.session) ?? 0);
-  const mayTake = (worker: WorkerRow) =>
-    (wantedNode === null || wantedNode === worker.node) &&
-    !(Date.parse(avoid[worker.node]?.until ?? '') > now) &&
-    // A shard that is larger than any node has to run somewhere.
-    (left(worker) >= weight || left(worker) === worker.room);
   const share = (worker: WorkerRow) => (left(worker) - weight) / Math.max(1, worker.room);
   return takers
-    .filter(mayTake)
+    .filter((worker) => mayTake(row, weight, worker, load, now))
     .sort((a, b) => share(b) - share(a) || (a.session < b.session ? -1 : 1))[0];
+}
+
+function mayTake(
+  { wantedNode, avoid }: ShardRow,
+  weight: number,
+  { session, node, room }: WorkerRow,
+  load: ReadonlyMap<string, number>,
+  now: number,
+): boolean {
+  const left = room - (load.get(session) ?? 0);
+  const isAvoided = Date.parse(avoid[node]?.until ?? '') > now;
+  // A shard that is larger than any node has to run somewhere.
+  return (wantedNode ?? node) === node && !isAvoided && (left >= weight || left === room);
 }
 
 function heaviestFirst(weightOf: (row: ShardRow) => number) {

@@ -443,22 +443,23 @@ export class WorkerSession {
 
   /**
    * Wipes folders of shards that this node does not hold, if a forget waits for it or the disk is short. One that ran ahead
-   * is merged first, for which the shard has to come here.
+   * is merged, for which the shard has to come here.
    */
   async #lookAtFolders(): Promise<void> {
     const { registry, node, cache, settings } = this.context;
     const isShort = (await freeBytes(cache)) < 2 * settings.minFreeBytes;
     for (const folder of await nodeFolders(registry, node)) {
-      const isWanted = folder.hasPurge || isShort;
       const isOurs = this.#rows.shards.some((row) => {
         return row.shard === folder.shard && (row.holder === this.id || row.wantedNode === node);
       });
-      if (!isWanted || isOurs || this.#held.has(folder.shard)) continue;
-      await this.#tried('a folder could not be wiped', () => this.#wipe(folder));
+      if (isOurs || this.#held.has(folder.shard)) continue;
+      const isWanted = folder.hasPurge || isShort;
+      await this.#tried('a folder could not be wiped', () => this.#mergeOrWipe(folder, isWanted));
     }
   }
 
-  async #wipe(folder: FolderRow): Promise<void> {
+  /** @param isWanted whether the folder is wiped if everything in it was shipped */
+  async #mergeOrWipe(folder: FolderRow, isWanted: boolean): Promise<void> {
     const { registry, cache, log } = this.context;
     const { shard } = folder;
     const dir = path.join(cache, String(shard));
@@ -469,6 +470,7 @@ export class WorkerSession {
       log.say('warn', 'a folder has mail that was not shipped; the shard comes here', { shard });
       return;
     }
+    if (!isWanted) return;
     rmSync(dir, { recursive: true, force: true });
     const { outcome } = await wiped(registry, this.id, folder);
     log.say('info', 'folder wiped', { shard, outcome });

@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   copyFileSync,
@@ -16,16 +17,18 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, program, type Workplace, workplace } from '../cli/child.ts';
+import { jsonLines, mailkeep, program, type Workplace, workplace } from '../cli/child.ts';
 import { bothSurfaces } from '../cli/platform-config.ts';
 import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import { startRadosgw, withoutRadosgw } from '../objects/servers/radosgw.ts';
 import { s3Environment } from '../offsite/copy-program.ts';
 import { everyMessage } from '../peers/imap-client.ts';
+import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
 import { writePrunable } from '../retention/prunable-archive.ts';
 
 /**
@@ -249,6 +252,68 @@ async function prepareCopies(stage: Stage): Promise<void> {
   writeFileSync(path.join(stage.folder, 'passphrase.txt'), 'correct horse battery staple\n');
 }
 
+/** A node with the page's configuration, and a registry and bucket without a fleet. */
+async function prepareNode(stage: Stage): Promise<void> {
+  const { config, env, folder, sandbox, texts, stops } = stage;
+  const [postgres, server] = await Promise.all([Postgres.start(), startRadosgw()]);
+  stops.push(
+    () => postgres.stop(),
+    () => server.stop(),
+  );
+  const { AWS_ENDPOINT_URL: endpoint, ...keys } = s3Environment(server);
+  Object.assign(env, keys);
+  const page = readFileSync(path.join(root, 'docs/fleet.md'), 'utf8');
+  const [, written = ''] = /^```json\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const { fleet, web } = JSON.parse(written);
+  const database = await postgres.create();
+  const address = `127.0.0.1:${await freePort()}`;
+  const here = {
+    ...{ registry: `postgresql:///${database}?host=${postgres.socketFolder}&user=fleet`, address },
+    ...{ store: { ...fleet.store, endpoint }, keyFile: 'fleet.keys', cache: 'cache' },
+  };
+  const settings = {
+    fleet: { ...fleet, ...here },
+    web: { ...web, listen: `127.0.0.1:${await freePort()}` },
+    rateLimit: { requestsPerMinute: 1_000_000, concurrency: 8 },
+  };
+  writeFileSync(config, JSON.stringify(settings), { mode: 0o600 });
+  texts.set('postgresql://mailkeep@db.example.org:5432/fleet', postgres.target(database).label);
+  texts.set('node-1.example.org:8443', address);
+  texts.set('https://mail-api.example.org', sandbox.mailboxUrl);
+  const ben = {
+    ...{ name: 'ben', tenant: 'acme' },
+    ...{ baseUrl: sandbox.mailboxUrl, token: sandbox.tokens.mailbox },
+    mailboxes: { include: ['office@example.org'] },
+  };
+  writeFileSync(path.join(folder, 'accounts.jsonl'), `${JSON.stringify(ben)}\n`);
+}
+
+/** Starts the worker, and returns once both accounts were mirrored and shipped. */
+async function startWorker({ folder, env, stops, run }: Stage): Promise<void> {
+  const worker = spawn(process.execPath, [program, 'fleet', 'worker'], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, HOME: folder, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(worker, 'close');
+  // First: it uses the servers.
+  stops.unshift(async () => {
+    worker.kill();
+    await ended;
+  });
+  const mirrored = new Set<string>();
+  for await (const line of createInterface({ input: worker.stdout })) {
+    const { msg, account } = JSON.parse(line);
+    if (msg === 'run finished' && typeof account === 'string') mirrored.add(account);
+    if (mirrored.size === 2) break;
+  }
+  worker.stdout.resume();
+  for (;;) {
+    const accounts = jsonLines(await run('fleet', 'account', 'list', '--json'));
+    if (accounts.every((one) => Object(one).shippedMs !== null)) return;
+  }
+}
+
 const SCENES: Readonly<Record<string, Scene>> = {
   'README.md': {
     workplace: atFreePort,
@@ -272,6 +337,16 @@ const SCENES: Readonly<Record<string, Scene>> = {
       mkdirSync(path.join(stage.folder, 'usb'));
     },
     paths: { '/media/usb': 'usb' },
+  },
+  'fleet.md': {
+    prepare: prepareNode,
+    before: { 'mailkeep fleet account list': startWorker },
+    paths: { '/etc/mailkeep': '.' },
+    isSkipped: () => withoutPostgres() || withoutRadosgw(),
+    notRun: {
+      'D=/opt/mailkeep/systemd  # of the package or the clone':
+        'changes the whole machine; test/systemd judges the unit',
+    },
   },
   'imap.md': imapScene,
   'mcp.md': served,

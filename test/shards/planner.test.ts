@@ -88,6 +88,20 @@ test('a holder releases what another node wants, and everything when it drains',
   expect(planOf(draining, 'a').release).toEqual([1, 2, 3]);
 });
 
+test('a holder keeps what the wanted node cannot take: it would be held by nobody', () => {
+  const avoid = { b: { until: new Date(2_000).toISOString(), code: 'disk-full' } };
+  const mine = { holder: 'session a', wantedNode: 'b' };
+  const held = [
+    shardOf(1, mine),
+    shardOf(2, { ...mine, avoid }),
+    shardOf(3, { holder: 'session b' }),
+  ];
+  const full = rowsOf([worker('a'), worker('b', { room: 30 })], held, [11, 1, 20]);
+  expect(planOf(full, 'a')).toEqual({ claim: [], release: [], unwant: [1, 2] });
+  const roomy = rowsOf([worker('a'), worker('b', { room: 31 })], held, [11, 1, 20]);
+  expect(planOf(roomy, 'a')).toEqual({ claim: [], release: [1], unwant: [2] });
+});
+
 test('rebalancing ends, moves nothing twice, and narrows the gap', () => {
   for (let seed = 1; seed <= 50; seed += 1) {
     const random = seeded('rebalance', seed);

@@ -68,6 +68,13 @@ describe.skipIf(withoutServers())('a worker', () => {
       await delay(50);
     }
   };
+  const shippedCommit = async (): Promise<number> => {
+    const [row] = await statement<{ number: number }>(
+      one.registry,
+      sql`SELECT commit_number AS number FROM shard`,
+    );
+    return row?.number ?? 0;
+  };
   const messagesIn = (dir: string): number => {
     const reader = openReaderAt(dir);
     try {
@@ -189,6 +196,40 @@ describe.skipIf(withoutServers())('a worker', () => {
     expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
   });
 
+  test('takes a shard back to merge what its folder has and nobody shipped', async () => {
+    await addBoth();
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    await first.end('SIGTERM');
+    const { store } = sandbox.service;
+    const mailbox = store.mailboxByAddress('anna@example.org');
+    if (mailbox === null) throw new Error('there is no mailbox');
+    const inbox = store.folderFor(mailbox, 'INBOX');
+    const deliver = (subject: string) =>
+      store.add(inbox, Buffer.from(`Subject: ${subject}\r\n\r\nx\r\n`), Date.now(), []);
+    const uid = deliver('unshipped');
+    const dir = path.join(one.cache, '1');
+    const config = path.join(one.folder, 'single.json');
+    const accounts = [{ name: 'a1', ...hosted('anna@example.org') }];
+    writeFileSync(config, JSON.stringify({ accounts }), { mode: 0o600 });
+    const line = ['sync', '--config', config, '--data', dir];
+    expect((await ran(line, { now: Date.now })).stderr).toBe('');
+    store.remove(inbox, uid);
+    const two = await node('two', { first: one });
+    const second = two.start(program);
+    await second.said('shard taken over', { from: 'bucket' });
+    const before = await shippedCommit();
+    deliver('later');
+    await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before}`);
+    const again = one.start(program);
+    await second.said('shard released');
+    await again.said('a folder that ran ahead was merged', { merged: 1 });
+    const query = 'subject:unshipped is:deleted';
+    const found = await ran(['search', query, '--json', '--data', dir], { now: Date.now });
+    expect(jsonLines(found.stdout)).toHaveLength(1);
+    await Promise.all([again.end('SIGTERM'), second.end('SIGTERM')]);
+  });
+
   test('lets readers in, at any node', async () => {
     await addBoth();
     const port = await freePort();
@@ -206,40 +247,59 @@ describe.skipIf(withoutServers())('a worker', () => {
     await worker.end('SIGTERM');
   });
 
-  test('recovers by itself after PostgreSQL was restored to an earlier copy', async () => {
-    await addBoth();
-    const first = one.start(program);
-    await first.said('run finished', { kind: 'sweep' }, 4);
-    const client = await servers.postgres.connect(one.database);
+  /** Keeps the rows of the registry, and returns once more was shipped since. */
+  const keepRowsAndShip = async (): Promise<Rows> => {
     await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
-    const rows = await Rows.keep(client);
+    const rows = await Rows.keep(await servers.postgres.connect(one.database));
     const { store } = sandbox.service;
     for (const mailbox of store.mailboxes.values()) {
       const inbox = store.folderFor(mailbox, 'INBOX');
       store.add(inbox, Buffer.from('Subject: later\r\n\r\nlater\r\n'), Date.now(), []);
     }
-    const [before] = await statement<{ number: number }>(
-      one.registry,
-      sql`SELECT commit_number AS number FROM shard`,
-    );
-    await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before?.number ?? 0}`);
+    const before = await shippedCommit();
+    await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before}`);
+    return rows;
+  };
+
+  test('recovers by itself after PostgreSQL was restored to an earlier copy', async () => {
+    await addBoth();
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    const rows = await keepRowsAndShip();
     await first.end('SIGKILL');
-    const [shipped] = await statement<{ number: number }>(
-      one.registry,
-      sql`SELECT commit_number AS number FROM shard`,
-    );
+    const shipped = await shippedCommit();
     await rows.restore();
     await statement(one.registry, sql`UPDATE shard SET timeline = 'another'`);
     // Also without the disk of the first node.
     const two = await node('two', { first: one });
     const second = two.start(program);
     const [recovered] = await second.said('shard recovered');
-    expect(recovered).toMatchObject({ commit: shipped?.number, skipped: 0 });
+    expect(recovered).toMatchObject({ commit: shipped, skipped: 0 });
     await second.said('shard taken over', { from: 'bucket' });
     await second.said('run finished', { kind: 'sweep' }, 4);
     await second.end('SIGTERM');
     const dir = path.join(two.cache, '1');
     expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
+  });
+
+  test('is recovered by a command after the disk of PostgreSQL was reset to a snapshot', async () => {
+    await addBoth();
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    const rows = await keepRowsAndShip();
+    await first.end('SIGTERM');
+    const shipped = await shippedCommit();
+    await rows.restore();
+    // In the snapshot, the session is alive. Its lease has run out.
+    await statement(one.registry, sql`UPDATE worker SET lease_until = clock_timestamp()`);
+    const line = [program, 'fleet', 'recover', '--all', '--json'];
+    const env = { ...one.env, PATH: process.env.PATH };
+    const printed = execFileSync(process.execPath, line, {
+      cwd: one.folder,
+      env,
+      encoding: 'utf8',
+    });
+    expect(jsonLines(printed)).toMatchObject([{ shard: 1, commit: shipped, skipped: 0 }]);
   });
 
   test('has what a new PostgreSQL needs after the old one was lost', async () => {

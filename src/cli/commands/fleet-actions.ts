@@ -742,6 +742,8 @@ export async function recoverShards(
       await output.line({ fleet: imported.id, accounts: imported.accounts }, () => text);
     }
     return await withFleet(context, async ({ registry, fleet }) => {
+      // A registry that was reset to a snapshot has sessions that lived then.
+      await markDead(registry);
       const recovered = await recoverFleet({
         ...{ registry, fleet, keys, store, signal, all },
         ...{ clock: systemClock, settleMs: RECOVER_SETTLE_MS },
@@ -753,7 +755,12 @@ export async function recoverShards(
             : `Shard ${one.shard}: recovered at commit ${one.commit}.`;
         await output.line(one, () => text);
       }
-      if (recovered.length === 0) notices.say('No shard has to be recovered.');
+      const done = new Set(recovered.map(({ shard }) => shard));
+      const { shards } = await fleetStatus(registry);
+      const kept = shards.filter(({ shard, node }) => node !== null && !done.has(shard)).length;
+      if (all && kept > 0) {
+        notices.say(`${counted(kept, 'shard')} stayed as before: stop the workers first.`);
+      } else if (recovered.length === 0) notices.say('No shard has to be recovered.');
       return EXIT.done;
     });
   } finally {

@@ -18,12 +18,13 @@ import type { ImportLine, VerifyLine } from './fleet-archives.ts';
 import type { DemoLine } from './fleet-demo.ts';
 
 const HELP = `
-For providers with more mailboxes than one machine takes. Accounts are grouped into shards; each is an ordinary archive,
-which one of several machines (nodes) keeps up to date. A PostgreSQL database, the registry, decides which node holds
-which shard, and an S3 bucket has an encrypted copy of each, at most a minute old. For your own mailboxes, use "sync" and
-"daemon": they need none of this.
+For hosting providers with more mailboxes than one machine takes. Accounts are grouped into shards. Each shard is an
+ordinary archive, which one of several machines (nodes) keeps up to date. A PostgreSQL database, the registry, says which
+node holds which shard. An S3 bucket has an encrypted copy of each shard, about a minute old. For your own mailboxes, use
+"sync" and "daemon".
 
-The registry, the bucket and the name of this node are in "fleet" of the configuration: see docs/fleet.md.
+The registry, the bucket and the name of this node are in "fleet" of the configuration. docs/fleet.md has the set-up, step by
+step, and what to do after a disaster.
 
 EXAMPLES
   mailkeep fleet init
@@ -35,6 +36,7 @@ EXAMPLES
   mailkeep fleet verify --sample 1%
   mailkeep fleet drain --node node-1 --wait
   mailkeep fleet rebalance
+  mailkeep fleet access link anna
   mailkeep fleet recover
   mailkeep fleet node remove node-1 --disk-destroyed
   mailkeep fleet demo`;
@@ -94,20 +96,35 @@ holds the shard: it uploads again what is missing.`;
 const DRAIN_HELP = `
 For an upgrade, or before a machine is switched off. A worker that drains ships and releases its shards for others to
 claim, and claims nothing more. A worker that is started later is not affected. With --wait, the command ends once the
-workers hold nothing.`;
+workers hold nothing. Without --node, all workers drain, and nothing is mirrored until --undo or a new worker.
+
+EXAMPLES
+  mailkeep fleet drain --node node-1 --wait
+  mailkeep fleet drain --node node-1 --undo`;
 
 const REBALANCE_HELP = `
 Asks for shards to move from nodes with many accounts to nodes with few. Each holder ships and releases a shard, and the
-wanted node claims it: for a few seconds nobody mirrors its accounts.`;
+wanted node claims it. Meanwhile nobody mirrors or reads its accounts.
+
+EXAMPLES
+  mailkeep fleet rebalance --dry-run`;
 
 const RECOVER_HELP = `
-After PostgreSQL has failed over or was restored, no shard is claimed until its row was compared with the bucket. Workers do
-that by themselves after a failover. This command does it for all shards, also after a restore below PostgreSQL, such as of
-a snapshot of its disk (--all). Stop the workers first.
+After PostgreSQL has failed over or was restored, no shard is claimed until its row was compared with the bucket. Running
+workers do that by themselves; this command does it as well. It takes the newest state of each shard whose objects are all
+in the bucket, and waits two minutes first, until nothing of before is under way.
 
-If PostgreSQL is lost, create an empty database and run the command with --from-bucket on a node that has the key file.
-Workers store a copy of the registry every few minutes, if accounts or forgets have changed. API tokens and sign-ins are not in
-it: create them again.`;
+After a restore that PostgreSQL does not notice, such as of a snapshot of its disk, or if the bucket has lost objects: stop the
+workers, wait 30 seconds, and use --all.
+
+If PostgreSQL is lost: stop the workers, create an empty database, and use --from-bucket on a node with the key file, instead
+of "fleet init". Workers store a copy of the registry in the bucket within minutes if accounts or forgets have changed. API
+tokens and sign-ins are not in it: create them again.
+
+EXAMPLES
+  mailkeep fleet recover
+  mailkeep fleet recover --all
+  mailkeep fleet recover --from-bucket`;
 
 const ACCOUNT_HELP = `
 An account is what an entry of "accounts" is in the configuration of a single machine: a token at a mail service, or an IMAP
@@ -156,12 +173,18 @@ Secrets are encrypted again one by one by the first key of the file. An interrup
 again. Nothing is added to the file unless --new is given. Lines of older keys stay: the copies in the bucket need them.
 
 With --new, copy the file to the other nodes at once. To avoid the moment in which they lack the key, add its line to every
-file by hand as the second one, move it to the top everywhere, then run the command without --new.`;
+file by hand as the second one, move it to the top everywhere, then run the command without --new.
+
+EXAMPLES
+  mailkeep fleet key rotate --new key-2027`;
 
 const NODE_HELP = `
 A forget ends only once every disk that may have the bytes was wiped. A node that is gone for good never wipes its disk, so it
-has to be removed by hand. If its disk comes back after all, it is merged or wiped, and never continued. Refused while a
-worker of the node is running.`;
+has to be removed by hand. If its disk comes back after all, its folders are set aside and merged. Refused while a worker of
+the node is running.
+
+EXAMPLES
+  mailkeep fleet node remove node-1 --disk-destroyed`;
 
 const DEMO_HELP = `
 Starts a PostgreSQL server, RadosGW and a mail service with made-up mail in a folder of its own, creates a fleet of two

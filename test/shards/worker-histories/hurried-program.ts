@@ -24,6 +24,7 @@ const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     ...{ settleMs: '400', DAY_MS: '1_000', recoverMs: '500' },
   },
   'src/shards/sign-ins.ts': { AGAIN_MS: '300' },
+  'src/shards/recover.ts': { RECOVER_SETTLE_MS: '500' },
   'src/daemon/daemon.ts': { DISK_WAIT_MS: '300' },
   // A worker that is stopped within a transaction keeps others waiting no longer.
   'src/shards/postgres.ts': { idleInTransactionMs: '2_000' },
