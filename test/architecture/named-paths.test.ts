@@ -19,7 +19,7 @@ test('every file of the project that a page names is there', () => {
   const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md', { cwd: root })];
   const missing = pages.flatMap((page) => {
     const text = readFileSync(new URL(page, root), 'utf8');
-    const paths = text.match(/\b(?:src|test|migrations|docs|systemd)\/[\w./-]*\w/g) ?? [];
+    const paths = text.match(/(?<!\/)\b(?:src|test|migrations|docs|systemd)\/[\w./-]*\w/g) ?? [];
     return paths.filter((path) => !isPath(path)).map((path) => `${page}: ${path}`);
   });
   expect(missing).toEqual([]);
