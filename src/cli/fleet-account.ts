@@ -25,7 +25,7 @@ import { type HistoryLine, printHistoryLine } from './commands/history.ts';
 import { hitText } from './commands/search.ts';
 import { messageText, printPaged } from './commands/show.ts';
 import type { CommandContext } from './context.ts';
-import { withFleet } from './open-fleet.ts';
+import { type OpenFleet, withFleet } from './open-fleet.ts';
 import type { AccountOption, ForwardedCommand } from './option-values.ts';
 
 /*
@@ -66,25 +66,35 @@ export async function readFleetAccount(
     const problem = `${option} cannot be used with --fleet-account: run the command on the node that holds the account.`;
     throw usageError('usage-invalid', { command, problem });
   }
-  return withFleet(context, async ({ config, registry, fleet: { id: fleet } }) => {
-    const place = config.fleet;
-    const keys = readFleetKeys(place.keyFile);
-    const { account, tenant } = await accountNamed(registry, which);
-    const { id: grant } = await addGrant(registry, keys, {
-      ...{ use: 'token', tenant, name: `${command} at ${place.node}` },
-      rights: { accounts: [account], mailboxes: null },
-      expiresAt: new Date(context.now() + TOKEN_MS),
-    });
-    const certificate = certify(keys, fleet, { kind: 'grant', id: grant });
-    const client = new HolderClient({ certificate, authorities: authorities(keys, fleet) });
-    try {
-      const reader = new AccountReader(context, registry, client, { grant, account });
-      return await run(reader, context, line);
-    } finally {
-      client.close();
-      await revokeGrant(registry, grant, place.node);
-    }
+  return withFleet(context, async (open) => {
+    const found = await accountNamed(open.registry, which);
+    return withAccountReader(context, open, found, command, (reader) => run(reader, context, line));
   });
+}
+
+/** Reads an account at the node that holds it, for as long as `act` takes. @param command for the registry's events */
+export async function withAccountReader<T>(
+  context: CommandContext,
+  { config, registry, fleet: { id: fleet } }: OpenFleet,
+  { account, tenant }: Awaited<ReturnType<typeof accountNamed>>,
+  command: string,
+  act: (reader: AccountReader) => Promise<T>,
+): Promise<T> {
+  const { keyFile, node } = config.fleet;
+  const keys = readFleetKeys(keyFile);
+  const { id: grant } = await addGrant(registry, keys, {
+    ...{ use: 'token', tenant, name: `${command} at ${node}` },
+    rights: { accounts: [account], mailboxes: null },
+    expiresAt: new Date(context.now() + TOKEN_MS),
+  });
+  const certificate = certify(keys, fleet, { kind: 'grant', id: grant });
+  const client = new HolderClient({ certificate, authorities: authorities(keys, fleet) });
+  try {
+    return await act(new AccountReader(context, registry, client, { grant, account }));
+  } finally {
+    client.close();
+    await revokeGrant(registry, grant, node);
+  }
 }
 
 /** @throws fleet-account-unknown, fleet-account-ambiguous */
@@ -98,7 +108,7 @@ export async function accountNamed(registry: Registry, { account, tenant }: Acco
   throw fleetError('fleet-account-ambiguous', { account, tenants: found.map((one) => one.tenant) });
 }
 
-class AccountReader {
+export class AccountReader {
   /** That was asked last, for errors. */
   #holder = { node: '', account: '' };
 

@@ -62,8 +62,7 @@ export class FleetNode {
     const { first } = options;
     if (first === undefined) buckets += 1;
     const bucket = first?.bucket ?? `nodes-${buckets}`;
-    const database =
-      options.database ?? first?.database ?? (await servers.postgres.create());
+    const database = options.database ?? first?.database ?? (await servers.postgres.create());
     const registry = first?.registry ?? (await servers.postgres.open(database));
     if (first === undefined) await ensureBucket(targetAt(servers.radosgw, bucket), signal);
     const node = new FleetNode(name, servers, database, bucket, registry, options);
