@@ -1,7 +1,7 @@
 import { createHash, hash as digest, hash } from 'node:crypto';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import type { Address, BlobHash, Listing, MessageId, Place } from '../core/types.ts';
+import type { Address, BlobHash, Listing, MailboxKey, MessageId, Place } from '../core/types.ts';
 
 /** Parses JSON. Returns undefined for invalid text. */
 export function parseJson(text: string): unknown {
@@ -143,6 +143,12 @@ const removedPart = hasFields({
   /** Paths of folders that became empty and are also removed. */
   folders: isOptional(isTexts),
 });
+const loss = hasFields({
+  ...mailbox,
+  message: isHash,
+  /** No other mailbox had the message, so its bytes were removed as well. */
+  last: isOptional((value): value is true => isBoolean(value)),
+});
 /** A removed part of a mailbox. */
 export type RemovedRange = Checked<typeof removedPart>;
 
@@ -254,10 +260,28 @@ const FACTS = {
     blobs: isOptional(isListOf(isHash)),
     /** If present, `message` is a number that does not identify a message. */
     removed: isOptional(isListOf(removedPart)),
+    /** If present, one mailbox lost a message that others may have. `message` is then `forgottenId` of the two. */
+    from: isOptional(loss),
     /** Nothing was removed. Forgotten bytes were received again from `places` and were not stored. */
     again: isOptional((value): value is true => isBoolean(value)),
   },
 };
+
+const FORGOTTEN_DOMAIN = 'mailkeep forgotten 1\n';
+
+/**
+ * Returns the id that stands for a message forgotten in one mailbox: the SHA-256 of `mailkeep forgotten 1\n` followed by
+ * canonical JSON of the list of host, mailbox and message. Readers that know no `from` take it for another message, and
+ * leave the message where it is.
+ */
+export function forgottenId(message: MessageId, { host, mailbox: id }: MailboxKey): MessageId {
+  return hash('sha256', FORGOTTEN_DOMAIN + canonicalJson([host, id, message]));
+}
+
+/** Returns the message whose bytes a purge removed, or an id of no message. */
+export function removedMessage({ message, from }: Extract<Fact, { fact: 'purged' }>): MessageId {
+  return from?.last === true ? from.message : message;
+}
 
 export type FactName = keyof typeof FACTS;
 export type Fact = {

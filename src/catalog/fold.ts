@@ -1,4 +1,10 @@
-import type { CommittedBatch, Fact, Position, RemovedRange } from '../archive/format.ts';
+import {
+  type CommittedBatch,
+  type Fact,
+  type Position,
+  type RemovedRange,
+  removedMessage,
+} from '../archive/format.ts';
 import { catalogError } from '../core/error-tables.ts';
 import type { MailboxKey, MessageId } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
@@ -48,12 +54,13 @@ export class FoldChanges {
     this.#count(commit, folder, 0, times);
   }
 
-  /** Undoes all counts of a message that is about to be dropped. */
-  dropped(docid: number): void {
+  /** Undoes all counts of a message that is about to be dropped. @param folders those it is dropped from; all by default */
+  dropped(docid: number, folders?: ReadonlySet<number>): void {
     const places = this.connection.all(PLACES, { docid });
     const spans = this.connection.all(SPANS, { docid });
     const returns = spans.map(({ resumed, ...span }) => ({ ...span, first_commit: resumed }));
     for (const { folder_id: folder, ...place } of [...places, ...returns]) {
+      if (folders?.has(folder) === false) continue;
       if (place.first_commit !== null) this.came(place.first_commit, folder, -1);
       if (place.to_commit !== null) this.ended(place.to_commit, folder, -1);
     }
@@ -345,7 +352,7 @@ class FoldedPurges {
     if (fact.again === true) this.connection.run(KNOWN_TOMBSTONE, tombstone);
     else {
       this.connection.run(TOMBSTONE, tombstone);
-      this.#removed(id, fact.blobs ?? []);
+      this.#removed(Buffer.from(removedMessage(fact), 'hex'), fact.blobs ?? []);
     }
     for (const place of fact.ended ?? []) this.#clear(this.folders.uidOf(place, commit));
     for (const place of fact.places ?? []) {
@@ -470,10 +477,17 @@ const FOLDERS = sqlQuery<MailboxKey, Pick<Row<'folders'>, 'id' | 'path'>>(
   `SELECT f.id, f.path FROM mailboxes m JOIN folders f ON f.mailbox_id = m.id
    WHERE m.host = :host AND m.mailbox = :mailbox ORDER BY f.id`,
 );
+type Loss = NonNullable<FactOf<'purged'>['from']>;
 type RemovedPlace = Pick<Row<'places'>, 'id' | 'docid' | 'first_commit' | 'to_commit'>;
 const REMOVED_PLACES = sqlQuery<{ folder: number; first: number; last: number }, RemovedPlace>(
   `SELECT id, docid, first_commit, to_commit FROM places
    WHERE folder_id = :folder AND first_commit >= :first AND first_commit <= :last ORDER BY id`,
+);
+const PLACES_OF = selectBy(
+  'places',
+  `id, docid, first_commit, to_commit, ${UID}`,
+  'docid',
+  'ORDER BY id',
 );
 const DROP_PLACE = deleteBy('places', 'id');
 const SET_FIRST = updateBy(
@@ -513,13 +527,8 @@ class FoldedRemovals {
       const isWhole = commits === undefined || removals.has(path);
       const [first, last] = isWhole ? [0, Number.MAX_SAFE_INTEGER] : commits;
       for (const place of connection.all(REMOVED_PLACES, { folder, first, last })) {
-        connection.run(DROP_SPANS_OF_PLACE, { place_id: place.id });
-        connection.run(DROP_PLACE, place);
         if (!isWhole) this.changes?.came(place.first_commit, folder, -1);
-        if (place.to_commit === null) this.messages.opened(place.docid, -1);
-        else this.messages.moved(place.docid);
-        connection.run(SET_FIRST, place);
-        this.messages.dueAgain(place.docid);
+        this.#drop(place);
       }
       if (!isWhole) continue;
       for (const drop of OF_FOLDER) connection.run(drop, { folder_id: folder });
@@ -528,6 +537,31 @@ class FoldedRemovals {
     if (commits === undefined) connection.run(DROP_MAILBOX, { host, mailbox });
     this.folders.forget();
     this.placeSets?.foldersRemoved();
+  }
+
+  /** Removes a message's places in one mailbox. Until the catalog is rebuilt, its envelope may be that of such a place. */
+  lose({ message, host, mailbox }: Loss): void {
+    const { connection } = this;
+    const docid = messageQueries(connection).docidOf(message);
+    if (docid === undefined) return;
+    const folders = new Set(connection.all(FOLDERS, { host, mailbox }).map(({ id }) => id));
+    this.changes?.dropped(docid, folders);
+    for (const place of connection.all(PLACES_OF, { docid })) {
+      if (!folders.has(place.folder_id)) continue;
+      connection.run(DROP_EVENTS, place);
+      connection.run(DROP_QUARANTINE, place);
+      this.#drop(place);
+    }
+  }
+
+  #drop(place: RemovedPlace): void {
+    const { connection, messages } = this;
+    connection.run(DROP_SPANS_OF_PLACE, { place_id: place.id });
+    connection.run(DROP_PLACE, place);
+    if (place.to_commit === null) messages.opened(place.docid, -1);
+    else messages.moved(place.docid);
+    connection.run(SET_FIRST, place);
+    messages.dueAgain(place.docid);
   }
 }
 
@@ -607,6 +641,7 @@ export class Fold {
     missing: ({ kind, hash, size }) => this.#messages.missing(kind, hash, size),
     purged: (fact, commit) => {
       for (const part of fact.removed ?? []) this.#removals.remove(part);
+      if (fact.from !== undefined) this.#removals.lose(fact.from);
       this.#purges.purged(fact, commit);
     },
   };

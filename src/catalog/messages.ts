@@ -1,4 +1,4 @@
-import type { Locator, Position, RemovedRange } from '../archive/format.ts';
+import { forgottenId, type Locator, type Position, type RemovedRange } from '../archive/format.ts';
 import { folderKey } from '../core/state.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
@@ -40,6 +40,8 @@ const CANDIDATES = 10;
 const RECORD = selectBy('records', 'docid, size, segment, ordinal, offset', 'kind, hash');
 const SUMMARY = selectBy('messages', `size, ${ENVELOPE}`, 'docid');
 const TOMBSTONE = selectBy('tombstones', 'reason, commit_number', 'id');
+// A sync asks for each message, and few archives have one.
+const ANY_TOMBSTONE = selectBy('tombstones', 'reason', '', 'LIMIT 1');
 type HashRange = { low: Buffer; high: Buffer };
 type PurgedRow = Pick<Row<'tombstones'>, 'id' | 'reason'> & { time: number | null };
 const PURGED = sqlQuery<HashRange & { limit: number }, PurgedRow>(
@@ -96,6 +98,11 @@ export function messageQueries(connection: Connection) {
     /** Reports whether a message was purged deliberately and must not be fetched again. */
     isForgotten: (id: MessageId) => tombstone(id) !== undefined,
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
+    /** Returns the id of the tombstone of a message that was forgotten in a mailbox or everywhere, or undefined. */
+    forgottenAs: (id: MessageId, mailbox: MailboxKey) =>
+      connection.get(ANY_TOMBSTONE, {}) === undefined
+        ? undefined
+        : [id, forgottenId(id, mailbox)].find((one) => tombstone(one)?.reason === 'forgotten'),
     /** Returns up to ten purged messages. `time` is in milliseconds since the epoch. */
     purgedByPrefix(prefix: string) {
       const bounds = prefixBounds(prefix);

@@ -11,7 +11,7 @@ import {
 import { dirname } from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
-import type { CommittedBatch } from '../archive/format.ts';
+import { type CommittedBatch, removedMessage } from '../archive/format.ts';
 import { type LogDamage, openLogReader, type ScanOptions, scanLog } from '../archive/log-reader.ts';
 import type { ExpectedCommit } from '../archive/recovery.ts';
 import { catalogError } from '../core/error-tables.ts';
@@ -167,7 +167,7 @@ class IndexAhead {
           record.kind === 'fact' &&
           record.fact.fact === 'purged' &&
           record.fact.again !== true &&
-          this.options.messages.docidOf(record.fact.message) !== undefined,
+          this.options.messages.docidOf(removedMessage(record.fact)) !== undefined,
       ),
     );
   }

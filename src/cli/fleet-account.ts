@@ -16,6 +16,7 @@ import { fleetError } from '../shards/errors.ts';
 import { addGrant, revokeGrant, routesOf } from '../shards/grants.ts';
 import { readFleetKeys } from '../shards/keys.ts';
 import { certify } from '../shards/node-identity.ts';
+import type { ListedAccount } from '../shards/overview.ts';
 import type { Registry } from '../shards/postgres.ts';
 import { HolderClient, refusalOf } from '../shards/relay.ts';
 import { attachmentLine, saveAttachments } from './commands/attachments.ts';
@@ -23,7 +24,7 @@ import { type HistoryLine, printHistoryLine } from './commands/history.ts';
 import { hitText } from './commands/search.ts';
 import { messageText, printPaged } from './commands/show.ts';
 import type { CommandContext } from './context.ts';
-import { accountNamed, withFleet } from './open-fleet.ts';
+import { accountNamed, type OpenFleet, withFleet } from './open-fleet.ts';
 import type { AccountOption, ForwardedCommand } from './option-values.ts';
 
 /*
@@ -64,27 +65,37 @@ export async function readFleetAccount(
     const problem = `${option} cannot be used with --fleet-account: run the command on the node that holds the account.`;
     throw usageError('usage-invalid', { command, problem });
   }
-  return withFleet(context, async ({ config, registry, fleet: { id: fleet } }) => {
-    const place = config.fleet;
-    const keys = readFleetKeys(place.keyFile);
-    const { account, tenant } = await accountNamed(registry, which);
-    const { id: grant } = await addGrant(registry, keys, {
-      ...{ use: 'token', tenant, name: `${command} at ${place.node}` },
-      rights: { accounts: [account], mailboxes: null },
-      expiresAt: new Date(context.now() + TOKEN_MS),
-    });
-    const client = new HolderClient(certify(keys, fleet, { kind: 'grant', id: grant }));
-    try {
-      const reader = new AccountReader(context, registry, client, { grant, account }, which);
-      return await run(reader, context, line);
-    } finally {
-      client.close();
-      await revokeGrant(registry, grant, place.node);
-    }
+  return withFleet(context, async (open) => {
+    const found = await accountNamed(open.registry, which);
+    return withAccountReader(context, open, found, command, (reader) => run(reader, context, line));
   });
 }
 
-class AccountReader {
+/** Reads an account at the node that holds it, for as long as `act` takes. @param command for the registry's events */
+export async function withAccountReader<T>(
+  context: CommandContext,
+  { config, registry, fleet: { id: fleet } }: OpenFleet,
+  found: ListedAccount,
+  command: string,
+  act: (reader: AccountReader) => Promise<T>,
+): Promise<T> {
+  const { keyFile, node } = config.fleet;
+  const keys = readFleetKeys(keyFile);
+  const { id: grant } = await addGrant(registry, keys, {
+    ...{ use: 'token', tenant: found.tenant, name: `${command} at ${node}` },
+    rights: { accounts: [found.account], mailboxes: null },
+    expiresAt: new Date(context.now() + TOKEN_MS),
+  });
+  const client = new HolderClient(certify(keys, fleet, { kind: 'grant', id: grant }));
+  try {
+    return await act(new AccountReader(context, registry, client, grant, found));
+  } finally {
+    client.close();
+    await revokeGrant(registry, grant, node);
+  }
+}
+
+export class AccountReader {
   /** That was asked last, for errors. */
   #holder = { node: '', account: '' };
 
@@ -92,24 +103,25 @@ class AccountReader {
     private readonly context: CommandContext,
     private readonly registry: Registry,
     private readonly client: HolderClient,
-    private readonly who: { readonly grant: string; readonly account: number },
-    private readonly named: AccountOption,
+    private readonly grant: string,
+    private readonly account: ListedAccount,
   ) {}
 
   /** Returns the answer to a request once it starts. While nobody holds the account, waits for the next holder. */
   async ask(target: string, body: string | null = null): Promise<IncomingMessage> {
     const { signal, now, notices } = this.context;
     const until = now() + PATIENCE_MS;
+    const who = { grant: this.grant, account: this.account.account };
     const accept = 'application/json, text/event-stream';
     for (let isFirst = true; ; isFirst = false) {
-      const [route] = await routesOf(this.registry, this.who.grant);
+      const [route] = await routesOf(this.registry, this.grant);
       try {
         if (route === undefined) {
-          const { account, tenant = null } = this.named;
+          const { name: account, tenant } = this.account;
           throw fleetError('fleet-account-unknown', { account, tenant });
         }
         this.#holder = { node: route.node ?? '', account: route.name };
-        const answer = await this.client.send(route, this.who, {
+        const answer = await this.client.send(route, who, {
           ...{ method: body === null ? 'GET' : 'POST', target, signal },
           headers: { 'content-type': 'application/json', accept },
           body: Buffer.from(body ?? ''),

@@ -12,7 +12,7 @@ import { openWriter, type Writer } from '../catalog/open-writer.ts';
 import { systemClock } from '../core/concurrency.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
-import type { FolderKey, Listing, MailboxKey, MessageId, Place } from '../core/types.ts';
+import type { FolderKey, Listing, MessageId, Place } from '../core/types.ts';
 import { Committer } from '../sync/committer.ts';
 import { catalogMirror } from '../sync/mirror.ts';
 import type { FetchedSource } from '../sync/ports.ts';
@@ -30,13 +30,13 @@ import { readNote, writeNote } from './folder-note.ts';
 import { hasSegments } from './take-over.ts';
 
 /** What a purge removes. Sealed by a key of the fleet in the registry. */
+const mailboxes = z.array(z.strictObject({ host: z.string(), mailbox: z.string() })).readonly();
 const work = z.strictObject({
   messages: z.array(z.custom<MessageId>(isHash)).readonly(),
+  /** Mailboxes that lose the messages, such as those of one customer. If absent, all mailboxes do. */
+  from: mailboxes.optional(),
   /** Whole mailboxes, with messages that no other mailbox has. */
-  mailboxes: z
-    .array(z.strictObject({ host: z.string(), mailbox: z.string() }))
-    .readonly()
-    .default([]),
+  mailboxes: mailboxes.default([]),
 });
 export type PurgeWork = Readonly<z.output<typeof work>>;
 
@@ -74,11 +74,11 @@ export async function carryOutPurges(
   let { done } = note;
   for (const { number, reason, work: sealed } of purges) {
     if (number <= done) continue;
-    const { messages, mailboxes } = decodeWork(unseal(sealed));
+    const asked = decodeWork(unseal(sealed));
     // One that was interrupted comes first. It closes the writer, because the catalog is rebuilt.
     await withWriter(context, dir, (writer) => finishPurge(context, writer));
-    if (reason === 'forgotten') await forget(context, dir, messages, mailboxes);
-    else if (retention !== undefined) await prune(context, dir, messages, retention);
+    if (reason === 'forgotten') await forget(context, dir, asked);
+    else if (retention !== undefined) await prune(context, dir, asked.messages, retention);
     done = number;
     await writeNote(dir, { ...note, done });
   }
@@ -88,34 +88,36 @@ export async function carryOutPurges(
 async function forget(
   context: ExclusiveContext,
   dir: string,
-  messages: readonly MessageId[],
-  mailboxes: readonly MailboxKey[],
+  { messages, from, mailboxes: gone }: PurgeWork,
 ): Promise<void> {
   await withWriter(context, dir, async (writer) => {
     const { catalog, log } = writer;
     const asked = messages.map((message) => ({ message }));
-    const plan = await planForget(writer, asked, context.signal);
+    const plan = await planForget(writer, asked, context.signal, from);
     // The service may still have messages that an earlier holder knew and did not ship.
     const unknown = messages.filter(
       (id) =>
+        from === undefined &&
         catalog.messages.docidOf(id) === undefined &&
         catalog.messages.purgedFor(id) !== 'forgotten' &&
         !plan.facts.some(({ message }) => message === id),
     );
-    const facts = unknown.map(
-      (message) => ({ fact: 'purged', message, reason: 'forgotten' }) as const,
-    );
-    if (plan.facts.length > 0) {
-      await journalForget(writer, { ...plan, facts: [...plan.facts, ...facts] });
+    const facts = [
+      ...plan.facts,
+      ...unknown.map((message) => ({ fact: 'purged', message, reason: 'forgotten' }) as const),
+    ];
+    if (plan.purgeSearch.records.size > 0) {
+      await journalForget(writer, { ...plan, facts });
       await finishPurge(context, writer);
     } else if (facts.length > 0) {
+      // Nothing has to go, so the catalog stays as it is.
       const batch = log.newBatch();
       for (const fact of facts) batch.addFact(fact);
       catalog.foldBatch(await log.commit(batch));
     }
   });
   await withWriter(context, dir, async (writer) => {
-    const effect = writer.catalog.ended.removable(mailboxes);
+    const effect = writer.catalog.ended.removable(gone);
     if (effect.parts.length === 0) return;
     await journalForget(writer, await planRemoval(writer, effect, context.signal));
     await finishPurge(context, writer);
@@ -274,7 +276,11 @@ class Merge {
   }
 
   async add({ message, place, listing }: FoundPlace, isGone: boolean): Promise<void> {
-    if (isGone || this.writer.catalog.messages.purgedFor(message) !== undefined) {
+    const { messages } = this.writer.catalog;
+    const isPurged =
+      messages.purgedFor(message) !== undefined ||
+      messages.forgottenAs(message, place) !== undefined;
+    if (isGone || isPurged) {
       this.#counts.purged += 1;
       return;
     }

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely';
 import type { AccountState } from './accounts.ts';
 import type { AccountRow, ShardRow, WorkerRow } from './changes.ts';
 import type { SealedSecret } from './keys.ts';
+import type { Lease } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
@@ -22,14 +23,19 @@ interface ShardStatus extends Pick<ShardRow, ShownOfShard> {
   readonly shippedMs: number | null;
 }
 
-interface WaitingPurge {
+export interface WaitingPurge {
   readonly shard: number;
   readonly number: number;
   readonly askedBy: string;
   readonly ageMs: number;
+  /** Node that holds the shard, and carries it out; null if nobody does. */
+  readonly holder: string | null;
   readonly isShipped: boolean;
   /** Other nodes whose folder may have the bytes. */
   readonly nodes: readonly string[];
+  /** Older objects of the bucket that are not gone. */
+  readonly objects: number;
+  readonly hasEnded: boolean;
 }
 
 export interface FleetStatus {
@@ -71,15 +77,7 @@ export async function fleetStatus(registry: Registry): Promise<FleetStatus> {
         count(*) FILTER (WHERE state = 'active' AND last_error IS NOT NULL) AS "withErrors"
       FROM account`,
   );
-  const purges = await registry.read<WaitingPurge>(
-    'look at unfinished purges',
-    sql`SELECT p.shard, p.number, p.asked_by AS "askedBy", ${AGE_MS(sql`p.decided_at`)} AS "ageMs",
-        p.number <= s.clean AS "isShipped",
-        ARRAY(SELECT f.node FROM folder f WHERE f.shard = p.shard
-          AND f.node IS DISTINCT FROM w.node ORDER BY f.node) AS nodes
-      FROM purge p JOIN shard s ON s.id = p.shard ${HELD_BY}
-      WHERE p.ended_at IS NULL ORDER BY p.decided_at LIMIT 100`,
-  );
+  const purges = await purgesWhere(registry, sql`p.ended_at IS NULL`);
   const none = { active: 0, paused: 0, removed: 0, withErrors: 0 };
   return { nodes, shards, accounts: accounts ?? none, purges };
 }
@@ -107,6 +105,47 @@ export async function waitingWork(registry: Registry): Promise<WaitingWork> {
       FROM purge WHERE ended_at IS NULL`,
   );
   return row ?? { purges: 0, purgeAgeMs: null, accountsWithErrors: 0, objects: {} };
+}
+
+const MOST_PURGES = 100;
+
+function purgesWhere(
+  registry: Registry,
+  condition: RawBuilder<unknown>,
+): Promise<readonly WaitingPurge[]> {
+  return registry.read<WaitingPurge>(
+    'look at purges',
+    sql`SELECT p.shard, p.number, p.asked_by AS "askedBy", ${AGE_MS(sql`p.decided_at`)} AS "ageMs",
+        CASE WHEN NOT w.dead THEN w.node END AS holder, p.number <= s.clean AS "isShipped",
+        ARRAY(SELECT f.node FROM folder f WHERE f.shard = p.shard
+          AND f.node IS DISTINCT FROM w.node ORDER BY f.node) AS nodes,
+        (SELECT count(*) FROM object o WHERE o.shard = p.shard
+          AND o.state <> 'live' AND o.purges < p.number) AS objects,
+        p.ended_at IS NOT NULL AS "hasEnded"
+      FROM purge p JOIN shard s ON s.id = p.shard ${HELD_BY}
+      WHERE ${condition} ORDER BY p.ended_at IS NOT NULL, p.decided_at LIMIT ${MOST_PURGES}`,
+  );
+}
+
+/** Returns the purges of a shard that somebody asked for, unfinished ones first, at most a hundred. */
+export async function purgesAskedBy(registry: Registry, shard: number, askedBy: string) {
+  return purgesWhere(registry, sql`p.shard = ${shard} AND p.asked_by = ${askedBy}`);
+}
+
+/** Returns one purge. */
+export async function findPurge(registry: Registry, shard: number, number: number) {
+  const [found] = await purgesWhere(registry, sql`p.shard = ${shard} AND p.number = ${number}`);
+  return found;
+}
+
+/** Returns the lease of a shard as it is now, for what any node may decide; undefined if nobody holds it. */
+export async function currentLease(registry: Registry, shard: number): Promise<Lease | undefined> {
+  const [found] = await registry.read<Lease>(
+    'find the holder of a shard',
+    sql`SELECT s.id AS shard, s.epoch, s.holder AS session FROM shard s ${HELD_BY}
+      WHERE s.id = ${shard} AND NOT w.dead`,
+  );
+  return found;
 }
 
 export interface ListedAccount

@@ -3,7 +3,7 @@ import type { Batch } from '../archive/batch.ts';
 import type { Fact } from '../archive/format.ts';
 import type { LogWriter } from '../archive/log-writer.ts';
 import { MailkeepError } from '../core/errors.ts';
-import type { BlobHash, Listing, MessageId, Place } from '../core/types.ts';
+import type { BlobHash, Listing, MailboxKey, MessageId, Place } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
 import type { Mirror } from './mirror.ts';
 import { type FetchedSource, isInvalidRequest } from './ports.ts';
@@ -87,7 +87,7 @@ export class Committer {
     { accepted, wasQuarantined = false }: StoreOptions,
     onDurable: (is: PutSource['is']) => void,
   ): Promise<PutSource> {
-    const put = await this.putSource(listing, source);
+    const put = await this.putSource(place, listing, source);
     const { id, is } = put;
     if (put.is === 'forgotten') {
       this.noteForgotten(id, place, () => onDurable(is));
@@ -114,13 +114,18 @@ export class Committer {
   }
 
   /** Adds a message's bytes to the batch unless they are known, pending or forgotten. The caller adds the fact. */
-  async putSource(listing: Listing, source: FetchedSource): Promise<PutSource> {
+  async putSource(
+    mailbox: MailboxKey,
+    listing: Listing,
+    source: FetchedSource,
+  ): Promise<PutSource> {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
     while (this.#large !== undefined) await this.#large;
     this.#throwIfFailed();
+    // Also if another mailbox has it.
+    if (this.deps.mirror.forgottenAs(id, mailbox) !== undefined) return { is: 'forgotten', id };
     let entry = this.deps.mirror.message(id) ?? this.#messages.get(id);
     if (entry === undefined) {
-      if (this.deps.mirror.isForgotten(id)) return { is: 'forgotten', id };
       const size = await this.#addBytes(id, source);
       const docid = this.deps.mirror.docidFor(docidBase(listing.date, this.deps.now()));
       entry = { docid, size };
@@ -130,8 +135,9 @@ export class Committer {
   }
 
   /** Records where forgotten bytes appeared, so that they are not requested again. */
-  noteForgotten(message: MessageId, place: Place, onDurable?: () => void): void {
+  noteForgotten(id: MessageId, place: Place, onDurable?: () => void): void {
     const { host, mailbox, folder, generation, uid } = place;
+    const message = this.deps.mirror.forgottenAs(id, place) ?? id;
     const places = [{ host, mailbox, folder, generation, uid }];
     this.addFact({ fact: 'purged', message, reason: 'forgotten', places, again: true }, onDurable);
   }

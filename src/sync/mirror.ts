@@ -153,8 +153,11 @@ export function catalogMirror(catalog: WritableCatalog) {
       (commit !== null && catalog.commitTime(commit.number) === commit.time),
     message: (id: MessageId) => messages.find(id),
     hasBlob: (hash: BlobHash) => messages.hasBlob(hash),
-    /** True for a forgotten message. Its bytes must not be stored again anywhere. */
-    isForgotten: (id: MessageId) => messages.purgedFor(id) === 'forgotten',
+    /**
+     * Returns the id under which a message was forgotten, in a mailbox or everywhere, or undefined. The mailbox must not
+     * get it again. Others may have a message that was forgotten in one mailbox.
+     */
+    forgottenAs: (id: MessageId, mailbox: MailboxKey) => messages.forgottenAs(id, mailbox),
     /** Returns the first free docid at or above `base`. Each docid is returned only once. */
     docidFor: (base: number) => catalog.docidFor(base),
     /** Applies a durable batch to the catalog. */

@@ -88,7 +88,7 @@ async function verifyOne(
         noteFailed(ctx, match);
         return;
       }
-      const put = await ctx.committer.putSource(listing, source);
+      const put = await ctx.committer.putSource(place, listing, source);
       if (put.is === 'forgotten') {
         // The match was another message with the same listing. This message was forgotten, and must not be stored.
         ctx.committer.addFact({ fact: 'ended', ...place, reason: 'forgotten' });

@@ -287,7 +287,7 @@ class Import {
       return;
     }
     this.#counts.messages += 1;
-    if (catalog?.messages.purgedFor(id) === 'forgotten') this.#counts.forgotten += 1;
+    if (catalog?.messages.forgottenAs(id, this.key) !== undefined) this.#counts.forgotten += 1;
     else {
       const { flags } = found.marks(head);
       const docid = catalog?.messages.docidOf(id);

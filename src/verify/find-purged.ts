@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
-import { type Fact, RECORD_KIND, type RemovedRange } from '../archive/format.ts';
+import { type Fact, forgottenId, RECORD_KIND, type RemovedRange } from '../archive/format.ts';
 import { blobsOf, interpretRecord, readMessagePayload } from '../archive/payload.ts';
 import { listSegments, openCurrentGeneration } from '../archive/segment-files.ts';
 import { segmentBatches, type VisitResult } from '../archive/segment-reader.ts';
-import type { BlobHash, MessageId, Place } from '../core/types.ts';
+import type { BlobHash, MailboxKey, MessageId, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 
 type WalkedRecord =
@@ -173,16 +173,53 @@ export class FolderIdentities {
   }
 }
 
-function text(host: string, mailbox: string, folder: string): string {
-  return `${host}\0${mailbox}\0${folder}`;
+function text(...names: readonly string[]): string {
+  return names.join('\0');
 }
 
 interface PurgeTargets {
   readonly messages: ReadonlySet<MessageId>;
+  /** Messages that go from some mailboxes only: their facts there, but not their bytes. */
+  readonly lost?: readonly (MailboxKey & { readonly message: MessageId })[];
   /** Places of incomplete messages, with current folder paths, by the id that stands for the message. */
   readonly quarantined: ReadonlyMap<MessageId, Place>;
   /** Parts of mailboxes, and the message id in the fact that records their removal. */
   readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedRange[] };
+}
+
+/** Decides which facts about messages go. */
+class GoingFacts {
+  /** Messages that go from a mailbox only, by mailbox. */
+  readonly #lost = new Map<string, Set<MessageId>>();
+  /** Messages that go from a mailbox, by mailbox and by the id that stands for them once they are forgotten there. */
+  readonly #forgotten = new Map<string, ReadonlyMap<MessageId, MessageId>>();
+  readonly #messages: ReadonlySet<MessageId>;
+
+  constructor({ messages, lost = [] }: PurgeTargets) {
+    this.#messages = messages;
+    for (const { host, mailbox, message } of lost) {
+      const key = text(host, mailbox);
+      this.#lost.set(key, (this.#lost.get(key) ?? new Set()).add(message));
+    }
+  }
+
+  has(message: MessageId, { host, mailbox }: MailboxKey): boolean {
+    if (this.#messages.has(message)) return true;
+    return this.#lost.size > 0 && this.#lost.get(text(host, mailbox))?.has(message) === true;
+  }
+
+  /** Returns the message that arrived in a mailbox again, by the id in a fact with `again`, if it goes from there. */
+  arrivedAgain(id: MessageId, at: MailboxKey): MessageId | undefined {
+    if (this.has(id, at)) return id;
+    const key = text(at.host, at.mailbox);
+    let forgotten = this.#forgotten.get(key);
+    if (forgotten === undefined) {
+      const going = [...this.#messages, ...(this.#lost.get(key) ?? [])];
+      forgotten = new Map(going.map((message) => [forgottenId(message, at), message]));
+      this.#forgotten.set(key, forgotten);
+    }
+    return forgotten.get(id);
+  }
 }
 
 interface Shared {
@@ -206,11 +243,12 @@ export async function findPurgedRecords(
   target: PurgeTargets,
   signal: AbortSignal,
 ) {
-  const first = await findConcerned(files, dir, target, signal);
+  const going = new GoingFacts(target);
+  const first = await findConcerned(files, dir, target, going, signal);
   const records: RecordAt[] = [...first.records];
   const copies = new Map<BlobHash, RecordAt[]>();
   const stays = new Map<BlobHash, MessageId | null>();
-  const stories = new Map<string, PlaceStory>();
+  const stories = new Map<string, { readonly story: PlaceStory; readonly at: MailboxKey }>();
   const folders = new FolderIdentities();
   const keep = (blob: BlobHash, by: MessageId | null): void => {
     if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, by);
@@ -229,14 +267,14 @@ export async function findPurgedRecords(
       if (!('uid' in fact) || isRemoved(target, fact, at.commit)) continue;
       const key = folders.keyOf(fact);
       if (first.places.has(key)) {
-        const story = stories.get(key) ?? new PlaceStory();
-        stories.set(key, story);
-        story.add(fact, at);
+        const known = stories.get(key) ?? { story: new PlaceStory(), at: fact };
+        stories.set(key, known);
+        known.story.add(fact, at);
       } else if (fact.fact === 'quarantined' && fact.kept !== undefined) keep(fact.kept, null);
     }
   }
-  for (const [key, story] of stories) {
-    const split = story.split((id) => target.messages.has(id), first.quarantined.has(key));
+  for (const [key, { story, at }] of stories) {
+    const split = story.split((id) => going.has(id, at), first.quarantined.has(key));
     records.push(...split.going);
     for (const blob of split.stillKept) keep(blob, null);
   }
@@ -257,6 +295,7 @@ async function findConcerned(
   files: FileLayer,
   dir: string,
   target: PurgeTargets,
+  going: GoingFacts,
   signal: AbortSignal,
 ) {
   const records: RecordAt[] = [];
@@ -283,11 +322,13 @@ async function findConcerned(
       const key = folders.keyOf(fact);
       blobsByPlace.set(key, (blobsByPlace.get(key) ?? new Set()).add(fact.kept));
     } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
-      if (target.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
-    } else if (fact.fact === 'purged' && fact.again === true && target.messages.has(fact.message)) {
+      if (going.has(fact.message, fact)) places.set(folders.keyOf(fact), fact.message);
+    } else if (fact.fact === 'purged' && fact.again === true) {
       // The message arrived again, so incomplete attempts at these places belong to it.
       for (const place of fact.places ?? []) {
-        places.set(folders.keyOf(place), fact.message);
+        const message = going.arrivedAgain(fact.message, place);
+        if (message === undefined) continue;
+        places.set(folders.keyOf(place), message);
         quarantined.add(folders.keyOf(place));
       }
     }

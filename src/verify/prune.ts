@@ -253,7 +253,7 @@ export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
  * Writes the purge journal, then records the removal in the log with one commit. The purge is then decided, and
  * `compactPurged` must be called until it succeeds.
  *
- * @param facts one per message, without the search's blobs
+ * @param facts one per message, or per mailbox that loses one, without the search's blobs
  * @param purgeSearch must be newer than the last commit
  * @throws `disk-full` and other write errors: nothing is decided
  */
@@ -273,8 +273,11 @@ export async function journalPurge(
     records: purgeSearch.records,
   };
   const batch = log.newBatch();
+  const named = new Set<MessageId>();
   for (const fact of facts) {
-    const blobs = purgeSearch.blobs.get(fact.message) ?? [];
+    const message = fact.from?.message ?? fact.message;
+    const blobs = named.has(message) ? [] : (purgeSearch.blobs.get(message) ?? []);
+    named.add(message);
     batch.addFact({ ...fact, ...(blobs.length === 0 ? {} : { blobs }) });
   }
   await writePurge(files, dir, work);
@@ -294,14 +297,15 @@ export async function pendingPurge(
   for await (const event of scanLog({ dir, files, after: work.after })) {
     if (event.what !== 'batch') continue;
     const purged = new Set<MessageId>();
-    let removing = 0;
+    const removing = new Set<MessageId>();
     for (const record of event.batch.records) {
       if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
-      purged.add(record.fact.message);
-      if (record.fact.removed === undefined) removing += 1;
+      const { message, from, removed } = record.fact;
+      purged.add(message);
+      if (removed === undefined) removing.add(from?.message ?? message);
     }
     if (work.messages.length > 0 && work.messages.every((id) => purged.has(id)))
-      return { ...work, removing };
+      return { ...work, removing: removing.size };
     break;
   }
   await endPurge(files, dir);

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../archive/file-system.ts';
+import { forgottenId } from '../archive/format.ts';
 import { withLock } from '../archive/lock.ts';
 import { endPurge } from '../archive/purge-journal.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -15,7 +16,7 @@ import { MailkeepError } from '../core/errors.ts';
 import { matches } from '../core/names.ts';
 import { type StateFile, scrubState } from '../core/state.ts';
 import type { StoredRun } from '../core/state-runs.ts';
-import type { MessageId, Place } from '../core/types.ts';
+import type { MailboxKey, MessageId, Place } from '../core/types.ts';
 import { IMPORT_HOST, importedMailbox } from '../mail/identity.ts';
 import { listedMailboxes } from '../sync/sync-memory.ts';
 import { retentionError, verifyError } from './errors.ts';
@@ -46,12 +47,23 @@ interface ForgetPlan {
   readonly purgeSearch: PurgeSearch;
 }
 
-/** Finds the records to forget, skipping messages that are already gone. @throws log-damaged */
+/**
+ * Finds the records to forget, skipping messages that are already gone.
+ *
+ * @param mailboxes only these lose the messages, and never get them again, known or not; all mailboxes by default
+ * @throws log-damaged
+ */
 export async function planForget(
-  { catalog, dataDir }: Writer,
+  writer: Writer,
   requests: readonly MessageToForget[],
   signal: AbortSignal,
+  mailboxes?: readonly MailboxKey[],
 ): Promise<ForgetPlan> {
+  if (mailboxes !== undefined) {
+    const messages = requests.map(({ message }) => message);
+    return planLoss(writer, new Set(messages), mailboxes, signal);
+  }
+  const { catalog, dataDir } = writer;
   const fresh: PurgedFact[] = [];
   const already: PurgedFact[] = [];
   const messages = new Set<MessageId>();
@@ -76,6 +88,40 @@ export async function planForget(
     signal,
   );
   // A forgotten message may have arrived again, incomplete.
+  const isDone = fresh.length === 0 && purgeSearch.records.size === 0;
+  return { facts: isDone ? [] : [...fresh, ...already], purgeSearch };
+}
+
+async function planLoss(
+  { catalog, dataDir }: Writer,
+  messages: ReadonlySet<MessageId>,
+  mailboxes: readonly MailboxKey[],
+  signal: AbortSignal,
+): Promise<ForgetPlan> {
+  const fresh: PurgedFact[] = [];
+  const already: PurgedFact[] = [];
+  const whole = new Set<MessageId>();
+  const lost: (MailboxKey & { readonly message: MessageId })[] = [];
+  const isIn = (place: MailboxKey) => (at: MailboxKey) =>
+    at.host === place.host && at.mailbox === place.mailbox;
+  for (const message of messages) {
+    const docid = catalog.messages.docidOf(message);
+    const places = docid === undefined ? [] : catalog.ended.placesOf(docid);
+    const isLast = places.every((place) => mailboxes.some(isIn(place)));
+    if (isLast) whole.add(message);
+    for (const { host, mailbox } of mailboxes) {
+      const at = { host, mailbox };
+      const inside = places.filter(isIn(at));
+      const from = { ...at, message, ...(isLast ? { last: true as const } : {}) };
+      const fact = { ...purgedFact(forgottenId(message, at), 'forgotten', inside), from };
+      const isKnown =
+        inside.length === 0 && catalog.messages.forgottenAs(message, at) !== undefined;
+      (isKnown ? already : fresh).push(fact);
+      lost.push({ ...at, message });
+    }
+  }
+  const target = { messages: whole, quarantined: new Map(), lost };
+  const purgeSearch = await findPurgedRecords(realFiles, dataDir, target, signal);
   const isDone = fresh.length === 0 && purgeSearch.records.size === 0;
   return { facts: isDone ? [] : [...fresh, ...already], purgeSearch };
 }

@@ -8,6 +8,7 @@ import {
   genesisHash,
   logFolder,
   RECORD_KIND,
+  removedMessage,
   segmentPath,
 } from '../archive/format.ts';
 import { withLock } from '../archive/lock.ts';
@@ -600,9 +601,12 @@ class Purges {
   add({ commit: { number }, records }: CommittedBatch): void {
     for (const record of records) {
       if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
-      const { message, blobs = [], again = false } = record.fact;
+      const { blobs = [], again = false } = record.fact;
       if (again) continue;
-      for (const name of [`message ${message}`, ...blobs.map((blob) => `blob ${blob}`)]) {
+      for (const name of [
+        `message ${removedMessage(record.fact)}`,
+        ...blobs.map((blob) => `blob ${blob}`),
+      ]) {
         this.#until.set(name, Math.max(number, this.#until.get(name) ?? 0));
       }
     }

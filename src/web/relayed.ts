@@ -8,6 +8,7 @@ import { socketError } from '../core/error-tables.ts';
 import { isPrivateFolder } from '../core/files.ts';
 import { selects } from '../core/names.ts';
 import { mailboxKey, parseAccountKey, readState, type StateFile } from '../core/state.ts';
+import type { MailboxKey } from '../core/types.ts';
 import { allowsLimitedAccess, cookieNames, FormTokens } from './access.ts';
 import { archiveRoutes, fallbackRoutes, isMailboxApiPath, refuseLimited } from './app.tsx';
 import { builtAssets } from './assets.ts';
@@ -21,6 +22,8 @@ import { mcpOf, mirrorOf } from './web-server.ts';
 
 /** Header that says who a request is from. Believed on the Unix socket, which only this user can reach. */
 export const CALLER_HEADER = 'mailkeep-caller';
+/** Path of the mailboxes that a caller may read, with the keys that a forget needs. */
+export const MAILBOXES_PATH = '/api/mailboxes';
 /** A caller can name some hundred accounts and mailboxes. */
 const MAX_CALLER_BYTES = 48 * 1024;
 
@@ -51,6 +54,10 @@ export function callerText(caller: Caller): string {
 
 function callerOf(text: string): Caller {
   return callerShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString('utf8')));
+}
+
+interface ReadableMailbox extends MailboxKey {
+  readonly address: string;
 }
 
 interface RelayedOptions {
@@ -95,10 +102,11 @@ function openRelayed({ dataDir, accounts, now, onError }: Omit<RelayedOptions, '
   const archive = new ServedArchive(dataDir);
   archive.hold(null).release();
   let state = readState(dataDir);
-  const mailboxesOf = (caller: Caller): readonly string[] => {
+  const mailboxesOf = (caller: Caller): readonly ReadableMailbox[] => {
     state ??= readState(dataDir);
     return readable(state, caller);
   };
+  const keysOf = (caller: Caller): readonly string[] => mailboxesOf(caller).map(mailboxKey);
   // The process that relays a request ends its answer when the session ends.
   const sessions = { isOpen: () => true };
   const assets = builtAssets();
@@ -127,7 +135,7 @@ function openRelayed({ dataDir, accounts, now, onError }: Omit<RelayedOptions, '
   fallbackRoutes(app, { assets, onError });
   const tokenIn = (text: string) => {
     const caller = callerOf(text);
-    return { ...caller, mailboxes: mailboxesOf(caller) };
+    return { ...caller, mailboxes: keysOf(caller) };
   };
   const surfaces = { state: state ?? null, accounts, now, onError };
   const mirror = mirrorOf(archive, tokenIn, surfaces);
@@ -138,6 +146,7 @@ function openRelayed({ dataDir, accounts, now, onError }: Omit<RelayedOptions, '
     const caller = callerOf(text);
     const { reached } = caller;
     const { pathname } = new URL(request.url);
+    if (pathname === MAILBOXES_PATH) return Response.json({ data: mailboxesOf(caller) });
     if (pathname === '/mcp' || isMailboxApiPath(pathname)) {
       const { method, body, signal, url, headers } = request;
       const own = new Headers(headers);
@@ -151,7 +160,7 @@ function openRelayed({ dataDir, accounts, now, onError }: Omit<RelayedOptions, '
     return app.fetch(request, {
       reached,
       breakOff: () => outgoing.destroy(),
-      session: { ...session, mailboxes: mailboxesOf(caller) },
+      session: { ...session, mailboxes: keysOf(caller) },
     });
   };
   return {
@@ -176,14 +185,14 @@ function openRelayed({ dataDir, accounts, now, onError }: Omit<RelayedOptions, '
 }
 
 /**
- * Returns the keys of the mailboxes that a caller may read. A mailbox that the service no longer lists for an account
+ * Returns the mailboxes that a caller may read. A mailbox that the service no longer lists for an account
  * stays readable, unless another account lists it now: it may belong to someone else by then.
  */
 function readable(
   state: Pick<StateFile, 'entries'> | undefined,
   { accounts, mailboxes }: Pick<Caller, 'accounts' | 'mailboxes'>,
-): readonly string[] {
-  const own = new Map<string, boolean>();
+): readonly ReadableMailbox[] {
+  const own = new Map<string, ReadableMailbox & { readonly isReached: boolean }>();
   const others = new Set<string>();
   for (const { key, value } of state?.entries('account-mailboxes') ?? []) {
     const { account, host } = parseAccountKey(key);
@@ -193,11 +202,14 @@ function readable(
       const box = mailboxKey({ host, mailbox });
       if (selection === undefined) {
         if (isReached) others.add(box);
-      } else if (selects(selection, address)) own.set(box, isReached || own.get(box) === true);
+      } else if (selects(selection, address)) {
+        const wasReached = own.get(box)?.isReached === true;
+        own.set(box, { host, mailbox, address, isReached: isReached || wasReached });
+      }
     }
   }
-  return [...own].flatMap(([box, isReached]) => {
+  return [...own].flatMap(([box, { isReached, ...mailbox }]) => {
     const isReadable = (isReached || !others.has(box)) && (mailboxes?.includes(box) ?? true);
-    return isReadable ? [box] : [];
+    return isReadable ? [mailbox] : [];
   });
 }

@@ -60,14 +60,21 @@ const samples: { readonly [Name in FactName]: Extract<Fact, { fact: Name }> } = 
     since: '2026-02-03T04:05:06Z',
   },
   missing: { fact: 'missing', kind: 'blob', hash: 'a'.repeat(64), size: 12 },
-  purged: { fact: 'purged', message: id, reason: 'forgotten', places: [place(7)], again: true },
+  purged: {
+    fact: 'purged',
+    message: id,
+    reason: 'forgotten',
+    places: [place(7)],
+    from: { host: 'mail.example.org', mailbox: 'm1', message: id, last: true },
+    again: true,
+  },
 };
 
 const optional: Readonly<Record<string, readonly string[]>> = {
   mailbox: ['account'],
   appeared: ['accepted', 'assumedFrom'],
   quarantined: ['kept'],
-  purged: ['places', 'again'],
+  purged: ['places', 'from', 'again'],
 };
 
 test.each(Object.entries(samples))('%s is read as it was written', (_name, fact) => {

@@ -2,11 +2,13 @@ import { existsSync, rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openWriter } from '../../src/catalog/open-writer.ts';
 import { collectRound } from '../../src/shards/collection.ts';
-import { carryOutPurges } from '../../src/shards/exclusive.ts';
+import { carryOutPurges, encodeWork } from '../../src/shards/exclusive.ts';
 import { readNote } from '../../src/shards/folder-note.ts';
 import { endPurges, removeNode, wiped } from '../../src/shards/purges.ts';
 import { asideOf } from '../../src/shards/take-over.ts';
 import { journalForget, planForget } from '../../src/verify/purge.ts';
+import { seeded } from '../bench/seeded.ts';
+import { Tenants } from '../retention/tenants.ts';
 import {
   CONTEXT,
   endFleet,
@@ -91,7 +93,6 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
     for await (const { name } of fleet.store.list('', signal)) before.push(name);
     await b.decide([message]);
     expect((await progress(b)).waiting).toMatchObject({ isShipped: false, nodes: ['a'] });
-    const { encodeWork } = await import('../../src/shards/exclusive.ts');
     await carryOut(b, encodeWork({ messages: [message] }));
     expect(b.shipper?.isBehind()).toBe(true);
     expect(await b.ship()).toBe('shipped');
@@ -156,6 +157,46 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
     expect(b.shipper?.current?.secret.fleet).toMatchObject({ clean: 1 });
     await b.lose();
     await expectNowhere(message);
+  });
+
+  const seeds = [1, 2].map((at) => at + Number(process.env.MAILKEEP_SEED ?? 0));
+  test.each(seeds)('leaves others what they have: seed %i', { timeout: 240_000 }, async (seed) => {
+    const random = seeded('tenants of a shard', seed);
+    const tenants = new Tenants(random);
+    await a.takeOver();
+    await tenants.begin(a);
+    let node = a;
+    for (let round = 0; round < 3; round += 1) {
+      await tenants.play(node, 30);
+      await node.ship();
+      const { messages, from } = tenants.chooseForget();
+      await node.decide(messages, [], from);
+      if (random.below(2) === 0) {
+        await node.close();
+        // Its holder dies, and the next one has it from the bucket.
+        await node.lose();
+        const next = new Node(`n${round}`, fleet);
+        await next.takeOver();
+        node = next;
+      } else await carryOut(node, encodeWork({ messages: [...messages], from: [...from] }));
+      await node.ship();
+      tenants.check(node.dir);
+    }
+    const before: string[] = [];
+    for await (const { name } of fleet.store.list('', signal)) before.push(name);
+    await collect();
+    await collect();
+    const after: string[] = [];
+    for await (const { name } of fleet.store.list('', signal)) after.push(name);
+    expect(after.length).toBeLessThan(before.length);
+    await node.close();
+    await node.lose();
+    // What the bucket has is all that is left, and everything in it.
+    const last = new Node('last', fleet);
+    await last.takeOver();
+    await last.close();
+    tenants.check(last.dir);
+    await last.lose();
   });
 
   test('did not wait for a disk that was declared destroyed: its folder is not continued', async () => {

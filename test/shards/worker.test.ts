@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -228,6 +229,47 @@ describe.skipIf(withoutServers())('a worker', () => {
     const found = await ran(['search', query, '--json', '--data', dir], { now: Date.now });
     expect(jsonLines(found.stdout)).toHaveLength(1);
     await Promise.all([again.end('SIGTERM'), second.end('SIGTERM')]);
+  });
+
+  test('lets one customer forget a message that another one keeps', async () => {
+    const raw = 'From: news@example.org\r\nSubject: to everybody\r\n\r\nthe same to all\r\n';
+    const { store } = sandbox.service;
+    for (const mailbox of store.mailboxes.values()) {
+      store.add(store.folderFor(mailbox, 'INBOX'), Buffer.from(raw), Date.now(), []);
+    }
+    const id = hash('sha256', raw);
+    one.configure({}, { address: `127.0.0.1:${await freePort()}` });
+    await addBoth();
+    const worker = one.start(program);
+    await worker.said('readers are let in');
+    await worker.said('run finished', { kind: 'sweep' }, 4);
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const shown = (account: string): Promise<Ran> =>
+      one.command(['show', id, '--raw', '--fleet-account', account]);
+    expect((await shown('anna.example.org')).stdout).toBe(raw);
+    const [planned] = await one.json(['forget', 'anna.example.org', id.slice(0, 9), '--dry-run']);
+    expect(planned).toMatchObject({ wouldForget: { messages: [{ id, subject: 'to everybody' }] } });
+    expect(await one.json(['forget', 'anna.example.org', id.slice(0, 9), '--yes'])).toEqual([
+      {
+        ...{ shard: 1, number: 1, ended: true },
+        ...{ messages: [id], mailboxes: ['anna@example.org'] },
+      },
+    ]);
+    expect(await one.json(['forget', 'anna.example.org', '--list'])).toMatchObject([
+      { number: 1, hasEnded: true, askedBy: 'default/anna.example.org' },
+    ]);
+    expect(await one.json(['forget', 'ben.example.org', '--list'])).toEqual([]);
+    const sweeps = worker.lines.filter(({ kind }) => kind === 'sweep').length;
+    await worker.said('run finished', { kind: 'sweep' }, sweeps + 4);
+    expect((await shown('ben.example.org')).stdout).toBe(raw);
+    expect(await shown('anna.example.org')).toMatchObject({ code: 2, stdout: '' });
+    await worker.end('SIGTERM');
+    const dir = path.join(one.cache, '1');
+    const reader = openReaderAt(dir);
+    const places = [...reader.catalog.list({})].filter((line) => line.id === id);
+    reader.close();
+    expect(places.map(({ mailbox }) => mailbox)).toEqual(['ben@example.org']);
+    expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
   });
 
   test('lets readers in, at any node', async () => {

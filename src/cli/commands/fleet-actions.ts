@@ -68,6 +68,7 @@ import {
   withRegistry,
 } from '../open-fleet.ts';
 import { joinReport, tableText } from '../output.ts';
+import { waitsFor } from './fleet-forget.ts';
 
 /** The tenant of an account that names none. */
 export const DEFAULT_TENANT = 'default';
@@ -77,6 +78,8 @@ const BULK_PAGE = 100;
 const MAX_BULK_BYTES = 256 * 1024 * 1024;
 const FREE_MS = 300_000;
 const FORGET_MS = 86_400_000;
+/** Unfinished forgets of a list. */
+const MOST_SHOWN = 10;
 
 export interface InitLine {
   readonly allowVersioning?: boolean;
@@ -325,10 +328,10 @@ function attentionOf({ nodes, shards, accounts, purges }: FleetStatus): readonly
       found.push({ code: 'not-held', message });
     }
   }
-  for (const { shard, number, ageMs, nodes: waitsFor, isShipped } of purges) {
+  for (const purge of purges) {
+    const { shard, number, ageMs } = purge;
     if (ageMs < FORGET_MS) continue;
-    const why = waitsFor.length > 0 ? `the disks of ${waitsFor.join(', ')}` : 'the bucket';
-    const message = `Forget ${number} of shard ${shard} has not ended for ${span(ageMs)}: it waits for ${isShipped ? why : 'its node'}.`;
+    const message = `Forget ${number} of shard ${shard} has not ended for ${span(ageMs)}: it waits for ${waitsFor(purge)}.`;
     found.push({ code: 'forget-unfinished', message });
   }
   return found;
@@ -368,6 +371,9 @@ function statusText({ output }: CommandContext, status: FleetStatus): string[] {
     shards.length > 0 && '',
     `Accounts: ${count(active)} active, ${count(paused)} paused, ${count(removed)} removed; ${count(withErrors)} with errors`,
     `Forgets under way: ${count(purges.length)}`,
+    ...purges
+      .slice(0, MOST_SHOWN)
+      .map((purge) => `  ${purge.number} of shard ${purge.shard} waits for ${waitsFor(purge)}`),
   ]);
 }
 

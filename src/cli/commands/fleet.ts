@@ -16,6 +16,7 @@ import type {
 } from './fleet-actions.ts';
 import type { ImportLine, VerifyLine } from './fleet-archives.ts';
 import type { DemoLine } from './fleet-demo.ts';
+import type { ForgetLine } from './fleet-forget.ts';
 
 const HELP = `
 For hosting providers with more mailboxes than one machine takes. Accounts are grouped into shards. Each shard is an
@@ -35,6 +36,7 @@ EXAMPLES
   mailkeep fleet status
   mailkeep fleet verify --sample 1%
   mailkeep fleet drain --node node-1 --wait
+  mailkeep fleet forget anna 3f2a91c4
   mailkeep fleet rebalance
   mailkeep fleet access link anna
   mailkeep fleet recover
@@ -42,8 +44,8 @@ EXAMPLES
   mailkeep fleet demo`;
 
 const NAMES = [
-  ...['init', 'account', 'access', 'import', 'worker', 'status', 'verify', 'drain', 'rebalance'],
-  ...['recover', 'key', 'node', 'demo'],
+  ...['init', 'account', 'access', 'import', 'worker', 'status', 'verify', 'forget', 'drain'],
+  ...['rebalance', 'recover', 'key', 'node', 'demo'],
 ];
 
 const INIT_HELP = `
@@ -92,6 +94,23 @@ CACHE/SHARD" on the node that holds the shard.
 
 The exit code is 3 if something is damaged. Delete the damaged objects, below shards/NUMBER/, and restart the worker that
 holds the shard: it uploads again what is missing.`;
+
+const FORGET_HELP = `
+Removes messages of an account permanently, or with --mailbox and no ids everything in a mailbox. Only this account loses
+them: if another account of its shard has the same message, that one keeps it, and the bytes go with the last one. They are
+never fetched for this account again; a removed mailbox comes back with the next sync if its service still has it.
+
+The answer comes once the forget is decided in the registry: from then on it is carried out, whatever happens to this command
+or to the node that holds the account. That node stops the daemon of the shard for it, within a minute. The command
+waits until no node and no object of the bucket has the bytes any more, which takes 15 minutes or more; Ctrl-C or --no-wait
+does not cancel anything. A node that is switched off and may have the bytes on its disk is waited for: see "fleet node
+remove". An account that was removed from the fleet has to be resumed first.
+
+EXAMPLES
+  mailkeep fleet forget anna 3f2a91c4 9b01d7aa --tenant acme
+  mailkeep fleet forget anna 3f2a91c4 --mailbox anna@example.org --yes --no-wait
+  mailkeep fleet forget anna --mailbox left@example.org --dry-run
+  mailkeep fleet forget anna --list`;
 
 const DRAIN_HELP = `
 For an upgrade, or before a machine is switched off. A worker that drains ships and releases its shards for others to
@@ -243,6 +262,22 @@ export const register: Register = (command, run) => {
       lazyAction<[number | undefined, VerifyLine]>(
         run,
         async () => (await import('./fleet-archives.ts')).verifyShards,
+      ),
+    );
+  subCommand(command, 'forget', 'remove messages or a mailbox of an account permanently')
+    .argument('<account>', 'the account')
+    .argument('[id...]', 'ids of messages, or their beginnings')
+    .option('--tenant <name>', 'of this tenant only', plainName)
+    .option('--mailbox <address>', 'from this mailbox only; without ids: the whole mailbox')
+    .option('--list', 'list the forgets of the account, and what they wait for')
+    .option('--dry-run', 'print what would be forgotten')
+    .option('--yes', 'do not ask')
+    .option('--no-wait', 'end once it is decided')
+    .addHelpText('after', FORGET_HELP)
+    .action(
+      lazyAction<[string, readonly string[], ForgetLine]>(
+        run,
+        async () => (await import('./fleet-forget.ts')).forgetInFleet,
       ),
     );
   subCommand(command, 'drain', 'let workers release their shards and claim nothing more')

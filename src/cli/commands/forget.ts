@@ -6,7 +6,7 @@ import { findPurgedMessage, type Reader, refuseUnknownFolder } from '../../catal
 import { openWriter } from '../../catalog/open-writer.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
-import type { MessageId } from '../../core/types.ts';
+import type { MailboxKey, MessageId } from '../../core/types.ts';
 import { isImported } from '../../mail/identity.ts';
 import { retentionError } from '../../verify/errors.ts';
 import type { PurgeSearch } from '../../verify/find-purged.ts';
@@ -38,7 +38,10 @@ fetched there again, and counts as forgotten in the summary of a sync. At anothe
 its hash and not stored. Exports, second copies, backups and snapshots are not changed: "mailkeep copy"
 removes it from a copy.
 
---mailbox M removes a whole mailbox: one that was imported by mistake, or of somebody who asks for deletion. The
+With --mailbox M, only this mailbox loses the messages, and never gets them again: if another mailbox has the same
+message, it stays there, and the bytes go with the last one.
+
+Without ids, --mailbox M removes a whole mailbox: one that was imported by mistake, or of somebody who asks for deletion. The
 mailbox, its folders and everything known about them go; messages that other mailboxes have stay there. A
 mailbox that its account still has comes back with the next sync, unless mailboxes.exclude names it. Holds of the
 configuration (retention.hold) are respected: the exit code is 4, and nothing is removed.
@@ -50,6 +53,7 @@ After an interruption at any moment, the same command finishes the work.
 EXAMPLES
   mailkeep forget 3f2a91c4
   mailkeep forget 3f2a91c4 9b01d7aa --yes
+  mailkeep forget 3f2a91c4 --mailbox anna@example.org
   mailkeep forget --mailbox left@example.org --dry-run
   mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711`;
 
@@ -61,7 +65,7 @@ export const register: Register = (command, run) => {
     .option('--quarantine', 'forget what is in quarantine')
     .option(
       '--mailbox <address>',
-      'a whole mailbox (address or resource id), or with --quarantine: in this one',
+      'from this mailbox only (address or resource id); without ids: the whole mailbox',
     )
     .option('--folder <path>', 'with --quarantine: this folder')
     .addOption(new Option('--uid <n>', 'with --quarantine: this uid').argParser(Number))
@@ -77,8 +81,8 @@ type ForgetOptions = ForgetChoice & ForgetLine & { readonly yes: boolean };
 
 async function runForget(context: CommandContext, options: ForgetOptions): Promise<CommandResult> {
   checkChoice(options);
-  const { mailbox, quarantine, yes, dryRun = false } = options;
-  if (mailbox !== undefined && !quarantine) {
+  const { ids, mailbox, quarantine, yes, dryRun = false } = options;
+  if (mailbox !== undefined && !quarantine && ids.length === 0) {
     return removeMail(context, { yes, dryRun }, (catalog) => mailboxToRemove(catalog, mailbox));
   }
   return dryRun ? printCandidates(context, options) : forget(context, options);
@@ -87,9 +91,15 @@ async function runForget(context: CommandContext, options: ForgetOptions): Promi
 /** @throws usage-unknown-name */
 function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
   refuseUnknownFolder({ catalog }, { mailbox, deleted: true });
-  const mailboxes = catalog.folders.mailboxes().filter((box) => hasMailboxName(box, mailbox));
+  const mailboxes = mailboxesIn(catalog, { mailbox }) ?? [];
   const name = `the mailbox ${mailboxes.map(({ address }) => address).join(' and ')}`;
   return { act: 'forget', name, removable: catalog.ended.removable(mailboxes) };
+}
+
+/** Returns the mailboxes of a name; undefined if none is named. */
+function mailboxesIn({ folders }: Catalog, { mailbox }: Pick<ForgetChoice, 'mailbox'>) {
+  if (mailbox === undefined) return undefined;
+  return folders.mailboxes().filter((box) => hasMailboxName(box, mailbox));
 }
 
 /** Prints what would be forgotten. */
@@ -118,7 +128,8 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
     if (before?.closed === true) writer = await openWriter(context, dataDir);
     const candidates = forgetCandidates(writer, options);
     context.notices.say('Reading the log for data of these messages.');
-    const plan = await planForget(writer, candidates, context.signal);
+    const from = options.quarantine ? undefined : mailboxesIn(writer.catalog, options);
+    const plan = await planForget(writer, candidates, context.signal, from);
     const isOld = ({ purged }: ForgetCandidate) => purged === 'forgotten';
     const forgotten = [...candidates.filter(isOld), ...candidates.filter((one) => !isOld(one))].map(
       ({ message }) => message,
@@ -158,8 +169,6 @@ function checkChoice(options: ForgetOptions): void {
       ? ids.length > 0
       : folder !== undefined || uid !== undefined,
     'select with --mailbox, --folder and --uid.': quarantine && !places,
-    '--mailbox removes a whole mailbox, and takes no ids.':
-      !quarantine && mailbox !== undefined && ids.length > 0,
     'name the messages by their ids, or a mailbox with --mailbox.':
       !quarantine && mailbox === undefined && ids.length === 0,
   });
@@ -203,15 +212,27 @@ function forgetCandidates(
   choice: ForgetChoice,
 ): readonly ForgetCandidate[] {
   const candidates = new Map<MessageId, ForgetCandidate>();
+  const from = mailboxesIn(catalog, choice);
+  const isConcerned = (place: MailboxKey) =>
+    from?.some(({ host, mailbox }) => place.host === host && place.mailbox === mailbox) ?? true;
   for (const prefix of choice.ids) {
     const purged = findPurgedMessage({ catalog }, prefix);
-    const message = purged?.id ?? findMessage({ catalog }, prefix);
+    const isForgottenIn = (id: MessageId) => (box: MailboxKey) =>
+      catalog.messages.forgottenAs(id, box) !== undefined;
+    // Only the whole id tells of a message that its last mailbox has forgotten.
+    const message =
+      purged?.id ??
+      (from?.some(isForgottenIn(prefix)) === true ? prefix : findMessage({ catalog }, prefix));
     const { subject = null, date = null } = catalog.messages.summary(message) ?? {};
-    const places = catalog.ended.placesOf(catalog.messages.docidOf(message) ?? 0);
+    const places = catalog.ended
+      .placesOf(catalog.messages.docidOf(message) ?? 0)
+      .filter(isConcerned);
     const open = places.filter((place) => place.endedAt === null && !isImported(place));
     const about = { at: null, date, subject, atOrigin: open.length };
-    const before = purged?.reason === 'forgotten' ? 'forgotten' : 'pruned';
-    candidates.set(message, { message, ...about, purged: purged === undefined ? null : before });
+    const isForgottenThere = places.length === 0 && from?.every(isForgottenIn(message)) === true;
+    const isForgotten = purged?.reason === 'forgotten' || isForgottenThere;
+    const before = isForgotten ? 'forgotten' : purged === undefined ? null : 'pruned';
+    candidates.set(message, { message, ...about, purged: before });
   }
   if (choice.quarantine) {
     for (const entry of selectIncomplete(catalog, choice)) {

@@ -193,10 +193,17 @@ export class Node {
     return this.shipper.ship(signal, withSnapshot);
   }
 
-  /** Decides to forget messages. */
-  async decide(messages: readonly string[], mailboxes: readonly MailboxKey[] = []): Promise<void> {
+  /** Decides to forget messages. @param from only these mailboxes lose them; all by default */
+  async decide(
+    messages: readonly string[],
+    mailboxes: readonly MailboxKey[] = [],
+    from?: readonly MailboxKey[],
+  ): Promise<void> {
     if (this.claimed === undefined) throw new Error('nothing was claimed');
-    const work = encodeWork({ messages: [...messages], mailboxes: [...mailboxes] });
+    const work = encodeWork({
+      ...{ messages: [...messages], mailboxes: [...mailboxes] },
+      ...(from === undefined ? {} : { from: [...from] }),
+    });
     const purge = { reason: 'forgotten', work, askedBy: 'x' } as const;
     const { lease } = this.claimed;
     this.purges = done(await decidePurge(this.registry, lease, purge)).number;
