@@ -25,6 +25,8 @@ interface Stood {
   readonly mail: number;
   /** A word that is in the listing of this place only. */
   readonly mark: string;
+  /** Another message had the uid before. */
+  readonly isSecond: boolean;
   isOpen: boolean;
 }
 
@@ -98,11 +100,15 @@ export class Tenants {
     const from = BOXES.filter(() => this.random.below(3) === 0);
     if (from.length === 0) from.push(this.#one(BOXES));
     const count = 1 + this.random.below(2);
-    const mails = Array.from({ length: count }, () => this.random.below(this.#mails.length));
+    const isIn = ({ folder }: Stood) => from.some(({ mailbox }) => mailbox === folder.mailbox);
+    const chosen = Array.from({ length: count }, () => this.random.below(this.#mails.length));
+    // Once the facts of a message are gone, so is that it took the uid of an earlier one.
+    const mails = chosen.filter(
+      (mail) => !this.#places.some((place) => place.mail === mail && isIn(place) && place.isSecond),
+    );
     for (const mail of mails) {
       for (const box of from) this.#forgotten.add(keyOf(box, mail));
-      const isLost = ({ mail: of, folder }: Stood) =>
-        of === mail && from.some(({ mailbox }) => mailbox === folder.mailbox);
+      const isLost = (place: Stood) => place.mail === mail && isIn(place);
       this.#gone.push(...this.#places.filter(isLost).map(({ mark }) => mark));
       this.#places = this.#places.filter((place) => !isLost(place));
     }
@@ -200,7 +206,8 @@ export class Tenants {
     if (isLate && isForgotten) return;
     const mark = `mark${++this.#marks}of${folder.mailbox}x`;
     const listed = listing(uid, { size: raw.length, subject: mark, flags: [`flag-${mark}`] });
-    const stood = { folder, uid, mail, mark, isOpen: true };
+    const isSecond = this.#places.some((one) => one.folder === folder && one.uid === uid);
+    const stood = { folder, uid, mail, mark, isSecond, isOpen: true };
     const place = placeOf(stood);
     if (isLate) {
       const kept = committer.keepAside(raw.subarray(0, raw.length - 3));
