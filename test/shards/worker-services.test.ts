@@ -153,7 +153,10 @@ describe.skipIf(withoutServers())('a worker', () => {
     };
     const { host, port } = server;
     const settings = (more: object) => ({
-      imap: { host, port, tls: 'none', user: 'anna', oauth: { ...oauth, ...more } },
+      imap: {
+        ...{ host, port, tls: 'none', user: 'anna', address: 'anna@home.example' },
+        oauth: { ...oauth, ...more },
+      },
     });
     const missing = await one.run(['account', 'add', 'x', '--settings', '-'], {
       stdin: JSON.stringify(settings({})),
@@ -190,7 +193,9 @@ describe.skipIf(withoutServers())('a worker', () => {
     const folder = path.join(one.folder, 'single');
     const accounts = [{ name: 'both', ...hosted('*') }];
     const config = path.join(one.folder, 'single.json');
-    writeFileSync(config, JSON.stringify({ dataDir: folder, accounts }), { mode: 0o600 });
+    const rateLimit = { requestsPerMinute: 1_000_000, concurrency: 4 };
+    const single = { dataDir: folder, accounts, rateLimit };
+    writeFileSync(config, JSON.stringify(single), { mode: 0o600 });
     const synced = await ran(['sync', '--config', config], { now: Date.now });
     expect(synced).toMatchObject({ code: 0 });
     const places = (dir: string) => {
