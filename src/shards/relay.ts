@@ -60,7 +60,8 @@ const NOT_FORWARDED = new Set([
 
 /** Returns the header fields that are meant for the other end. */
 export function forwardedHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
-  const ofConnection = new Set((headers.connection ?? '').toLowerCase().split(/[ \t]*,[ \t]*/));
+  const named = (headers.connection ?? '').toLowerCase().split(',');
+  const ofConnection = new Set(named.map((name) => name.trim()));
   const passed: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NOT_FORWARDED.has(name) || ofConnection.has(name)) continue;
