@@ -9,8 +9,10 @@ import { expectRecorded, recordingFile } from './recorded.ts';
 import * as service from './service-scenario.ts';
 
 const OF_FLEET = [
-  ...['init', 'drain', 'rebalance', 'recover', 'status', 'key rotate', 'node remove'],
-  ...['add', 'list', 'pause', 'resume', 'remove'].map((act) => `account ${act}`),
+  ...['init', 'drain', 'rebalance', 'recover', 'status', 'key rotate', 'node remove', 'demo'],
+  ...['import', 'verify', 'forget'],
+  ...['add', 'list', 'pause', 'resume', 'remove', 'update'].map((act) => `account ${act}`),
+  ...['link', 'token', 'list', 'revoke'].map((act) => `access ${act}`),
 ];
 const NEEDS_SERVERS = 'needs servers';
 
@@ -24,7 +26,10 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   'copy key': 'needs one of its subcommands',
   fleet: 'needs one of its subcommands',
   ...Object.fromEntries(
-    ['account', 'key', 'node'].map((words) => [`fleet ${words}`, 'needs one of its subcommands']),
+    ['account', 'access', 'key', 'node'].map((words) => [
+      `fleet ${words}`,
+      'needs one of its subcommands',
+    ]),
   ),
   ...Object.fromEntries(OF_FLEET.map((words) => [`fleet ${words}`, NEEDS_SERVERS])),
   'fleet worker': 'writes a log until it is stopped',
