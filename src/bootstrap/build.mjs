@@ -156,7 +156,7 @@ async function modules() {
       'log-worker': 'src/archive/log-worker.ts',
       'export-worker': 'src/web/export-worker.ts',
       'content-worker': 'src/web/content-worker.ts',
-      'fleet-session': 'src/shards/session-thread.ts',
+      'fleet-session': 'src/fleet/session-thread.ts',
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/core/config-locate.ts',
     },

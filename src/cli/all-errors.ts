@@ -12,7 +12,7 @@ import '../imap/errors.ts';
 import '../mail/errors.ts';
 import '../sandbox/errors.ts';
 import '../service/errors.ts';
-import '../shards/errors.ts';
+import '../fleet/errors.ts';
 import '../sync/errors.ts';
 import '../transfer/errors.ts';
 import '../verify/errors.ts';

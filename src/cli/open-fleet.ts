@@ -2,11 +2,11 @@ import { type FleetConfig, loadFleetConfig, readRegistryAddress } from '../core/
 import { configPaths, locateConfig } from '../core/config-locate.ts';
 import { configError } from '../core/error-tables.ts';
 import { targetLabel } from '../core/s3-target.ts';
-import { fleetError } from '../shards/errors.ts';
-import { type ListedAccount, listAccounts } from '../shards/overview.ts';
-import { openRegistry, type Registry } from '../shards/postgres.ts';
-import { type RegistryTarget, registryTarget } from '../shards/postgres-target.ts';
-import { type FleetRow, requireFleet } from '../shards/schema.ts';
+import { fleetError } from '../fleet/errors.ts';
+import { type ListedAccount, listAccounts } from '../fleet/overview.ts';
+import { openRegistry, type Registry } from '../fleet/postgres.ts';
+import { type RegistryTarget, registryTarget } from '../fleet/postgres-target.ts';
+import { type FleetRow, requireFleet } from '../fleet/schema.ts';
 import type { CommandContext } from './context.ts';
 import type { AccountOption } from './option-values.ts';
 

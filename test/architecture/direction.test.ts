@@ -26,7 +26,7 @@ const ROOMS: readonly string[] = [
   'sandbox',
   'web',
   'daemon',
-  'shards',
+  'fleet',
   'cli',
   // Scripts of the project itself; they run before there is a build.
   'bootstrap',

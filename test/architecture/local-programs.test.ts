@@ -7,13 +7,13 @@ import { root, sourceFiles } from './source-tree.ts';
 /** What starts without a fleet, apart from worker threads: these load nothing of PostgreSQL. */
 const PROGRAMS = ['mailkeep.js', 'index.js', 'mailkeep.cjs', 'load.cjs', 'reading.script'];
 /** The sentences about errors of a fleet: any process can receive such an error, and they import only core. */
-const SENTENCES = 'src/shards/errors.ts';
+const SENTENCES = 'src/fleet/errors.ts';
 /** Code of a fleet, and the commands that use it. */
-const FLEET = /^src\/(?:shards\/|cli\/(?:commands\/fleet|fleet-account|open-fleet))/;
+const FLEET = /^src\/(?:fleet\/|cli\/(?:commands\/fleet|fleet-account|open-fleet))/;
 /** Threads of a fleet's worker. */
-const FLEET_THREADS = ['src/shards/session-thread.ts'];
+const FLEET_THREADS = ['src/fleet/session-thread.ts'];
 /** The only file that loads `pg`. */
-const DRIVER = 'src/shards/postgres.ts';
+const DRIVER = 'src/fleet/postgres.ts';
 /** Stands in `pg` and nowhere else. */
 const MARK = 'SASL: SCRAM-SERVER-FIRST-MESSAGE';
 

@@ -24,11 +24,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, program, type Workplace, workplace } from '../cli/child.ts';
 import { bothSurfaces } from '../cli/platform-config.ts';
+import { Postgres, withoutPostgres } from '../fleet/servers/postgres.ts';
 import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import { startRadosgw, withoutRadosgw } from '../objects/servers/radosgw.ts';
 import { s3Environment } from '../offsite/copy-program.ts';
 import { everyMessage } from '../peers/imap-client.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
 import { writePrunable } from '../retention/prunable-archive.ts';
 
 /**

@@ -8,7 +8,7 @@ import path from 'node:path';
  * outlive the file that asked first.
  */
 const START: Readonly<Record<string, () => Promise<SharedServer>>> = {
-  postgres: async () => (await import('../registry/servers/postgres.ts')).Postgres.share(),
+  postgres: async () => (await import('../fleet/servers/postgres.ts')).Postgres.share(),
   radosgw: async () => (await import('../objects/servers/radosgw.ts')).shareRadosgw(),
 };
 

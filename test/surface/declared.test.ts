@@ -32,9 +32,9 @@ import { UNKNOWN_COPY } from '../../src/core/state-runs.ts';
 import { answerLine, changeMessage, syncMessage } from '../../src/daemon/control.ts';
 import { type MeasuredStatus, Metrics } from '../../src/daemon/metrics.ts';
 import { daemonStatus } from '../../src/daemon/ports.ts';
+import { PROGRAM } from '../../src/fleet/schema.ts';
 import { EXTRACTOR_VERSION } from '../../src/mail/extraction.ts';
 import { IMPORT_HOST } from '../../src/mail/identity.ts';
-import { PROGRAM } from '../../src/shards/schema.ts';
 import {
   EXPORT_FORMATS,
   MANIFEST_NAME,

@@ -1,8 +1,8 @@
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { mailboxKey } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import { addGrant, listGrants, type NewGrant, revokeGrant } from '../../shards/grants.ts';
-import { readFleetKeys } from '../../shards/keys.ts';
+import { addGrant, listGrants, type NewGrant, revokeGrant } from '../../fleet/grants.ts';
+import { readFleetKeys } from '../../fleet/keys.ts';
 import { CODE_MS } from '../../web/sessions.ts';
 import { type CommandContext, invalidUsage, type Values } from '../context.ts';
 import { accountNamed, type OpenFleet, withFleet } from '../open-fleet.ts';

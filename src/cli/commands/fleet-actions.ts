@@ -20,7 +20,7 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type DaemonLog, openDaemonLog } from '../../daemon/daemon-log.ts';
 import { type HealthServer, serveHealth } from '../../daemon/metrics.ts';
-import { openSecrets, sealSecrets, splitAccount } from '../../shards/account-settings.ts';
+import { openSecrets, sealSecrets, splitAccount } from '../../fleet/account-settings.ts';
 import {
   type AccountState,
   addAccounts,
@@ -29,13 +29,13 @@ import {
   putSecret,
   secretSamples,
   updateAccount,
-} from '../../shards/accounts.ts';
-import { changesSince } from '../../shards/changes.ts';
-import { moveShard } from '../../shards/claims.ts';
-import { fleetError } from '../../shards/errors.ts';
-import { startGateway } from '../../shards/gateway.ts';
-import type { FleetKeys } from '../../shards/keys.ts';
-import { addKey, makeKeyFile, readFleetKeys } from '../../shards/keys.ts';
+} from '../../fleet/accounts.ts';
+import { changesSince } from '../../fleet/changes.ts';
+import { moveShard } from '../../fleet/claims.ts';
+import { fleetError } from '../../fleet/errors.ts';
+import { startGateway } from '../../fleet/gateway.ts';
+import type { FleetKeys } from '../../fleet/keys.ts';
+import { addKey, makeKeyFile, readFleetKeys } from '../../fleet/keys.ts';
 import {
   type FleetStatus,
   fleetStatus,
@@ -43,18 +43,18 @@ import {
   type ListedAccount,
   listAccounts,
   secretsOfOtherKeys,
-} from '../../shards/overview.ts';
-import { placeEvenly, rebalance } from '../../shards/planner.ts';
-import type { Registry } from '../../shards/postgres.ts';
-import { removeNode } from '../../shards/purges.ts';
-import { RECOVER_SETTLE_MS, recoverFleet } from '../../shards/recover.ts';
-import { importRegistry } from '../../shards/registry-export.ts';
-import { createFleet } from '../../shards/schema.ts';
-import { markDead, setDraining } from '../../shards/sessions.ts';
-import { SHARD_TIMES } from '../../shards/shard.ts';
-import { probeStore } from '../../shards/uploads.ts';
-import { runWorker, WORKER_TIMES } from '../../shards/worker.ts';
-import { WorkerHealth } from '../../shards/worker-health.ts';
+} from '../../fleet/overview.ts';
+import { placeEvenly, rebalance } from '../../fleet/planner.ts';
+import type { Registry } from '../../fleet/postgres.ts';
+import { removeNode } from '../../fleet/purges.ts';
+import { RECOVER_SETTLE_MS, recoverFleet } from '../../fleet/recover.ts';
+import { importRegistry } from '../../fleet/registry-export.ts';
+import { createFleet } from '../../fleet/schema.ts';
+import { markDead, setDraining } from '../../fleet/sessions.ts';
+import { SHARD_TIMES } from '../../fleet/shard.ts';
+import { probeStore } from '../../fleet/uploads.ts';
+import { runWorker, WORKER_TIMES } from '../../fleet/worker.ts';
+import { WorkerHealth } from '../../fleet/worker-health.ts';
 import { threadedProver } from '../../verify/check-segment.ts';
 import { readStdinText } from '../ask.ts';
 import type { CommandContext } from '../context.ts';

@@ -6,17 +6,12 @@ import { matches } from '../../core/names.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted, span } from '../../core/text.ts';
 import type { MailboxKey, MessageId } from '../../core/types.ts';
-import { sealWork } from '../../shards/account-settings.ts';
-import { fleetError } from '../../shards/errors.ts';
-import { encodeWork } from '../../shards/exclusive.ts';
-import { readFleetKeys } from '../../shards/keys.ts';
-import {
-  currentLease,
-  findPurge,
-  purgesAskedBy,
-  type WaitingPurge,
-} from '../../shards/overview.ts';
-import { decidePurge } from '../../shards/purges.ts';
+import { sealWork } from '../../fleet/account-settings.ts';
+import { fleetError } from '../../fleet/errors.ts';
+import { encodeWork } from '../../fleet/exclusive.ts';
+import { readFleetKeys } from '../../fleet/keys.ts';
+import { currentLease, findPurge, purgesAskedBy, type WaitingPurge } from '../../fleet/overview.ts';
+import { decidePurge } from '../../fleet/purges.ts';
 import { retentionError } from '../../verify/errors.ts';
 import { MAILBOXES_PATH } from '../../web/relayed.ts';
 import { confirm } from '../ask.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { describeError } from '../../src/core/errors.ts';
-import { FleetKeys, openSecret, sealSecret } from '../../src/shards/keys.ts';
+import { FleetKeys, openSecret, sealSecret } from '../../src/fleet/keys.ts';
 
 const [OLD, NEW] = ['ab'.repeat(32), '01'.repeat(32)];
 const OWNER = { fleet: '6f1c0b1e-0000-4000-8000-000000000000', owner: 'account 7' };

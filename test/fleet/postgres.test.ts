@@ -5,13 +5,13 @@ import path from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { describeError, describeFacts } from '../../src/core/errors.ts';
-import { openRegistry } from '../../src/shards/postgres.ts';
-import { registryTarget } from '../../src/shards/postgres-target.ts';
-import { createFleet } from '../../src/shards/schema.ts';
+import { openRegistry } from '../../src/fleet/postgres.ts';
+import { registryTarget } from '../../src/fleet/postgres-target.ts';
+import { createFleet } from '../../src/fleet/schema.ts';
 import { makeCertificate } from '../imap/certificate.ts';
 import { absent } from '../peers/programs.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
-import { tlsFront } from '../registry/servers/tls-front.ts';
+import { Postgres, withoutPostgres } from './servers/postgres.ts';
+import { tlsFront } from './servers/tls-front.ts';
 
 const skipped = withoutPostgres();
 let server: Postgres;

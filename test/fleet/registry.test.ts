@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { addAccounts, refreshSecret, secretsOf } from '../../src/shards/accounts.ts';
-import { changesSince } from '../../src/shards/changes.ts';
+import { addAccounts, refreshSecret, secretsOf } from '../../src/fleet/accounts.ts';
+import { changesSince } from '../../src/fleet/changes.ts';
 import {
   claim,
   moveShard,
@@ -10,23 +10,18 @@ import {
   reportFailure,
   reportRecovery,
   shippedState,
-} from '../../src/shards/claims.ts';
-import {
-  condemnAbandoned,
-  markGone,
-  objectsToCollect,
-  sweep,
-} from '../../src/shards/collection.ts';
-import { addGrant, findGrant, revokeGrant } from '../../src/shards/grants.ts';
-import { FleetKeys } from '../../src/shards/keys.ts';
-import { openRegistry, type Registry } from '../../src/shards/postgres.ts';
-import { decidePurge, endPurges, wiped } from '../../src/shards/purges.ts';
-import { recoverShard, shardsToRecover } from '../../src/shards/recover.ts';
-import { createFleet, requireFleet } from '../../src/shards/schema.ts';
-import { endSession, markDead, renew } from '../../src/shards/sessions.ts';
-import { register, ship } from '../../src/shards/ships.ts';
-import { CuttingProxy } from '../registry/servers/cutting-proxy.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
+} from '../../src/fleet/claims.ts';
+import { condemnAbandoned, markGone, objectsToCollect, sweep } from '../../src/fleet/collection.ts';
+import { addGrant, findGrant, revokeGrant } from '../../src/fleet/grants.ts';
+import { FleetKeys } from '../../src/fleet/keys.ts';
+import { openRegistry, type Registry } from '../../src/fleet/postgres.ts';
+import { decidePurge, endPurges, wiped } from '../../src/fleet/purges.ts';
+import { recoverShard, shardsToRecover } from '../../src/fleet/recover.ts';
+import { createFleet, requireFleet } from '../../src/fleet/schema.ts';
+import { endSession, markDead, renew } from '../../src/fleet/sessions.ts';
+import { register, ship } from '../../src/fleet/ships.ts';
+import { CuttingProxy } from './servers/cutting-proxy.ts';
+import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import {
   accountOf,
   claimed,

@@ -6,11 +6,11 @@ import { mailboxKey, openState } from '../../src/core/state.ts';
 import { ApiTokens } from '../../src/web/api-tokens.ts';
 import { serveRelayed } from '../../src/web/relayed.ts';
 import type { StoredArchive } from '../export/stored-archive.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
 import { archiveWith, OTHERS, OURS, THEIRS } from '../web/equal-archives.ts';
 import { type Call, chosenCalls, HOST, plainAnswer, surface } from '../web/foreign-calls.ts';
 import { Served, withoutHaste } from '../web/served.ts';
 import { GatewayFleet, type GatewayNode, listMailbox } from './servers/gateways.ts';
+import { Postgres, withoutPostgres } from './servers/postgres.ts';
 
 const SEED = Number(process.env.MAILKEEP_SEED ?? Date.now() % 1_000_000);
 /** Calls of each operation with each kind of id. */

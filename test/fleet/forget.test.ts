@@ -1,11 +1,11 @@
 import { existsSync, rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openWriter } from '../../src/catalog/open-writer.ts';
-import { collectRound } from '../../src/shards/collection.ts';
-import { carryOutPurges, encodeWork } from '../../src/shards/exclusive.ts';
-import { readNote } from '../../src/shards/folder-note.ts';
-import { endPurges, removeNode, wiped } from '../../src/shards/purges.ts';
-import { asideOf } from '../../src/shards/take-over.ts';
+import { collectRound } from '../../src/fleet/collection.ts';
+import { carryOutPurges, encodeWork } from '../../src/fleet/exclusive.ts';
+import { readNote } from '../../src/fleet/folder-note.ts';
+import { endPurges, removeNode, wiped } from '../../src/fleet/purges.ts';
+import { asideOf } from '../../src/fleet/take-over.ts';
 import { journalForget, planForget } from '../../src/verify/purge.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Tenants } from '../retention/tenants.ts';

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { MailkeepError } from '../../src/core/errors.ts';
 import type { DaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Metrics } from '../../src/daemon/metrics.ts';
-import type { Registry } from '../../src/shards/postgres.ts';
-import { WorkerHealth } from '../../src/shards/worker-health.ts';
+import type { Registry } from '../../src/fleet/postgres.ts';
+import { WorkerHealth } from '../../src/fleet/worker-health.ts';
 import type { MailboxStatus } from '../../src/verify/archive-status.ts';
 
 const NOW = Date.UTC(2026, 10, 30, 8);

@@ -1,12 +1,12 @@
 /** A node of the gateway tests as a process of its own. Its order is a line of JSON. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { claim } from '../../../src/shards/claims.ts';
-import { startGateway } from '../../../src/shards/gateway.ts';
-import { openRegistry } from '../../../src/shards/postgres.ts';
-import { registryTarget } from '../../../src/shards/postgres-target.ts';
-import type { HeldShard } from '../../../src/shards/relay.ts';
-import { beginSession } from '../../../src/shards/sessions.ts';
+import { claim } from '../../../src/fleet/claims.ts';
+import { startGateway } from '../../../src/fleet/gateway.ts';
+import { openRegistry } from '../../../src/fleet/postgres.ts';
+import { registryTarget } from '../../../src/fleet/postgres-target.ts';
+import type { HeldShard } from '../../../src/fleet/relay.ts';
+import { beginSession } from '../../../src/fleet/sessions.ts';
 import { FLEET, KEYS, nameOf } from './gateways.ts';
 
 const order = z

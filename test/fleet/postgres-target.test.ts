@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { registryTarget } from '../../src/shards/postgres-target.ts';
+import { registryTarget } from '../../src/fleet/postgres-target.ts';
 
 const PASSWORD = 'never%20shown';
 

@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { parseJson } from '../../../src/archive/format.ts';
 import { ensureBucket, s3Store } from '../../../src/copies/s3-store.ts';
-import type { Registry } from '../../../src/shards/postgres.ts';
+import type { Registry } from '../../../src/fleet/postgres.ts';
 import { jsonLines, program } from '../../cli/child.ts';
 import { type Ran, ran } from '../../cli/surface.ts';
 import { targetAt } from '../../objects/servers/s3-server.ts';

@@ -2,7 +2,7 @@ import { existsSync, rmSync, statSync, truncateSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/log-reader.ts';
-import { carryOutPurges, encodeWork, mergeFolder } from '../../src/shards/exclusive.ts';
+import { carryOutPurges, encodeWork, mergeFolder } from '../../src/fleet/exclusive.ts';
 import { CONTEXT, endFleet, type Fleet, Node, Servers, withoutServers } from './servers/nodes.ts';
 
 const MAILBOX = { host: 'mail.example.org', mailbox: 'm1' };

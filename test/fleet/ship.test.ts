@@ -6,9 +6,9 @@ import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { readCatalogHead } from '../../src/catalog/implied.ts';
 import { objectError } from '../../src/copies/errors.ts';
 import { openExistingState } from '../../src/core/state.ts';
-import { readNote } from '../../src/shards/folder-note.ts';
-import { abandon } from '../../src/shards/ships.ts';
-import { type Cut, CuttingProxy } from '../registry/servers/cutting-proxy.ts';
+import { readNote } from '../../src/fleet/folder-note.ts';
+import { abandon } from '../../src/fleet/ships.ts';
+import { type Cut, CuttingProxy } from './servers/cutting-proxy.ts';
 import {
   bound,
   endFleet,

@@ -9,12 +9,12 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { endSession } from '../../src/shards/sessions.ts';
+import { endSession } from '../../src/fleet/sessions.ts';
 import { start } from '../cli/child.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
 import { askAt, idOf } from '../web/served.ts';
 import { GatewayFleet, listMailbox } from './servers/gateways.ts';
+import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import { done } from './servers/scene.ts';
 
 const READERS = 100;

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { nameInShard, sealSecrets } from '../../../src/fleet/account-settings.ts';
+import { addAccounts } from '../../../src/fleet/accounts.ts';
+import { readFleetKeys } from '../../../src/fleet/keys.ts';
+import { requireFleet } from '../../../src/fleet/schema.ts';
 import { randomFrom } from '../../../src/sandbox/generated-mail.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
-import { nameInShard, sealSecrets } from '../../../src/shards/account-settings.ts';
-import { addAccounts } from '../../../src/shards/accounts.ts';
-import { readFleetKeys } from '../../../src/shards/keys.ts';
-import { requireFleet } from '../../../src/shards/schema.ts';
 import { seeded } from '../../bench/seeded.ts';
 import { Actor } from '../../bench/soak/origin-actor.ts';
 import { ran } from '../../cli/surface.ts';

@@ -8,7 +8,7 @@ import {
   recordAccountErrors,
   refreshSecret,
   updateAccount,
-} from '../../../src/shards/accounts.ts';
+} from '../../../src/fleet/accounts.ts';
 import {
   type ClaimedShard,
   claim,
@@ -16,12 +16,12 @@ import {
   release,
   reportFailure,
   reportRecovery,
-} from '../../../src/shards/claims.ts';
-import { markGone, sweep } from '../../../src/shards/collection.ts';
-import { addGrant, redeemLink, revokeGrant } from '../../../src/shards/grants.ts';
-import { FleetKeys, type SealedSecret } from '../../../src/shards/keys.ts';
-import type { Lease, Outcome } from '../../../src/shards/outcomes.ts';
-import type { Registry } from '../../../src/shards/postgres.ts';
+} from '../../../src/fleet/claims.ts';
+import { markGone, sweep } from '../../../src/fleet/collection.ts';
+import { addGrant, redeemLink, revokeGrant } from '../../../src/fleet/grants.ts';
+import { FleetKeys, type SealedSecret } from '../../../src/fleet/keys.ts';
+import type { Lease, Outcome } from '../../../src/fleet/outcomes.ts';
+import type { Registry } from '../../../src/fleet/postgres.ts';
 import {
   decidePurge,
   endPurges,
@@ -29,9 +29,9 @@ import {
   ranAhead,
   removeNode,
   wiped,
-} from '../../../src/shards/purges.ts';
-import { recoverShard } from '../../../src/shards/recover.ts';
-import { beginSession, endSession, renew } from '../../../src/shards/sessions.ts';
+} from '../../../src/fleet/purges.ts';
+import { recoverShard } from '../../../src/fleet/recover.ts';
+import { beginSession, endSession, renew } from '../../../src/fleet/sessions.ts';
 import {
   abandon,
   type BegunUpload,
@@ -39,7 +39,7 @@ import {
   type ObjectKind,
   register,
   ship,
-} from '../../../src/shards/ships.ts';
+} from '../../../src/fleet/ships.ts';
 
 const KEYS = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
 const LONG_MS = 3_600_000;

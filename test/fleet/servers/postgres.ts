@@ -13,9 +13,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
+import { openRegistry, type Registry, type RegistryLimits } from '../../../src/fleet/postgres.ts';
+import { type RegistryTarget, registryTarget } from '../../../src/fleet/postgres-target.ts';
 import { postgresOwner, programPath } from '../../../src/sandbox/demo-servers.ts';
-import { openRegistry, type Registry, type RegistryLimits } from '../../../src/shards/postgres.ts';
-import { type RegistryTarget, registryTarget } from '../../../src/shards/postgres-target.ts';
 import { absent, notCompared } from '../../peers/programs.ts';
 import { admittedTo, type SharedServer } from '../../peers/shared-servers.ts';
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { type RawBuilder, sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { release } from '../../src/shards/claims.ts';
-import type { Lease, RefusedBy } from '../../src/shards/outcomes.ts';
-import { createFleet } from '../../src/shards/schema.ts';
-import { endSession } from '../../src/shards/sessions.ts';
+import { release } from '../../src/fleet/claims.ts';
+import type { Lease, RefusedBy } from '../../src/fleet/outcomes.ts';
+import { createFleet } from '../../src/fleet/schema.ts';
+import { endSession } from '../../src/fleet/sessions.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
+import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import { Rows } from './servers/rows.ts';
 import { claimed, done, FENCED, newScene, type Scene, statement } from './servers/scene.ts';
 
@@ -301,7 +301,7 @@ const send = (name: string) => {
 function transactions(): string[] {
   const helpers = ['structural', 'refusable'];
   return sourceFiles(['src'])
-    .filter(({ file }) => file.startsWith('src/shards/'))
+    .filter(({ file }) => file.startsWith('src/fleet/'))
     .flatMap(({ text }) =>
       [...text.matchAll(/^export async function (\w+)\([^{]*?registry: Registry[\s\S]*?^}/gm)]
         .filter(([body]) => /(?:structural|refusable|\.statement|\.transaction)[(<]/.test(body))

@@ -9,7 +9,7 @@ import {
   type RequestIdentity,
   type Subject,
   signIdentity,
-} from '../../../src/shards/node-identity.ts';
+} from '../../../src/fleet/node-identity.ts';
 import { FLEET, type GatewayNode, KEYS } from './gateways.ts';
 
 export interface RawAnswer {

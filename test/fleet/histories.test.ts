@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { objectError } from '../../src/copies/errors.ts';
 import { hasCode, MailkeepError } from '../../src/core/errors.ts';
-import { collectRound } from '../../src/shards/collection.ts';
-import { asideOf } from '../../src/shards/take-over.ts';
-import { ShardLost } from '../../src/shards/uploads.ts';
+import { collectRound } from '../../src/fleet/collection.ts';
+import { asideOf } from '../../src/fleet/take-over.ts';
+import { ShardLost } from '../../src/fleet/uploads.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
-import { type Cut, CuttingProxy } from '../registry/servers/cutting-proxy.ts';
+import { type Cut, CuttingProxy } from './servers/cutting-proxy.ts';
 import {
   bound,
   endFleet,

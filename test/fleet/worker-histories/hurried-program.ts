@@ -15,26 +15,26 @@ const BUILT = [
 /** Constants that have another value: what happens once a day or every 64 MiB happens in every history. */
 const HURRIED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'src/archive/format.ts': { SEGMENT_BYTES: '48 * 1024' },
-  'src/shards/shard.ts': {
+  'src/fleet/shard.ts': {
     ...{ shipMs: '400', lookMs: '100', gatherMs: '500', retryMs: '200', avoidMs: '60_000' },
     ...{ SHIP_BYTES: '16 * 1024', SNAPSHOT_MESSAGES: '25' },
   },
-  'src/shards/worker.ts': {
+  'src/fleet/worker.ts': {
     ...{ pollMs: '300', renewMs: '500', refreshMs: '1_500', upkeepMs: '1_000' },
     ...{ settleMs: '400', DAY_MS: '1_000', recoverMs: '500' },
   },
-  'src/shards/sign-ins.ts': { AGAIN_MS: '300' },
-  'src/shards/recover.ts': { RECOVER_SETTLE_MS: '500' },
+  'src/fleet/sign-ins.ts': { AGAIN_MS: '300' },
+  'src/fleet/recover.ts': { RECOVER_SETTLE_MS: '500' },
   'src/daemon/daemon.ts': { DISK_WAIT_MS: '300' },
   // A worker that is stopped within a transaction keeps others waiting no longer.
-  'src/shards/postgres.ts': { idleInTransactionMs: '2_000' },
+  'src/fleet/postgres.ts': { idleInTransactionMs: '2_000' },
 };
 
 /** Changes the constants as the files are read, and fails where one is not there. */
 const hurry: Plugin = {
   name: 'hurry',
   setup({ onLoad }) {
-    onLoad({ filter: /\/src\/(?:archive\/format|daemon|shards)\/[^/]+\.ts$/ }, ({ path: file }) => {
+    onLoad({ filter: /\/src\/(?:archive\/format|daemon|fleet)\/[^/]+\.ts$/ }, ({ path: file }) => {
       const changes = HURRIED[path.relative(root, file).replaceAll(path.sep, '/')];
       if (changes === undefined) return undefined;
       let contents = readFileSync(file, 'utf8');
@@ -60,7 +60,7 @@ export async function buildHurriedProgram(): Promise<string> {
     entryPoints: {
       mailkeep: 'src/cli/main.ts',
       'log-worker': 'src/archive/log-worker.ts',
-      'fleet-session': 'src/shards/session-thread.ts',
+      'fleet-session': 'src/fleet/session-thread.ts',
     },
     outdir: folder,
     bundle: true,

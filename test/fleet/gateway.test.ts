@@ -5,12 +5,12 @@ import { connect, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { revokeGrant } from '../../src/shards/grants.ts';
-import { IDENTITY_HEADER, type RequestIdentity } from '../../src/shards/node-identity.ts';
-import { endSession } from '../../src/shards/sessions.ts';
+import { revokeGrant } from '../../src/fleet/grants.ts';
+import { IDENTITY_HEADER, type RequestIdentity } from '../../src/fleet/node-identity.ts';
+import { endSession } from '../../src/fleet/sessions.ts';
 import { CALLER_HEADER, callerText } from '../../src/web/relayed.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
 import { GatewayFleet, type GatewayNode, nameOf, OTHER_KEYS } from './servers/gateways.ts';
+import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import { identityOf, type RawAnswer, RawPeer } from './servers/raw-peer.ts';
 import { done } from './servers/scene.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { FleetRows, ShardRow, WorkerRow } from '../../src/shards/changes.ts';
-import { FULL, placeEvenly, plan, rebalance } from '../../src/shards/planner.ts';
+import type { FleetRows, ShardRow, WorkerRow } from '../../src/fleet/changes.ts';
+import { FULL, placeEvenly, plan, rebalance } from '../../src/fleet/planner.ts';
 import { seeded } from '../bench/seeded.ts';
 
 const worker = (node: string, more: Partial<WorkerRow> = {}): WorkerRow => ({

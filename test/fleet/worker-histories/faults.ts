@@ -1,7 +1,7 @@
 import type { Seeded } from '../../bench/seeded.ts';
 import { randomHttpFault } from '../../objects/servers/http-faults.ts';
 import { HttpProxy } from '../../objects/servers/http-proxy.ts';
-import { type Cut, CuttingProxy } from '../../registry/servers/cutting-proxy.ts';
+import { type Cut, CuttingProxy } from '../servers/cutting-proxy.ts';
 import type { Servers } from '../servers/nodes.ts';
 
 /** Requests of both kinds that something happens to. */

@@ -8,27 +8,27 @@ import type { UploadingStore } from '../../../src/copies/object-store.ts';
 import { ensureBucket, s3Store } from '../../../src/copies/s3-store.ts';
 import { openState } from '../../../src/core/state.ts';
 import type { MailboxKey } from '../../../src/core/types.ts';
-import { type ClaimedShard, claim } from '../../../src/shards/claims.ts';
+import { type ClaimedShard, claim } from '../../../src/fleet/claims.ts';
 import {
   carryOutPurges,
   encodeWork,
   type MergeResult,
   mergeFolder,
-} from '../../../src/shards/exclusive.ts';
-import { readNote } from '../../../src/shards/folder-note.ts';
-import { FleetKeys, type ShardKeys, shardKeys } from '../../../src/shards/keys.ts';
-import type { Registry } from '../../../src/shards/postgres.ts';
-import { decidePurge } from '../../../src/shards/purges.ts';
-import { createFleet } from '../../../src/shards/schema.ts';
-import { endSession } from '../../../src/shards/sessions.ts';
-import { Shipper, type ShipResult } from '../../../src/shards/ship.ts';
-import { type TakenOver, takeOver } from '../../../src/shards/take-over.ts';
+} from '../../../src/fleet/exclusive.ts';
+import { readNote } from '../../../src/fleet/folder-note.ts';
+import { FleetKeys, type ShardKeys, shardKeys } from '../../../src/fleet/keys.ts';
+import type { Registry } from '../../../src/fleet/postgres.ts';
+import { decidePurge } from '../../../src/fleet/purges.ts';
+import { createFleet } from '../../../src/fleet/schema.ts';
+import { endSession } from '../../../src/fleet/sessions.ts';
+import { Shipper, type ShipResult } from '../../../src/fleet/ship.ts';
+import { type TakenOver, takeOver } from '../../../src/fleet/take-over.ts';
 import { Positions } from '../../archive/positions.ts';
 import { writeBatches } from '../../archive/sample-log.ts';
 import { type Radosgw, startRadosgw, withoutRadosgw } from '../../objects/servers/radosgw.ts';
 import { targetAt } from '../../objects/servers/s3-server.ts';
 import { batchesIn, prover } from '../../offsite/sample-copy.ts';
-import { Postgres, withoutPostgres } from '../../registry/servers/postgres.ts';
+import { Postgres, withoutPostgres } from './postgres.ts';
 import { done, newSession, newShard } from './scene.ts';
 
 export const signal = new AbortController().signal;

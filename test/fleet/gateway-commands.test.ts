@@ -8,7 +8,6 @@ import { z } from 'zod';
 import { serveRelayed } from '../../src/web/relayed.ts';
 import { jsonLines, mailkeep } from '../cli/child.ts';
 import type { StoredArchive } from '../export/stored-archive.ts';
-import { Postgres, withoutPostgres } from '../registry/servers/postgres.ts';
 import {
   archiveWith,
   menu,
@@ -21,6 +20,7 @@ import {
 import { HOST } from '../web/foreign-calls.ts';
 import { idOf, NOW } from '../web/served.ts';
 import { GatewayFleet, type GatewayNode, listMailbox } from './servers/gateways.ts';
+import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import { statement } from './servers/scene.ts';
 
 describe.skipIf(withoutPostgres())('reading commands with --fleet-account', () => {
