@@ -211,6 +211,8 @@ class AuthorizationServer {
         state: expectedState,
         code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
         code_challenge_method: 'S256',
+        // Otherwise servers ignore offline_access, and issue no refresh token (OpenID Connect Core 1.0, 11).
+        ...(settings.scope.split(/\s+/).includes('offline_access') ? { prompt: 'consent' } : {}),
         // Google issues a refresh token only with both.
         ...(settings.provider === 'google' ? { access_type: 'offline', prompt: 'consent' } : {}),
       });
