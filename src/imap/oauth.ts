@@ -347,11 +347,14 @@ class Exchange {
 
   #translate(error: unknown): unknown {
     const { host, account } = this;
+    // A client that sent its secret in a header is refused in one (RFC 6749, 5.2).
     const named =
-      error instanceof client.ResponseBodyError ||
-      error instanceof client.AuthorizationResponseError
-        ? error.error
-        : undefined;
+      error instanceof client.WWWAuthenticateChallengeError
+        ? 'invalid_client'
+        : error instanceof client.ResponseBodyError ||
+            error instanceof client.AuthorizationResponseError
+          ? error.error
+          : undefined;
     if (named === undefined) {
       const code: unknown = Reflect.get(Object(error), 'code');
       if (typeof code !== 'string') return error;
