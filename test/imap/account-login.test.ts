@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import type { ImapAccount } from '../../src/core/config-schema.ts';
 import { imapCredential } from '../../src/imap/credential.ts';
-import { mailkeep } from '../cli/child.ts';
+import { mailkeep, start } from '../cli/child.ts';
 import { AuthorizationServer, type ServerOptions, type Visit } from './authorization-server.ts';
 import { startDovecot, withoutDovecot } from './dovecot.ts';
 import { ImapProxy } from './proxy.ts';
@@ -76,7 +76,7 @@ async function signedOut({
   const deliver = (n: number) =>
     client.append('INBOX', `Subject: ${n}\r\nMessage-ID: <${n}@example.org>\r\n\r\n${n}\r\n`);
   const tokens = path.join(folder, 'data/oauth/ada.json');
-  return { provider, server, proxy, run, alone, deliver, tokens };
+  return { provider, server, proxy, config, run, alone, deliver, tokens };
 }
 
 test.skipIf(withoutDovecot())(
@@ -131,6 +131,35 @@ test.skipIf(withoutDovecot())(
     expect(doctor).toMatchObject({ code: 6 });
     expect(doctor.stdout).toContain('mailkeep account login ada');
     expect(await run('account', 'login', 'ada')).toMatchObject({ code: 0 });
+    expect(await run('sync')).toMatchObject({ code: 0 });
+  },
+  60_000,
+);
+
+test.skipIf(withoutDovecot())(
+  'an account signs in with a browser where the provider has no device flow',
+  async () => {
+    const { provider, config, run, deliver } = await signedOut({
+      options: { hasDeviceFlow: false },
+    });
+    const { child, ended } = start(['account', 'login', 'ada', '--config', config]);
+    const shown = Promise.withResolvers<string>();
+    let text = '';
+    child.stderr.on('data', (bytes: Buffer) => {
+      text += bytes.toString('utf8');
+      const address = /^ {2}(?<address>http\S+)\n/m.exec(text)?.groups?.address;
+      if (address !== undefined) shown.resolve(address);
+    });
+    const early = ended.then(({ stderr }) => {
+      throw new Error(stderr);
+    });
+    const page = await fetch(await provider.visit(await Promise.race([shown.promise, early])));
+    expect(await page.text()).toContain('You can close this page.');
+    await expect(early).rejects.toThrow();
+    expect(await ended).toMatchObject({ code: 0 });
+    expect((await ended).stdout).toContain('accepts anna, and lists 6 folders');
+    expect(provider.requests.map((body) => body.get('grant_type'))).toEqual(['authorization_code']);
+    await deliver(1);
     expect(await run('sync')).toMatchObject({ code: 0 });
   },
   60_000,
