@@ -24,5 +24,7 @@ export default defineConfig({
     // Two cores are shared by the tests, their worker threads and their child processes.
     maxWorkers: 2,
     restoreMocks: true,
+    // The authorization server says that its defaults are for tests only.
+    onConsoleLog: (line) => !line.startsWith('oidc-provider '),
   },
 });

@@ -30,12 +30,13 @@ export const requestsOnly = {
 /**
  * What dependencies load and never call here: source maps of styles (postcss asks whether it has them), dates (they come
  * with sanitize-html's schemes), links within plain text (mailparser is told to make none), metrics of the process with
- * their traces (metrics.ts has its own), the binding of pg to the library of PostgreSQL, which has to be compiled, and what
- * checks the answers to forms that an MCP server may send.
+ * their traces (metrics.ts has its own), the binding of pg to the library of PostgreSQL, which has to be compiled, what
+ * checks the answers to forms that an MCP server may send, and SOCKS proxies of imapflow, for which there is no setting.
  */
 const NEVER_CALLED = {
   'source-map-js': 'module.exports = {};',
   dayjs: 'module.exports = {};',
+  socks: 'exports.SocksClient = undefined;',
   tlds: 'module.exports = [];',
   'linkify-it':
     'const none = { tlds: () => none, add: () => none, set: () => none }; module.exports = () => none;',
@@ -44,7 +45,7 @@ export const calledOnly = {
   name: 'called-only',
   setup: ({ onResolve, onLoad }) => {
     const namespace = 'called-only';
-    const filter = /^(?:source-map-js|dayjs|tlds|linkify-it)$/;
+    const filter = /^(?:source-map-js|dayjs|socks|tlds|linkify-it)$/;
     onResolve({ filter }, ({ path: name }) => ({ path: name, namespace }));
     onLoad({ filter: /./, namespace }, ({ path: name }) => ({ contents: NEVER_CALLED[name] }));
     onLoad({ filter: /[\\/]prom-client[\\/]lib[\\/]defaultMetrics\.js$/ }, () => ({

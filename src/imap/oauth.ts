@@ -211,6 +211,8 @@ class AuthorizationServer {
         state: expectedState,
         code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
         code_challenge_method: 'S256',
+        // Otherwise servers ignore offline_access, and issue no refresh token (OpenID Connect Core 1.0, 11).
+        ...(settings.scope.split(/\s+/).includes('offline_access') ? { prompt: 'consent' } : {}),
         // Google issues a refresh token only with both.
         ...(settings.provider === 'google' ? { access_type: 'offline', prompt: 'consent' } : {}),
       });
@@ -345,11 +347,14 @@ class Exchange {
 
   #translate(error: unknown): unknown {
     const { host, account } = this;
+    // A client that sent its secret in a header is refused in one (RFC 6749, 5.2).
     const named =
-      error instanceof client.ResponseBodyError ||
-      error instanceof client.AuthorizationResponseError
-        ? error.error
-        : undefined;
+      error instanceof client.WWWAuthenticateChallengeError
+        ? 'invalid_client'
+        : error instanceof client.ResponseBodyError ||
+            error instanceof client.AuthorizationResponseError
+          ? error.error
+          : undefined;
     if (named === undefined) {
       const code: unknown = Reflect.get(Object(error), 'code');
       if (typeof code !== 'string') return error;

@@ -1,62 +1,92 @@
-import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
+import Provider, { type KoaContextWithOIDC } from 'oidc-provider';
+import type { Introspection } from './dovecot.ts';
 
 export interface ServerOptions {
+  /** Who signs in, and for whom an application does. */
   readonly user: string;
-  readonly clientId?: string;
   readonly clientSecret?: string;
-  /** Answers to polls of the device flow, in order; after them, the sign-in succeeds. */
-  readonly polls?: readonly string[];
+  /** How clients send their secret; in the body by default. */
+  readonly clientAuth?: 'client_secret_post' | 'client_secret_basic';
+  /** What the client may ask for; by default everything that the server knows. */
+  readonly clientScope?: string;
+  /** What the server knows besides `openid` and `offline_access`; `imap` by default. It grants nothing else. */
+  readonly scopes?: readonly string[];
   readonly hasDeviceFlow?: boolean;
   /** Seconds, an hour by default; null names none. */
   readonly expiresIn?: number | null;
-  /** Seconds between polls. */
+  /** Seconds between polls; the server names none by default. */
   readonly interval?: number;
-  readonly rotates?: boolean;
-  /** Called before each answer to a request for tokens. */
-  readonly onToken?: () => void;
-  readonly grantedScope?: string;
+  /** Called before each answer to a request for tokens, and awaited. */
+  readonly onToken?: () => unknown;
+  /** Called with the address at which a person approves the sign-in of a device. */
+  readonly onDevice?: (address: string) => void;
   /** Only has the metadata of RFC 8414. */
   readonly isPlainOAuth?: boolean;
 }
 
-interface Grant {
-  readonly challenge: string;
-  readonly redirect: string;
+export interface Visit {
+  /** `user` of the server's options by default. */
+  readonly user?: string;
+  readonly denies?: boolean;
 }
 
-/** An authorization server on this machine: device flow, authorization code with PKCE, refresh, client credentials. */
+/** What the server has stored, and can end. */
+interface Stored {
+  readonly jti: string;
+  exp?: number | undefined;
+  save(): Promise<string>;
+}
+
+const CLIENT = 'client-1';
+const JUDGE = { clientId: 'mail-server', clientSecret: 'may-ask', scope: 'imap' };
+const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
+/** Seconds for which what has expired is kept: without them, the server would no longer know that it was there. */
+const KEPT = 86_400;
+
+/**
+ * An authorization server on this machine, `oidc-provider`: device flow, authorization code with PKCE, client
+ * credentials, refresh tokens that are accepted once, revocation and introspection. What it never answers is put in its
+ * place with `faults`.
+ */
 export class AuthorizationServer {
-  /** Parameters of each request for tokens. */
+  /** Parameters of each request for tokens that it answered. */
   readonly requests: URLSearchParams[] = [];
-  readonly options: Required<Pick<ServerOptions, 'user' | 'clientId' | 'interval'>> & ServerOptions;
   /** Instead of answers to requests for tokens: an HTTP status with a body, or `cut`. */
   readonly faults: (readonly [status: number, body: string] | 'cut')[] = [];
-  #polls: string[];
-  readonly #codes = new Map<string, Grant>();
-  readonly #access = new Set<string>();
-  readonly #refresh = new Set<string>();
-  readonly #server = createServer((request, response) => {
-    this.#answer(request, response).catch((error: unknown) => response.destroy(Object(error)));
-  });
+  readonly #server = createServer();
+  /** Access tokens and device codes. */
+  readonly #stored = new Map<string, Stored>();
+  #refreshToken = '';
+  #provider: Provider | undefined;
 
-  private constructor(options: ServerOptions) {
-    this.options = { clientId: 'client-1', interval: 0.01, ...options };
-    this.#polls = [...(options.polls ?? [])];
-  }
+  private constructor(private readonly options: ServerOptions) {}
 
   static async start(options: ServerOptions): Promise<AuthorizationServer> {
     const server = new AuthorizationServer(options);
     server.#server.listen(0, '127.0.0.1');
     await once(server.#server, 'listening');
+    const provider = server.#configured();
+    server.#provider = provider;
+    const answer = provider.callback();
+    const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+      if (!(await server.#breaks(request, response))) await answer(request, response);
+    };
+    server.#server.on('request', (request, response) => {
+      respond(request, response).catch((error: unknown) => response.destroy(Object(error)));
+    });
     return server;
   }
 
   get issuer(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** What a mail server needs to ask it for tokens (RFC 7662). */
+  get introspection(): Introspection {
+    return { url: `${this.issuer}/token/introspection`, ...JUDGE };
   }
 
   async stop(): Promise<void> {
@@ -65,126 +95,151 @@ export class AuthorizationServer {
     await once(this.#server, 'close');
   }
 
-  accepts(accessToken: string): boolean {
-    return this.#access.has(accessToken);
+  async accepts(accessToken: string): Promise<boolean> {
+    const token = await this.#provider?.AccessToken.find(accessToken);
+    return token?.isValid === true;
   }
 
-  /** Ends all access tokens; with `all`, the sign-in as well. */
-  revoke(all = false): void {
-    this.#access.clear();
-    if (all) this.#refresh.clear();
+  /** Ends access tokens and device codes, as time would. Sign-ins remain. */
+  async expire(): Promise<void> {
+    for (const stored of [...this.#stored.values()]) {
+      stored.exp = Math.floor(Date.now() / 1_000) - 1;
+      await stored.save();
+    }
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', this.issuer);
-    const json = (status: number, value: object): void => {
-      response.writeHead(status, { 'content-type': 'application/json' });
-      response.end(JSON.stringify(value));
+  /** Ends the last sign-in, with all its tokens (RFC 7009). */
+  async revoke(): Promise<void> {
+    const { clientSecret } = this.options;
+    const body = new URLSearchParams({ client_id: CLIENT, token: this.#refreshToken });
+    if (clientSecret !== undefined) body.set('client_secret', clientSecret);
+    const { status } = await fetch(`${this.issuer}/token/revocation`, { method: 'POST', body });
+    if (status !== 200) throw new Error(`HTTP ${status} instead of a revocation`);
+  }
+
+  /** Does what a person does in a browser: opens the address and submits forms. Returns the address where it ends. */
+  async visit(address: string, { user = this.options.user, denies }: Visit = {}): Promise<string> {
+    const cookies = new Map<string, string>();
+    let url = address;
+    let form: URLSearchParams | undefined;
+    for (let pages = 0; pages < 20; pages += 1) {
+      const answer = await fetch(url, {
+        redirect: 'manual',
+        headers: { cookie: [...cookies].map((cookie) => cookie.join('=')).join('; ') },
+        ...(form === undefined ? {} : { method: 'POST', body: form }),
+      });
+      for (const cookie of answer.headers.getSetCookie()) {
+        const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(cookie) ?? [];
+        cookies.set(name, value);
+      }
+      const page = await answer.text();
+      const location = answer.headers.get('location');
+      const isOver = form?.has('abort') === true;
+      form = undefined;
+      if (location !== null) {
+        url = new URL(location, url).href;
+        if (new URL(url).origin !== this.issuer) return url;
+        continue;
+      }
+      if (isOver) return url;
+      if (answer.status !== 200) throw new Error(`HTTP ${answer.status} at ${url}: ${page}`);
+      const action = /<form [^>]*action="([^"]+)"/.exec(page)?.[1];
+      if (action === undefined) return url;
+      const abort = /href="([^"]+\/abort)"/.exec(page)?.[1];
+      if (denies === true && abort !== undefined) {
+        url = new URL(abort, url).href;
+        continue;
+      }
+      url = new URL(action, url).href;
+      form = new URLSearchParams({ login: user, password: 'any' });
+      for (const [, name = '', value = ''] of page.matchAll(/ name="(\w+)" value="([^"]*)"/g))
+        form.set(name, value);
+      if (denies === true && form.has('confirm')) {
+        form.delete('confirm');
+        form.set('abort', 'yes');
+      }
+    }
+    throw new Error(`the sign-in did not end: ${url}`);
+  }
+
+  /** Answers in place of the provider, if that is wanted. */
+  async #breaks(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    if (this.options.isPlainOAuth === true && request.url?.endsWith('/openid-configuration')) {
+      response.writeHead(404).end();
+      return true;
+    }
+    if (request.url !== '/token') return false;
+    await this.options.onToken?.();
+    const fault = this.faults.shift();
+    if (fault === 'cut') response.destroy();
+    else if (fault !== undefined)
+      response.writeHead(fault[0], { 'content-type': 'application/json' }).end(fault[1]);
+    return fault !== undefined;
+  }
+
+  #configured(): Provider {
+    const { user, clientSecret, clientScope, scopes = ['imap'] } = this.options;
+    const { hasDeviceFlow = true, expiresIn = 3_600, interval, onDevice } = this.options;
+    const { clientAuth = 'client_secret_post' } = this.options;
+    const provider = new Provider(this.issuer, {
+      clients: [
+        {
+          client_id: CLIENT,
+          application_type: 'native',
+          // Loopback addresses are equal whatever their port (RFC 8252, 7.3).
+          redirect_uris: ['http://127.0.0.1/'],
+          grant_types: [
+            'authorization_code',
+            'refresh_token',
+            ...(hasDeviceFlow ? [DEVICE_GRANT] : []),
+            ...(clientSecret === undefined ? [] : ['client_credentials']),
+          ],
+          ...(clientSecret === undefined
+            ? { token_endpoint_auth_method: 'none' }
+            : { token_endpoint_auth_method: clientAuth, client_secret: clientSecret }),
+          ...(clientScope === undefined ? {} : { scope: clientScope }),
+        },
+        {
+          client_id: JUDGE.clientId,
+          client_secret: JUDGE.clientSecret,
+          token_endpoint_auth_method: clientAuth,
+          ...{ grant_types: [], response_types: [], redirect_uris: [] },
+        },
+      ],
+      clientAuthMethods: ['none', clientAuth],
+      scopes: ['openid', 'offline_access', ...scopes],
+      features: {
+        deviceFlow: { enabled: hasDeviceFlow },
+        clientCredentials: { enabled: true },
+        introspection: { enabled: true },
+        revocation: { enabled: true },
+      },
+      findAccount: (_context, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+      extraTokenClaims: (_context, token) => ({
+        email: token.kind === 'AccessToken' ? token.accountId : user,
+      }),
+      rotateRefreshToken: true,
+      ttl: { AccessToken: expiresIn ?? 3_600, ClientCredentials: expiresIn ?? 3_600 },
+      clockTolerance: KEPT,
+      cookies: { keys: ['only-here'] },
+    });
+    const store = (stored: Stored): unknown => this.#stored.set(stored.jti, stored);
+    provider.on('access_token.saved', store);
+    provider.on('client_credentials.saved', store);
+    provider.on('device_code.saved', store);
+    provider.on('refresh_token.saved', ({ jti }) => {
+      this.#refreshToken = jti;
+    });
+    const answered = (context: KoaContextWithOIDC): void => {
+      this.requests.push(new URLSearchParams(context.oidc.body as Record<string, string>));
+      if (expiresIn === null) Reflect.deleteProperty(Object(context.body), 'expires_in');
     };
-    const { isPlainOAuth = false, hasDeviceFlow = true } = this.options;
-    const metadata = isPlainOAuth
-      ? '/.well-known/oauth-authorization-server'
-      : '/.well-known/openid-configuration';
-    const body = new URLSearchParams(await text(request));
-    switch (`${request.method} ${url.pathname}`) {
-      case `GET ${metadata}`:
-        return json(200, {
-          issuer: this.issuer,
-          authorization_endpoint: `${this.issuer}/authorize`,
-          token_endpoint: `${this.issuer}/token`,
-          ...(hasDeviceFlow ? { device_authorization_endpoint: `${this.issuer}/device` } : {}),
-          response_types_supported: ['code'],
-          token_endpoint_auth_methods_supported: ['client_secret_post', 'none'],
-        });
-      case 'POST /device':
-        return json(200, {
-          device_code: 'device-1',
-          user_code: 'WDJB-MJHT',
-          verification_uri: `${this.issuer}/activate`,
-          expires_in: 600,
-          interval: this.options.interval,
-        });
-      case 'GET /authorize': {
-        const code = randomUUID();
-        const redirect = new URL(url.searchParams.get('redirect_uri') ?? '');
-        const challenge = url.searchParams.get('code_challenge') ?? '';
-        this.#codes.set(code, { challenge, redirect: redirect.href });
-        redirect.searchParams.set('code', code);
-        redirect.searchParams.set('state', url.searchParams.get('state') ?? '');
-        response.writeHead(302, { location: redirect.href });
-        response.end();
-        return;
-      }
-      case 'POST /token': {
-        this.requests.push(body);
-        this.options.onToken?.();
-        const fault = this.faults.shift();
-        if (fault === 'cut') return void response.destroy();
-        if (fault !== undefined) {
-          response.writeHead(fault[0], { 'content-type': 'application/json' });
-          return void response.end(fault[1]);
-        }
-        const error = this.#refusal(body);
-        return error === undefined ? json(200, this.#tokens(body)) : json(400, { error });
-      }
-      // What Dovecot asks (RFC 7662).
-      case 'POST /introspect': {
-        const token = body.get('token') ?? '';
-        return json(
-          200,
-          this.accepts(token) ? { active: true, email: this.options.user } : { active: false },
-        );
-      }
-      default:
-        return json(404, {});
-    }
-  }
-
-  #refusal(body: URLSearchParams): string | undefined {
-    const { clientId, clientSecret } = this.options;
-    if (body.get('client_id') !== clientId) return 'invalid_client';
-    if (clientSecret !== undefined && body.get('client_secret') !== clientSecret) {
-      return 'invalid_client';
-    }
-    switch (body.get('grant_type')) {
-      case 'urn:ietf:params:oauth:grant-type:device_code':
-        return this.#polls.shift();
-      case 'authorization_code': {
-        const grant = this.#codes.get(body.get('code') ?? '');
-        this.#codes.delete(body.get('code') ?? '');
-        const verifier = body.get('code_verifier') ?? '';
-        const challenge = createHash('sha256').update(verifier).digest('base64url');
-        const isSame =
-          grant?.challenge === challenge && grant.redirect === body.get('redirect_uri');
-        return isSame ? undefined : 'invalid_grant';
-      }
-      case 'refresh_token':
-        return this.#refresh.has(body.get('refresh_token') ?? '') ? undefined : 'invalid_grant';
-      case 'client_credentials':
-        return clientSecret === undefined ? 'unauthorized_client' : undefined;
-      default:
-        return 'unsupported_grant_type';
-    }
-  }
-
-  #tokens(body: URLSearchParams): object {
-    const { rotates = true, grantedScope, expiresIn = 3_600 } = this.options;
-    const access = `access-${randomUUID()}`;
-    this.#access.add(access);
-    const old = body.get('refresh_token');
-    const isPersonal = body.get('grant_type') !== 'client_credentials';
-    const isNew = isPersonal && (old === null || rotates);
-    const next = `refresh-${randomUUID()}`;
-    if (isNew) {
-      if (old !== null) this.#refresh.delete(old);
-      this.#refresh.add(next);
-    }
-    return {
-      access_token: access,
-      token_type: 'Bearer',
-      ...(expiresIn === null ? {} : { expires_in: expiresIn }),
-      ...(isNew ? { refresh_token: next } : {}),
-      ...(grantedScope === undefined ? {} : { scope: grantedScope }),
-    };
+    provider.on('grant.success', answered);
+    provider.on('grant.error', answered);
+    provider.on('device_authorization.success', (_context, body) => {
+      if (interval !== undefined) body.interval = interval;
+      onDevice?.(String(body.verification_uri_complete));
+    });
+    return provider;
   }
 }

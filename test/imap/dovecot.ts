@@ -18,10 +18,18 @@ export interface DovecotOptions extends MailServerOptions {
   readonly publicPrefix?: string;
   /** Longer keywords are dropped without an answer. */
   readonly maxKeywordLength?: number;
-  /** Address of a server that judges access tokens (RFC 7662); without it, only passwords are accepted. */
-  readonly introspection?: string;
+  /** A server that judges access tokens (RFC 7662); without it, only passwords are accepted. */
+  readonly introspection?: Introspection;
   /** Drafts, Sent, Trash, Junk and Archive, with their special use; true by default. */
   readonly specialFolders?: boolean;
+}
+
+export interface Introspection {
+  readonly url: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** What a token must have been issued for. */
+  readonly scope: string;
 }
 
 export interface Dovecot extends MailServer {
@@ -58,13 +66,9 @@ export async function startDovecot(options: DovecotOptions = {}): Promise<Doveco
   writeFileSync(path.join(home, 'passwords'), passwords.join(''), { mode: 0o644 });
   writeFileSync(path.join(home, 'rights'), rights(options));
   const { introspection } = options;
-  const oauth = `introspection_mode = post
-introspection_url = ${introspection}
-username_attribute = email
-active_attribute = active
-active_value = true
-`;
-  if (introspection !== undefined) writeFileSync(path.join(home, 'oauth2'), oauth, { mode: 0o644 });
+  if (introspection !== undefined) {
+    writeFileSync(path.join(home, 'oauth2'), judgedBy(introspection), { mode: 0o644 });
+  }
   const config = path.join(home, 'dovecot.conf');
   writeFileSync(config, configuration({ home, port, tlsPort, owner, options }));
   const server = new ServerProcess({
@@ -183,6 +187,18 @@ plugin {
   acl = vfile:${home}/rights
   quota_max_mail_size = ${options.maxMessageBytes ?? 0}
 ${quota(options)}}
+`;
+}
+
+function judgedBy({ url, clientId, clientSecret, scope }: Introspection): string {
+  return `introspection_mode = post
+introspection_url = ${url}
+client_id = ${clientId}
+client_secret = ${clientSecret}
+scope = ${scope}
+username_attribute = email
+active_attribute = active
+active_value = true
 `;
 }
 

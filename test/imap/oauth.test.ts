@@ -29,16 +29,27 @@ beforeEach(() => {
   closing.push(() => rmSync(dataDir, { recursive: true, force: true }));
 });
 
-/** A clock in which each wait takes no time, but moves it forward. */
+/** Returns what happens during a wait, which is counted from 1. */
+type During = (wait: number, server: AuthorizationServer, address: string) => unknown;
+
+/** A clock in which each wait takes no time but that of what happens meanwhile, and moves it forward. */
 class QuickClock implements Clock {
   at = Date.UTC(2026, 10, 30);
   readonly waits: number[] = [];
+  during: (wait: number) => unknown = () => {};
   now = (): number => this.at;
   after(ms: number, call: () => void): () => void {
     this.waits.push(ms);
     this.at += ms;
-    const handle = setImmediate(call);
-    return () => clearImmediate(handle);
+    let isAwaited = true;
+    const happen = async (): Promise<void> => {
+      await this.during(this.waits.length);
+      if (isAwaited) setImmediate(() => isAwaited && call());
+    };
+    void happen();
+    return () => {
+      isAwaited = false;
+    };
   }
 }
 
@@ -62,100 +73,126 @@ function clientFor(server: { issuer: string }, clock: Clock, more: object = {}) 
 
 const never = new AbortController().signal;
 
+const approves: During = (wait, server, address) => wait === 1 && server.visit(address);
+const waits: During = () => {};
+
+/** Signs in, and does something while mailkeep waits: a person approves before the first poll, for example. */
 async function logIn(
   server: { issuer: string },
-  clock: Clock = new QuickClock(),
-  more: object = {},
+  { clock = new QuickClock(), during = approves, more = {} } = {},
 ) {
   const prompts: LoginPrompt[] = [];
-  const show = (prompt: LoginPrompt): void => void prompts.push(prompt);
+  const show = (prompt: LoginPrompt): void => {
+    prompts.push(prompt);
+    if (server instanceof AuthorizationServer) {
+      clock.during = (wait) => during(wait, server, prompt.url);
+    }
+  };
   const tokens = await login(clientFor(server, clock, more), { show }, never);
-  return { tokens, prompts };
+  return { tokens, prompts, clock };
 }
+
+const slowDown = [400, '{"error":"slow_down"}'] as const;
 
 describe('the device flow', () => {
   test('shows an address and a code, and waits as long as the server says', async () => {
-    const polls = ['authorization_pending', 'slow_down', 'authorization_pending'];
-    const server = await served({ polls, interval: 2 });
-    const clock = new QuickClock();
-    const { tokens, prompts } = await logIn(server, clock);
-    expect(prompts).toEqual([{ url: `${server.issuer}/activate`, code: 'WDJB-MJHT', minutes: 10 }]);
-    expect(server.accepts(tokens.access.secret.reveal())).toBe(true);
+    const server = await served({ interval: 2 });
+    const { tokens, prompts, clock } = await logIn(server, {
+      during: (wait, _server, address) => {
+        if (wait === 2) server.faults.push(slowDown);
+        return wait === 4 && server.visit(address);
+      },
+    });
+    const code = prompts[0]?.code ?? '';
+    expect(code).toMatch(/^[A-Z]{4}-[A-Z]{4}$/);
+    const url = `${server.issuer}/device?user_code=${code}`;
+    expect(prompts).toEqual([{ url, code, minutes: 10 }]);
+    expect(await server.accepts(tokens.access.secret.reveal())).toBe(true);
     expect(clock.waits).toEqual([2_000, 2_000, 7_000, 7_000]);
     expect(tokens.access.expiresAt).toBe(clock.at + 3_600_000);
+    // Without slow_down, which is not in what the server itself answered.
+    expect(server.requests).toHaveLength(3);
   });
 
-  test.each([
+  test.each<[string, During, Partial<ServerOptions>, object]>([
     [
       'that it was denied',
-      ['access_denied'],
+      (wait, server, address) => wait === 1 && server.visit(address, { denies: true }),
+      {},
       { code: 'imap.oauth-not-signed-in', facts: { reason: 'denied' } },
     ],
     [
       'that it has expired',
-      ['expired_token'],
+      (wait, server) => wait === 2 && server.expire(),
+      {},
       { code: 'imap.oauth-not-signed-in', facts: { reason: 'expired' } },
     ],
     [
       'nothing for ten minutes',
-      Array.from({ length: 500 }, () => 'authorization_pending'),
+      waits,
+      {},
       { code: 'imap.oauth-not-signed-in', facts: { reason: 'expired' } },
     ],
     [
       'another code',
-      ['invalid_scope'],
+      waits,
+      { clientScope: 'openid offline_access' },
       { code: 'imap.oauth-refused', facts: { error: 'invalid_scope' } },
     ],
-  ])('ends without tokens if the server answers %s', async (_what, polls, error) => {
-    const server = await served({ polls, interval: 5 });
-    await expect(logIn(server)).rejects.toMatchObject({ family: 'auth', ...error });
+  ])('ends without tokens if the server answers %s', async (_what, during, options, error) => {
+    const server = await served({ interval: 5, ...options });
+    await expect(logIn(server, { during })).rejects.toMatchObject({ family: 'auth', ...error });
   });
 
   test.each([
     [100_000, 60_000],
     [0.001, 1_000],
   ])('polls within a second and a minute if the server asks for %d s', async (interval, ms) => {
-    const polls = Array.from({ length: 3 }, () => 'authorization_pending');
-    const server = await served({ polls, interval });
-    const clock = new QuickClock();
-    await logIn(server, clock);
+    const server = await served({ interval });
+    const { clock } = await logIn(server, {
+      during: (wait, _server, address) => wait === 4 && server.visit(address),
+    });
     expect(clock.waits).toEqual([ms, ms, ms, ms]);
   });
 
   test('waits no longer than the code is valid', async () => {
-    const polls = Array.from({ length: 20 }, () => 'authorization_pending');
-    const server = await served({ polls, interval: 45 });
+    const server = await served({ interval: 45 });
     const clock = new QuickClock();
     const start = clock.at;
-    await expect(logIn(server, clock)).rejects.toMatchObject({ facts: { reason: 'expired' } });
+    await expect(logIn(server, { clock, during: waits })).rejects.toMatchObject({
+      facts: { reason: 'expired' },
+    });
     expect(clock.at - start).toBe(600_000);
   });
 
   test('continues after a cut and an answer 503', async () => {
     const server = await served();
     server.faults.push('cut', [503, '{}']);
-    const clock = new QuickClock();
-    expect((await logIn(server, clock)).tokens.refresh.reveal()).toMatch(/^refresh-/);
-    expect(server.requests).toHaveLength(3);
+    const { tokens, clock } = await logIn(server);
+    expect(await server.accepts(tokens.access.secret.reveal())).toBe(true);
+    // The server names no interval, so it is that of RFC 8628.
+    expect(clock.waits).toEqual([5_000, 11_000, 23_000]);
   });
 
   test('finds a server without OpenID Connect', async () => {
     const server = await served({ isPlainOAuth: true });
-    expect((await logIn(server)).tokens.refresh.reveal()).toMatch(/^refresh-/);
+    const { tokens } = await logIn(server);
+    expect(await server.accepts(tokens.access.secret.reveal())).toBe(true);
   });
 
   test('refuses a sign-in in which the scope for mail was not granted', async () => {
-    const server = await served({ grantedScope: 'profile' });
+    const server = await served({ scopes: ['calendar'] });
     await expect(logIn(server)).rejects.toMatchObject({
       code: 'imap.oauth-scope',
       facts: { missing: 'imap' },
     });
-    const other = await served({ grantedScope: 'IMAP' });
-    await logIn(other);
+    const tokens = { access_token: 'a', token_type: 'Bearer', refresh_token: 'r', scope: 'IMAP' };
+    server.faults.push([200, JSON.stringify(tokens)]);
+    await logIn(server, { during: waits });
   });
 
   test('stops when the user interrupts it', async () => {
-    const server = await served({ polls: ['authorization_pending'] });
+    const server = await served();
     const stop = new AbortController();
     const show = (): void => stop.abort(new Error('interrupted'));
     await expect(login(clientFor(server, systemClock), { show }, stop.signal)).rejects.toThrow(
@@ -170,10 +207,7 @@ describe('the browser flow', () => {
     async (way) => {
       const server = await served({ hasDeviceFlow: false });
       const shown = Promise.withResolvers<string>();
-      const redirected = async (): Promise<string> => {
-        const answer = await fetch(await shown.promise, { redirect: 'manual' });
-        return answer.headers.get('location') ?? '';
-      };
+      const redirected = async (): Promise<string> => server.visit(await shown.promise);
       const pastes = ['nonsense', 'http://127.0.0.1/?code=x&state=forged'];
       const signing = login(
         clientFor(server, systemClock),
@@ -193,32 +227,26 @@ describe('the browser flow', () => {
         expect((await fetch(forged)).status).toBe(404);
         expect((await fetch(target)).status).toBe(200);
       }
-      expect((await signing).refresh.reveal()).toMatch(/^refresh-/);
+      expect(await server.accepts((await signing).access.secret.reveal())).toBe(true);
       expect(server.requests[0]?.get('code_verifier')).toMatch(/^.{43,}$/);
     },
   );
 
   test('reports that the user refused', async () => {
     const server = await served({ hasDeviceFlow: false });
-    const signing = login(
-      clientFor(server, systemClock),
-      {
-        show: ({ url }) => {
-          const { searchParams } = new URL(url);
-          const back = new URL(searchParams.get('redirect_uri') ?? '');
-          back.searchParams.set('error', 'access_denied');
-          back.searchParams.set('state', searchParams.get('state') ?? '');
-          void fetch(back);
-        },
-      },
-      never,
-    );
-    await expect(signing).rejects.toMatchObject({ facts: { reason: 'denied' } });
+    const shown = Promise.withResolvers<string>();
+    const show = ({ url }: LoginPrompt): void => shown.resolve(url);
+    const signing = login(clientFor(server, systemClock), { show }, never);
+    const ended = signing.catch((error: unknown) => error);
+    await fetch(await server.visit(await shown.promise, { denies: true }));
+    expect(await ended).toMatchObject({ facts: { reason: 'denied' } });
   });
 
   test('ends after ten minutes', async () => {
     const server = await served({ hasDeviceFlow: false });
-    await expect(logIn(server)).rejects.toMatchObject({ facts: { reason: 'expired' } });
+    await expect(logIn(server, { during: waits })).rejects.toMatchObject({
+      facts: { reason: 'expired' },
+    });
   });
 });
 
@@ -241,7 +269,7 @@ describe('hostile answers', () => {
   ] as const)('%s is an error', async (_what, fault, code) => {
     const server = await served();
     server.faults.push(fault);
-    const failure = await logIn(server).catch((error: unknown) => error);
+    const failure = await logIn(server, { during: waits }).catch((error: unknown) => error);
     expect(failure).toMatchObject({ code });
     expect(JSON.stringify(failure)).not.toContain('evil');
   });
@@ -274,7 +302,7 @@ describe('an access token', () => {
   async function signedIn(options: Partial<ServerOptions> = {}) {
     const server = await served(options);
     const clock = new QuickClock();
-    const { tokens } = await logIn(server, clock);
+    const { tokens } = await logIn(server, { clock });
     const file = tokensFile(dataDir, 'ada');
     writeTokens(file, settingsFor(server), tokens);
     server.requests.length = 0;
@@ -319,7 +347,7 @@ describe('an access token', () => {
 
   test('without a refresh token that the server accepts names the command to sign in', async () => {
     const { server, read, clock } = await signedIn();
-    server.revoke(true);
+    await server.revoke();
     clock.at += 3_600_000;
     await expect(read(null)).rejects.toMatchObject({
       family: 'auth',
@@ -336,9 +364,23 @@ describe('an access token', () => {
     // This process read the file before the other one replaced it.
     writeTokens(file, settingsFor(server), tokens);
     const racing = read(null);
-    server.faults.push([400, '{"error":"invalid_grant"}']);
     writeFileSync(file, latest);
     expect((await racing).secret.reveal()).toBe(other.secret.reveal());
+    expect(server.requests).toHaveLength(1);
+    expect(await server.accepts(other.secret.reveal())).toBe(true);
+  });
+
+  test('ends with the sign-in if a refresh token is used again, as after a restored backup', async () => {
+    const { server, clock, tokens, file, read } = await signedIn();
+    clock.at += 3_600_000;
+    const latest = await read(null);
+    writeTokens(file, settingsFor(server), tokens);
+    await expect(read(null)).rejects.toMatchObject({
+      code: 'imap.login-needed',
+      facts: { reason: 'ended' },
+    });
+    // The server cannot know which of two holders is a thief.
+    expect(await server.accepts(latest.secret.reveal())).toBe(false);
   });
 
   test('is refreshed once for several processes, whose refresh token is accepted once', async () => {
@@ -361,7 +403,7 @@ describe('an access token', () => {
     rmSync(file, { recursive: true });
     renameSync(`${file}.away`, file);
     const second = await read(first.secret);
-    expect(server.accepts(second.secret.reveal())).toBe(true);
+    expect(await server.accepts(second.secret.reveal())).toBe(true);
     expect((await open()(null)).secret.reveal()).toBe(second.secret.reveal());
     expect(server.requests).toHaveLength(1);
   });
@@ -408,6 +450,18 @@ describe('an access token', () => {
       'client_credentials',
     ]);
     const wrong = { ...clientFor(server, clock, more), clientSecret: new Secret('wrong') };
+    await expect(appToken(wrong, never)).rejects.toMatchObject({
+      code: 'imap.oauth-refused',
+      facts: { error: 'invalid_client' },
+    });
+  });
+
+  test('of the application is also refused by name where the secret is sent in a header', async () => {
+    const server = await served({ clientSecret: 'hush', clientAuth: 'client_secret_basic' });
+    const client = clientFor(server, new QuickClock(), { appOnly: true });
+    const { secret } = await appToken({ ...client, clientSecret: new Secret('hush') }, never);
+    expect(secret.reveal()).toMatch(/./);
+    const wrong = { ...client, clientSecret: new Secret('wrong') };
     await expect(appToken(wrong, never)).rejects.toMatchObject({
       code: 'imap.oauth-refused',
       facts: { error: 'invalid_client' },
