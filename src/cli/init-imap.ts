@@ -95,7 +95,7 @@ export async function collectImapAccount(
 
 type ImapInput = Awaited<ReturnType<typeof collectImapAccount>>;
 
-/** Advice that names options, because there is no configuration yet. */
+/** Advice by code of the error. It names options, because there is no configuration yet. */
 const ADVICE: ReadonlyMap<string, string> = new Map([
   ['imap.needs-tls', 'Use --tls implicit or starttls; "none" is for servers on this machine.'],
   [

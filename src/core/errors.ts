@@ -246,7 +246,8 @@ export function didYouMean(suggestion: string | null, otherwise = ''): string {
   return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
 }
 
-const NO_TLS = 'no TLS is spoken at this port, so the address begins with http or has another port';
+const NO_TLS =
+  'this port does not speak TLS: the address must begin with http, or have another port';
 
 /** Returns somebody else's words as the end of a sentence, to which the caller adds the full stop. */
 export function endOfSentence(words: string): string {

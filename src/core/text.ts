@@ -100,7 +100,7 @@ export function consistencyEquation(sums: FolderTotals, listed?: number | Listed
   const unread = typeof listed === 'object' ? unreadText(listed) : '';
   return {
     atService,
-    /** What sync runs have not read to the end; empty if nothing. Otherwise, there is no equation to show. */
+    /** What sync runs have not read to the end. Only if it is empty is there an equation to show. */
     unread,
     terms: TERMS.filter(([kind]) => kind === 'stored' || sums[kind] > 0).map(([kind, text]) => ({
       kind,

@@ -160,8 +160,8 @@ export async function listFolders(
 
 /**
  * Asks for NAMESPACE again after it was refused during the sign-in. Returns true for another refusal without a reason
- * to wait, from a server that never answered it: the server is then read like one without NAMESPACE. If it answers later, the folders of others are left out
- * from then on, which ends none of them.
+ * to wait, from a server that never answered it. That server is then read like one without NAMESPACE. If it answers
+ * later, the folders of others are left out from then on, which ends none of them.
  *
  * @throws imap.connection-lost if it answers now, since only a new session learns the namespaces; errors of a refusal
  */

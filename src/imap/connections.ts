@@ -31,14 +31,14 @@ const RETRY_TIMES: RetryTimes = {
   throttledMs: 5_000,
   mostMs: 60_000,
 };
-/** Attempts to reach a server that this process has not reached yet. Host or port may be wrong, and somebody waiting. */
+/** Attempts to reach a server that this process has not reached yet: host or port may be wrong, and a person waiting. */
 const FIRST_ATTEMPTS = 2;
 /** Longest pause that a server can ask for. After a longer one, the sync run ends. */
 export const MAX_SUGGESTED_MS = 900_000;
 
 /**
- * Sign-ins that may replace broken connections at once, and the milliseconds after which there may be another one. A server
- * can break a connection over each message, or send what cannot be read.
+ * How many sign-ins may replace broken connections at once, and the milliseconds until the next one. A server can break
+ * a connection over each message, or send what cannot be read.
  */
 const REPLACED_AT_ONCE = 32;
 const REPLACED_MS = 2_000;

@@ -49,7 +49,7 @@ const REFILLS = 3;
 /** Connections that a command about messages may break before it is divided, or its message counts as refused. */
 const BREAKS = 2;
 /** Messages remembered because their ENVELOPE does not parse. */
-const MAX_ODD = 1_000;
+const MAX_ODD = 10_000;
 /** Beyond this number of changed flags, reading all of them takes less memory. */
 const MAX_CHANGES = 200_000;
 

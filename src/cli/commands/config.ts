@@ -30,8 +30,8 @@ import { tableText } from '../output.ts';
 import { warningText } from '../warnings.ts';
 
 const HELP = `
-"check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens and passwords. It
-contacts neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in effect, where
+"check" reads the configuration as every other command does, reports all errors in it, and tries to read the
+tokens and passwords. It contacts neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in effect, where
 the file was found and which values are defaults; secrets are printed as ***.
 
 EXAMPLES

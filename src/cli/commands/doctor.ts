@@ -508,7 +508,8 @@ const HELP = `
 Checks everything that a sync needs, and prints one line for each check, with what to do if it fails. It checks the
 configuration; the archive's file system, free space, write access, log, lock and last verification; how old the
 copies of the configuration are, and whether they fail. For each account of the hosted service, it checks the token,
-the service, the clocks and the webhooks, in about five requests. For each IMAP account, it signs in once, and checks the
+the service, the clocks and the webhooks, in about five requests, and if the configuration selects folders, in one more
+for each of up to 20 mailboxes. For each IMAP account, it signs in once, and checks the
 password or token, TLS, the folders, and which extensions of the server make syncs cheap. It leaves nothing behind.
 
 The exit code is 0 if nothing failed, even with warnings; otherwise it is the code of a sync.

@@ -197,7 +197,7 @@ async function accessTo(
   }
 }
 
-/** By family of the error, because there is no configuration yet to check. */
+/** Advice by family of the error. The usual advice refers to a configuration, which does not exist yet. */
 const ADVICE: ReadonlyMap<string, string> = new Map([
   [
     'auth',
@@ -316,8 +316,8 @@ On a terminal, asks for whatever is missing, and asks again after an invalid ans
 be given as options, and nothing is asked, so --yes is not needed; the token or password comes from standard input,
 from the environment or from a file. It is tried before init asks or writes anything else.
 
-At the hosted service, the first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, the
-default that init proposes. Ask your provider for the service's limit. When the service refuses requests,
+At the hosted service, the first sync takes one request for each message: 50,000 messages take 14 hours at 60
+requests a minute, the default that init proposes. Ask your provider for the service's limit. When the service refuses requests,
 mailkeep slows down, and "mailkeep status" shows the rate it learned. You can change
 rateLimit.requestsPerMinute at any time.
 

@@ -449,7 +449,7 @@ async function report(
   return combineExitCodes([...problems.map(({ exit }) => exit), differs]);
 }
 
-/** Where nothing was compared, nothing is equal either. */
+/** Never says that nothing differs if nothing was compared. */
 function comparedText({
   folders,
   messages,
