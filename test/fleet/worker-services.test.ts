@@ -137,7 +137,7 @@ describe.skipIf(withoutServers())('a worker', () => {
   test.skipIf(withoutDovecot())('keeps people signed in, on whichever node', async () => {
     const provider = await AuthorizationServer.start({ user: 'anna', expiresIn: 100 });
     closing.push(() => provider.stop());
-    const introspection = `${provider.issuer}/introspect`;
+    const { introspection } = provider;
     const server = await startDovecot({ users: ['anna'], introspection });
     closing.push(() => server.stop());
     const client = await RawClient.login(server);
@@ -148,7 +148,7 @@ describe.skipIf(withoutServers())('a worker', () => {
     const signIn = async () => {
       const settings = { ...oauth, provider: null, appOnly: false, clientSecret: null };
       const who = { account: 'anna', settings, clientSecret: null, clock: systemClock };
-      const { refresh } = await login(who, { show: () => undefined }, signal);
+      const { refresh } = await login(who, { show: ({ url }) => provider.visit(url) }, signal);
       return refresh.reveal();
     };
     const { host, port } = server;
@@ -182,7 +182,7 @@ describe.skipIf(withoutServers())('a worker', () => {
     // The provider would end the sign-in otherwise.
     expect(new Set(refreshed()).size).toBe(refreshed().length);
     expect(refreshed()[0]).toBe(first);
-    provider.revoke(true);
+    await provider.revoke();
     await lastError('anna', 'imap.login-needed');
     const spoken = `${worker.story}${other.story}`;
     for (const token of refreshed()) expect(spoken).not.toContain(token);
