@@ -7,9 +7,10 @@ import {
   type Lease,
   lockHeld,
   type Outcome,
+  one,
+  oneHeld,
   Refusal,
   refusable,
-  refusal,
   structural,
 } from './outcomes.ts';
 import type { Registry, Tx } from './postgres.ts';
@@ -50,16 +51,13 @@ export async function addAccounts(
     const shards = new Map<number, number>();
     for (const [at, { tenant, name, settings, seal }] of accounts.entries()) {
       const place = places[at] ?? { added: 0 };
-      const number = typeof place === 'number' ? undefined : place.added;
       const known = typeof place === 'number' ? place : shards.get(place.added);
       const shard = known ?? (await newShard(tx, version));
-      if (number !== undefined) shards.set(number, shard);
-      const { rows } = await sql<{ id: number }>`
-        INSERT INTO account (tenant, name, shard, settings, version)
+      if (typeof place !== 'number') shards.set(place.added, shard);
+      const row = sql<{ id: number }>`INSERT INTO account (tenant, name, shard, settings, version)
         VALUES (${tenant}, ${name}, ${shard}, ${JSON.stringify(settings)}::jsonb, ${version})
-        ON CONFLICT DO NOTHING RETURNING id`.execute(tx);
-      const account = rows[0]?.id;
-      if (account === undefined) throw new Refusal('name');
+        ON CONFLICT DO NOTHING RETURNING id`;
+      const { id: account } = await one(tx, row, 'name');
       for (const secret of seal(account)) await insertSecret(account, secret).execute(tx);
       await addEvent(tx, { who, what: 'account-added', shard, account });
       added.push({ account, shard });
@@ -68,10 +66,15 @@ export async function addAccounts(
   });
 }
 
-async function newShard(tx: Tx, version: number): Promise<number> {
-  const { rows } = await sql<{ id: number }>`INSERT INTO shard (version, timeline)
-    VALUES (${version}, ${TIMELINE}) RETURNING id`.execute(tx);
-  return rows[0]?.id ?? 0;
+/** Adds a shard, which a session may hold from the start, in epoch 1. */
+export async function newShard(
+  tx: Tx,
+  version: number,
+  session: string | null = null,
+): Promise<number> {
+  const added = sql<{ id: number }>`INSERT INTO shard (version, timeline, holder, epoch)
+    VALUES (${version}, ${TIMELINE}, ${session}, ${session === null ? 0 : 1}) RETURNING id`;
+  return (await one(tx, added, 'state')).id;
 }
 
 async function shardSizes(tx: Tx): Promise<readonly ShardSize[]> {
@@ -93,9 +96,9 @@ export async function changeAccount(
   who: string,
 ): Promise<Outcome> {
   return structural(registry, 'change an account', async (tx, version) => {
-    const { rows } = await sql`UPDATE account SET state = ${to}, version = ${version}
-      WHERE id = ${account} AND state = ANY(${[...from]}::text[]) RETURNING id`.execute(tx);
-    if (rows.length === 0) throw new Refusal('state');
+    const changed = sql`UPDATE account SET state = ${to}, version = ${version}
+      WHERE id = ${account} AND state = ANY(${[...from]}::text[]) RETURNING id`;
+    await one(tx, changed, 'state');
     await addEvent(tx, { who, what: `account-${to}`, account });
     return {};
   });
@@ -113,10 +116,10 @@ export async function updateAccount(
     registry,
     'update an account',
     async (tx, version) => {
-      const { rows } = await sql`
+      const updated = sql`
         UPDATE account SET settings = ${JSON.stringify(settings)}::jsonb, version = ${version}
-        WHERE id = ${account} AND state <> 'removed' RETURNING id`.execute(tx);
-      if (rows.length === 0) throw new Refusal('state');
+        WHERE id = ${account} AND state <> 'removed' RETURNING id`;
+      await one(tx, updated, 'state');
       await addEvent(tx, { who, what: 'account-updated', account });
       return {};
     },
@@ -135,14 +138,17 @@ export async function recordAccountErrors(
 ): Promise<Outcome> {
   return refusable(registry, 'record errors of accounts', async (tx) => {
     await lockHeld(tx, lease, 'SHARE');
-    const { rows } = await sql`UPDATE account a SET last_error = e.error
+    const changed = sql`UPDATE account a SET last_error = e.error
       FROM unnest(${[...errors.keys()]}::bigint[], ${[...errors.values()]}::text[]) AS e (id, error)
       WHERE a.id = e.id AND a.shard = ${lease.shard}
-        AND a.last_error IS DISTINCT FROM e.error RETURNING a.id`.execute(tx);
-    if (rows.length === 0) throw new Refusal('state');
+        AND a.last_error IS DISTINCT FROM e.error RETURNING a.id`;
+    await one(tx, changed, 'state');
     return {};
   });
 }
+
+const SECRET = sql`purpose, key_id AS "keyId", nonce, sealed`;
+type AccountSecret = SealedSecret & { readonly account: number };
 
 function insertSecret(account: number, secret: SealedSecret): RawBuilder<unknown> {
   const { purpose, keyId, nonce, sealed } = secret;
@@ -157,20 +163,13 @@ function replaceSecret(account: number, secret: SealedSecret, before: Buffer) {
     WHERE account = ${account} AND purpose = ${purpose} AND nonce = ${before} RETURNING account`;
 }
 
-/**
- * Stores a secret.
- *
- * @param before nonce of the version that it replaces, or null if there is none. Of two that replace the same version,
- * the second is refused.
- */
+/** Replaces a version of a secret. Of two that replace the same one, the second is refused. @param before its nonce */
 export async function putSecret(
   registry: Registry,
   account: number,
   secret: SealedSecret,
-  before: Buffer | null,
+  before: Buffer,
 ): Promise<Outcome> {
-  const query =
-    before === null ? insertSecret(account, secret) : replaceSecret(account, secret, before);
   return structural(
     registry,
     'put a secret',
@@ -178,9 +177,7 @@ export async function putSecret(
       await sql`UPDATE account SET version = ${version} WHERE id = ${account}`.execute(tx);
       return {};
     },
-    async (tx) => {
-      if ((await query.execute(tx)).rows.length === 0) throw new Refusal('secret');
-    },
+    async (tx) => void (await one(tx, replaceSecret(account, secret, before), 'secret')),
   );
 }
 
@@ -201,14 +198,13 @@ export async function refreshSecret(
 ): Promise<Outcome<{ secret: SealedSecret }>> {
   let refreshed: { readonly secret: SealedSecret; readonly before: Buffer } | undefined;
   const transaction = refusable(registry, 'refresh a secret', async (tx) => {
-    const { rows } = await sql<SealedSecret>`
-      SELECT purpose, key_id AS "keyId", nonce, sealed FROM secret
+    const locked = sql<SealedSecret>`SELECT ${SECRET} FROM secret
       WHERE account = ${account} AND purpose = ${purpose}
         AND EXISTS (SELECT 1 FROM account a WHERE a.id = account AND a.shard = ${lease.shard})
-      FOR UPDATE`.execute(tx);
+      FOR UPDATE`;
+    const { rows } = await locked.execute(tx);
     // A statement of its own sees who holds the shard after the row was waited for.
-    const { rows: held } = await sql`SELECT 1 FROM shard WHERE ${fence(lease)}`.execute(tx);
-    if (held.length === 0) throw await refusal(tx, lease, 'lease');
+    await oneHeld(tx, lease, sql`SELECT 1 FROM shard WHERE ${fence(lease)}`);
     const [found] = rows;
     if (found === undefined) throw new Refusal('secret');
     await sql`SELECT set_config('idle_in_transaction_session_timeout', '60s', true)`.execute(tx);
@@ -239,23 +235,26 @@ export async function refreshSecret(
 export async function secretsOf(
   registry: Registry,
   accounts: readonly number[],
-): Promise<readonly (SealedSecret & { readonly account: number })[]> {
-  return registry.read(
-    'look at secrets',
-    sql<SealedSecret & { account: number }>`
-      SELECT account, purpose, key_id AS "keyId", nonce, sealed FROM secret
-      WHERE account = ANY(${[...accounts]}::bigint[]) ORDER BY account, purpose`,
-  );
+): Promise<readonly AccountSecret[]> {
+  const wanted = sql<AccountSecret>`SELECT account, ${SECRET} FROM secret
+    WHERE account = ANY(${[...accounts]}::bigint[]) ORDER BY account, purpose`;
+  return registry.read('look at secrets', wanted);
 }
 
 /** Returns one secret of each key, to see whether this machine has the keys. */
-export async function secretSamples(
+export async function secretSamples(registry: Registry): Promise<readonly AccountSecret[]> {
+  const wanted = sql<AccountSecret>`SELECT DISTINCT ON (key_id) account, ${SECRET} FROM secret
+    ORDER BY key_id, account`;
+  return registry.read('look at keys', wanted);
+}
+
+/** Returns secrets that another key than this one has encrypted, by account and purpose. */
+export async function secretsOfOtherKeys(
   registry: Registry,
-): Promise<readonly (SealedSecret & { readonly account: number })[]> {
-  return registry.read(
-    'look at keys',
-    sql<SealedSecret & { account: number }>`
-      SELECT DISTINCT ON (key_id) account, purpose, key_id AS "keyId", nonce, sealed
-      FROM secret ORDER BY key_id, account`,
-  );
+  keyId: string,
+  most: number,
+): Promise<readonly AccountSecret[]> {
+  const wanted = sql<AccountSecret>`SELECT account, ${SECRET} FROM secret
+    WHERE key_id <> ${keyId} ORDER BY account, purpose LIMIT ${most}`;
+  return registry.read('look at secrets of other keys', wanted);
 }

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { sql } from 'kysely';
 import { acquireLock } from '../archive/lock.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import { openWriter } from '../catalog/open-writer.ts';
@@ -8,15 +7,15 @@ import { sleep, systemClock } from '../core/concurrency.ts';
 import type { Settings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
-import { addAccounts, type NewAccount } from './accounts.ts';
+import { addAccounts, type NewAccount, newShard } from './accounts.ts';
 import { release } from './claims.ts';
 import { fleetError } from './errors.ts';
 import type { FleetKeys } from './keys.ts';
 import { shardKeys } from './keys.ts';
-import { addEvent, interval, type Lease, type Outcome, Refusal, structural } from './outcomes.ts';
+import { addEvent, type Lease, type Outcome, structural } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
-import { type FleetRow, PROGRAM, TIMELINE } from './schema.ts';
-import { endSession, renew } from './sessions.ts';
+import type { FleetRow } from './schema.ts';
+import { endSession, insertSession, renew } from './sessions.ts';
 import { Shipper } from './ship.ts';
 import { ShardLost, shardStore } from './uploads.ts';
 
@@ -44,16 +43,9 @@ export async function holdNewShard(
   { session, node }: { readonly session: string; readonly node: string },
 ): Promise<Outcome<{ lease: Lease }>> {
   return structural(registry, 'add a shard', async (tx, version) => {
-    const { rows: begun } = await sql`
-      INSERT INTO worker (session, node, address, program, room, draining, lease_until, version)
-      VALUES (${session}, ${node}, '', ${PROGRAM}, 0, true,
-        clock_timestamp() + ${interval(LEASE_MS)}, ${version})
-      ON CONFLICT DO NOTHING RETURNING session`.execute(tx);
-    if (begun.length === 0) throw new Refusal('session');
-    const { rows } = await sql<{ id: number }>`
-      INSERT INTO shard (version, timeline, holder, epoch)
-      VALUES (${version}, ${TIMELINE}, ${session}, 1) RETURNING id`.execute(tx);
-    const shard = rows[0]?.id ?? 0;
+    const importing = { session, node, address: '', room: 0, isDraining: true };
+    await insertSession(tx, importing, LEASE_MS, version);
+    const shard = await newShard(tx, version, session);
     await addEvent(tx, { who: node, what: 'import', shard, facts: { session } });
     return { lease: { shard, epoch: 1, session } };
   });

@@ -6,8 +6,8 @@ import {
   type Lease,
   lockHeld,
   type Outcome,
-  Refusal,
-  refusal,
+  one,
+  oneHeld,
   structural,
 } from './outcomes.ts';
 import type { Registry, Tx } from './postgres.ts';
@@ -116,12 +116,10 @@ async function purgesOf(tx: Tx, shards: readonly number[]) {
 
 /** Returns the node of a living session, and keeps it from being marked dead meanwhile. */
 export async function livingNode(tx: Tx, session: string, isClaiming = false): Promise<string> {
-  const { rows } = await sql<{ node: string }>`
+  const living = sql<{ node: string }>`
     SELECT node FROM worker WHERE session = ${session} AND NOT dead
-      AND NOT (${isClaiming} AND draining) FOR SHARE`.execute(tx);
-  const [row] = rows;
-  if (row === undefined) throw new Refusal('session');
-  return row.node;
+      AND NOT (${isClaiming} AND draining) FOR SHARE`;
+  return (await one(tx, living, 'session')).node;
 }
 
 /**
@@ -144,9 +142,9 @@ export async function shippedState(
 /** Gives a shard back, so that others may claim it at once. The node stays entered until it has wiped its folder. */
 export async function release(registry: Registry, lease: Lease): Promise<Outcome> {
   return structural(registry, 'release', async (tx, version) => {
-    const { rows } = await sql`UPDATE shard SET holder = NULL, version = ${version}
-      WHERE ${fence(lease)} RETURNING id`.execute(tx);
-    if (rows.length === 0) throw await refusal(tx, lease, 'lease');
+    const released = sql`UPDATE shard SET holder = NULL, version = ${version}
+      WHERE ${fence(lease)} RETURNING id`;
+    await oneHeld(tx, lease, released);
     return {};
   });
 }
@@ -162,9 +160,9 @@ export async function moveShard(
   node: string | null,
 ): Promise<Outcome> {
   return structural(registry, 'move a shard', async (tx, version) => {
-    const { rows } = await sql`UPDATE shard SET wanted_node = ${node}, version = ${version}
-      WHERE id = ${shard} AND wanted_node IS DISTINCT FROM ${node} RETURNING id`.execute(tx);
-    if (rows.length === 0) throw new Refusal('state');
+    const wanted = sql`UPDATE shard SET wanted_node = ${node}, version = ${version}
+      WHERE id = ${shard} AND wanted_node IS DISTINCT FROM ${node} RETURNING id`;
+    await one(tx, wanted, 'state');
     await addEvent(tx, { who: 'operator', what: 'move', shard, facts: { node } });
     return {};
   });
@@ -207,10 +205,9 @@ export async function reportFailure(
 /** Reports that a shard that failed works again. */
 export async function reportRecovery(registry: Registry, lease: Lease): Promise<Outcome> {
   return structural(registry, 'report a recovery', async (tx, version) => {
-    const { rows } = await sql`
-      UPDATE shard SET failing = NULL, avoid = '{}', version = ${version}
-      WHERE ${fence(lease)} AND failing IS NOT NULL RETURNING id`.execute(tx);
-    if (rows.length === 0) throw await refusal(tx, lease, 'state');
+    const works = sql`UPDATE shard SET failing = NULL, avoid = '{}', version = ${version}
+      WHERE ${fence(lease)} AND failing IS NOT NULL RETURNING id`;
+    await oneHeld(tx, lease, works, 'state');
     return {};
   });
 }

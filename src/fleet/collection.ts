@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { UploadingStore } from '../copies/object-store.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
-import { interval, type Outcome } from './outcomes.ts';
+import { interval, type Outcome, outcomeOf } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
 
@@ -83,7 +83,7 @@ export async function sweep(
         THEN state = 'condemned' ELSE state = 'swept' AND swept_at = ${sweptAt}::timestamptz END
       RETURNING name`,
   );
-  return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'refused', by: 'object' };
+  return outcomeOf(rows, 'object');
 }
 
 /**
@@ -104,7 +104,7 @@ export async function markGone(
       AND swept_at = ${sweptAt}::timestamptz
       AND swept_at < clock_timestamp() - ${interval(settleMs)} RETURNING name`,
   );
-  return rows.length === 1 ? { outcome: 'committed' } : { outcome: 'refused', by: 'object' };
+  return outcomeOf(rows, 'object');
 }
 
 /** Store of a shard's objects. */

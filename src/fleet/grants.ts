@@ -2,7 +2,7 @@ import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { type RawBuilder, sql } from 'kysely';
 import { z } from 'zod';
 import type { FleetKeys } from './keys.ts';
-import { addEvent, interval, type Outcome, Refusal, refusable } from './outcomes.ts';
+import { addEvent, interval, type Outcome, one, refusable } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
 
 /** What a session or token may read. */
@@ -79,9 +79,9 @@ export async function addGrant(
 /** Refused if it is not valid any more. */
 export async function revokeGrant(registry: Registry, id: string, who: string): Promise<Outcome> {
   return refusable(registry, 'revoke a grant', async (tx) => {
-    const { rows } = await sql`UPDATE token SET revoked_at = clock_timestamp()
-      WHERE id = ${id} AND revoked_at IS NULL RETURNING id`.execute(tx);
-    if (rows.length === 0) throw new Refusal('state');
+    const revoked = sql`UPDATE token SET revoked_at = clock_timestamp()
+      WHERE id = ${id} AND revoked_at IS NULL RETURNING id`;
+    await one(tx, revoked, 'state');
     await addEvent(tx, { who, what: 'token-revoked', facts: { id } });
     return {};
   });
@@ -153,16 +153,15 @@ export async function redeemLink(
   const secret = randomBytes(32).toString('base64url');
   const [lookup] = lookups(keys, 'session', secret);
   return refusable(registry, 'redeem a sign-in link', async (tx) => {
-    const { rows } = await sql<{ tenant: string | null; id: string }>`
+    const begun = sql<{ tenant: string | null; id: string }>`
       WITH link AS (UPDATE token t SET revoked_at = clock_timestamp()
         WHERE t.lookup = ANY(${lookups(keys, 'link', code)}::bytea[]) AND ${VALID}
         RETURNING tenant, grants)
       INSERT INTO token (id, lookup, kind, tenant, name, grants, expires_at)
       SELECT ${randomUUID()}, ${lookup}, 'web', tenant, ${agent.slice(0, NAME_LENGTH)}, grants,
-        clock_timestamp() + ${interval(sessionMs)} FROM link RETURNING tenant, id`.execute(tx);
-    const [row] = rows;
-    if (row === undefined) throw new Refusal('state');
-    await addEvent(tx, { who: row.tenant ?? 'operator', what: 'sign-in', facts: { id: row.id } });
+        clock_timestamp() + ${interval(sessionMs)} FROM link RETURNING tenant, id`;
+    const { id, tenant } = await one(tx, begun, 'state');
+    await addEvent(tx, { who: tenant ?? 'operator', what: 'sign-in', facts: { id } });
     return { secret };
   });
 }

@@ -66,6 +66,18 @@ export async function refusable<Done extends object>(
   }
 }
 
+/** Runs a statement. Returns its first row. @throws Refusal if there is none */
+export async function one<Row>(tx: Tx, query: RawBuilder<Row>, by: RefusedBy): Promise<Row> {
+  const [row] = (await query.execute(tx)).rows;
+  if (row === undefined) throw new Refusal(by);
+  return row;
+}
+
+/** Returns the outcome of a statement that is a transaction of its own, and returns the rows that it changed. */
+export function outcomeOf<Row>([row]: readonly Row[], by: RefusedBy): Outcome {
+  return row === undefined ? { outcome: 'refused', by } : { outcome: 'committed' };
+}
+
 /** Channel of notifications about new versions. */
 export const CHANNEL = 'mailkeep_fleet';
 
@@ -85,11 +97,9 @@ export async function structural<Done extends object>(
   return refusable(registry, transaction, async (tx) => {
     await before(tx);
     // A process that is stopped here would hold up the whole fleet.
-    const { rows } = await sql<{ version: number }>`
-      UPDATE fleet SET version = version + 1
-      RETURNING version, set_config('idle_in_transaction_session_timeout', '5s', true)`.execute(tx);
-    const version = rows[0]?.version;
-    if (version === undefined) throw new Refusal('state');
+    const next = sql<{ version: number }>`UPDATE fleet SET version = version + 1
+      RETURNING version, set_config('idle_in_transaction_session_timeout', '5s', true)`;
+    const { version } = await one(tx, next, 'state');
     const result = await body(tx, version);
     await sql`SELECT pg_notify(${CHANNEL}, ${String(version)})`.execute(tx);
     return result;
@@ -112,22 +122,32 @@ export async function lockHeld(
   lease: Lease,
   strength: 'UPDATE' | 'SHARE' = 'UPDATE',
 ): Promise<{ readonly purges: number; readonly clean: number }> {
-  const { rows } = await sql<{ purges: number; clean: number }>`
-    SELECT purges, clean FROM shard WHERE ${fence(lease)} FOR ${sql.raw(strength)}`.execute(tx);
-  const [row] = rows;
-  if (row === undefined) throw await refusal(tx, lease, 'lease');
-  return row;
+  const held = sql<{ purges: number; clean: number }>`
+    SELECT purges, clean FROM shard WHERE ${fence(lease)} FOR ${sql.raw(strength)}`;
+  return oneHeld(tx, lease, held);
 }
 
-/** Returns why a statement with a fence found no row. @param otherwise the reason if the lease holds */
-export async function refusal(tx: Tx, lease: Lease, otherwise: RefusedBy): Promise<Refusal> {
+/**
+ * Runs a statement with a fence. Returns its first row.
+ *
+ * @param otherwise the reason if there is none, although the lease holds
+ * @throws Refusal
+ */
+export async function oneHeld<Row>(
+  tx: Tx,
+  { shard, epoch, session }: Lease,
+  query: RawBuilder<Row>,
+  otherwise: RefusedBy = 'lease',
+): Promise<Row> {
+  const [found] = (await query.execute(tx)).rows;
+  if (found !== undefined) return found;
   const { rows } = await sql<{ isHeld: boolean; isCurrent: boolean }>`
-    SELECT epoch = ${lease.epoch} AND holder IS NOT DISTINCT FROM ${lease.session} AS "isHeld",
+    SELECT epoch = ${epoch} AND holder IS NOT DISTINCT FROM ${session} AS "isHeld",
       timeline = ${TIMELINE} AS "isCurrent"
-    FROM shard WHERE id = ${lease.shard}`.execute(tx);
+    FROM shard WHERE id = ${shard}`.execute(tx);
   const [row] = rows;
-  if (row?.isCurrent === false) return new Refusal('timeline');
-  return new Refusal(row?.isHeld === true ? otherwise : 'lease');
+  if (row?.isCurrent === false) throw new Refusal('timeline');
+  throw new Refusal(row?.isHeld === true ? otherwise : 'lease');
 }
 
 export function interval(ms: number): RawBuilder<unknown> {

@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { AccountState } from './accounts.ts';
 import type { AccountRow, ShardRow, WorkerRow } from './changes.ts';
-import type { SealedSecret } from './keys.ts';
 import type { Lease } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
 import { TIMELINE } from './schema.ts';
@@ -185,19 +184,5 @@ export async function knownNodes(
         (SELECT count(*) FROM folder f JOIN purge p ON p.shard = f.shard
           WHERE f.node = n.node AND p.ended_at IS NULL) AS purges
       FROM (SELECT node FROM worker UNION SELECT node FROM folder) n ORDER BY node`,
-  );
-}
-
-/** Returns secrets that another key than this one has encrypted, by account and purpose. */
-export async function secretsOfOtherKeys(
-  registry: Registry,
-  keyId: string,
-  most: number,
-): Promise<readonly (SealedSecret & { readonly account: number })[]> {
-  return registry.read(
-    'look at secrets of other keys',
-    sql<SealedSecret & { account: number }>`
-      SELECT account, purpose, key_id AS "keyId", nonce, sealed FROM secret
-      WHERE key_id <> ${keyId} ORDER BY account, purpose LIMIT ${most}`,
   );
 }

@@ -6,9 +6,10 @@ import {
   type Lease,
   lockHeld,
   type Outcome,
+  one,
+  oneHeld,
   Refusal,
   refusable,
-  refusal,
   structural,
 } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
@@ -25,38 +26,19 @@ export async function decidePurge(
 ): Promise<Outcome<{ number: number }>> {
   const { shard } = lease;
   return structural(registry, 'decide a purge', async (tx, version) => {
-    const { rows } = await sql<{ number: number }>`
+    const decided = sql<{ number: number }>`
       UPDATE shard SET purges = purges + 1, version = ${version}
-      WHERE ${fence(lease)} RETURNING purges AS number`.execute(tx);
-    const [row] = rows;
-    if (row === undefined) throw await refusal(tx, lease, 'lease');
+      WHERE ${fence(lease)} RETURNING purges AS number`;
+    const { number } = await oneHeld(tx, lease, decided);
     await sql`INSERT INTO purge (shard, number, reason, work, asked_by)
-      VALUES (${shard}, ${row.number}, ${reason}, ${work}, ${askedBy})`.execute(tx);
-    const facts = { number: row.number, reason };
-    await addEvent(tx, { who: askedBy, what: 'purge', shard, facts });
-    return { number: row.number };
+      VALUES (${shard}, ${number}, ${reason}, ${work}, ${askedBy})`.execute(tx);
+    await addEvent(tx, { who: askedBy, what: 'purge', shard, facts: { number, reason } });
+    return { number };
   });
 }
 
-interface PurgeProgress {
-  /** Purges that have ended now. */
-  readonly ended: readonly number[];
-  /** Undefined if no purge is waiting. */
-  readonly waiting?:
-    | {
-        readonly number: number;
-        /** The current manifest is from before it was carried out. */
-        readonly isShipped: boolean;
-        /** Objects that are older than the purge and not gone yet. */
-        readonly objects: number;
-        /** Nodes whose disk may have the bytes. */
-        readonly nodes: readonly string[];
-      }
-    | undefined;
-}
-
 /**
- * Ends purges, in order. A purge has ended when the manifest is clean of it, all older objects that the manifest does
+ * Ends purges, in order, and returns their numbers. A purge has ended when the manifest is clean of it, all older objects that the manifest does
  * not name are gone, and no other node has a folder of the shard.
  *
  * @param hasAside a folder on this node waits for its merge, and may have the bytes
@@ -65,31 +47,25 @@ export async function endPurges(
   registry: Registry,
   lease: Lease,
   hasAside: boolean,
-): Promise<Outcome<PurgeProgress>> {
+): Promise<Outcome<{ ended: readonly number[] }>> {
   const { shard, session } = lease;
   return refusable(registry, 'end purges', async (tx) => {
     const { clean } = await lockHeld(tx, lease);
     const node = await livingNode(tx, session);
-    const { rows: open } = await sql<{ number: number; objects: number }>`
-      SELECT number, (SELECT count(*) FROM object o
-        WHERE o.shard = p.shard AND o.state <> 'live' AND o.purges < p.number) AS objects
-      FROM purge p WHERE shard = ${shard} AND ended_at IS NULL ORDER BY number`.execute(tx);
-    const { rows: folders } = await sql<{ node: string }>`
-      SELECT node FROM folder WHERE shard = ${shard} AND (${hasAside} OR node <> ${node})
-      ORDER BY node`.execute(tx);
-    const nodes = folders.map((folder) => folder.node);
-    const isOver = ({ number, objects }: { number: number; objects: number }) =>
-      number <= clean && objects === 0 && nodes.length === 0;
-    const first = open.findIndex((purge) => !isOver(purge));
-    const ended = (first < 0 ? open : open.slice(0, first)).map(({ number }) => number);
+    // The objects of a purge are among those of later ones.
+    const { rows } = await sql<{ number: number }>`
+      UPDATE purge p SET ended_at = clock_timestamp()
+      WHERE shard = ${shard} AND ended_at IS NULL AND number <= ${clean}
+        AND NOT EXISTS (SELECT 1 FROM folder
+          WHERE shard = ${shard} AND (${hasAside} OR node <> ${node}))
+        AND NOT EXISTS (SELECT 1 FROM object o
+          WHERE o.shard = ${shard} AND o.state <> 'live' AND o.purges < p.number)
+      RETURNING number`.execute(tx);
+    const ended = rows.map(({ number }) => number).toSorted((a, b) => a - b);
     if (ended.length > 0) {
-      await sql`UPDATE purge SET ended_at = clock_timestamp()
-        WHERE shard = ${shard} AND number = ANY(${ended}::int[])`.execute(tx);
       await addEvent(tx, { who: node, what: 'purge-ended', shard, facts: { ended } });
     }
-    const next = open[first];
-    if (next === undefined) return { ended };
-    return { ended, waiting: { ...next, isShipped: next.number <= clean, nodes } };
+    return { ended };
   });
 }
 
@@ -114,12 +90,12 @@ export async function wiped(
     const node = await livingNode(tx, session);
     // A claim of this node that is under way comes before or after, and makes another entry.
     await sql`SELECT id FROM shard WHERE id = ${shard} FOR UPDATE`.execute(tx);
-    const { rows } = await sql`
+    const gone = sql`
       DELETE FROM folder f WHERE shard = ${shard} AND node = ${node} AND entry = ${entry}
         AND NOT EXISTS (SELECT 1 FROM shard s JOIN worker w ON w.session = s.holder
           WHERE s.id = f.shard AND w.node = f.node AND NOT w.dead)
-      RETURNING shard`.execute(tx);
-    if (rows.length === 0) throw new Refusal('folder');
+      RETURNING shard`;
+    await one(tx, gone, 'folder');
     return {};
   });
 }
@@ -135,10 +111,9 @@ export async function ranAhead(
 ): Promise<Outcome> {
   return structural(registry, 'record a folder that ran ahead', async (tx, version) => {
     const node = await livingNode(tx, session, true);
-    const { rows } = await sql`
-      UPDATE folder SET ahead = true WHERE shard = ${shard} AND node = ${node}
-        AND entry = ${entry} AND NOT ahead RETURNING shard`.execute(tx);
-    if (rows.length === 0) throw new Refusal('folder');
+    const ahead = sql`UPDATE folder SET ahead = true WHERE shard = ${shard} AND node = ${node}
+        AND entry = ${entry} AND NOT ahead RETURNING shard`;
+    await one(tx, ahead, 'folder');
     await sql`UPDATE shard SET wanted_node = ${node}, version = ${version}
       WHERE id = ${shard}`.execute(tx);
     await addEvent(tx, { who: node, what: 'ran-ahead', shard });
@@ -182,9 +157,9 @@ export async function merged(registry: Registry, lease: Lease, facts: object): P
   return refusable(registry, 'record a merge', async (tx) => {
     await lockHeld(tx, lease);
     const node = await livingNode(tx, session);
-    const { rows } = await sql`UPDATE folder SET ahead = false
-      WHERE shard = ${shard} AND node = ${node} AND ahead RETURNING shard`.execute(tx);
-    if (rows.length === 0) throw new Refusal('folder');
+    const done = sql`UPDATE folder SET ahead = false
+      WHERE shard = ${shard} AND node = ${node} AND ahead RETURNING shard`;
+    await one(tx, done, 'folder');
     await addEvent(tx, { who: node, what: 'merge', shard, facts });
     return {};
   });

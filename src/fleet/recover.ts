@@ -12,11 +12,11 @@ import type { Clock } from '../core/concurrency.ts';
 import { sleep } from '../core/concurrency.ts';
 import { isDamage } from '../core/errors.ts';
 import { type FleetKeys, type ShardKeys, shardKeys } from './keys.ts';
-import { addEvent, type Outcome, Refusal, structural } from './outcomes.ts';
+import { addEvent, type Outcome, one, structural } from './outcomes.ts';
 import { knownNodes } from './overview.ts';
 import type { Registry } from './postgres.ts';
 import { type FleetRow, TIMELINE } from './schema.ts';
-import type { ObjectKind } from './ships.ts';
+import type { BegunUpload, NewManifest, ObjectKind } from './ships.ts';
 import { shardStore } from './uploads.ts';
 
 export interface RecoverOptions {
@@ -150,23 +150,10 @@ interface FoundShard {
   readonly epoch: number;
   /** The manifest of the highest epoch, and of those with the highest sequence, whose objects are all there. */
   readonly manifest?:
-    | {
-        readonly name: string;
-        readonly sha256: Buffer;
-        readonly sequence: number;
-        readonly commitNumber: number;
-        readonly clean: number;
-        readonly purges: number;
-        readonly names: readonly string[];
-      }
+    | (Omit<NewManifest, 'previous' | 'messages' | 'catalogBytes'> & { readonly purges: number })
     | undefined;
   /** All objects of the shard, with the purges that their content is clean of; 0 if unknown. */
-  readonly objects: readonly {
-    readonly name: string;
-    readonly kind: ObjectKind;
-    readonly bytes: number;
-    readonly purges: number;
-  }[];
+  readonly objects: readonly Omit<BegunUpload, 'uploadId'>[];
 }
 
 /**
@@ -185,7 +172,7 @@ export async function recoverShard(
   isForced = false,
 ): Promise<Outcome> {
   return structural(registry, 'recover a shard', async (tx, version) => {
-    const { rows } = await sql<{ epoch: number }>`
+    const recovered = sql<{ epoch: number }>`
       UPDATE shard SET epoch = greatest(epoch, ${epoch}) + 1, holder = NULL, timeline = ${TIMELINE},
         wanted_node = NULL, version = ${version},
         manifest = ${manifest?.name ?? null}, manifest_sha256 = ${manifest?.sha256 ?? null}::bytea,
@@ -193,9 +180,8 @@ export async function recoverShard(
         clean = ${manifest?.clean ?? 0}, purges = greatest(purges, ${manifest?.purges ?? 0})
       WHERE id = ${shard} AND (timeline <> ${TIMELINE} OR (${isForced} AND NOT EXISTS (
         SELECT 1 FROM worker w WHERE w.session = shard.holder AND NOT w.dead)))
-      RETURNING epoch`.execute(tx);
-    const [row] = rows;
-    if (row === undefined) throw new Refusal('state');
+      RETURNING epoch`;
+    const row = await one(tx, recovered, 'state');
     const needed = new Set(manifest === undefined ? [] : [manifest.name, ...manifest.names]);
     const column = <T>(of: (object: FoundShard['objects'][number]) => T) => objects.map(of);
     await sql`DELETE FROM object WHERE shard = ${shard}

@@ -1,35 +1,38 @@
 import { sql } from 'kysely';
-import { addEvent, interval, type Outcome, Refusal, refusable, structural } from './outcomes.ts';
-import type { Registry } from './postgres.ts';
+import type { WorkerRow } from './changes.ts';
+import { addEvent, interval, type Outcome, one, refusable, structural } from './outcomes.ts';
+import type { Registry, Tx } from './postgres.ts';
+import { PROGRAM } from './schema.ts';
 
-/** One start of a worker process. */
-interface NewSession {
-  /** A random UUID, never used again. */
-  readonly session: string;
-  readonly node: string;
-  /** Host and port at which other nodes reach it. */
-  readonly address: string;
-  readonly program: number;
-  /** Number of accounts that it takes at most. */
-  readonly room: number;
-}
+/** One start of a worker process. The session is a random UUID, never used again. */
+type NewSession = Omit<WorkerRow, 'isDraining' | 'isDead'>;
 
 /** Starts a session that lives for `leaseMs` from now. Refused if there is one with this id. */
 export async function beginSession(
   registry: Registry,
-  { session, node, address, program, room }: NewSession,
+  session: NewSession,
   leaseMs: number,
 ): Promise<Outcome> {
   return structural(registry, 'begin a session', async (tx, version) => {
-    const { rows } = await sql`
-      INSERT INTO worker (session, node, address, program, room, lease_until, version)
-      VALUES (${session}, ${node}, ${address}, ${program}, ${room},
-        clock_timestamp() + ${interval(leaseMs)}, ${version})
-      ON CONFLICT DO NOTHING RETURNING session`.execute(tx);
-    if (rows.length === 0) throw new Refusal('session');
-    await addEvent(tx, { who: node, what: 'session', facts: { session } });
+    await insertSession(tx, { ...session, isDraining: false }, leaseMs, version);
     return {};
   });
+}
+
+/** Starts a session within a transaction. */
+export async function insertSession(
+  tx: Tx,
+  { session, node, address, room, isDraining }: Omit<WorkerRow, 'isDead'>,
+  leaseMs: number,
+  version: number,
+): Promise<void> {
+  const added = sql`INSERT INTO worker
+      (session, node, address, program, room, draining, lease_until, version)
+    VALUES (${session}, ${node}, ${address}, ${PROGRAM}, ${room}, ${isDraining},
+      clock_timestamp() + ${interval(leaseMs)}, ${version})
+    ON CONFLICT DO NOTHING RETURNING session`;
+  await one(tx, added, 'session');
+  await addEvent(tx, { who: node, what: 'session', facts: { session } });
 }
 
 /** Extends a session. Refused once it is dead: it then holds nothing, and the worker needs a new one. */
@@ -38,22 +41,18 @@ export async function renew(
   session: string,
   leaseMs: number,
 ): Promise<Outcome<{ isDraining: boolean }>> {
-  return refusable(registry, 'renew', async (tx) => {
-    const { rows } = await sql<{ isDraining: boolean }>`
-      UPDATE worker SET lease_until = clock_timestamp() + ${interval(leaseMs)}
-      WHERE session = ${session} AND NOT dead RETURNING draining AS "isDraining"`.execute(tx);
-    const [row] = rows;
-    if (row === undefined) throw new Refusal('session');
-    return row;
-  });
+  const renewed = sql<{ isDraining: boolean }>`
+    UPDATE worker SET lease_until = clock_timestamp() + ${interval(leaseMs)}
+    WHERE session = ${session} AND NOT dead RETURNING draining AS "isDraining"`;
+  return refusable(registry, 'renew', (tx) => one(tx, renewed, 'session'));
 }
 
 /** Ends a session, so that its shards are free at once. */
 export async function endSession(registry: Registry, session: string): Promise<Outcome> {
   return structural(registry, 'end a session', async (tx, version) => {
-    const { rows } = await sql`UPDATE worker SET dead = true, version = ${version}
-      WHERE session = ${session} AND NOT dead RETURNING session`.execute(tx);
-    if (rows.length === 0) throw new Refusal('session');
+    const ended = sql`UPDATE worker SET dead = true, version = ${version}
+      WHERE session = ${session} AND NOT dead RETURNING session`;
+    await one(tx, ended, 'session');
     return {};
   });
 }

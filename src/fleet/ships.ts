@@ -4,9 +4,9 @@ import {
   type Lease,
   lockHeld,
   type Outcome,
+  oneHeld,
   Refusal,
   refusable,
-  refusal,
 } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
 
@@ -81,14 +81,14 @@ export async function ship(
   const names = [name, ...manifest.names];
   const { shard } = lease;
   return refusable(registry, 'ship', async (tx) => {
-    const { rows: moved } = await sql`
+    const moved = sql`
       UPDATE shard SET manifest = ${name}, manifest_sha256 = ${sha256}, sequence = ${sequence},
         commit_number = ${commitNumber}, clean = ${clean}, messages = ${messages},
         catalog_bytes = ${catalogBytes}, shipped_at = clock_timestamp()
       WHERE ${fence(lease)} AND manifest IS NOT DISTINCT FROM ${previous}
         AND sequence < ${sequence} AND clean <= ${clean} AND purges >= ${clean}
-      RETURNING id`.execute(tx);
-    if (moved.length === 0) throw await refusal(tx, lease, 'manifest');
+      RETURNING id`;
+    await oneHeld(tx, lease, moved, 'manifest');
     await sql`UPDATE object SET state = 'live'
       WHERE shard = ${shard} AND name = ANY(${names}::text[]) AND state = 'uploading'`.execute(tx);
     const { rows: live } = await sql<{ isOld: boolean }>`

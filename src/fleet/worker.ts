@@ -23,7 +23,6 @@ import type { RegistryTarget } from './postgres-target.ts';
 import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
 import { type RecoverOptions, recoverFleet } from './recover.ts';
 import { exportRegistry, registryMark } from './registry-export.ts';
-import { PROGRAM } from './schema.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
 import { beginSession, endSession, markDead, removeSessions } from './sessions.ts';
 import { HeldShard, type ShardContext, type ShardEnd } from './shard.ts';
@@ -111,7 +110,7 @@ async function startSession(
   while (!signal.aborted) {
     const session = randomUUID();
     try {
-      const facts = { session, node, address, program: PROGRAM, room };
+      const facts = { session, node, address, room };
       const { outcome } = await beginSession(registry, facts, times.leaseMs);
       if (outcome === 'committed') {
         log.say('info', 'session started', { session, node, room });

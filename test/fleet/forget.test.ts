@@ -4,6 +4,7 @@ import { openWriter } from '../../src/catalog/open-writer.ts';
 import { collectRound } from '../../src/fleet/collection.ts';
 import { carryOutPurges, encodeWork } from '../../src/fleet/exclusive.ts';
 import { readNote } from '../../src/fleet/folder-note.ts';
+import { findPurge } from '../../src/fleet/overview.ts';
 import { endPurges, removeNode, wiped } from '../../src/fleet/purges.ts';
 import { asideOf } from '../../src/fleet/take-over.ts';
 import { journalForget, planForget } from '../../src/verify/purge.ts';
@@ -50,6 +51,7 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
     const hasAside = asideOf(node.dir).length > 0;
     return done(await endPurges(fleet.registry, node.claimed.lease, hasAside));
   };
+  const waiting = (node: Node) => findPurge(fleet.registry, fleet.shard, node.purges);
   const collect = () => collectRound(fleet.registry, () => fleet.store, AT_ONCE, signal);
   const wipe = async (node: Node) => {
     rmSync(node.dir, { recursive: true });
@@ -92,18 +94,19 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
     const before: string[] = [];
     for await (const { name } of fleet.store.list('', signal)) before.push(name);
     await b.decide([message]);
-    expect((await progress(b)).waiting).toMatchObject({ isShipped: false, nodes: ['a'] });
+    expect(await waiting(b)).toMatchObject({ isShipped: false, nodes: ['a'] });
     await carryOut(b, encodeWork({ messages: [message] }));
     expect(b.shipper?.isBehind()).toBe(true);
     expect(await b.ship()).toBe('shipped');
     expect(b.shipper?.current?.secret.fleet).toMatchObject({ clean: 1, purges: 1 });
     // The snapshot was older than the purge.
     expect(b.shipper?.current?.secret.fleet?.snapshot).toBeUndefined();
-    expect((await progress(b)).waiting).toMatchObject({ isShipped: true, nodes: ['a'] });
+    expect((await progress(b)).ended).toEqual([]);
+    expect(await waiting(b)).toMatchObject({ isShipped: true, nodes: ['a'] });
     // A node that comes back without the shard wipes its folder.
     a.session = await newSession(fleet.registry, 'a');
     await wipe(a);
-    expect((await progress(b)).waiting).toMatchObject({ nodes: [] });
+    expect(await waiting(b)).toMatchObject({ nodes: [] });
     await collect();
     expect((await progress(b)).ended).toEqual([]);
     await collect();
@@ -211,7 +214,13 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
     expect(await a.takeOver()).toMatchObject({ from: 'bucket', aside: [`${a.dir}.aside-1`] });
     expect(await a.messages()).toContain(message);
     await a.decide([message]);
+    await carryOut(a, encodeWork({ messages: [message] }));
+    expect(await a.ship()).toBe('shipped');
+    for (let rounds = 0; rounds < 2; rounds += 1) await collect();
+    expect(await waiting(a)).toMatchObject({ isShipped: true, nodes: [], objects: 0 });
     // The folder that was set aside may have the bytes as well.
-    expect((await progress(a)).waiting).toMatchObject({ nodes: ['a'] });
+    expect((await progress(a)).ended).toEqual([]);
+    rmSync(`${a.dir}.aside-1`, { recursive: true });
+    expect((await progress(a)).ended).toEqual([1]);
   });
 });

@@ -28,6 +28,7 @@ import {
   type NewAccount,
   putSecret,
   secretSamples,
+  secretsOfOtherKeys,
   updateAccount,
 } from '../../fleet/accounts.ts';
 import { changesSince } from '../../fleet/changes.ts';
@@ -42,7 +43,6 @@ import {
   knownNodes,
   type ListedAccount,
   listAccounts,
-  secretsOfOtherKeys,
 } from '../../fleet/overview.ts';
 import { placeEvenly, rebalance } from '../../fleet/planner.ts';
 import type { Registry } from '../../fleet/postgres.ts';

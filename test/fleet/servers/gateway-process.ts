@@ -29,7 +29,7 @@ const gateway = await startGateway({
   onError: () => undefined,
 });
 const { host, port } = gateway.address;
-const facts = { session, node: order.node, address: `${host}:${port}`, program: 2, room: 1000 };
+const facts = { session, node: order.node, address: `${host}:${port}`, room: 1000 };
 await beginSession(registry, facts, 3_600_000);
 for (const { shard, socket } of order.holds) {
   const outcome = await claim(registry, session, [shard]);

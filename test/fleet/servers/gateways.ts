@@ -135,7 +135,7 @@ export class GatewayNode {
       onError: (error) => node.errors.push(error),
     });
     const { host, port } = node.gateway.address;
-    const facts = { session: node.session, node: name, program: 2, room: 1000 };
+    const facts = { session: node.session, node: name, room: 1000 };
     done(await beginSession(registry, { ...facts, address: `${host}:${port}` }, LONG_MS));
     return node;
   }

@@ -57,7 +57,7 @@ export function sha256(text: string): Buffer {
 /** Starts a session that lives as long as the test. */
 export async function newSession(registry: Registry, node: string): Promise<string> {
   const session = randomUUID();
-  const facts = { session, node, address: `${node}.example:8443`, program: 2, room: 1000 };
+  const facts = { session, node, address: `${node}.example:8443`, room: 1000 };
   done(await beginSession(registry, facts, LONG_MS));
   return session;
 }
