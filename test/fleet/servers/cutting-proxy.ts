@@ -11,8 +11,6 @@ export type Cut =
   | 'before'
   /** Keeps the request; `deliver` sends it on after the client has given up. */
   | 'held'
-  /** Sends it on, and keeps the answer: the client waits as long as it likes. */
-  | 'silent'
   /** Sends it twice: the client has the answer to the second one. */
   | 'doubled';
 
@@ -48,20 +46,14 @@ export class CuttingProxy {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'cut-'));
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  readonly #clients = new Set<Socket>();
   #cuts: readonly { readonly text: string; readonly how: Cut }[] = [];
   #held: (() => Promise<void>)[] = [];
   #answered: Promise<void> = Promise.resolve();
   #translates = false;
-  #isGone = false;
   #endsAt: string | undefined;
 
   /** Decides about each whole request that no text decides about. `alone`: whether it is outside a transaction. */
   cutFor: (request: { readonly alone: boolean }) => Cut | undefined = () => undefined;
-  /** What was decided so, with the beginning of each request. */
-  readonly drawn: string[] = [];
-  /** Called when a request was cut. */
-  onCut: () => void = () => {};
 
   private constructor(private readonly socket: string) {
     this.#server = createServer((client) => this.#accept(client));
@@ -82,12 +74,6 @@ export class CuttingProxy {
   /** Cuts nothing any more. */
   cutNothing(): void {
     this.#cuts = [];
-  }
-
-  /** Lets nobody through any more, as if the clients had been killed. What was sent on stays with the server. */
-  killClients(): void {
-    this.#isGone = true;
-    for (const client of this.#clients) client.destroy();
   }
 
   /** Answers errors as a server whose language is Czech: the word has as many bytes. */
@@ -151,16 +137,11 @@ export class CuttingProxy {
     const wanted = this.#cuts.find(({ text }) => bytes.includes(text));
     if (wanted !== undefined || !isWhole(bytes)) return wanted;
     const how = this.cutFor({ alone });
-    if (how === undefined) return undefined;
-    this.drawn.push(`${how}${alone ? ' (alone)' : ''}: ${startOf(bytes)}`);
-    return { text: '', how };
+    return how && { text: '', how };
   }
 
   #accept(client: Socket): void {
-    if (this.#isGone) return void client.destroy();
     const server = connect(this.socket);
-    this.#clients.add(client);
-    client.on('close', () => this.#clients.delete(client));
     for (const socket of [client, server]) {
       this.#sockets.add(socket);
       socket.on('error', () => undefined);
@@ -202,7 +183,7 @@ export class CuttingProxy {
         server.once('close', () => resolve());
       });
       this.#answered = answered;
-      if (cut.how === 'after' || cut.how === 'silent') server.write(bytes);
+      if (cut.how === 'after') server.write(bytes);
       if (cut.how === 'before') server.destroy();
       if (cut.how === 'held') {
         this.#held.push(() => {
@@ -212,8 +193,7 @@ export class CuttingProxy {
       }
       // Only then is it certain that the server has it before whatever the client sends next.
       if (cut.how === 'after') void answered.then(() => client.destroy());
-      else if (cut.how !== 'silent') client.destroy();
-      this.onCut();
+      else client.destroy();
     });
     client.on('close', () => {
       if (!isCut) server.destroy();

@@ -55,7 +55,7 @@ export class Postgres {
   private constructor(
     private readonly folder: string,
     /** Undefined for the server that all files share. */
-    private readonly own?: { readonly spawn: () => ChildProcess; process: ChildProcess },
+    private readonly own?: ChildProcess,
     private readonly file = 0,
   ) {}
 
@@ -107,13 +107,12 @@ export class Postgres {
       'max_connections=200',
       'fsync=on',
     ];
-    const begin = () =>
-      spawn(
-        'postgres',
-        ['-D', data, '-k', socket, '-p', String(PORT), ...settings.flatMap((text) => ['-c', text])],
-        { ...options, stdio: ['ignore', log, log] },
-      );
-    const server = new Postgres(folder, { spawn: begin, process: begin() });
+    const child = spawn(
+      'postgres',
+      ['-D', data, '-k', socket, '-p', String(PORT), ...settings.flatMap((text) => ['-c', text])],
+      { ...options, stdio: ['ignore', log, log] },
+    );
+    const server = new Postgres(folder, child);
     await server.#until();
     await server.admin('postgres', async (client) => {
       await client.query('CREATE DATABASE made');
@@ -123,7 +122,7 @@ export class Postgres {
 
   async #until(): Promise<void> {
     for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
-      if (this.#process().exitCode !== null) {
+      if (this.own?.exitCode != null) {
         throw new Error(`postgres ended: ${readFileSync(path.join(this.folder, 'log'), 'utf8')}`);
       }
       const isUp = await this.admin('postgres', () => Promise.resolve(true)).catch(() => false);
@@ -131,35 +130,6 @@ export class Postgres {
       await delay(BETWEEN_TRIES_MS);
     }
     throw new Error(`postgres does not answer in time; see ${this.folder}`);
-  }
-
-  #process(): ChildProcess {
-    if (this.own === undefined) throw new Error('the server belongs to all test files');
-    return this.own.process;
-  }
-
-  /** Kills the server as a power cut would, apart from what is on the disk. */
-  async kill(): Promise<void> {
-    const ended = new Promise((resolve) => this.#process().once('exit', resolve));
-    this.#process().kill('SIGKILL');
-    await ended;
-  }
-
-  /** Starts a server that was killed, and waits until it has recovered. */
-  async restart(): Promise<void> {
-    const { own } = this;
-    if (own === undefined) throw new Error('the server belongs to all test files');
-    // What it had begun ends by itself; until then, no other server may start.
-    for (let isUp = false; !isUp; ) {
-      own.process = own.spawn();
-      isUp = await this.#until().then(
-        () => true,
-        (error: unknown) => {
-          if (own.process.exitCode === null) throw error;
-          return false;
-        },
-      );
-    }
   }
 
   /** Where a database is, or is reached through another socket's folder. */
@@ -236,10 +206,9 @@ export class Postgres {
     await Promise.all(this.#opened.map((registry) => registry.close().catch(() => undefined)));
     await Promise.all(this.#clients.map((client) => client.end().catch(() => undefined)));
     if (this.own === undefined) return;
-    const { process: server } = this.own;
-    if (server.exitCode === null) {
-      const ended = new Promise((resolve) => server.once('exit', resolve));
-      server.kill('SIGQUIT');
+    if (this.own.exitCode === null) {
+      const ended = new Promise((resolve) => this.own?.once('exit', resolve));
+      this.own.kill('SIGQUIT');
       await ended;
     }
     rmSync(this.folder, { recursive: true, force: true });
