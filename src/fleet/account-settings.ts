@@ -13,8 +13,8 @@ import {
 import { hasCode } from '../core/errors.ts';
 import { Secret } from '../core/secrets.ts';
 import { decodeTokens, encodeTokens, type StoredTokens } from '../imap/oauth-tokens.ts';
-import type { AccountRow } from './changes.ts';
 import { type FleetKeys, openSecret, type SealedSecret, sealSecret } from './keys.ts';
+import type { AccountRow } from './overview.ts';
 
 /** Where an account's settings have secrets, by purpose. */
 const SECRETS: Readonly<Record<string, readonly string[]>> = {

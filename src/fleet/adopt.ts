@@ -12,12 +12,19 @@ import { release } from './claims.ts';
 import { fleetError } from './errors.ts';
 import type { FleetKeys } from './keys.ts';
 import { shardKeys } from './keys.ts';
-import { addEvent, type Lease, type Outcome, structural } from './outcomes.ts';
+import {
+  addEvent,
+  committed,
+  type Lease,
+  type Outcome,
+  ShardLost,
+  structural,
+} from './outcomes.ts';
 import type { Registry } from './postgres.ts';
 import type { FleetRow } from './schema.ts';
 import { endSession, insertSession, renew } from './sessions.ts';
 import { Shipper } from './ship.ts';
-import { ShardLost, shardStore } from './uploads.ts';
+import { shardStore } from './uploads.ts';
 
 /** The session of an import is renewed in a third of this. */
 const LEASE_MS = 300_000;
@@ -72,9 +79,7 @@ export async function adoptArchive(
   const session = randomUUID();
   let renewing: Promise<void> | undefined;
   try {
-    const held = await holdNewShard(registry, { session, node });
-    if (held.outcome === 'refused') throw new ShardLost(held.by);
-    const { lease } = held;
+    const { lease } = committed(await holdNewShard(registry, { session, node }));
     renewing = keepAlive(registry, session, over);
     const commit = await shipAll(options, dir, lease, over.signal);
     const place = () => accounts.map(() => lease.shard);

@@ -26,8 +26,7 @@ import {
   preparePrune,
 } from '../verify/purge.ts';
 import type { DecidedPurge } from './claims.ts';
-import { readNote, writeNote } from './folder-note.ts';
-import { hasSegments } from './take-over.ts';
+import { hasSegments, readNote, writeNote } from './take-over.ts';
 
 /** What a purge removes. Sealed by a key of the fleet in the registry. */
 const mailboxes = z.array(z.strictObject({ host: z.string(), mailbox: z.string() })).readonly();
@@ -38,7 +37,7 @@ const work = z.strictObject({
   /** Whole mailboxes, with messages that no other mailbox has. */
   mailboxes: mailboxes.default([]),
 });
-export type PurgeWork = Readonly<z.output<typeof work>>;
+type PurgeWork = Readonly<z.output<typeof work>>;
 
 export function encodeWork(content: z.input<typeof work>): Buffer {
   return Buffer.from(JSON.stringify(content), 'utf8');

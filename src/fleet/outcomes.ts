@@ -73,6 +73,19 @@ export async function one<Row>(tx: Tx, query: RawBuilder<Row>, by: RefusedBy): P
   return row;
 }
 
+/** The holder has lost a shard, or must not write it: it stops, and keeps its folder. */
+export class ShardLost extends Error {
+  constructor(readonly by: RefusedBy) {
+    super(`the shard was lost: ${by}`);
+  }
+}
+
+/** Returns what a transaction of the holder has committed. @throws ShardLost */
+export function committed<Done extends object>(outcome: Outcome<Done>): Readonly<Done> {
+  if (outcome.outcome === 'refused') throw new ShardLost(outcome.by);
+  return outcome;
+}
+
 /** Returns the outcome of a statement that is a transaction of its own, and returns the rows that it changed. */
 export function outcomeOf<Row>([row]: readonly Row[], by: RefusedBy): Outcome {
   return row === undefined ? { outcome: 'refused', by } : { outcome: 'committed' };

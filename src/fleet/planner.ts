@@ -1,5 +1,5 @@
 import type { Place, Placement, ShardSize } from './accounts.ts';
-import type { FleetRows, ShardRow, WorkerRow } from './changes.ts';
+import type { FleetRows, ShardRow, WorkerRow } from './overview.ts';
 
 /** A shard with more than one of these takes no new accounts. */
 export const FULL = { accounts: 300, messages: 500_000, catalogBytes: 2 * 1024 ** 3 } as const;

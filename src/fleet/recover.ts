@@ -12,11 +12,11 @@ import type { Clock } from '../core/concurrency.ts';
 import { sleep } from '../core/concurrency.ts';
 import { isDamage } from '../core/errors.ts';
 import { type FleetKeys, type ShardKeys, shardKeys } from './keys.ts';
+import type { BegunUpload, NewManifest, ObjectKind } from './objects.ts';
 import { addEvent, type Outcome, one, structural } from './outcomes.ts';
 import { knownNodes } from './overview.ts';
 import type { Registry } from './postgres.ts';
 import { type FleetRow, TIMELINE } from './schema.ts';
-import type { BegunUpload, NewManifest, ObjectKind } from './ships.ts';
 import { shardStore } from './uploads.ts';
 
 export interface RecoverOptions {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import type { WorkerRow } from './changes.ts';
 import { addEvent, interval, type Outcome, one, refusable, structural } from './outcomes.ts';
+import type { WorkerRow } from './overview.ts';
 import type { Registry, Tx } from './postgres.ts';
 import { PROGRAM } from './schema.ts';
 

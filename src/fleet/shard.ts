@@ -8,6 +8,7 @@ import type { UploadingStore } from '../copies/object-store.ts';
 import type { Semaphore } from '../core/concurrency.ts';
 import type { Settings } from '../core/config-schema.ts';
 import { describeError, errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
+import type { MessageId } from '../core/types.ts';
 import { askMetrics, askStatus } from '../daemon/control.ts';
 import { findControlSocket } from '../daemon/control-path.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
@@ -23,7 +24,6 @@ import {
   shardConfig,
 } from './account-settings.ts';
 import { recordAccountErrors, secretsOf } from './accounts.ts';
-import type { AccountRow, ShardRow } from './changes.ts';
 import {
   type ClaimedShard,
   type DecidedPurge,
@@ -32,23 +32,18 @@ import {
   reportRecovery,
 } from './claims.ts';
 import { fleetError } from './errors.ts';
-import {
-  carryOutPurges,
-  encodeWork,
-  findPrunable,
-  mergeFolder,
-  type PurgeWork,
-} from './exclusive.ts';
-import { readNote, writeNote } from './folder-note.ts';
+import { carryOutPurges, encodeWork, findPrunable, mergeFolder } from './exclusive.ts';
 import type { FleetKeys } from './keys.ts';
 import { type ShardKeys, shardKeys } from './keys.ts';
+import { committed, ShardLost } from './outcomes.ts';
+import type { AccountRow, ShardRow } from './overview.ts';
 import type { Registry } from './postgres.ts';
-import { decidePurge, endPurges, merged, type NewPurge, purgesSince } from './purges.ts';
+import { decidePurge, endPurges, merged, purgesSince } from './purges.ts';
 import type { FleetRow } from './schema.ts';
 import { catalogSize, Shipper } from './ship.ts';
 import { SignIns } from './sign-ins.ts';
-import { asideOf, takeOver } from './take-over.ts';
-import { ShardLost, shardStore } from './uploads.ts';
+import { asideOf, readNote, takeOver, writeNote } from './take-over.ts';
+import { shardStore } from './uploads.ts';
 
 /** Milliseconds. */
 interface ShardTimes {
@@ -238,15 +233,6 @@ export class HeldShard {
     this.#call();
   }
 
-  /**
-   * Forgets messages. Resolves once this is decided; the bytes go within a minute or two.
-   *
-   * @throws ShardLost; errors of the registry: after outcome-unknown it may have been decided
-   */
-  async forget(work: PurgeWork, askedBy: string): Promise<number> {
-    return this.#decide('forgotten', work, askedBy);
-  }
-
   /** Works until the shard is stopped, lost or taken away. */
   async run(): Promise<ShardEnd> {
     const { log } = this.context;
@@ -322,16 +308,14 @@ export class HeldShard {
     return Math.max(this.claimed.ended, ...this.#purges.map(({ number }) => number));
   }
 
-  async #decide(reason: NewPurge['reason'], work: PurgeWork, askedBy: string): Promise<number> {
-    const { registry, keys, fleet, times, clock } = this.context;
+  /** Decides to prune messages. */
+  async #decidePrune(messages: MessageId[]): Promise<void> {
+    const { registry, keys, fleet } = this.context;
     const { lease } = this.claimed;
-    const sealed = sealWork(keys(), fleet.id, lease.shard, encodeWork({ ...work }));
-    const outcome = await decidePurge(registry, lease, { reason, work: sealed, askedBy });
-    if (outcome.outcome === 'refused') throw new ShardLost(outcome.by);
+    const work = sealWork(keys(), fleet.id, lease.shard, encodeWork({ messages }));
+    const purge = { reason: 'pruned', work, askedBy: 'retention' } as const;
+    committed(await decidePurge(registry, lease, purge));
     await this.#readPurges();
-    this.#exclusiveAt ??= clock.monotonic() + times.gatherMs;
-    this.#call();
-    return outcome.number;
   }
 
   /** Also finds those whose answer was lost. */
@@ -369,11 +353,7 @@ export class HeldShard {
       const { prune, timezone } = settings.schedule;
       this.#pruneAt = prune === null ? null : cronTimes(prune, timezone).next(now());
       const messages = [...(await findPrunable(exclusive, dir, retention))];
-      while (messages.length > 0) {
-        const work = { messages: messages.splice(0, MOST_PRUNED), mailboxes: [] };
-        await this.#decide('pruned', work, 'retention');
-      }
-      this.#exclusiveAt = undefined;
+      while (messages.length > 0) await this.#decidePrune(messages.splice(0, MOST_PRUNED));
     }
     if (this.#decided > (readNote(dir)?.done ?? 0)) {
       const done = await carryOutPurges(exclusive, dir, this.#purges, unseal, retention);
@@ -454,9 +434,9 @@ export class HeldShard {
     if (result !== 'again') this.#shippedAt = from;
     if (result === 'shipped' && isDue) this.#messagesAtSnapshot = messages;
     if (result !== 'again' && this.#decided > this.#ended) {
-      const outcome = await endPurges(registry, lease, asideOf(this.dir).length > 0);
-      if (outcome.outcome === 'refused') throw new ShardLost(outcome.by);
-      this.#ended = Math.max(this.#ended, ...outcome.ended);
+      const hasAside = asideOf(this.dir).length > 0;
+      const { ended } = committed(await endPurges(registry, lease, hasAside));
+      this.#ended = Math.max(this.#ended, ...ended);
     }
     return result;
   }
@@ -574,8 +554,7 @@ export class HeldShard {
       if (result === 'nothing' || this.#shipper?.isBehind() === false) break;
       if (result === 'again') await this.#pause(times.lookMs, wake);
     }
-    const outcome = await release(registry, lease);
-    if (outcome.outcome === 'refused') throw new ShardLost(outcome.by);
+    committed(await release(registry, lease));
     log.say('info', 'shard released', { shard: lease.shard });
     return true;
   }
@@ -597,12 +576,11 @@ export class HeldShard {
       await this.#stopDaemon();
       if (this.#isOpen) await this.#tried('the last ship failed', () => this.#ship());
       const avoidMs = hasCode(error, 'archive-in-use') ? times.shipMs : times.avoidMs;
-      const outcome = await this.#tried('a failure could not be reported', () =>
-        reportFailure(registry, lease, code, avoidMs),
+      const reported = await this.#tried('a failure could not be reported', async () =>
+        committed(await reportFailure(registry, lease, code, avoidMs)),
       );
-      if (outcome?.outcome === 'refused') throw new ShardLost(outcome.by);
-      if (outcome !== undefined) {
-        const { isReleased } = outcome;
+      if (reported !== undefined) {
+        const { isReleased } = reported;
         log.say('warn', 'shard fails here', { shard: lease.shard, code, released: isReleased });
         if (isReleased) return { isReleased, waitMs: 0 };
       }

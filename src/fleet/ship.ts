@@ -36,9 +36,9 @@ import { openExistingState } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import { shippedState } from './claims.ts';
 import type { ShardKeys } from './keys.ts';
-import type { Outcome } from './outcomes.ts';
-import { type ObjectKind, ship } from './ships.ts';
-import { ShardLost, type UploadTarget, uploadObject } from './uploads.ts';
+import { type ObjectKind, ship } from './objects.ts';
+import { committed, type Outcome, ShardLost } from './outcomes.ts';
+import { type UploadTarget, uploadObject } from './uploads.ts';
 
 const deflated = promisify(deflate);
 
@@ -315,9 +315,7 @@ export class Shipper {
    */
   async #settle(): Promise<boolean> {
     const { registry, lease } = this.#options;
-    const outcome = await shippedState(registry, lease);
-    if (outcome.outcome === 'refused') throw new ShardLost(outcome.by);
-    const { manifest } = outcome.shipped;
+    const { manifest } = committed(await shippedState(registry, lease)).shipped;
     if (manifest === (this.#current?.clear.name ?? null)) return false;
     const sent = manifest === null ? undefined : this.#sent.get(manifest);
     if (sent === undefined) throw new ShardLost('manifest');

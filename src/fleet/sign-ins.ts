@@ -8,9 +8,8 @@ import { decodeTokens, encodeTokens, type StoredTokens } from '../imap/oauth-tok
 import { nameInShard, openSecrets, SIGN_IN, type SignIn, sealSecrets } from './account-settings.ts';
 import { refreshSecret } from './accounts.ts';
 import type { SealedSecret } from './keys.ts';
-import type { Lease } from './outcomes.ts';
+import { type Lease, ShardLost } from './outcomes.ts';
 import type { ShardContext } from './shard.ts';
-import { ShardLost } from './uploads.ts';
 
 /** Access tokens are replaced this long before they end. */
 const SPARE_MS = 300_000;

@@ -10,8 +10,16 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflate } from 'node:zlib';
-import { realFiles } from '../archive/file-system.ts';
-import { FILE_MODE, FOLDER_MODE, logFolder, segmentPath } from '../archive/format.ts';
+import { z } from 'zod';
+import { realFiles, replaceFile } from '../archive/file-system.ts';
+import {
+  canonicalJson,
+  FILE_MODE,
+  FOLDER_MODE,
+  logFolder,
+  parseJson,
+  segmentPath,
+} from '../archive/format.ts';
 import { acquireLock } from '../archive/lock.ts';
 import { readLogHead } from '../archive/log-reader.ts';
 import { removeGenerations } from '../archive/seal.ts';
@@ -25,11 +33,10 @@ import { readSmallObject, verifiedObject } from '../copies/manifests.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
 import { copiedSegments, fetchSegment, openCopy, restoreLog } from '../copies/restore-copy.ts';
 import { errnoOf, MailkeepError } from '../core/errors.ts';
-import { makeFoldersDurably } from '../core/files.ts';
+import { makeFoldersDurably, readRegularFile } from '../core/files.ts';
 import { stateFile } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import type { ClaimedShard } from './claims.ts';
-import { readNote, writeNote } from './folder-note.ts';
 import type { ShardKeys } from './keys.ts';
 import type { ShippedManifest } from './ship.ts';
 
@@ -275,4 +282,35 @@ function besides(dir: string, what: 'new' | 'aside'): readonly string[] {
     .filter((name) => name.startsWith(prefix))
     .toSorted()
     .map((name) => path.join(parent, name));
+}
+
+const note = z.object({
+  mailkeep: z.literal('fleet shard 1'),
+  fleet: z.string(),
+  shard: z.number(),
+  /** The last manifest that is known to be shipped, and its commit. Null if there is none. */
+  manifest: z.string().nullable(),
+  commit: z.number(),
+  /** Number of purges that have been carried out in the folder. */
+  done: z.number(),
+});
+type FolderNote = Readonly<Omit<z.output<typeof note>, 'mailkeep'>>;
+
+const MOST_BYTES = 64 * 1024;
+
+function noteFile(dir: string): string {
+  return path.join(dir, 'fleet.json');
+}
+
+/** Returns undefined if the folder has none or it is unreadable: nothing is then known to be shipped or purged. */
+export function readNote(dir: string): FolderNote | undefined {
+  const file = noteFile(dir);
+  if (!existsSync(file)) return undefined;
+  return note.safeParse(parseJson(readRegularFile(file, MOST_BYTES).toString('utf8'))).data;
+}
+
+/** @throws `disk-full` and other disk errors */
+export async function writeNote(dir: string, content: FolderNote): Promise<void> {
+  const text = canonicalJson({ mailkeep: 'fleet shard 1', ...content });
+  await replaceFile(realFiles, noteFile(dir), Buffer.from(`${text}\n`, 'utf8'));
 }

@@ -5,16 +5,9 @@ import { bytesAsStream } from '../copies/format/manifest.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { fleetError } from './errors.ts';
-import type { Lease, RefusedBy } from './outcomes.ts';
+import { abandon, type ObjectKind, register } from './objects.ts';
+import { committed, type Lease } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
-import { abandon, type ObjectKind, register } from './ships.ts';
-
-/** The holder has lost a shard, or must not write it: it stops, and keeps its folder. */
-export class ShardLost extends Error {
-  constructor(readonly by: RefusedBy) {
-    super(`the shard was lost: ${by}`);
-  }
-}
 
 /**
  * Returns the part of the fleet's store that has the objects of one shard, so that a recovery finds them without the
@@ -85,8 +78,7 @@ export async function uploadObject(target: UploadTarget, object: ObjectToUpload)
   const upload = await store.beginUpload(name, {}, signal);
   try {
     const entry = { name, kind, uploadId: upload.uploadId, bytes: length, purges };
-    const outcome = await register(registry, lease, [entry]);
-    if (outcome.outcome === 'refused') throw new ShardLost(outcome.by);
+    committed(await register(registry, lease, [entry]));
   } catch (error) {
     // The signal may have aborted. After a lost answer the row may be there, and is collected like any other.
     await store.giveUpUpload(upload, AbortSignal.timeout(ABORT_MS)).catch(() => undefined);

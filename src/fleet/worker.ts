@@ -6,17 +6,17 @@ import { freeBytes } from '../archive/file-system.ts';
 import { FOLDER_MODE } from '../archive/format.ts';
 import { acquireLock, tryLock } from '../archive/lock.ts';
 import { readLogHead } from '../archive/log-reader.ts';
+import { sleep } from '../core/concurrency.ts';
 import { deserializeError, hasCode, MailkeepError } from '../core/errors.ts';
 import { isPrivateFolder, makeFoldersDurably } from '../core/files.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
 import { openSecrets } from './account-settings.ts';
 import { secretSamples } from './accounts.ts';
-import { type AccountRow, changesSince, type FleetRows } from './changes.ts';
 import { claim, moveShard, release } from './claims.ts';
-import { type CollectionTimes, collectRound } from './collection.ts';
 import { fleetError } from './errors.ts';
-import { readNote } from './folder-note.ts';
+import { type CollectionTimes, collectRound } from './objects.ts';
 import { CHANNEL } from './outcomes.ts';
+import { type AccountRow, changesSince, type FleetRows } from './overview.ts';
 import { plan } from './planner.ts';
 import { type Listening, listen } from './postgres.ts';
 import type { RegistryTarget } from './postgres-target.ts';
@@ -26,7 +26,7 @@ import { exportRegistry, registryMark } from './registry-export.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
 import { beginSession, endSession, markDead, removeSessions } from './sessions.ts';
 import { HeldShard, type ShardContext, type ShardEnd } from './shard.ts';
-import { asideOf } from './take-over.ts';
+import { asideOf, readNote } from './take-over.ts';
 import { shardStore } from './uploads.ts';
 
 /** Milliseconds. */
@@ -125,30 +125,21 @@ async function startSession(
   return undefined;
 }
 
-async function pause(
-  { clock }: Pick<WorkerContext, 'clock'>,
-  ms: number,
-  signal: AbortSignal,
-): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = (): void => resolve();
-  const cancel = clock.after(ms, resolve);
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) resolve();
-  await promise;
-  cancel();
-  signal.removeEventListener('abort', stop);
+/** Ends early if the signal aborts. */
+async function pause({ clock }: WorkerContext, ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(clock, ms, signal).catch(() => undefined);
 }
+
+const NO_ROWS: FleetRows = { version: -1, workers: [], shards: [], accounts: [] };
 
 /** One session: what it holds, and what it does about it. Steps run one after another. */
 export class WorkerSession {
   readonly #held = new Map<number, { readonly shard: HeldShard; readonly ended: Promise<void> }>();
-  readonly #accounts = new Map<number, AccountRow>();
   readonly #thread: WorkerThread<'alive', SessionReport>;
   readonly #dead = new AbortController();
   /** Aborted once the session is dead or ends. */
   readonly #over = new AbortController();
-  #rows: FleetRows = { version: -1, workers: [], shards: [], accounts: [] };
+  #rows = NO_ROWS;
   #renewedAt: number;
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #upkeptAt = Number.NEGATIVE_INFINITY;
@@ -321,21 +312,14 @@ export class WorkerSession {
     // PostgreSQL was restored to an earlier time.
     const isEarlier = changes.version < known.version;
     if (isEarlier) changes = await changesSince(registry, -1);
-    if (isWhole || isEarlier) {
-      this.#refreshedAt = clock.monotonic();
-      this.#accounts.clear();
-      this.#rows = { ...changes, accounts: [] };
-    } else {
-      const { workers, shards } = this.#rows;
-      this.#rows = {
-        version: changes.version,
-        workers: newest(workers, changes.workers, ({ session }) => session),
-        shards: newest(shards, changes.shards, ({ shard }) => shard),
-        accounts: [],
-      };
-    }
-    for (const row of changes.accounts) this.#accounts.set(row.account, row);
-    this.#rows = { ...this.#rows, accounts: [...this.#accounts.values()] };
+    if (isWhole || isEarlier) this.#refreshedAt = clock.monotonic();
+    const before = isWhole || isEarlier ? NO_ROWS : known;
+    this.#rows = {
+      version: changes.version,
+      workers: newest(before.workers, changes.workers, ({ session }) => session),
+      shards: newest(before.shards, changes.shards, ({ shard }) => shard),
+      accounts: newest(before.accounts, changes.accounts, ({ account }) => account),
+    };
     const touched = new Set(changes.accounts.map(({ shard }) => shard));
     const changed = new Set([...touched, ...changes.shards.map(({ shard }) => shard)]);
     for (const row of this.#rows.shards) {
@@ -490,6 +474,7 @@ function newest<Row>(
   changed: readonly Row[],
   idOf: (row: Row) => string | number,
 ): readonly Row[] {
+  if (changed.length === 0) return known;
   return [...new Map([...known, ...changed].map((row) => [idOf(row), row])).values()];
 }
 

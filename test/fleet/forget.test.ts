@@ -1,12 +1,11 @@
 import { existsSync, rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openWriter } from '../../src/catalog/open-writer.ts';
-import { collectRound } from '../../src/fleet/collection.ts';
 import { carryOutPurges, encodeWork } from '../../src/fleet/exclusive.ts';
-import { readNote } from '../../src/fleet/folder-note.ts';
+import { collectRound } from '../../src/fleet/objects.ts';
 import { findPurge } from '../../src/fleet/overview.ts';
 import { endPurges, removeNode, wiped } from '../../src/fleet/purges.ts';
-import { asideOf } from '../../src/fleet/take-over.ts';
+import { asideOf, readNote } from '../../src/fleet/take-over.ts';
 import { journalForget, planForget } from '../../src/verify/purge.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Tenants } from '../retention/tenants.ts';

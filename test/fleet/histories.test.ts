@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { objectError } from '../../src/copies/errors.ts';
 import { hasCode, MailkeepError } from '../../src/core/errors.ts';
-import { collectRound } from '../../src/fleet/collection.ts';
+import { collectRound } from '../../src/fleet/objects.ts';
+import { ShardLost } from '../../src/fleet/outcomes.ts';
 import { asideOf } from '../../src/fleet/take-over.ts';
-import { ShardLost } from '../../src/fleet/uploads.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
 import { type Cut, CuttingProxy } from './servers/cutting-proxy.ts';
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { FleetRows, ShardRow, WorkerRow } from '../../src/fleet/changes.ts';
+import type { FleetRows, ShardRow, WorkerRow } from '../../src/fleet/overview.ts';
 import { FULL, placeEvenly, plan, rebalance } from '../../src/fleet/planner.ts';
 import { seeded } from '../bench/seeded.ts';
 

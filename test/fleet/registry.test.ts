@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { addAccounts, refreshSecret, secretsOf } from '../../src/fleet/accounts.ts';
-import { changesSince } from '../../src/fleet/changes.ts';
 import {
   claim,
   moveShard,
@@ -11,16 +10,22 @@ import {
   reportRecovery,
   shippedState,
 } from '../../src/fleet/claims.ts';
-import { condemnAbandoned, markGone, objectsToCollect, sweep } from '../../src/fleet/collection.ts';
 import { addGrant, findGrant, revokeGrant } from '../../src/fleet/grants.ts';
 import { FleetKeys } from '../../src/fleet/keys.ts';
-import { findPurge } from '../../src/fleet/overview.ts';
+import {
+  condemnAbandoned,
+  markGone,
+  objectsToCollect,
+  register,
+  ship,
+  sweep,
+} from '../../src/fleet/objects.ts';
+import { changesSince, findPurge } from '../../src/fleet/overview.ts';
 import { openRegistry, type Registry } from '../../src/fleet/postgres.ts';
 import { decidePurge, endPurges, wiped } from '../../src/fleet/purges.ts';
 import { recoverShard, shardsToRecover } from '../../src/fleet/recover.ts';
 import { createFleet, requireFleet } from '../../src/fleet/schema.ts';
 import { endSession, markDead, renew } from '../../src/fleet/sessions.ts';
-import { register, ship } from '../../src/fleet/ships.ts';
 import { CuttingProxy } from './servers/cutting-proxy.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import {

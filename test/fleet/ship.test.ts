@@ -6,8 +6,8 @@ import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { readCatalogHead } from '../../src/catalog/implied.ts';
 import { objectError } from '../../src/copies/errors.ts';
 import { openExistingState } from '../../src/core/state.ts';
-import { readNote } from '../../src/fleet/folder-note.ts';
-import { abandon } from '../../src/fleet/ships.ts';
+import { abandon } from '../../src/fleet/objects.ts';
+import { readNote } from '../../src/fleet/take-over.ts';
 import { type Cut, CuttingProxy } from './servers/cutting-proxy.ts';
 import {
   bound,

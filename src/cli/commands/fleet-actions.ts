@@ -31,13 +31,13 @@ import {
   secretsOfOtherKeys,
   updateAccount,
 } from '../../fleet/accounts.ts';
-import { changesSince } from '../../fleet/changes.ts';
 import { moveShard } from '../../fleet/claims.ts';
 import { fleetError } from '../../fleet/errors.ts';
 import { startGateway } from '../../fleet/gateway.ts';
 import type { FleetKeys } from '../../fleet/keys.ts';
 import { addKey, makeKeyFile, readFleetKeys } from '../../fleet/keys.ts';
 import {
+  changesSince,
   type FleetStatus,
   fleetStatus,
   knownNodes,

@@ -15,14 +15,13 @@ import {
   type MergeResult,
   mergeFolder,
 } from '../../../src/fleet/exclusive.ts';
-import { readNote } from '../../../src/fleet/folder-note.ts';
 import { FleetKeys, type ShardKeys, shardKeys } from '../../../src/fleet/keys.ts';
 import type { Registry } from '../../../src/fleet/postgres.ts';
 import { decidePurge } from '../../../src/fleet/purges.ts';
 import { createFleet } from '../../../src/fleet/schema.ts';
 import { endSession } from '../../../src/fleet/sessions.ts';
 import { Shipper, type ShipResult } from '../../../src/fleet/ship.ts';
-import { type TakenOver, takeOver } from '../../../src/fleet/take-over.ts';
+import { readNote, type TakenOver, takeOver } from '../../../src/fleet/take-over.ts';
 import { Positions } from '../../archive/positions.ts';
 import { writeBatches } from '../../archive/sample-log.ts';
 import { type Radosgw, startRadosgw, withoutRadosgw } from '../../objects/servers/radosgw.ts';

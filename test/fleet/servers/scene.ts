@@ -17,9 +17,18 @@ import {
   reportFailure,
   reportRecovery,
 } from '../../../src/fleet/claims.ts';
-import { markGone, sweep } from '../../../src/fleet/collection.ts';
 import { addGrant, redeemLink, revokeGrant } from '../../../src/fleet/grants.ts';
 import { FleetKeys, type SealedSecret } from '../../../src/fleet/keys.ts';
+import {
+  abandon,
+  type BegunUpload,
+  markGone,
+  type NewManifest,
+  type ObjectKind,
+  register,
+  ship,
+  sweep,
+} from '../../../src/fleet/objects.ts';
 import type { Lease, Outcome } from '../../../src/fleet/outcomes.ts';
 import type { Registry } from '../../../src/fleet/postgres.ts';
 import {
@@ -32,14 +41,6 @@ import {
 } from '../../../src/fleet/purges.ts';
 import { recoverShard } from '../../../src/fleet/recover.ts';
 import { beginSession, endSession, renew } from '../../../src/fleet/sessions.ts';
-import {
-  abandon,
-  type BegunUpload,
-  type NewManifest,
-  type ObjectKind,
-  register,
-  ship,
-} from '../../../src/fleet/ships.ts';
 
 const KEYS = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
 const LONG_MS = 3_600_000;
