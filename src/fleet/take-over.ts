@@ -54,8 +54,6 @@ interface TakeOverOptions {
 
 export interface TakenOver {
   readonly shipped: ShippedManifest | undefined;
-  /** Purges that were carried out in the folder. Those after it have to be, before anything else. */
-  readonly done: number;
   /** How the folder was made. */
   readonly from: 'nothing' | 'folder' | 'folder and bucket' | 'bucket';
   /** Folders that ran ahead of the chain and have to be merged. */
@@ -84,16 +82,15 @@ export async function takeOver(options: TakeOverOptions): Promise<TakenOver> {
     const note = readNote(dir);
     const done = Math.max(claimed.ended, note?.shard === shard ? note.done : 0);
     await writeShippedNote(options, dir, shipped, done);
-    return { shipped, done, from: how, aside: asideOf(dir) };
+    return { shipped, from: how, aside: asideOf(dir) };
   }
   if (existsSync(dir)) setAside(dir);
-  const { clean } = claimed;
   const made = mkdtempSync(`${dir}.new-`);
   if (shipped !== undefined) await restore(options, shipped, made);
-  await writeShippedNote(options, made, shipped, clean);
+  await writeShippedNote(options, made, shipped, claimed.clean);
   renameSync(made, dir);
   await realFiles.syncFolder(path.dirname(dir));
-  return { shipped, done: clean, from: shipped ? 'bucket' : 'nothing', aside: asideOf(dir) };
+  return { shipped, from: shipped ? 'bucket' : 'nothing', aside: asideOf(dir) };
 }
 
 async function writeShippedNote(

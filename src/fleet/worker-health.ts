@@ -12,23 +12,23 @@ import type { WorkerSession } from './worker.ts';
  * Metrics of daemons that are passed on, and what becomes of those of several accounts and mailboxes. Sums over shards
  * would jump whenever one of the daemons starts again, so each has the number of its shard.
  */
-const PASSED_ON: Readonly<Record<string, 'sum' | 'min' | 'max'>> = {
-  ...{ messages: 'sum', message_bytes: 'sum', log_bytes: 'sum', catalog_bytes: 'sum' },
-  ...{ messages_not_searchable: 'sum', damage_findings: 'sum' },
-  ...{ last_verification_timestamp_seconds: 'min', last_verification_ok: 'min' },
-  ...{ mailbox_freshness_seconds: 'max', mailbox_complete: 'min', mailbox_quarantined: 'sum' },
-  ...{ mailbox_held: 'sum', mailbox_suspended: 'sum' },
-  ...{
-    requests_total: 'sum',
-    runs_total: 'sum',
-    failures_total: 'sum',
-    fetched_bytes_total: 'sum',
-  },
-  ...{ places_added_total: 'sum', places_ended_total: 'sum', notifications_total: 'sum' },
+const PASSED_ON = {
+  sum: [
+    ...['messages', 'message_bytes', 'log_bytes', 'catalog_bytes', 'messages_not_searchable'],
+    ...['damage_findings', 'mailbox_quarantined', 'mailbox_held', 'mailbox_suspended'],
+    ...['requests_total', 'runs_total', 'failures_total', 'fetched_bytes_total'],
+    ...['places_added_total', 'places_ended_total', 'notifications_total'],
+  ],
+  min: ['last_verification_timestamp_seconds', 'last_verification_ok', 'mailbox_complete'],
+  max: ['mailbox_freshness_seconds'],
 };
+const AGGREGATORS = new Map<string, string>(
+  Object.entries(PASSED_ON).flatMap(([aggregator, names]) =>
+    names.map((name) => [`mailkeep_${name}`, aggregator]),
+  ),
+);
 /** The other labels name accounts and mailboxes. */
 const LABELS = ['kind', 'outcome', 'code', 'surface', 'operation', 'status', 'channel'];
-const PREFIX = 'mailkeep_';
 
 const measured = z.array(
   z.object({
@@ -47,8 +47,8 @@ const measured = z.array(
 /** Returns what is passed on of a daemon's metrics, in JSON as prom-client has it. */
 function passedOn(shard: number, metrics: unknown): object[] {
   return (measured.safeParse(metrics).data ?? []).flatMap(({ values, ...metric }) => {
-    const aggregator = PASSED_ON[metric.name.slice(PREFIX.length)];
-    if (aggregator === undefined || !metric.name.startsWith(PREFIX)) return [];
+    const aggregator = AGGREGATORS.get(metric.name);
+    if (aggregator === undefined) return [];
     const relabelled = values.map(({ value, labels }) => {
       const kept = Object.entries(labels).filter(([label]) => LABELS.includes(label));
       return { value, labels: { shard: String(shard), ...Object.fromEntries(kept) } };
@@ -176,15 +176,8 @@ export class WorkerHealth {
       uptimeSeconds: Math.max(0, Math.round((this.options.now() - this.#startedAt) / 1_000)),
       session: session?.id ?? null,
       shards: (session?.shards ?? []).map(({ number, shard }) => {
-        const { isOpen, isRunning, failure, shippedAgeMs } = shard.status;
-        const shippedSeconds = shippedAgeMs / 1_000;
-        return {
-          shard: number,
-          open: isOpen,
-          running: isRunning,
-          failing: failure,
-          shippedSeconds,
-        };
+        const { isOpen: open, isRunning: running, failure: failing, shippedAgeMs } = shard.status;
+        return { shard: number, open, running, failing, shippedSeconds: shippedAgeMs / 1_000 };
       }),
       /** Shards of the fleet that failed where they were last held. */
       failing: shards.flatMap(({ shard, failing }) =>
