@@ -87,20 +87,27 @@ const CONNECT_MS = 5_000;
 const SILENT_MS = 120_000;
 const MAX_CONNECTIONS = 256;
 const MAX_IDLE = 16;
-/** Holders whose connections are kept. Sessions of holders that ended are among them. */
-const MAX_AGENTS = 64;
 
 /** Sends requests to the holders of shards. */
 export class HolderClient {
-  readonly #agents = new Map<string, Agent>();
+  /** Keeps connections by session, which is the server name: another session at the same address has another certificate. */
+  readonly #agent: Agent;
   /** Requests sent on each connection. */
   readonly #sent = new WeakMap<TLSSocket, number>();
 
-  /** @param silentMs how long a connection may be silent, in milliseconds */
+  /** @param timeout how long a connection may be silent, in milliseconds */
   constructor(
     private readonly certificate: NodeCertificate,
-    private readonly silentMs = SILENT_MS,
-  ) {}
+    timeout = SILENT_MS,
+  ) {
+    this.#agent = new Agent({
+      ...tlsOf(certificate),
+      checkServerIdentity: (session, { subject }) =>
+        subject.CN === `session/${session}` ? undefined : new Error('another session'),
+      ...{ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE },
+      ...{ timeout, maxCachedSessions: 0 },
+    });
+  }
 
   /**
    * Passes on a request, and returns the answer once it starts. Its body fails if it is cut off.
@@ -132,7 +139,7 @@ export class HolderClient {
         signal,
       },
       headers: { ...forwardedHeaders(request.headers), 'content-length': String(body.length) },
-      agent: this.#agentOf(session),
+      ...{ agent: this.#agent, servername: session },
     };
     for (let tries = 1; ; tries += 1) {
       const outgoing = httpsRequest(options);
@@ -173,25 +180,7 @@ export class HolderClient {
   }
 
   close(): void {
-    for (const agent of this.#agents.values()) agent.destroy();
-    this.#agents.clear();
-  }
-
-  /** Returns connections to one session only: another one at the same address has another certificate. */
-  #agentOf(session: string): Agent {
-    const known = this.#agents.get(session);
-    if (known !== undefined) return known;
-    const agent = new Agent({
-      ...{ ...tlsOf(this.certificate), servername: 'mailkeep' },
-      checkServerIdentity: (_, { subject }) =>
-        subject.CN === `session/${session}` ? undefined : new Error('another session'),
-      ...{ keepAlive: true, maxSockets: MAX_CONNECTIONS, maxFreeSockets: MAX_IDLE },
-      ...{ timeout: this.silentMs, maxCachedSessions: 0 },
-    });
-    // Connections in use stay open, and holders close idle ones.
-    if (this.#agents.size >= MAX_AGENTS) this.#agents.clear();
-    this.#agents.set(session, agent);
-    return agent;
+    this.#agent.destroy();
   }
 }
 

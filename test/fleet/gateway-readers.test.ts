@@ -174,5 +174,5 @@ describe.skipIf(withoutPostgres())('readers of one shard, through processes', ()
     const next = await node('next', [{ shard, socket }]);
     expect(next.session).not.toBe(near.session);
     expect(await whole()).toBe(message.length);
-  }, 120_000);
+  }, 600_000);
 });
