@@ -151,6 +151,12 @@ export async function findPrunable(
   );
 }
 
+/** Brings the index of a folder up to date, as its daemon would. */
+export async function updateIndex(context: ExclusiveContext, dir: string): Promise<void> {
+  if (!hasSegments(dir)) return;
+  await withWriter(context, dir, ({ catalog }) => makeSearchable(catalog, dir, context.signal));
+}
+
 async function withWriter<T>(
   context: ExclusiveContext,
   dir: string,
