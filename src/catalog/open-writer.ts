@@ -243,7 +243,8 @@ function isUnusableCatalog({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }
 
-async function makeSearchable(
+/** Indexes all messages that are not searchable yet, and the text of their attachments. */
+export async function makeSearchable(
   catalog: WritableCatalog,
   dir: string,
   signal: AbortSignal,

@@ -8,7 +8,7 @@ import { type LogReader, openLogReader, scanLog } from '../archive/log-reader.ts
 import { DEFAULT_CODEC } from '../archive/payload.ts';
 import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
-import { openWriter, type Writer } from '../catalog/open-writer.ts';
+import { makeSearchable, openWriter, type Writer } from '../catalog/open-writer.ts';
 import { systemClock } from '../core/concurrency.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
@@ -150,6 +150,12 @@ export async function findPrunable(
   );
 }
 
+/** Brings the index of a folder up to date, as its daemon would. */
+export async function updateIndex(context: ExclusiveContext, dir: string): Promise<void> {
+  if (!hasSegments(dir)) return;
+  await withWriter(context, dir, ({ catalog }) => makeSearchable(catalog, dir, context.signal));
+}
+
 async function withWriter<T>(
   context: ExclusiveContext,
   dir: string,
@@ -215,7 +221,10 @@ export async function mergeFolder(
         const { host, mailbox } = one.place;
         await merge.add(one, gone.has(`${host}\0${mailbox}`));
       }
-      return await merge.finish();
+      const result = await merge.finish();
+      // The next daemon would, but there is none if all accounts are paused.
+      if (result.merged > 0) await makeSearchable(writer.catalog, dir, context.signal);
+      return result;
     } finally {
       sources.close();
       theirs.close();

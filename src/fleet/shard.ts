@@ -32,7 +32,7 @@ import {
   reportRecovery,
 } from './claims.ts';
 import { fleetError } from './errors.ts';
-import { carryOutPurges, encodeWork, findPrunable, mergeFolder } from './exclusive.ts';
+import { carryOutPurges, encodeWork, findPrunable, mergeFolder, updateIndex } from './exclusive.ts';
 import type { FleetKeys } from './keys.ts';
 import { type ShardKeys, shardKeys } from './keys.ts';
 import { committed, ShardLost } from './outcomes.ts';
@@ -335,17 +335,23 @@ export class HeldShard {
     return isPruneDue || isPurgeDue || asideOf(this.dir).length > 0;
   }
 
+  /** What the writer of the folder needs, while the daemon does not run. */
+  get #writing() {
+    const { environment, now, words } = this.context;
+    return {
+      ...{ environment, now, words, signal: this.#gone.signal },
+      globals: { config: this.#configFile, data: this.dir },
+      report: () => undefined,
+    };
+  }
+
   /** Prunes, and carries out purges and merges. The daemon does not run. */
   async #exclusive(): Promise<void> {
     const { context, dir } = this;
-    const { registry, settings, environment, now, words, log } = context;
+    const { registry, settings, now, log } = context;
     const { lease } = this.claimed;
     const { shard } = lease;
-    const exclusive = {
-      ...{ environment, now, words, signal: this.#gone.signal },
-      globals: { config: this.#configFile, data: dir },
-      report: () => undefined,
-    };
+    const exclusive = this.#writing;
     const unseal = (work: Buffer) => openWork(context.keys(), context.fleet.id, shard, work);
     this.#exclusiveAt = undefined;
     const { retention } = settings;
@@ -486,7 +492,7 @@ export class HeldShard {
       const { config, refused, signIns } = shardConfig(settings, dir, active, secretsIn, tokens);
       this.#signIns.take(signIns);
       const { length } = config.accounts;
-      if (length === 0) return await this.#stopDaemon();
+      if (length === 0) return await this.#doWithoutDaemon();
       writeFileSync(this.#configFile, JSON.stringify(config), { mode: 0o600 });
       if (this.#child !== undefined) this.#child.reload();
       else {
@@ -505,6 +511,15 @@ export class HeldShard {
       this.#isChanged = true;
       throw error;
     }
+  }
+
+  /** Readers see all that the shard has, although nothing is mirrored. */
+  async #doWithoutDaemon(): Promise<void> {
+    await this.#stopDaemon();
+    this.#isChanged = false;
+    const { heavy, log } = this.context;
+    await heavy.run(() => updateIndex(this.#writing, this.dir), this.#gone.signal);
+    log.say('info', 'index updated', { shard: this.claimed.lease.shard });
   }
 
   get #configFile(): string {

@@ -1,5 +1,12 @@
 import { hash, sign } from 'node:crypto';
-import { createReadStream, createWriteStream, mkdtempSync, rmSync, statSync } from 'node:fs';
+import {
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
@@ -358,6 +365,8 @@ const MESSAGES = selectBy('meta', 'messages', '');
 
 /** Messages and bytes of a shard's catalog. */
 export function catalogSize(dir: string) {
+  // The first writer after a takeover without a snapshot makes it.
+  if (!existsSync(catalogFile(dir))) return { messages: 0, catalogBytes: 0 };
   const connection = openForReading(catalogFile(dir));
   try {
     const messages = connection.get(MESSAGES, {})?.messages ?? 0;

@@ -303,6 +303,33 @@ describe.skipIf(withoutServers())('a worker', () => {
     return rows;
   };
 
+  test('lets readers see the mail of accounts that are all paused, also at the next node', async () => {
+    // Too few for a snapshot of the catalog.
+    const few = await startSandbox({ addresses: ADDRESSES, mail: { messages: 10 } });
+    closing.push(() => few.close());
+    const server = { baseUrl: few.mailboxUrl, token: few.tokens.mailbox };
+    for (const name of ['anna', 'ben']) {
+      await one.add(name, { ...server, mailboxes: { include: [`${name}@example.org`] } });
+    }
+    const two = await node('two', { first: one });
+    two.configure({}, { address: `127.0.0.1:${await freePort()}` });
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    await one.json(['account', 'pause', 'anna']);
+    await one.json(['account', 'pause', 'ben']);
+    await first.end('SIGTERM');
+    rmSync(path.join(one.cache, '1'), { recursive: true });
+    const second = two.start(program);
+    await second.said('readers are let in');
+    await second.said('shard taken over', { from: 'bucket' });
+    await second.said('index updated');
+    const line = ['search', '--fleet-account', 'anna', '--json', 'folder:INBOX'];
+    const { stdout, stderr } = await one.command(line);
+    expect(jsonLines(stdout).length, `${stderr}${second.story}`).toBeGreaterThan(0);
+    await second.end('SIGTERM');
+    expect(second.lines.filter(({ level }) => level === 'error')).toEqual([]);
+  });
+
   test('recovers by itself after PostgreSQL was restored to an earlier copy', async () => {
     await addBoth();
     const first = one.start(program);
