@@ -14,15 +14,11 @@ import {
 } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
 
-export interface NewPurge extends Omit<DecidedPurge, 'number'> {
-  readonly askedBy: string;
-}
-
 /** Decides a purge: from now on every holder carries it out, so the request can be answered. */
 export async function decidePurge(
   registry: Registry,
   lease: Lease,
-  { reason, work, askedBy }: NewPurge,
+  { reason, work, askedBy }: Omit<DecidedPurge, 'number'> & { readonly askedBy: string },
 ): Promise<Outcome<{ number: number }>> {
   const { shard } = lease;
   return structural(registry, 'decide a purge', async (tx, version) => {
