@@ -86,7 +86,7 @@ export function committed<Done extends object>(outcome: Outcome<Done>): Readonly
   return outcome;
 }
 
-/** Returns the outcome of a statement that is a transaction of its own, and returns the rows that it changed. */
+/** Returns the outcome of a single statement. @param by the reason if it changed no row */
 export function outcomeOf<Row>([row]: readonly Row[], by: RefusedBy): Outcome {
   return row === undefined ? { outcome: 'refused', by } : { outcome: 'committed' };
 }

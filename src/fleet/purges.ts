@@ -34,8 +34,8 @@ export async function decidePurge(
 }
 
 /**
- * Ends purges, in order, and returns their numbers. A purge has ended when the manifest is clean of it, all older objects that the manifest does
- * not name are gone, and no other node has a folder of the shard.
+ * Ends purges, in order, and returns their numbers. A purge has ended when the manifest is clean of it, all older objects
+ * that the manifest does not name are gone, and no other node has a folder of the shard.
  *
  * @param hasAside a folder on this node waits for its merge, and may have the bytes
  */
