@@ -1,21 +1,12 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import {
-  chmodSync,
-  chownSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import { openRegistry, type Registry, type RegistryLimits } from '../../../src/fleet/postgres.ts';
 import { type RegistryTarget, registryTarget } from '../../../src/fleet/postgres-target.ts';
-import { postgresOwner, programPath } from '../../../src/sandbox/demo-servers.ts';
+import { Children } from '../../../src/sandbox/children.ts';
+import { postgresOwner, programPath, startPostgres } from '../../../src/sandbox/demo-servers.ts';
 import { absent, notCompared } from '../../peers/programs.ts';
 import { admittedTo, type SharedServer } from '../../peers/shared-servers.ts';
 
@@ -55,7 +46,7 @@ export class Postgres {
   private constructor(
     private readonly folder: string,
     /** Undefined for the server that all files share. */
-    private readonly own?: ChildProcess,
+    private readonly own?: Children,
     private readonly file = 0,
   ) {}
 
@@ -83,53 +74,19 @@ export class Postgres {
   }
 
   static async startOwn(): Promise<Postgres> {
-    const folder = mkdtempSync(path.join(tmpdir(), 'pg-'));
-    const [data, socket] = [path.join(folder, 'data'), path.join(folder, 'socket')];
-    const ids = process.getuid?.() === 0 ? postgresOwner() : undefined;
-    for (const made of [data, socket]) {
-      mkdirSync(made, { mode: 0o700 });
-      if (ids !== undefined) chownSync(made, ids.uid, ids.gid);
-    }
-    if (ids !== undefined) chmodSync(folder, 0o711);
-    const options = { ...ids, cwd: data, env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' } };
-    execFileSync(
-      'initdb',
-      ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'],
-      { ...options, stdio: ['ignore', 'ignore', 'inherit'] },
-    );
+    const owner = process.getuid?.() === 0 ? postgresOwner() : undefined;
+    const env = { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' };
+    const children = new Children(mkdtempSync(path.join(tmpdir(), 'pg-')), { ...owner, env });
+    await startPostgres(children, owner);
+    const server = new Postgres(children.folder, children);
     // Everybody is let in, but for one user, who needs a password.
-    const access = path.join(data, 'pg_hba.conf');
+    const access = path.join(children.folder, 'data', 'pg_hba.conf');
     writeFileSync(access, 'local all locked scram-sha-256\nlocal all all trust\n');
-    const log = openSync(path.join(folder, 'log'), 'a');
-    const settings = [
-      'listen_addresses=',
-      'shared_buffers=32MB',
-      'max_connections=200',
-      'fsync=on',
-    ];
-    const child = spawn(
-      'postgres',
-      ['-D', data, '-k', socket, '-p', String(PORT), ...settings.flatMap((text) => ['-c', text])],
-      { ...options, stdio: ['ignore', log, log] },
-    );
-    const server = new Postgres(folder, child);
-    await server.#until();
     await server.admin('postgres', async (client) => {
+      await client.query('SELECT pg_reload_conf()');
       await client.query('CREATE DATABASE made');
     });
     return server;
-  }
-
-  async #until(): Promise<void> {
-    for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
-      if (this.own?.exitCode != null) {
-        throw new Error(`postgres ended: ${readFileSync(path.join(this.folder, 'log'), 'utf8')}`);
-      }
-      const isUp = await this.admin('postgres', () => Promise.resolve(true)).catch(() => false);
-      if (isUp) return;
-      await delay(BETWEEN_TRIES_MS);
-    }
-    throw new Error(`postgres does not answer in time; see ${this.folder}`);
   }
 
   /** Where a database is, or is reached through another socket's folder. */
@@ -205,12 +162,6 @@ export class Postgres {
   async stop(): Promise<void> {
     await Promise.all(this.#opened.map((registry) => registry.close().catch(() => undefined)));
     await Promise.all(this.#clients.map((client) => client.end().catch(() => undefined)));
-    if (this.own === undefined) return;
-    if (this.own.exitCode === null) {
-      const ended = new Promise((resolve) => this.own?.once('exit', resolve));
-      this.own.kill('SIGQUIT');
-      await ended;
-    }
-    rmSync(this.folder, { recursive: true, force: true });
+    await this.own?.stop();
   }
 }
