@@ -1,20 +1,11 @@
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { freePort } from '../peers/ports.ts';
 import { FleetNode } from './servers/fleet-nodes.ts';
 import { Servers, withoutServers } from './servers/nodes.ts';
 import { buildHurriedProgram } from './worker-histories/hurried-program.ts';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
 
 const ADDRESSES = ['anna@example.org', 'ben@example.org'];
 
