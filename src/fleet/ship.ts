@@ -370,7 +370,11 @@ export function catalogSize(dir: string) {
   const connection = openForReading(catalogFile(dir));
   try {
     const messages = connection.get(MESSAGES, {})?.messages ?? 0;
-    return { messages, catalogBytes: statSync(catalogFile(dir)).size };
+    // The file itself lacks what is in the write-ahead log only.
+    const [pages, bytes] = ['page_count', 'page_size'].map((name) =>
+      connection.guard(() => Number(connection.db.pragma(name, { simple: true }))),
+    );
+    return { messages, catalogBytes: (pages ?? 0) * (bytes ?? 0) };
   } finally {
     connection.close();
   }

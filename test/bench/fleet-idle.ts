@@ -89,6 +89,8 @@ killedAt = Date.now();
 process.kill(worker, 'SIGKILL');
 const readableMs: number[] = [];
 for (const { name } of rows) readableMs.push((await readable(name)) - killedAt);
+// What the worker has said meanwhile is read now.
+await delay(LOOK_MS);
 console.log(JSON.stringify({ heldMs: held, readableMs }));
 other.kill('SIGTERM');
 await once(other, 'exit');

@@ -70,6 +70,9 @@ describe.skipIf(withoutServers())('a shard', () => {
     expect(await rows()).toEqual([
       ...['1 manifest live', '1 segment live', '1 snapshot live', '1 state live', '1 tail live'],
     ]);
+    // Also what is in the write-ahead log of SQLite only.
+    const sizes = sql<{ bytes: number }>`SELECT catalog_bytes AS bytes FROM shard`;
+    expect((await statement(fleet.registry, sizes))[0]?.bytes).toBeGreaterThan(50_000);
     await a.lose();
     expect(await b.takeOver()).toMatchObject({ from: 'bucket', aside: [] });
     expect(await b.commits()).toEqual(await a.commits());
