@@ -8,7 +8,7 @@ import { serializeError, type TransferredError } from '../core/errors.ts';
 import { openThreadPort } from '../core/in-thread.ts';
 import { openRegistry, type Registry, type RegistryLimits } from './postgres.ts';
 import type { RegistryTarget } from './postgres-target.ts';
-import { renew } from './sessions.ts';
+import { renew, sharedClockMs } from './sessions.ts';
 
 export interface SessionThreadData {
   readonly target: RegistryTarget;
@@ -31,21 +31,17 @@ const LIMITS: Partial<RegistryLimits> = {
   idleInTransactionMs: 3_000,
 };
 
-function monotonicMs(): number {
-  return Number(process.hrtime.bigint() / 1_000_000n);
-}
-
 const data: SessionThreadData = workerData;
-let heardAt = monotonicMs();
+let heardAt = sharedClockMs();
 let registry: Registry | undefined;
 
 const port = openThreadPort<'alive', SessionReport>(() => {
-  heardAt = monotonicMs();
+  heardAt = sharedClockMs();
 });
 
 async function renewOnce(): Promise<boolean> {
   const { target, session, leaseMs, silentMs } = data;
-  const askedAt = monotonicMs();
+  const askedAt = sharedClockMs();
   if (askedAt - heardAt > silentMs) return true;
   try {
     registry ??= await openRegistry(target, LIMITS);
@@ -63,9 +59,9 @@ async function renewOnce(): Promise<boolean> {
 
 async function run(): Promise<void> {
   for (;;) {
-    const beganAt = monotonicMs();
+    const beganAt = sharedClockMs();
     if (!(await renewOnce())) break;
-    const rest = Math.max(0, beganAt + data.renewMs - monotonicMs());
+    const rest = Math.max(0, beganAt + data.renewMs - sharedClockMs());
     await new Promise((resolve) => setTimeout(resolve, rest));
   }
   await registry?.close();

@@ -35,6 +35,11 @@ export async function insertSession(
   await addEvent(tx, { who: node, what: 'session', facts: { session } });
 }
 
+/** Returns milliseconds of a clock that the threads of a process share. */
+export function sharedClockMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
+
 /** Extends a session. Refused once it is dead: it then holds nothing, and the worker needs a new one. */
 export async function renew(
   registry: Registry,

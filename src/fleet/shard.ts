@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { freeBytes } from '../archive/file-system.ts';
 import { logFolder, parseJson } from '../archive/format.ts';
+import { directoryBytes } from '../catalog/disk-samples.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import type { Semaphore } from '../core/concurrency.ts';
@@ -645,11 +646,7 @@ function localCode(error: unknown): string | undefined {
 /** In bytes, of all segments. */
 function logSize(dir: string): number {
   const folder = logFolder(dir);
-  if (!existsSync(folder)) return 0;
-  return readdirSync(folder).reduce((sum, name) => {
-    const stat = statSync(path.join(folder, name), { throwIfNoEntry: false });
-    return sum + (stat?.size ?? 0);
-  }, 0);
+  return existsSync(folder) ? directoryBytes(folder) : 0;
 }
 
 /** One of our programs. It ends by itself when this process does, because its channel closes. */

@@ -24,7 +24,7 @@ import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
 import { type RecoverOptions, recoverFleet } from './recover.ts';
 import { exportRegistry, registryMark } from './registry-export.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
-import { beginSession, endSession, markDead, removeSessions } from './sessions.ts';
+import { beginSession, endSession, markDead, removeSessions, sharedClockMs } from './sessions.ts';
 import { HeldShard, type ShardContext, type ShardEnd } from './shard.ts';
 import { asideOf, readNote } from './take-over.ts';
 import { shardStore } from './uploads.ts';
@@ -476,11 +476,6 @@ function newest<Row>(
 ): readonly Row[] {
   if (changed.length === 0) return known;
   return [...new Map([...known, ...changed].map((row) => [idOf(row), row])).values()];
-}
-
-/** Milliseconds of a clock that the threads of this process share. */
-function sharedClockMs(): number {
-  return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
 /** Returns false while a process of this node writes the folder, such as the daemon of a worker that was killed. */
