@@ -51,7 +51,7 @@ export function tokenize(query: string): {
 function next(query: string, start: number, character: string, value: boolean): Token | null {
   if (character === '(' || character === ')' || character === '{' || character === '}')
     return { type: character, start, end: start + 1 };
-  if (character in QUOTES || character === '”') return phrase(query, start);
+  if (character in QUOTES || character === '”') return phrase(query, start, value);
   if (character === '-' && !value && beginsSomething(query, start + 1))
     return { type: '-', start, end: start + 1 };
   let end = start;
@@ -65,17 +65,22 @@ function beginsSomething(query: string, at: number): boolean {
   return following !== undefined && !SPACE.test(following) && !/[-)}]/.test(following);
 }
 
-function phrase(query: string, start: number): Token | null {
+/** In the value of an operator, `""` is a quotation mark. */
+function phrase(query: string, start: number, value: boolean): Token | null {
   const opening = query[start] ?? '"';
   const closing = QUOTES[opening] ?? '”';
   let close = start + 1;
   // Languages pair typographic quotation marks differently, so any closing mark is accepted.
   const closes = (mark: string) =>
     opening === '"' ? mark === '"' : mark === closing || mark === '”' || mark === '"';
-  while (close < query.length && (!closes(query[close] ?? '') || isGershayim(query, close)))
-    close += 1;
+  const isDoubled = () => value && opening === '"' && query.startsWith('""', close);
+  for (; close < query.length; close += 1) {
+    if (isDoubled()) close += 1;
+    else if (closes(query[close] ?? '') && !isGershayim(query, close)) break;
+  }
   if (close >= query.length) return null;
-  const text = query.slice(start + 1, close);
+  const inside = query.slice(start + 1, close);
+  const text = value && opening === '"' ? inside.replaceAll('""', '"') : inside;
   const prefix = query[close + 1] === '*';
   return { type: 'phrase', text, prefix, start, end: close + (prefix ? 2 : 1) };
 }

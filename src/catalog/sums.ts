@@ -63,11 +63,9 @@ export interface DuplicateRow {
   readonly query: string | null;
 }
 
-const UNQUOTABLE = /["“”„]/u;
-
-/** Returns a query term with a quoted value, or null if the value is empty or contains a quotation mark. */
+/** Returns a query term with a quoted value, or null if the value is empty. */
 export function quotedTerm(operator: string, value: string): string | null {
-  return UNQUOTABLE.test(value) || value === '' ? null : `${operator}:"${value}"`;
+  return value === '' ? null : `${operator}:"${value.replaceAll('"', '""')}"`;
 }
 
 interface FoundMessage {

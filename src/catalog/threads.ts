@@ -50,8 +50,8 @@ const DROP = deleteBy('thread_members', 'docid');
 const MOVE = sqlQuery<{ from: number; to: number }, never>(
   'UPDATE thread_members SET thread = :to WHERE thread = :from',
 );
-const MESSAGES = sqlQuery<{ docid: number }, { docid: number; id: Buffer }>(
-  `SELECT m.docid, m.id FROM thread_members own JOIN thread_members t ON t.thread = own.thread
+const MESSAGES = sqlQuery<{ docid: number }, { id: Buffer }>(
+  `SELECT m.id FROM thread_members own JOIN thread_members t ON t.thread = own.thread
      JOIN messages m ON m.docid = t.docid
    WHERE own.docid = :docid ORDER BY t.docid`,
 );
@@ -100,9 +100,14 @@ export function leaveThreads(connection: Connection, docids: Iterable<number>): 
 
 /** Returns the IDs of the messages in a message's thread, oldest first; none until it is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
-  const found = connection.all(MESSAGES, { docid });
-  const own = connection.scope === null ? undefined : new Set(threadWithin(connection, docid));
-  return found.filter((one) => own?.has(one.docid) ?? true).map(({ id }) => id.toString('hex'));
+  if (connection.scope === null)
+    return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
+  const found = connection.text<{ id: Buffer }>(
+    `SELECT m.id FROM json_each(?) j CROSS JOIN thread_members t ON t.docid = j.value
+     CROSS JOIN messages m ON m.docid = t.docid ORDER BY t.docid`,
+    [JSON.stringify(threadWithin(connection, docid))],
+  );
+  return Array.from(found, ({ id }) => id.toString('hex'));
 }
 
 /** Returns the thread of a message, if there is one. */
@@ -134,28 +139,77 @@ interface ThreadPart {
 
 /** Returns the parts of a thread that are connected by messages in the connection's scope. */
 function threadsWithin(connection: Connection, thread: number): ThreadPart[] {
-  return partsOf([
-    ...connection.text<Member>(
-      `SELECT t.docid, t.node, t.subject, t.joins, t.ancestors
-       FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
-       WHERE t.thread = ? AND ${isVisible(connection.scope)} ORDER BY t.docid`,
-      [BigInt(thread)],
-    ),
-  ]);
+  return partsOf(membersWithin(connection, [thread], Number.MAX_SAFE_INTEGER) ?? []);
+}
+
+/**
+ * Returns the messages of threads that are in the connection's scope, by docid, and those of the threads that join them
+ * there: a reply whose nearest earlier message with its subject is outside the scope follows the nearest one inside.
+ * Returns undefined if this needs more than a limit of rows.
+ */
+function membersWithin(
+  connection: Connection,
+  threads: readonly number[],
+  limit: number,
+): MemberRow[] | undefined {
+  const loaded = new Set<number>();
+  const members: MemberRow[] = [];
+  let left = limit;
+  const read = (from: string, condition: string, list: readonly unknown[]): MemberRow[] => {
+    const rows = connection.text<MemberRow>(
+      `SELECT DISTINCT t.docid, t.thread, t.node, t.subject, t.joins, t.ancestors
+       FROM json_each(?) j CROSS JOIN thread_members t ON ${from}
+       CROSS JOIN messages m ON m.docid = t.docid
+       WHERE ${condition} AND ${isVisible(connection.scope)} ORDER BY t.docid LIMIT ${left + 1}`,
+      [JSON.stringify(list)],
+    );
+    const found = [...rows];
+    left -= found.length;
+    return found;
+  };
+  for (let wanted = threads; wanted.length > 0; ) {
+    for (const thread of wanted) loaded.add(thread);
+    const found = read('t.thread = j.value', '1', wanted);
+    members.push(...found);
+    const spans = new Map<number, { subject: number; low: number; high: number }>();
+    for (const { subject, docid } of found) {
+      if (subject === null) continue;
+      const span = spans.get(subject) ?? { subject, low: docid - SUBJECT_REACH, high: 0 };
+      spans.set(subject, { ...span, high: docid + SUBJECT_REACH });
+    }
+    const sameSubject = read(
+      "t.subject = j.value ->> 'subject'",
+      "t.docid BETWEEN j.value ->> 'low' AND j.value ->> 'high'",
+      [...spans.values()],
+    );
+    if (left < 0) return undefined;
+    const next = new Set<number>();
+    for (const [row, before] of subjectJoins(sameSubject)) {
+      if (loaded.has(row.thread) === loaded.has(before.thread)) continue;
+      next.add(loaded.has(row.thread) ? before.thread : row.thread);
+    }
+    wanted = [...next];
+  }
+  return members.sort((one, other) => one.docid - other.docid);
+}
+
+/** Yields each reply by subject with the message that it follows; the messages must be sorted by docid. */
+function* subjectJoins<M extends Member>(members: readonly M[]): Generator<readonly [M, M]> {
+  const bySubject = new Map<number, M>();
+  for (const member of members) {
+    if (member.subject === null) continue;
+    const before = bySubject.get(member.subject);
+    if (before !== undefined && member.joins === 1 && member.docid - before.docid <= SUBJECT_REACH)
+      yield [member, before];
+    bySubject.set(member.subject, member);
+  }
 }
 
 /** Returns the connected parts of a thread's messages, which must be sorted by docid. */
 function partsOf(members: readonly Member[]): ThreadPart[] {
   const parts = new Parts();
-  const bySubject = new Map<number, Member>();
-  for (const member of members) {
-    for (const node of nodesOf(member)) parts.join(member.node, node);
-    if (member.subject === null) continue;
-    const before = bySubject.get(member.subject);
-    if (before !== undefined && member.joins === 1 && member.docid - before.docid <= SUBJECT_REACH)
-      parts.join(member.node, before.node);
-    bySubject.set(member.subject, member);
-  }
+  for (const member of members) for (const node of nodesOf(member)) parts.join(member.node, node);
+  for (const [member, before] of subjectJoins(members)) parts.join(member.node, before.node);
   const found = new Map<number, { docids: number[]; nodes: Set<number> }>();
   for (const member of members) {
     const part = parts.least(member.node);
@@ -289,12 +343,12 @@ const NONE = Buffer.alloc(0);
 
 /** Maximum number of messages counted per conversation, so that an endless one does not delay a list. */
 const MAX_OF_CONVERSATION = 1_000;
-/** Maximum number of messages read for a scope, because scopes have separate conversations. */
+/** Maximum number of rows read for the conversations of a page in a scope; beyond it, no sizes are known. */
 const MAX_READ = 20_000;
 
 /**
- * Returns the sizes of messages' conversations in a view, using one or two statements. Sizes are the number of matches
- * for `thread:`. Omits conversations with only one message or beyond the limit, and unindexed messages.
+ * Returns the sizes of messages' conversations in a view, using few statements. Sizes are the number of matches for
+ * `thread:`. Omits conversations with only one message or beyond the limit, and unindexed messages.
  */
 export function conversationSizes(
   connection: Connection,
@@ -330,33 +384,28 @@ function sizesOfAll(
   return sizes;
 }
 
-/** A thread can split into several conversations, because messages outside the scope connect nothing. */
+/** Messages outside the scope connect nothing: a thread can split into several conversations, or join another one. */
 function sizesWithin(
   connection: Connection,
   docids: readonly number[],
   view: View,
 ): Map<number, number> {
   const sizes = new Map<number, number>();
-  const rows = connection.text<Member & { readonly thread: number; readonly seen: number }>(
-    `SELECT t.thread, t.docid, t.node, t.subject, t.joins, t.ancestors,
-       (${seen(view).join(' AND ')}) AS seen
-     FROM (SELECT DISTINCT thread FROM thread_members
-       WHERE docid IN (SELECT value FROM json_each(?))) own
-     CROSS JOIN thread_members t ON t.thread = own.thread
-     CROSS JOIN messages m ON m.docid = t.docid
-     WHERE ${isVisible(view.scope)} ORDER BY t.thread, t.docid LIMIT ${MAX_READ}`,
+  const threads = connection.text<{ thread: number }>(
+    `SELECT DISTINCT thread FROM thread_members
+     WHERE docid IN (SELECT value FROM json_each(?))`,
     [JSON.stringify(docids)],
   );
-  const threads = Map.groupBy(rows, ({ thread }) => thread);
-  const total = [...threads.values()].reduce((sum, members) => sum + members.length, 0);
-  // The last one may be incomplete.
-  const last = total < MAX_READ ? undefined : [...threads.keys()].at(-1);
-  for (const [thread, members] of threads) {
-    if (thread === last) continue;
-    const isSeen = new Set(members.flatMap((member) => (member.seen === 1 ? member.docid : [])));
-    for (const part of partsOf(members))
-      note(sizes, part.docids, part.docids.filter((docid) => isSeen.has(docid)).length);
-  }
+  const own = Array.from(threads, ({ thread }) => thread);
+  const members = membersWithin(connection, own, MAX_READ) ?? [];
+  const rows = connection.text<{ docid: number }>(
+    `SELECT m.docid FROM json_each(?) j CROSS JOIN messages m ON m.docid = j.value
+     WHERE ${seen(view).join(' AND ')}`,
+    [JSON.stringify(members.map(({ docid }) => docid))],
+  );
+  const isSeen = new Set(Array.from(rows, ({ docid }) => docid));
+  for (const part of partsOf(members))
+    note(sizes, part.docids, part.docids.filter((docid) => isSeen.has(docid)).length);
   return sizes;
 }
 

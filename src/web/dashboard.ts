@@ -31,7 +31,7 @@ import {
 } from './dashboard-data.ts';
 import { type FolderTotals, sumAtService } from './issues.ts';
 import { type MailPages, statusOf } from './mail-pages.ts';
-import { folderText, mailboxText } from './query-text.ts';
+import { filterText } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { canonicalZone, type ServedReader } from './served-archive.ts';
 import { parseQueryText } from './understood-query.ts';
@@ -113,7 +113,8 @@ function shownMailboxes(mailboxes: readonly KnownMailbox[]) {
   return [...byAddress.values()].map((same) => {
     const ids = new Set(same.map(({ id }) => id));
     const has = (set: { mailboxes: readonly number[] }) => set.mailboxes.some((id) => ids.has(id));
-    return { address: same[0]?.address ?? '', has, term: mailboxText(same) };
+    const address = same[0]?.address ?? '';
+    return { address, has, term: filterText('mailbox', address) };
   });
 }
 
@@ -482,10 +483,9 @@ function firstCommit({ catalog }: Pick<ServedReader, 'catalog'>, now: number): n
 
 function proofs(folders: readonly FolderProof[], several: boolean, { narrow }: DashboardView) {
   return watchedOf(folders)
-    .map(({ address, mailbox, folder, at, complete }) => {
-      const inBox = several ? [mailboxText([{ address, mailbox }])] : [];
-      const inFolder = folderText(folder);
-      const query = inFolder === null ? null : narrow(...inBox, inFolder);
+    .map(({ address, folder, at, complete }) => {
+      const inBox = several ? [filterText('mailbox', address)] : [];
+      const query = narrow(...inBox, filterText('in', folder));
       return { address, folder, at, complete: complete !== false, query };
     })
     .sort((a, b) => (a.at ?? 0) - (b.at ?? 0))
@@ -591,7 +591,10 @@ export function dashboardPage(
       mailboxes: catalog.folders
         .mailboxes()
         .slice(0, MAX_MAILBOXES)
-        .map((mailbox) => ({ name: shortName(mailbox.address), query: mailboxText([mailbox]) })),
+        .map((mailbox) => ({
+          name: shortName(mailbox.address),
+          query: filterText('mailbox', mailbox.address),
+        })),
       /** Null for a query that filters by anything but mailboxes. */
       data: filter
         ? dashboardData(

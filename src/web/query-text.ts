@@ -148,24 +148,7 @@ export function replaceTerm(query: string, { start, end }: Span, text: string): 
 
 export function filterText(operator: string, value: string): string {
   const isPlain = /^[\p{L}\p{N}@._+/-]+$/u.test(value);
-  return `${operator}:${isPlain ? value : `"${value.replaceAll('"', '')}"`}`;
-}
-
-const UNQUOTABLE = /["“”„]/u;
-
-/** Returns null for a path that cannot be written in a query. */
-export function folderText(path: string): string | null {
-  return UNQUOTABLE.test(path) ? null : filterText('in', path);
-}
-
-/** Returns a filter for the mailboxes of one address: by id, if the address cannot be written in a query. */
-export function mailboxText(
-  mailboxes: readonly { readonly address: string; readonly mailbox: string }[],
-): string {
-  const address = mailboxes[0]?.address ?? '';
-  if (!UNQUOTABLE.test(address)) return filterText('mailbox', address);
-  const ids = mailboxes.map(({ mailbox }) => filterText('mailbox', mailbox));
-  return ids.length === 1 ? ids.join('') : `(${ids.join(' OR ')})`;
+  return `${operator}:${isPlain ? value : `"${value.replaceAll('"', '""')}"`}`;
 }
 
 /** Adds a term, or removes it if present. Leaves the rest as typed. */

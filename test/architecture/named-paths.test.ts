@@ -16,7 +16,12 @@ function isPath(name: string): boolean {
 }
 
 test('every file of the project that a page names is there', () => {
-  const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/*.md', { cwd: root })];
+  const pages = [
+    'README.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    ...globSync('docs/*.md', { cwd: root }),
+  ];
   const missing = pages.flatMap((page) => {
     const text = readFileSync(new URL(page, root), 'utf8');
     const paths = text.match(/(?<!\/)\b(?:src|test|migrations|docs|systemd)\/[\w./-]*\w/g) ?? [];

@@ -2,7 +2,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
+import { quotedTerm } from '../../src/catalog/sums.ts';
 import type { Extraction } from '../../src/mail/extraction.ts';
+import { filterText } from '../../src/web/query-text.ts';
 import {
   appeared,
   entry,
@@ -337,6 +339,31 @@ describe('searching', () => {
     expect(run('in:INBOX.Sent')).toMatchObject({ hits: [], unknown: [{ never: false }] });
     expect(run('in:INBOX.Out').unknown).toEqual([]);
     expect(run('in:INBOX.Snet').unknown).toMatchObject([{ never: true }]);
+  });
+
+  test('names with quotation marks and double spaces are found as they are', () => {
+    store([{ body: 'common' }]);
+    const names = [
+      '5" disks',
+      'Two  spaces',
+      'a""b',
+      '"',
+      'say “so”',
+      ' led',
+      '-minus',
+      'x*',
+      'ת"א',
+    ];
+    for (const [i, name] of names.entries()) {
+      catalog.foldBatch(
+        history.commit([
+          folder({ ...INBOX, folder: name }),
+          appeared(place({ ...INBOX, folder: name }, 100 + i), `named ${i}`),
+        ]),
+      );
+      for (const text of [filterText('in', name), quotedTerm('in', name) ?? ''])
+        expect([run(text).unknown, uids(text)], text).toEqual([[], [100 + i]]);
+    }
   });
 
   test('a purge takes terms and cached text away', () => {
