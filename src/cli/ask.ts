@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import { type Readable, Writable } from 'node:stream';
 import { bytesAtMost } from '../core/streams.ts';
 import type { CommandContext } from './context.ts';
-import { operationError } from './errors.ts';
+import { declinedError, operationError } from './errors.ts';
 
 /**
  * Returns functions that prompt the user, or undefined without a terminal. Prompts go to standard error, leaving
@@ -43,6 +43,10 @@ export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notice
     secret: (question: string): Promise<string> => ask(`${question} (not shown): `, hidden),
     yes: async (question: string): Promise<boolean> =>
       !/^n/i.test(await ask(`${question} [Y/n] `, shown)),
+    /** @throws operation-declined */
+    async agree(question: string): Promise<void> {
+      if (!(await this.yes(question))) throw declinedError('operation-declined', {});
+    },
   };
 }
 
@@ -59,19 +63,17 @@ export async function readStdinText(stdin: Readable): Promise<string> {
 /**
  * Asks the user to confirm an irreversible action by typing yes.
  * @param lines the planned actions, terminal-safe
- * @throws operation-needs-yes without a terminal or with --json
+ * @throws operation-declined, and operation-needs-yes without a terminal or with --json
  */
 export async function confirm(
   context: CommandContext,
   act: string,
   lines: readonly string[],
-): Promise<boolean> {
+): Promise<void> {
   const prompter = context.globals.json ? undefined : terminalPrompter(context);
   if (prompter === undefined) throw operationError('operation-needs-yes', { act });
   // Prompts appear even with --quiet.
   context.notices.stream.write(`${lines.join('\n')}\n`);
   const answer = await prompter.line('This cannot be undone. Type yes to continue');
-  if (/^yes$/i.test(answer)) return true;
-  context.notices.say('Nothing was done.');
-  return false;
+  if (!/^yes$/i.test(answer)) throw declinedError('operation-declined', {});
 }

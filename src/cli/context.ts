@@ -38,17 +38,20 @@ interface CommandFile {
 /** A command of the program. Its module is loaded only when it is used. */
 export interface CommandEntry {
   readonly name: string;
+  /** Heading in the help. */
+  readonly group: string;
   readonly summary: string;
   readonly hidden?: true;
   readonly load: () => Promise<CommandFile>;
 }
 
-/** Lists commands by name, each with a summary and the file that defines it. */
+/** Lists commands of a group by name, each with a summary and the file that defines it. */
 export function listCommands<Name extends string>(
+  group: string,
   files: Readonly<Record<Name, readonly [summary: string, load: CommandEntry['load']]>>,
 ): CommandEntry[] {
   const entries = Object.entries<(typeof files)[Name]>(files);
-  return entries.map(([name, [summary, load]]) => ({ name, summary, load }));
+  return entries.map(([name, [summary, load]]) => ({ name, group, summary, load }));
 }
 
 /** A command line's switches, keyed by Commander's option names. */

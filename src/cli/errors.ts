@@ -115,6 +115,13 @@ export const operationError = defineErrors({
   },
 });
 
+/** The user declined to confirm. Exit code 130. */
+export const declinedError = defineErrors({
+  interrupted: {
+    'operation-declined': () => 'You answered no: nothing was changed.',
+  },
+});
+
 /** Errors from installing units. Exit code 2. */
 export const serviceUnitsError = defineErrors({
   usage: {

@@ -16,6 +16,8 @@ const MEANINGS: Readonly<Record<ExitCode, string>> = {
 
 type Meanings = Partial<Readonly<Record<ExitCode, string>>>;
 
+const DECLINED = 'interrupted, or you answered no';
+
 const ANY: Meanings = { 0: MEANINGS[0], 1: MEANINGS[1], 2: MEANINGS[2], 130: MEANINGS[130] };
 const READS: Meanings = {
   ...ANY,
@@ -34,8 +36,12 @@ const STOPPED: Meanings = {
 };
 
 const OF_COMMAND: Readonly<Record<string, Meanings>> = {
-  init: { ...ASKS, 1: 'the service or server cannot be reached, or a file cannot be written' },
-  account: { ...ASKS, 1: 'the provider or the server cannot be reached' },
+  init: {
+    ...ASKS,
+    1: 'the service or server cannot be reached, or a file cannot be written',
+    130: DECLINED,
+  },
+  account: { ...ASKS, 1: 'the provider or the server cannot be reached', 130: DECLINED },
   sync: { ...MAY_HOLD, 1: 'partly failed; what failed is named' },
   daemon: { ...WRITES, ...STOPPED },
   status: {
@@ -92,7 +98,8 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   },
   import: {
     ...WRITES,
-    1: 'something was not imported and is listed, or you answered no',
+    1: 'something was not imported and is listed',
+    130: DECLINED,
     4: 'held: nothing was undone, and the hold is named (--undo)',
   },
   quarantine: WRITES,
@@ -101,10 +108,10 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   prune: { ...WRITES, 4: 'held: nothing was removed, and the reason is printed' },
   forget: {
     ...WRITES,
-    0: 'done, or not confirmed',
     4: 'held: nothing was removed, and the hold is named (--mailbox)',
+    130: DECLINED,
   },
-  webhooks: { ...ASKS, 1: 'failed or not confirmed; the reason is printed' },
+  webhooks: { ...ASKS, 130: DECLINED },
   token: { ...READS, 1: 'no such token, or the archive cannot be written' },
   doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },
   config: ANY,
@@ -117,7 +124,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     5: 'in use: by a living node, or by another transaction',
     6: 'PostgreSQL or S3 refused the user',
   },
-  api: { ...ASKS, 1: 'failed, done in part, or not confirmed; the reason is printed' },
+  api: { ...ASKS, 1: 'failed, or done in part; the reason is printed', 130: DECLINED },
   sandbox: { ...ANY, ...STOPPED },
   completion: ANY,
 };

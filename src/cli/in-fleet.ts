@@ -1,3 +1,4 @@
+import { Option } from 'commander';
 import type { CommandEntry, Values } from './context.ts';
 
 /** Returns a command that with `--fleet-account` reads an account of a fleet, wherever it is. */
@@ -21,9 +22,9 @@ export function inFleet(entry: CommandEntry): CommandEntry {
               return readFleetAccount(context, { account, tenant }, line);
             });
           });
-          command
-            .option('--fleet-account <name>', 'an account of the fleet, on any of its nodes')
-            .option('--fleet-tenant <name>', 'its tenant, if several have an account of that name');
+          // "fleet --help" describes them; most archives are not in a fleet.
+          for (const flags of ['--fleet-account <name>', '--fleet-tenant <name>'])
+            command.addOption(new Option(flags).hideHelp());
           for (const option of command.options) {
             const { long } = option;
             if (long === undefined || long === null) continue;

@@ -69,6 +69,7 @@ export async function parseCommandLine(
   let printed = '';
   let body: RunCommand | undefined;
   const program = new Command('mailkeep')
+    .commandsGroup('Advanced:')
     .description(
       'Mirrors mailboxes, of IMAP servers and of a hosted mail service, into a local archive, and searches it offline.',
     )
@@ -97,9 +98,10 @@ export async function parseCommandLine(
     });
   program.hook('preAction', (_, acting) => refuseAddresses(acting));
   let argv = [...args];
-  for (const { name, summary, hidden = false, load } of commands) {
+  for (const { name, group, summary, hidden = false, load } of commands) {
     const command = program
       .command(name, { hidden })
+      .helpGroup(`${group}:`)
       .summary(summary)
       .description(summary)
       .action(() => {});

@@ -63,7 +63,7 @@ export async function removeMail(
       return await print(mail, boxes, { segments: before?.segments ?? 0 });
     }
     refuseHeld(context, catalog, state, holdsIn(context, dataDir), mail.removable);
-    if (!yes && !(await confirm(context, mail.act, textOf(mail, boxes)))) return;
+    if (!yes) await confirm(context, mail.act, textOf(mail, boxes));
     notices.say('Reading the log for data of these messages.');
     const plan = await planRemoval(writer, mail.removable, signal);
     await journalForget(writer, plan);

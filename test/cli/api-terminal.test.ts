@@ -138,9 +138,9 @@ describe('on a terminal', () => {
     ).count;
 
   test.each([
-    ['\r', 1, 2],
-    ['n\r', 1, 2],
-    ['y\r', 1, 2],
+    ['\r', 130, 2],
+    ['n\r', 130, 2],
+    ['y\r', 130, 2],
     ['yes\r', 0, 1],
   ])('what cannot be undone wants a typed yes: %j', async (typed, code, left) => {
     const uid = 1;

@@ -120,7 +120,7 @@ test('proposes a rate where the first sync is long, with what others come to', a
 
 test('does not ask for a rate where the first sync is short, and --rate sets it', async () => {
   const short = await asked([sandbox.mailboxUrl, sandbox.tokens.mailbox, '', 'n']);
-  expect(short).toMatchObject({ code: 0, left: [], written: null });
+  expect(short).toMatchObject({ code: 130, left: [], written: null });
   expect(short.shown).not.toContain('Requests a minute');
   const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-init-'));
   const given = ['init', '--base-url', large.mailboxUrl, '--rate', '600', '--yes', '--json'];

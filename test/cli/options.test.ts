@@ -166,7 +166,7 @@ describe('help', () => {
 
   test('only a sync, what checks for one, and what removes messages may be held', () => {
     const held = COMMANDS.filter(({ name }) => commandExitCodes(name)[EXIT.held] !== undefined);
-    expect(held.map(({ name }) => name)).toEqual(['sync', 'import', 'prune', 'forget', 'doctor']);
+    expect(held.map(({ name }) => name)).toEqual(['sync', 'doctor', 'import', 'prune', 'forget']);
   });
 });
 

@@ -57,11 +57,11 @@ export async function moveAccount(
     changedAccount(file, text, name);
     draft.write(text);
     const report = reportText(account, moved, { kept, comparison, archived }, all, file);
-    const written = await isWanted(context, line, file, report);
-    if (written) draft.replace();
+    await confirmMove(context, line, file, report);
+    draft.replace();
     await context.output.object(
       {
-        ...{ account: name, config: file, written },
+        ...{ account: name, config: file, written: true },
         from: account.imap.server,
         to: moved.imap.server,
         mailbox: kept === undefined ? null : { kept: kept.mailbox, next: id ?? null },
@@ -71,9 +71,7 @@ export async function moveAccount(
       () => [
         // Otherwise it was shown with the question.
         ...(line.yes === true ? report : []),
-        written
-          ? `${terminalLine(file)} was changed. The next sync reads as ${placeOf(moved)}; a running daemon needs SIGHUP or a restart.`
-          : 'Nothing was written.',
+        `${terminalLine(file)} was changed. The next sync reads as ${placeOf(moved)}; a running daemon needs SIGHUP or a restart.`,
       ],
     );
   } finally {
@@ -288,18 +286,18 @@ function comparedText(moved: ImapAccount, { kept, comparison, archived }: Compar
   ];
 }
 
-/** @throws usage-not-interactive */
-async function isWanted(
+/** @throws operation-declined, usage-not-interactive */
+async function confirmMove(
   context: CommandContext,
   { yes }: MoveLine,
   file: string,
   report: readonly string[],
-): Promise<boolean> {
-  if (yes === true) return true;
+): Promise<void> {
+  if (yes === true) return;
   const prompter = context.globals.json ? undefined : terminalPrompter(context);
   if (prompter === undefined) {
     throw usageError('usage-not-interactive', { command: 'account move', missing: ['--yes'] });
   }
   context.notices.stream.write(`${report.join('\n')}\n`);
-  return prompter.yes(`Write ${terminalLine(file)}?`);
+  await prompter.agree(`Write ${terminalLine(file)}?`);
 }

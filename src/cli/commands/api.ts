@@ -574,7 +574,7 @@ async function callOperation(
         ([param, value]) => `  ${param}: ${terminalLine(String(value))}`,
       );
       const lines = [`${operation.name}: ${operation.summary}.`, ...given];
-      if (!(await confirm(context, operation.name, lines))) return EXIT.failures;
+      await confirm(context, operation.name, lines);
     }
     if (operation.sideEffect === 'marks-seen')
       context.notices.warn(`${operation.name} marks the message as read at the service.`);

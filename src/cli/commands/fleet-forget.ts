@@ -70,7 +70,7 @@ export async function forgetInFleet(
       await context.output.object({ wouldForget: choice }, () => lines);
       return EXIT.done;
     }
-    if (!yes && !(await confirm(context, COMMAND, lines))) return EXIT.done;
+    if (!yes) await confirm(context, COMMAND, lines);
     const number = await decide(context, open, account, askedBy, choice);
     return report(context, open, account, number, choice, line.wait);
   });

@@ -27,6 +27,9 @@ node holds which shard. An S3 bucket has an encrypted copy of each shard, about 
 The registry, the bucket and the name of this node are in "fleet" of the configuration. docs/fleet.md has the set-up, step by
 step, and what to do after a disaster.
 
+"search", "list", "show", "attachments", "history", "export", "status" and "mcp" read an account from any node with
+--fleet-account NAME, and --fleet-tenant NAME if several tenants have an account of that name.
+
 EXAMPLES
   mailkeep fleet init
   mailkeep fleet account add anna --tenant acme --settings anna.json
@@ -39,6 +42,8 @@ EXAMPLES
   mailkeep fleet forget anna 3f2a91c4
   mailkeep fleet rebalance
   mailkeep fleet access link anna
+  mailkeep fleet access list
+  mailkeep fleet key rotate --new key-2027
   mailkeep fleet recover
   mailkeep fleet node remove node-1 --disk-destroyed
   mailkeep fleet demo`;

@@ -139,7 +139,7 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
       return;
     }
     const lines = [...candidateLines(candidates), ...sharedText(plan.purgeSearch)];
-    if (!options.yes && !(await confirm(context, 'forget', lines))) return;
+    if (!options.yes) await confirm(context, 'forget', lines);
     await journalForget(writer, plan);
     const done = await finishPurge(context, writer);
     const { facts, purgeSearch } = plan;

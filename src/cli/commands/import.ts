@@ -163,7 +163,6 @@ async function importPaths(
       activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
   };
   const prompter = yes || dryRun || globals.json ? undefined : terminalPrompter(context);
-  let isWanted = true;
   let result: ImportResult & { readonly run?: number | null };
   try {
     if (prompter !== undefined) {
@@ -171,12 +170,8 @@ async function importPaths(
       if (found.added > ASKED_ABOVE && !signal.aborted) {
         activity.stop();
         const question = `Import ${counted(found.added, 'message')} into the mailbox ${terminalLine(name)}?`;
-        isWanted = await prompter.yes(question);
+        await prompter.agree(question);
       }
-    }
-    if (!isWanted) {
-      context.notices.say('Nothing was imported.');
-      return EXIT.failures;
     }
     result = await (dryRun ? previewImport(context, mail, true) : importMail(context, mail));
   } finally {

@@ -378,14 +378,7 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
   const { reach, secret, requestsPerMinute } = inputs;
   const ahead = firstSync(reach, requestsPerMinute);
   if (requestsPerMinute !== rate) context.notices.say(timeText(ahead));
-  if (
-    prompter !== undefined &&
-    options.yes !== true &&
-    !(await prompter.yes(`Write ${inputs.file}?`))
-  ) {
-    context.notices.say('Nothing was written.');
-    return;
-  }
+  if (options.yes !== true) await prompter?.agree(`Write ${inputs.file}?`);
   if (inputs.newTokenFile !== null) writeNewFile(inputs.newTokenFile, `${secret.reveal()}\n`);
   writeNewFile(inputs.file, `${JSON.stringify(configuration(inputs), null, 2)}\n`);
   const { mailboxes, messages, requests, hours } = ahead;
@@ -415,10 +408,7 @@ async function initialiseImap(context: CommandContext, options: InitOptions): Pr
   context.notices.say(imapReachText(input, context));
   const quiet = options.yes === true ? undefined : prompter;
   const dataDir = await dataDirectory(context, file, quiet);
-  if (quiet !== undefined && !(await quiet.yes(`Write ${file}?`))) {
-    context.notices.say('Nothing was written.');
-    return;
-  }
+  await quiet?.agree(`Write ${file}?`);
   const password = { file: relativeTo(folder, newFile ?? given?.name ?? '') };
   const accounts = [imapEntry(input, password)];
   if (newFile !== null) writeNewFile(newFile, `${secret.reveal()}\n`);

@@ -171,7 +171,7 @@ async function commandPart(
   const options = (lists.get('Options') ?? []).filter(({ term }) => !term.includes('--help'));
   const heading = names.length === 1 ? '.SS' : '.PP\n.B';
   return [
-    `${heading} ${roffText(usage)}`,
+    `${heading} ${roffText(usage).replaceAll('|', '|\\:')}`,
     ...(names.length === 1 ? [] : ['.br']),
     roffText(`${description.charAt(0).toUpperCase()}${description.slice(1)}.`),
     ...roffRows([...(lists.get('Arguments') ?? []), ...options]),

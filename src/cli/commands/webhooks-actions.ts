@@ -497,7 +497,7 @@ export async function actOnWebhooks(
     else if (act === 'delete' && yes !== true) {
       const lines = hooks.map((hook) => `  ${about(hook)}`);
       const prompt = ['These webhooks would be deleted:', ...lines];
-      if (!(await confirm(context, 'webhooks delete', prompt))) return EXIT.failures;
+      await confirm(context, 'webhooks delete', prompt);
     }
     const codes: ExitCode[] = [];
     for (const hook of hooks) {
