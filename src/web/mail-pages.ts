@@ -375,7 +375,7 @@ export class MailPages {
     const asked = this.asked(reader, parameter);
     const sort = sortOf(parameter);
     const place = listPlace(reader, parameter, sort);
-    const listed = asked.request && mailList(reader, asked.request, sort, place);
+    const listed = asked.request && mailList(reader, asked.request, sort, place, parameter('m'));
     /** Null for an invalid query. */
     const list: MailList | null =
       listed?.all?.count === 0 ? { ...listed, nothing: this.#suggest(reader, asked) } : listed;
