@@ -214,6 +214,10 @@ export async function* yieldBetween(
   }
 }
 
+export function machineZone(): string {
+  return new Intl.DateTimeFormat('en').resolvedOptions().timeZone;
+}
+
 const MAX_ZONE = 64;
 
 /**

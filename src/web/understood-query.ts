@@ -1,6 +1,6 @@
 import { refuseUnknownNames } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
-import type { SearchNode } from '../catalog/query-ast.ts';
+import type { ParseContext, SearchNode } from '../catalog/query-ast.ts';
 import { expandSaved } from '../catalog/saved-searches.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import { matchesBetween, type SoughtPhrase } from '../catalog/snippets.ts';
@@ -26,13 +26,13 @@ const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
 export function parseQueryText(
   text: string,
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
-  now: number,
+  context: ParseContext,
   accounts: AccountsOf,
 ): ParsedQuery {
   try {
     const expanded = expandSaved(text, () => searchesFor(reader));
     const query =
-      expanded.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(expanded, { now });
+      expanded.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(expanded, context);
     const asOf = query.asOf ?? undefined;
     const request = { node: query.node, asOf, accounts: accountsFor(reader, accounts, query.node) };
     refuseUnknownNames(reader.catalog.prepare(request).unknownNames());
@@ -44,9 +44,9 @@ export function parseQueryText(
 }
 
 /** Parses a query that this program wrote. Returns null if an address or path in it cannot be written in a query. */
-export function plainRequest(query: string, now: number): CountRequest | null {
+export function plainRequest(query: string, context: ParseContext): CountRequest | null {
   try {
-    const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
+    const { node, asOf } = parseQuery(query === '' ? '*' : query, context);
     return { node, asOf: asOf ?? undefined };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;

@@ -18,7 +18,7 @@ import { leaveDrawer, useFocusReturn } from './focus.ts';
 import { keepContent, laterPart, loadLater, loadPane, OTHER_PAGES } from './later-part.tsx';
 import { MessageList } from './message-list.tsx';
 import { copyToClipboard, listenToKeys, PageKeys } from './page-keys.tsx';
-import { addressInOwnZone, isUnfolded, storeFolding } from './preferences.ts';
+import { isUnfolded, storeFolding, storeZone } from './preferences.ts';
 import { LiveQueryBox } from './query-box.tsx';
 import {
   CurrentViewer,
@@ -251,7 +251,6 @@ const root = document.getElementById('root');
 const data = document.getElementById('page');
 if (root !== null && data !== null) {
   const page: Page = JSON.parse(data.textContent ?? '');
-  const other = addressInOwnZone(page, location.href);
-  if (other === null) takeOver(root, page);
-  else location.replace(other);
+  if (storeZone(page)) location.reload();
+  else takeOver(root, page);
 }

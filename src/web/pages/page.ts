@@ -26,8 +26,6 @@ interface StillPage {
   readonly kind: 'still';
   readonly of: 'health' | 'dashboard' | 'export';
   readonly title: string;
-  /** IANA name of the zone in which days start; null if the page counts no days. */
-  readonly zone: string | null;
 }
 
 /** The sidebar link that a page belongs to. */

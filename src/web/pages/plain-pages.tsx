@@ -397,6 +397,5 @@ function stylesOf(page: Page): readonly string[] {
 function takenOver(page: Page): Page {
   const { frame, kind } = page;
   if (kind !== 'health' && kind !== 'dashboard' && kind !== 'export') return page;
-  const zone = kind === 'dashboard' ? page.zone : null;
-  return { frame, kind: 'still', of: kind, title: pageTitle(page), zone };
+  return { frame, kind: 'still', of: kind, title: pageTitle(page) };
 }

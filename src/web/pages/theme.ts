@@ -18,9 +18,17 @@ export function themeCookie(theme: string | null, secure: boolean): string {
   return `${THEME_COOKIE}=${theme ?? ''}; Path=/; SameSite=Lax; Max-Age=${seconds}${secure ? '; Secure' : ''}`;
 }
 
+/** Cookie for the browser's time zone, in which the server reads dates in queries. Browsers without a script have none. */
+export const ZONE_COOKIE = 'mailkeep-zone';
+
+/** @param zone IANA name */
+export function zoneCookie(zone: string, secure: boolean): string {
+  return `${ZONE_COOKIE}=${zone}; Path=/; SameSite=Strict; Max-Age=${SECONDS}${secure ? '; Secure' : ''}`;
+}
+
 export function themeOf(text: string | undefined): Theme | undefined {
   return THEMES.find((theme) => theme === text);
 }
 
 /** Undefined for the system's theme. */
-export const ChosenTheme = createContext<Theme | undefined>(undefined);
+export const ChosenTheme = /* @__PURE__ */ createContext<Theme | undefined>(undefined);
