@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { domainToUnicode } from 'node:url';
 import { cookieText, cookieValue, requestSource } from './access.ts';
 import {
   FailurePage,
@@ -28,7 +29,11 @@ export function publicRoutes(app: WebApp, parts: SignInParts): void {
   assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);
   app.get('/away', (context) => {
     const to = linkTarget(context.req.query('to') ?? '');
-    return page(context, <LeavePage assets={assets} to={to} />, to === null ? 400 : 200);
+    return page(
+      context,
+      <LeavePage assets={assets} to={to} writtenAs={to === null ? '' : writtenHost(to)} />,
+      to === null ? 400 : 200,
+    );
   });
   const enterPage = (context: RequestContext, problem: SignInProblem): Response => {
     const { form, secure } = context.get('cookies');
@@ -138,6 +143,13 @@ export function signedInRoutes(app: WebApp, parts: SignInParts): void {
 }
 
 /** Returns a permitted link target as browsers write it (hosts in ASCII); null for any other address. */
+/** Returns a host name in its own letters if they are not all of ASCII; otherwise an empty string. */
+function writtenHost(to: string): string {
+  const { hostname } = new URL(to);
+  const written = domainToUnicode(hostname);
+  return written === hostname ? '' : written;
+}
+
 function linkTarget(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const url = new URL(text);

@@ -310,7 +310,7 @@ test('the way out of a message shows where it leads, and leads to web pages and 
   const away = (to: string) => served.ask(`/away?to=${encodeURIComponent(to)}`);
   const { status, text: html } = await away('https://bücher.example/?a=<b>&c="d"');
   expect(status).toBe(200);
-  expect(html).toContain('https://xn--bcher-kva.example/?a=%3Cb%3E&amp;c=%22d%22');
+  expect(html).toContain('https://<strong>xn--bcher-kva.example</strong>/?a=%3Cb%3E&amp;c=%22d%22');
   expect(html).toMatch(/<a [^>]*rel="noreferrer noopener nofollow"/);
   expect((await away('mailto:anna@example.org')).status).toBe(200);
   for (const to of ['javascript:alert(1)', 'data:text/html,x', 'file:///etc/passwd', '/mail', ''])

@@ -284,6 +284,39 @@ export function MarkedText({ text, matches }: { text: string; matches: readonly 
   return <bdi>{markedParts(text, matches)}</bdi>;
 }
 
+interface LinkedTextProps {
+  readonly text: string;
+  readonly matches: readonly Range[];
+  readonly links: readonly Range[];
+}
+
+/** Marks the matches in a text of mail. Its links lead to a page that shows where they go. */
+export function LinkedText({ text, matches, links }: LinkedTextProps) {
+  const marked = (start: number, end: number) =>
+    markedParts(
+      text.slice(start, end),
+      matches
+        .filter((match) => match.start < end && match.end > start)
+        .map((match) => ({
+          start: Math.max(match.start, start) - start,
+          end: Math.min(match.end, end) - start,
+        })),
+    );
+  const parts: ComponentChildren[] = [];
+  let at = 0;
+  for (const { start, end } of links) {
+    const href = `/away?to=${encodeURIComponent(text.slice(start, end).toWellFormed())}`;
+    parts.push(
+      ...marked(at, start),
+      <a key={`link-${start}`} class="link" href={href} target="_blank" rel="noreferrer noopener">
+        {marked(start, end)}
+      </a>,
+    );
+    at = end;
+  }
+  return <bdi>{[...parts, ...marked(at, text.length)]}</bdi>;
+}
+
 export function senderText(from: SearchHit['line']['from']): string {
   if (from === null) return '(no sender)';
   return plainLine(from.name) || plainLine(from.address);

@@ -156,7 +156,13 @@ export function SignInPage({ assets, token, problem }: WithForm & { problem: Sig
   );
 }
 
-export function LeavePage({ assets, to }: Plain & { to: string | null }) {
+interface LeavePageProps extends Plain {
+  readonly to: string | null;
+  /** Host name in letters beyond ASCII; empty if there are none. */
+  readonly writtenAs: string;
+}
+
+export function LeavePage({ assets, to, writtenAs }: LeavePageProps) {
   if (to === null)
     return (
       <PlainPage assets={assets} title="A link in a message">
@@ -164,9 +170,10 @@ export function LeavePage({ assets, to }: Plain & { to: string | null }) {
         <p>Only addresses of web pages and of mail are.</p>
       </PlainPage>
     );
-  const { protocol, host, pathname, username, password } = new URL(to);
+  const { protocol, host, hostname, port, pathname, username, password } = new URL(to);
   const destination = protocol === 'mailto:' ? `the mail address ${plainLine(pathname)}` : host;
   const user = password === '' ? username : `${username}:${password}`;
+  const before = `${protocol}//${user === '' ? '' : `${user}@`}`;
   return (
     <PlainPage assets={assets} title="A link in a message">
       <h1>This link leads away from the archive</h1>
@@ -180,8 +187,29 @@ export function LeavePage({ assets, to }: Plain & { to: string | null }) {
           {destination} as the name of a user.
         </p>
       )}
+      {writtenAs !== '' && (
+        <p class="problem" role="alert">
+          The message writes <bdi>{plainLine(writtenAs)}</bdi>. Letters of other alphabets can look
+          like those of a name you know; {hostname} is the name that is opened.
+        </p>
+      )}
+      {port !== '' && (
+        <p class="problem" role="alert">
+          It leads to port {port}, which few web sites use.
+        </p>
+      )}
       <p class="address">
-        <bdi>{to}</bdi>
+        <bdi>
+          {hostname !== '' && to.startsWith(before + hostname) ? (
+            <>
+              {before}
+              <strong>{hostname}</strong>
+              {to.slice(before.length + hostname.length)}
+            </>
+          ) : (
+            to
+          )}
+        </bdi>
       </p>
       <p>
         <a class="button" href={to} rel="noreferrer noopener nofollow">
