@@ -45,6 +45,7 @@ const LIVE_PARTS: PageParts = {
   List: MessageList,
   Conversation: laterPart((code) => code.LiveConversation),
   Copy,
+  PrintButton,
   TimeBand: LiveTimeBand,
   isUnfolded,
   pages: OTHER_PAGES,
@@ -130,6 +131,15 @@ function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
       <span class={isBrief === true && confirmation === '' ? 'vh' : undefined} aria-live="polite">
         {confirmation === '' ? label : confirmation}
       </span>
+    </button>
+  );
+}
+
+function PrintButton() {
+  return (
+    <button type="button" class="btn quiet print" title="Print" onClick={() => print()}>
+      <Icon name="print" />
+      <span class="vh">Print</span>
     </button>
   );
 }

@@ -55,6 +55,8 @@ export interface PageParts {
   readonly Conversation: ComponentType<ConversationProps>;
   /** Renders nothing if there is no script. */
   readonly Copy: ComponentType<CopyProps>;
+  /** Renders nothing if there is no script. */
+  readonly PrintButton: ComponentType;
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
   /** Returns whether the user has unfolded a sidebar mailbox; null if they have never changed it. */
   readonly isUnfolded: (mailbox: string) => boolean | null;

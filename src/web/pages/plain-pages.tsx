@@ -358,6 +358,7 @@ export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
     List: ListPages,
     Conversation,
     Copy: nothing,
+    PrintButton: nothing,
     TimeBand: HistoryBar,
     isUnfolded: () => null,
     pages: {
