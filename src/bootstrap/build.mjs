@@ -28,7 +28,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { crc32 } from 'node:zlib';
+import { brotliCompressSync, crc32 } from 'node:zlib';
 import { build } from 'esbuild';
 import {
   calledLate,
@@ -218,6 +218,10 @@ async function webAssets() {
     name: `web/${path.basename(file.path)}`,
     contents: file.contents,
   }));
+  // Compressed once, and harder than a server could for each request.
+  const packed = files
+    .map(({ name, contents }) => ({ name: `${name}.br`, contents: brotliCompressSync(contents) }))
+    .filter(({ contents }, at) => contents.length < files[at].contents.length);
   const served = files.map(({ name }) => path.basename(name)).sort();
   const named = served.filter((name) => !name.startsWith('part-'));
   const names = Object.fromEntries(named.map((name) => [name.replace(/-[^-.]+\./, '.'), name]));
@@ -226,8 +230,11 @@ async function webAssets() {
       .filter(([name]) => name.endsWith('.js'))
       .map(([name, file]) => [name, [...importsOf(metafiles.at(-1).outputs, `dist/web/${file}`)]]),
   );
-  const contents = Buffer.from(`${JSON.stringify({ names, served, imports }, null, 2)}\n`);
-  return [...files, { name: 'web/assets.json', contents }];
+  const compressed = packed.map(({ name }) => path.basename(name, '.br'));
+  const contents = Buffer.from(
+    `${JSON.stringify({ names, served, imports, compressed }, null, 2)}\n`,
+  );
+  return [...files, ...packed, { name: 'web/assets.json', contents }];
 }
 
 /** The files that a script imports before it runs, and what these import. */

@@ -4,6 +4,8 @@ import { z } from 'zod';
 interface Asset {
   readonly type: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Compressed by the build; absent where that saves nothing. */
+  readonly brotli: Uint8Array<ArrayBuffer> | undefined;
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -15,6 +17,7 @@ const TYPES: Readonly<Record<string, string>> = {
 const BUILT = z.object({
   names: z.record(z.string(), z.string()),
   served: z.array(z.string()),
+  compressed: z.array(z.string()),
   imports: z.record(z.string(), z.array(z.string())),
 });
 
@@ -25,12 +28,15 @@ export function builtAssets() {
   const {
     names,
     served: built,
+    compressed,
     imports,
   } = BUILT.parse(JSON.parse(readFileSync(new URL('assets.json', folder), 'utf8')));
   const files = new Map(
     built.map((name) => {
       const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
-      return [name, { type, bytes: new Uint8Array(readFileSync(new URL(name, folder))) }];
+      const read = (file: string) => new Uint8Array(readFileSync(new URL(file, folder)));
+      const brotli = compressed.includes(name) ? read(`${name}.br`) : undefined;
+      return [name, { type, bytes: read(name), brotli }];
     }),
   );
   return {

@@ -86,10 +86,14 @@ export function assetRoute(
   app.get('/assets/:name', async (context, next) => {
     const asset = assets.file(context.req.param('name'));
     if (asset === undefined) return mayAskOthers(context) ? next() : context.body(null, 404);
-    return context.body(asset.bytes, 200, {
-      'content-type': asset.type,
-      'cache-control': FOR_EVER,
-    });
+    const headers = { 'content-type': asset.type, 'cache-control': FOR_EVER };
+    const { brotli } = asset;
+    if (brotli === undefined) return context.body(asset.bytes, 200, headers);
+    const vary = { ...headers, vary: 'accept-encoding' };
+    // Browsers accept it over HTTPS and from this machine; others get gzip.
+    return /(?:^|,)\s*br\s*(?:,|$)/.test(context.req.header('accept-encoding') ?? '')
+      ? context.body(brotli, 200, { ...vary, 'content-encoding': 'br' })
+      : context.body(asset.bytes, 200, vary);
   });
 }
 
