@@ -12,6 +12,8 @@ const TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   svg: 'image/svg+xml; charset=utf-8',
+  png: 'image/png',
+  webmanifest: 'application/manifest+json',
 };
 
 const BUILT = z.object({

@@ -9,7 +9,8 @@ import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
-import { ChosenTheme, THEME_COOKIE, themeCookie, themeOf, ZONE_COOKIE } from './pages/theme.ts';
+import { ChosenTheme } from './pages/plain-pages.tsx';
+import { THEME_COOKIE, themeCookie, themeOf, ZONE_COOKIE } from './pages/theme.ts';
 import {
   type AccountsOf,
   canonicalZone,

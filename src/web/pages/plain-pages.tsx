@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import { type ComponentChildren, createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import { plainLine } from '../../core/terminal-safe.ts';
 import type { Assets } from '../assets.ts';
@@ -14,7 +14,7 @@ import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
 import { type Page, type PageParts, Parts, pageClasses, pageTitle } from './page.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
 import { HistoryBar } from './shell.tsx';
-import { ChosenTheme } from './theme.ts';
+import type { Theme } from './theme.ts';
 
 interface DocumentProps {
   readonly assets: Assets;
@@ -27,6 +27,9 @@ interface DocumentProps {
   readonly children: ComponentChildren;
 }
 
+/** Undefined for the system's theme. */
+export const ChosenTheme = createContext<Theme | undefined>(undefined);
+
 /** A document without inline styles or scripts, which the security headers forbid. */
 function Document({ assets, title, scripts = [], styles, laterStyles, ...rest }: DocumentProps) {
   return (
@@ -38,6 +41,8 @@ function Document({ assets, title, scripts = [], styles, laterStyles, ...rest }:
         <meta name="robots" content="noindex, nofollow" />
         <title>{title}</title>
         <link rel="icon" href={assets.address('mark.svg')} type="image/svg+xml" />
+        <link rel="apple-touch-icon" href={assets.address('icon-192.png')} />
+        <link rel="manifest" href={assets.address('manifest.webmanifest')} />
         {['style.css', ...styles].map((name) => (
           <link key={name} rel="stylesheet" href={assets.address(name)} />
         ))}

@@ -1,5 +1,3 @@
-import { createContext } from 'preact';
-
 /**
  * Cookie for the theme chosen in a browser. The server applies it to the document, so that no script has to run before
  * the first paint. It is not bound to a port: servers on one machine share the theme.
@@ -29,6 +27,3 @@ export function zoneCookie(zone: string, secure: boolean): string {
 export function themeOf(text: string | undefined): Theme | undefined {
   return THEMES.find((theme) => theme === text);
 }
-
-/** Undefined for the system's theme. */
-export const ChosenTheme = /* @__PURE__ */ createContext<Theme | undefined>(undefined);
