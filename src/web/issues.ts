@@ -115,14 +115,28 @@ function issueText(issue: Issue, now: number): IssueText {
   }
 }
 
+/** By what is damaged. */
+const DAMAGE: Readonly<Record<string, string>> = {
+  log: 'Part of the log is not as it was written.',
+  message: 'Messages cannot be read as they were stored.',
+  missing: 'The bytes of messages or attachments are missing.',
+  catalog: 'The index differs from the log.',
+  'catalog-file': 'The index cannot be read.',
+  'state-file': 'The file with the state of the archive cannot be read.',
+  commit: 'The log ends early, or belongs to another archive.',
+  checkpoint: 'The log does not match a checkpoint.',
+  format: 'The file FORMAT has the wrong content.',
+};
+const OTHER_DAMAGE = 'Some files are not as they were written.';
+
 function damageText({ found, findings }: VerificationStatus): IssueText {
   const isOnlyIndex = found === findings.length && findings.every(concernsCatalogOnly);
-  // Findings of one kind have the same text, which contains no names.
-  const texts = [...new Set(findings.map(({ text }) => text))].slice(0, 3).join('; ');
+  // The verification page has the details, which name files and columns.
+  const texts = new Set(findings.map(({ what }) => DAMAGE[what] ?? OTHER_DAMAGE));
   const rest = isOnlyIndex ? ' No mail is lost: a rebuild makes a new index from the log.' : '';
   return [
     `The ${isOnlyIndex ? 'index' : 'archive'} is damaged: ${countedNoun(found, 'finding')}`,
-    `${texts.charAt(0).toUpperCase()}${texts.slice(1)}.${rest}`,
+    `${[...texts].slice(0, 3).join(' ')}${rest}`,
     isOnlyIndex ? 'rebuild' : 'verify --repair',
     ['verification', 'See what is damaged'],
   ];
@@ -141,10 +155,10 @@ function mailboxText(issue: Extract<Issue, { readonly mailbox: object }>): Issue
       return [`${address} was not compared lately`, 'It may lack mail at the service.', 'sync'];
     case 'pending-deletions':
       return [
-        `${address}: ${countedNoun(held, 'pending deletion')}`,
+        `${address}: ${countedNoun(held, 'deletion')} awaiting confirmation`,
         'So many messages disappeared at the service at once that a later sync must confirm the deletions. The archive keeps the messages either way.',
         'list --held',
-        ['held', 'See them, and when they are checked again'],
+        ['held', 'Review pending deletions'],
       ];
     case 'folders-late':
       return [
