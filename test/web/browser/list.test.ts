@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from '../../cli/child.ts';
-import { letter } from '../served.ts';
+import { flipBit, letter } from '../served.ts';
 import { withoutChromium } from './chromium.ts';
 import { settled, unchanging } from './settled.ts';
 import { moment, type SignedIn, startSignedIn, WIDE } from './signed-in.ts';
@@ -173,6 +173,61 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
       await settled(page);
       await expect.poll(numbers).toEqual(['42', '42']);
     }
+  });
+
+  test('the sidebar counts again when a commit is reported a second time, since it was indexed', async () => {
+    const page = await signedIn.page({ viewport: WIDE });
+    await page.goto(`${signedIn.web.url}/mail`);
+    await settled(page);
+    const commit = await page.evaluate(async () => {
+      const answer = await fetch('/api/frame?q=');
+      return (await answer.json()).data.consistency.commit;
+    });
+    const report = `event: commit\ndata: ${commit}\n\n`;
+    await page.route('**/api/events', (route) =>
+      route.fulfill({ contentType: 'text/event-stream', body: report + report }),
+    );
+    const counted = page.waitForRequest(/\/api\/frame\?/);
+    await page.reload();
+    await counted;
+  });
+
+  test('Health says what pending deletions and damage are, in words', async () => {
+    const sandbox = await startSandbox({ seed: 5, mail: { messages: 60 } });
+    onTestFinished(() => sandbox.close());
+    const { config, data } = workplace(sandbox);
+    const run = async (...args: string[]) => (await mailkeep([...args, '--quiet'])).code;
+    expect(await run('sync', '--config', config)).toBe(0);
+    const { store } = sandbox.service;
+    for (const mailbox of store.mailboxes.values()) {
+      const inbox = store.folderFor(mailbox, 'INBOX');
+      for (const { uid } of [...inbox.entries()]) store.remove(inbox, uid);
+    }
+    expect(await run('sync', '--config', config)).toBe(4);
+    const web = await WebProgram.start(data);
+    const own = await signedIn.browser.newContext({ viewport: WIDE });
+    onTestFinished(async () => {
+      await own.close();
+      await web.stop();
+    });
+    const page = await web.signIn(own);
+    const issues = async () => {
+      await page.goto(`${web.url}/health`);
+      await settled(page);
+      return page.locator('#results').innerText();
+    };
+    const pending = await issues();
+    expect(pending).toMatch(/: \d+ deletions awaiting confirmation/);
+    expect(pending).toMatch(/a later sync must confirm the deletions/);
+    expect(pending).not.toMatch(/not complete|brake|held by|more than the archive/);
+    flipBit(data, 0.5);
+    expect(await run('verify', '--data', data)).toBe(3);
+    const damaged = await issues();
+    expect(damaged).toMatch(/The (?:archive|index) is damaged: \d+ findings?/);
+    expect(damaged).not.toMatch(/surplus|records:|\.seg|payload/);
+    expect(damaged).not.toContain(data);
+    await page.getByRole('link', { name: 'Review pending deletions' }).click();
+    await page.waitForURL(/health\/held/);
   });
 
   test('attachments have the keys of messages', async () => {
