@@ -226,7 +226,7 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
     expect(damaged).toMatch(/The (?:archive|index) is damaged: \d+ findings?/);
     expect(damaged).not.toMatch(/surplus|records:|\.seg|payload/);
     expect(damaged).not.toContain(data);
-    await page.getByRole('link', { name: 'Review pending deletions' }).click();
+    await page.getByRole('link', { name: 'Review pending deletions' }).first().click();
     await page.waitForURL(/health\/held/);
   });
 
