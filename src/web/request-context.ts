@@ -9,7 +9,7 @@ import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
-import { ChosenTheme } from './pages/plain-pages.tsx';
+import { ChosenTheme } from './pages/page.ts';
 import { THEME_COOKIE, themeCookie, themeOf, ZONE_COOKIE } from './pages/theme.ts';
 import {
   type AccountsOf,

@@ -8,6 +8,7 @@ import type { IconName } from './elements.tsx';
 import type { ListProps } from './mail-page.tsx';
 import { type MessageContent, openedHit } from './message-props.ts';
 import type { ProblemProps } from './query-box.tsx';
+import type { Theme } from './theme.ts';
 
 /** Data around the content of every page. */
 export type Frame = ReturnType<MailPages['frame']>;
@@ -66,6 +67,9 @@ export interface PageParts {
   };
   readonly Message: ComponentType<MessageContent>;
 }
+
+/** Undefined for the system's theme. */
+export const ChosenTheme = createContext<Theme | undefined>(undefined);
 
 export const Parts = createContext<PageParts | null>(null);
 

@@ -1,4 +1,4 @@
-import { type ComponentChildren, createContext } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useContext } from 'preact/hooks';
 import { plainLine } from '../../core/terminal-safe.ts';
 import type { Assets } from '../assets.ts';
@@ -11,10 +11,9 @@ import { FilesPage } from './files-page.tsx';
 import { HealthPage } from './health-page.tsx';
 import { ListPages, PageView } from './mail-page.tsx';
 import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
-import { type Page, type PageParts, Parts, pageClasses, pageTitle } from './page.ts';
+import { ChosenTheme, type Page, type PageParts, Parts, pageClasses, pageTitle } from './page.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
 import { HistoryBar } from './shell.tsx';
-import type { Theme } from './theme.ts';
 
 interface DocumentProps {
   readonly assets: Assets;
@@ -26,9 +25,6 @@ interface DocumentProps {
   readonly class: string;
   readonly children: ComponentChildren;
 }
-
-/** Undefined for the system's theme. */
-export const ChosenTheme = createContext<Theme | undefined>(undefined);
 
 /** A document without inline styles or scripts, which the security headers forbid. */
 function Document({ assets, title, scripts = [], styles, laterStyles, ...rest }: DocumentProps) {
