@@ -28,7 +28,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { crc32 } from 'node:zlib';
+import { brotliCompressSync, crc32 } from 'node:zlib';
 import { build } from 'esbuild';
 import {
   calledLate,
@@ -197,37 +197,70 @@ async function webAssets() {
       'later.css',
       'plain.css',
       'mark.svg',
+      'icon-192.png',
+      'icon-512.png',
     ].map((name) => `src/web/assets/${name}`),
-    loader: { '.svg': 'copy' },
+    loader: { '.svg': 'copy', '.png': 'copy' },
   });
-  // What few pages need stands in chunks, which are loaded with those pages.
-  const scripts = await bundle({
-    ...common,
-    entryPoints: {
-      enter: 'src/web/assets/enter.mjs',
-      you: 'src/web/client/you.ts',
-      app: 'src/web/client/main.tsx',
-    },
-    format: 'esm',
+  const script = { ...common, format: 'esm', jsx: 'automatic', jsxImportSource: 'preact' };
+  const alone = await bundle({
+    ...script,
+    entryPoints: { enter: 'src/web/assets/enter.mjs', you: 'src/web/client/you.ts' },
+  });
+  // In three files: two for the list, and one that loads with the first message or attachment.
+  const app = await bundle({
+    ...script,
+    entryPoints: { app: 'src/web/client/main.tsx' },
     splitting: true,
     chunkNames: 'part-[hash]',
-    jsx: 'automatic',
-    jsxImportSource: 'preact',
   });
+  const scripts = [...alone, ...app];
   const files = [...styles, ...scripts].map((file) => ({
     name: `web/${path.basename(file.path)}`,
     contents: file.contents,
   }));
+  files.push(manifestOf(files.map(({ name }) => path.basename(name))));
+  // Compressed once, and harder than a server could for each request.
+  const packed = files
+    .map(({ name, contents }) => ({ name: `${name}.br`, contents: brotliCompressSync(contents) }))
+    .filter(({ name }) => !name.endsWith('.png.br'));
   const served = files.map(({ name }) => path.basename(name)).sort();
   const named = served.filter((name) => !name.startsWith('part-'));
   const names = Object.fromEntries(named.map((name) => [name.replace(/-[^-.]+\./, '.'), name]));
   const imports = Object.fromEntries(
     Object.entries(names)
-      .filter(([name]) => name.endsWith('.js'))
+      .filter(([name]) => name === 'app.js')
       .map(([name, file]) => [name, [...importsOf(metafiles.at(-1).outputs, `dist/web/${file}`)]]),
   );
-  const contents = Buffer.from(`${JSON.stringify({ names, served, imports }, null, 2)}\n`);
-  return [...files, { name: 'web/assets.json', contents }];
+  const compressed = packed.map(({ name }) => path.basename(name, '.br'));
+  const contents = Buffer.from(
+    `${JSON.stringify({ names, served, imports, compressed }, null, 2)}\n`,
+  );
+  return [...files, ...packed, { name: 'web/assets.json', contents }];
+}
+
+/** What browsers read before they install the web interface as an app. */
+function manifestOf(names) {
+  const icons = names
+    .filter((name) => /^(?:icon|mark)-/.test(name))
+    .map((src) => ({
+      src,
+      sizes: /^icon-(\d+)-/.exec(src)?.[1].replace(/.+/, '$&x$&') ?? 'any',
+      type: src.endsWith('.svg') ? 'image/svg+xml' : 'image/png',
+    }));
+  const manifest = {
+    name: 'mailkeep',
+    id: '/',
+    start_url: '/mail',
+    scope: '/',
+    display: 'standalone',
+    background_color: '#f2f5f2',
+    theme_color: '#0b6651',
+    icons,
+  };
+  const contents = Buffer.from(`${JSON.stringify(manifest)}\n`);
+  const hash = createHash('sha256').update(contents).digest('hex').slice(0, 8).toUpperCase();
+  return { name: `web/manifest-${hash}.webmanifest`, contents };
 }
 
 /** The files that a script imports before it runs, and what these import. */

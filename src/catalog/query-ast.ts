@@ -100,7 +100,7 @@ export interface ParseContext {
   /** Base for relative dates, in milliseconds since the epoch. */
   readonly now: number;
   /** IANA name; defaults to this machine's zone. */
-  readonly timeZone?: string;
+  readonly timeZone?: string | undefined;
 }
 
 export interface OperatorValue extends Span {

@@ -36,7 +36,10 @@ export function cookieText(name: string, value: string, secure: boolean, maxAge?
   ].join('; ');
 }
 
-/** Issues and checks tokens that protect forms against cross-site requests. */
+/**
+ * Issues and checks tokens that protect forms against cross-site requests. Each page gets a token of its own, because
+ * pages are compressed: the length of a page cannot tell a token that changes (BREACH).
+ */
 export class FormTokens {
   readonly #key: Buffer;
 
@@ -47,18 +50,26 @@ export class FormTokens {
 
   /** @param subject the browser's session key, or the value of its form cookie */
   of(subject: string): string {
-    return this.#sign(subject).toString('base64url');
+    const mask = randomBytes(32);
+    return Buffer.concat([mask, masked(this.#sign(subject), mask)]).toString('base64url');
   }
 
   isOf(subject: string, token: string): boolean {
     const given = Buffer.from(token, 'base64url');
     const right = this.#sign(subject);
-    return given.length === right.length && timingSafeEqual(given, right);
+    return (
+      given.length === 2 * right.length &&
+      timingSafeEqual(masked(given.subarray(right.length), given), right)
+    );
   }
 
   #sign(subject: string): Buffer {
     return createHmac('sha256', this.#key).update(subject).digest();
   }
+}
+
+function masked(bytes: Buffer, mask: Buffer): Buffer {
+  return bytes.map((byte, at) => byte ^ (mask[at] ?? 0)) as Buffer;
 }
 
 /** A form cannot set this header; only our own scripts send it. */

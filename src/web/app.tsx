@@ -1,4 +1,5 @@
 import { Hono } from 'hono';
+import { compress } from 'hono/compress';
 import { readSavedSearches } from '../catalog/saved-searches.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { RequestOrigin } from '../core/listener.ts';
@@ -84,6 +85,7 @@ function appOf(parts: SignInParts): WebApp {
     await next();
     return undefined;
   });
+  app.use(compress());
   publicRoutes(app, parts);
   // All routes below require a session. Without one, every address returns the same response.
   app.use(async (context, next) => {

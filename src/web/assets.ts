@@ -4,17 +4,22 @@ import { z } from 'zod';
 interface Asset {
   readonly type: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Compressed by the build; absent where that saves nothing. */
+  readonly brotli: Uint8Array<ArrayBuffer> | undefined;
 }
 
 const TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   svg: 'image/svg+xml; charset=utf-8',
+  png: 'image/png',
+  webmanifest: 'application/manifest+json',
 };
 
 const BUILT = z.object({
   names: z.record(z.string(), z.string()),
   served: z.array(z.string()),
+  compressed: z.array(z.string()),
   imports: z.record(z.string(), z.array(z.string())),
 });
 
@@ -25,12 +30,15 @@ export function builtAssets() {
   const {
     names,
     served: built,
+    compressed,
     imports,
   } = BUILT.parse(JSON.parse(readFileSync(new URL('assets.json', folder), 'utf8')));
   const files = new Map(
     built.map((name) => {
       const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
-      return [name, { type, bytes: new Uint8Array(readFileSync(new URL(name, folder))) }];
+      const read = (file: string) => new Uint8Array(readFileSync(new URL(file, folder)));
+      const brotli = compressed.includes(name) ? read(`${name}.br`) : undefined;
+      return [name, { type, bytes: read(name), brotli }];
     }),
   );
   return {

@@ -1,6 +1,6 @@
 import type { KnownFolder } from '../catalog/folders.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
-import { AS_OF, STATES } from '../catalog/query-ast.ts';
+import { AS_OF, type ParseContext, STATES } from '../catalog/query-ast.ts';
 import { wallTime } from '../catalog/query-dates.ts';
 import type { StatsRow } from '../catalog/sums.ts';
 import { mailboxKey } from '../core/state.ts';
@@ -38,7 +38,7 @@ const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]
 const SPAN = { start: 0, end: 0 };
 
 export class Completion {
-  readonly #periods = new VersionCache<'year' | 'month', readonly StatsRow[]>(2);
+  readonly #periods = new VersionCache<string, readonly StatsRow[]>(16);
 
   rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
     const word = typedWord(request.query, request.caret);
@@ -54,8 +54,9 @@ export class Completion {
     const { operator, typed } = word;
     if (operator === null)
       return typed.startsWith('@') ? searchRows(reader, typed) : operatorRows(typed);
-    if (PEOPLE.has(operator)) return people(reader, operator, typed, request.now);
-    if (DATES.has(operator)) return this.#dates(reader, operator, typed.toLowerCase(), request.now);
+    if (PEOPLE.has(operator)) return people(reader, operator, typed, request.context);
+    if (DATES.has(operator))
+      return this.#dates(reader, operator, typed.toLowerCase(), request.context);
     switch (operator) {
       case 'in':
       case 'folder':
@@ -76,15 +77,20 @@ export class Completion {
     }
   }
 
-  #dates({ catalog }: ServedReader, operator: string, prefix: string, now: number): Row[] {
+  #dates(
+    { catalog }: ServedReader,
+    operator: string,
+    prefix: string,
+    { now, timeZone }: ParseContext,
+  ): Row[] {
     if (operator === AS_OF)
       return MOMENTS.filter(([text]) => text.startsWith(prefix)).map(([text, detail]) =>
         row('date', text, { detail }),
       );
     const isDate = operator === 'date' || operator === 'on';
     const known = (unit: 'year' | 'month') =>
-      this.#periods.find(catalog.version(), unit) ??
-      this.#periods.keep(unit, catalog.stats.rows(unit, {}));
+      this.#periods.find(catalog.version(), `${unit} ${timeZone}`) ??
+      this.#periods.keep(`${unit} ${timeZone}`, catalog.stats.rows(unit, { timeZone }));
     const [year] = MONTHS_OF.exec(prefix)?.slice(1) ?? [];
     const periods = known(year === undefined ? 'year' : 'month')
       .filter(({ key, messages }) => key.startsWith(prefix) && messages > 0)
@@ -92,7 +98,7 @@ export class Completion {
       .map(({ key, messages }) => row('date', key, { count: isDate ? messages : null }));
     if (year !== undefined) return periods;
     const month = (label: string, back: number): Row => {
-      const { year: current, month: number } = wallTime(now);
+      const { year: current, month: number } = wallTime(now, timeZone);
       const key = new Date(Date.UTC(current, number - 1 - back, 1)).toISOString().slice(0, 7);
       const messages = known('month').find((period) => period.key === key)?.messages ?? 0;
       return row('date', key, { label, detail: key, count: isDate ? messages : null });
@@ -169,7 +175,12 @@ function searchRows(reader: ServedReader, typed: string): Row[] {
 
 const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;
 
-function people({ catalog }: ServedReader, operator: string, typed: string, now: number): Row[] {
+function people(
+  { catalog }: ServedReader,
+  operator: string,
+  typed: string,
+  context: ParseContext,
+): Row[] {
   const me = row('value', 'me', { detail: 'any address of the archive’s mailboxes' });
   const prefix = typed.replace(/^</, '');
   const found = catalog.stats
@@ -185,7 +196,7 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
     return row('person', insert, {
       label: name ?? address,
       detail: name === null ? '' : address,
-      count: exact ?? (isFew ? countOf(catalog, `${operator}:${insert}`, now, hasTime) : null),
+      count: exact ?? (isFew ? countOf(catalog, `${operator}:${insert}`, context, hasTime) : null),
     });
   });
   return typed !== '' && 'me'.startsWith(typed.toLowerCase()) ? [me, ...rows] : rows;
@@ -194,11 +205,11 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
 function countOf(
   catalog: ServedReader['catalog'],
   query: string,
-  now: number,
+  context: ParseContext,
   hasTime: () => boolean,
 ): number | null {
   if (!hasTime()) return null;
-  const { node } = parseQuery(query, { now });
+  const { node } = parseQuery(query, context);
   const { count, complete } = catalog.prepare({ node }).countWhile(hasTime);
   return complete ? count : null;
 }

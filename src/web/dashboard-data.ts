@@ -92,43 +92,53 @@ function consecutive(
   });
 }
 
-/** Returns a term for messages received in a period: dates for whole days in this machine's zone, otherwise moments. */
-export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
-  const days = daysText(from, to);
+/**
+ * Returns a term for messages received in a period: dates for whole days, otherwise moments.
+ *
+ * @param zone in which the query will be read; undefined for this machine's zone
+ */
+export function dateTerm(
+  { from, to }: Pick<Period, 'from' | 'to'>,
+  zone: string | undefined,
+): string {
+  const days = daysText(from, to, zone);
   return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;
 }
 
 export function observedTerm(
   operator: 'added' | 'deleted',
   { from, to }: Pick<Period, 'from' | 'to'>,
+  zone: string | undefined,
 ): string {
   // A range includes its last second.
-  const value = daysText(from, to) ?? `${momentText(from)}..${momentText(to - 1_000)}`;
+  const value = daysText(from, to, zone) ?? `${momentText(from)}..${momentText(to - 1_000)}`;
   return `${operator}:${value}`;
 }
 
-function daysText(from: number, to: number): string | undefined {
-  const first = wallTime(from);
-  const last = wallTime(to - 1);
+function daysText(from: number, to: number, zone: string | undefined): string | undefined {
+  const first = wallTime(from, zone);
+  const last = wallTime(to - 1, zone);
   const isDays =
-    localMoment({ year: first.year, month: first.month, day: first.day }) === from &&
-    localMoment({ year: last.year, month: last.month, day: last.day + 1 }) === to;
+    localMoment({ year: first.year, month: first.month, day: first.day }, zone) === from &&
+    localMoment({ year: last.year, month: last.month, day: last.day + 1 }, zone) === to;
   if (!isDays) return undefined;
-  if (dayName(from) === dayName(to - 1)) return dayName(from);
+  const [start, end] = [dayName(from, zone), dayName(to - 1, zone)];
+  if (start === end) return start;
   const isMonth =
-    first.day === 1 && localMoment({ year: first.year, month: first.month + 1, day: 1 }) === to;
-  return isMonth ? dayName(from).slice(0, 7) : `${dayName(from)}..${dayName(to - 1)}`;
+    first.day === 1 &&
+    localMoment({ year: first.year, month: first.month + 1, day: 1 }, zone) === to;
+  return isMonth ? start.slice(0, 7) : `${start}..${end}`;
 }
 
-export function asOfTerm(end: number): string {
-  const { year, month, day } = wallTime(end - 1);
-  const isMidnight = localMoment({ year, month, day: day + 1 }) === end;
-  return `asof:${isMidnight ? dayName(end - 1) : momentText(end - 1_000)}`;
+export function asOfTerm(end: number, zone: string | undefined): string {
+  const { year, month, day } = wallTime(end - 1, zone);
+  const isMidnight = localMoment({ year, month, day: day + 1 }, zone) === end;
+  return `asof:${isMidnight ? dayName(end - 1, zone) : momentText(end - 1_000)}`;
 }
 
-/** Returns a day in this machine's zone, such as `2026-11-22`. */
-export function dayName(ms: number): string {
-  const { year, month, day } = wallTime(ms);
+/** Returns a day such as `2026-11-22`. @param zone IANA name; undefined for this machine's zone */
+export function dayName(ms: number, zone?: string): string {
+  const { year, month, day } = wallTime(ms, zone);
   return [String(year).padStart(4, '0'), twoDigits(month), twoDigits(day)].join('-');
 }
 

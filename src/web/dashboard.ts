@@ -33,7 +33,7 @@ import { type FolderTotals, sumAtService } from './issues.ts';
 import { type MailPages, statusOf } from './mail-pages.ts';
 import { filterText } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
-import { canonicalZone, type ServedReader } from './served-archive.ts';
+import { canonicalZone, machineZone, type ServedReader } from './served-archive.ts';
 import { parseQueryText } from './understood-query.ts';
 
 const MAX_SERIES = 4;
@@ -53,6 +53,8 @@ interface DashboardView {
   readonly range: Range | null;
   /** IANA name; undefined for this machine's zone. */
   readonly zone: string | undefined;
+  /** Zone in which queries are read, if it is not this machine's. */
+  readonly queryZone?: string | undefined;
   readonly filter: ChartFilter;
   /** Returns a query for the part of the archive shown, narrowed by additional terms. */
   readonly narrow: (...terms: readonly string[]) => string;
@@ -120,7 +122,7 @@ function shownMailboxes(mailboxes: readonly KnownMailbox[]) {
 
 function receivedMail(
   { catalog: { charts } }: ServedReader,
-  { filter, narrow }: DashboardView,
+  { filter, narrow, queryZone }: DashboardView,
   periods: Periods,
   mailboxes: ReturnType<typeof shownMailboxes>,
 ) {
@@ -159,7 +161,7 @@ function receivedMail(
   return {
     kept: {
       unit: periods.unit,
-      periods: periods.list.map((period) => ({ ...period, term: dateTerm(period) })),
+      periods: periods.list.map((period) => ({ ...period, term: dateTerm(period, queryZone) })),
       mailboxes: series,
       ended: oneSeries(received, 'deleted', ({ deleted }) => deleted, narrow('is:deleted')),
       total: oneSeries(received, 'all', () => true, narrow()),
@@ -446,7 +448,7 @@ function watchedOf(folders: readonly FolderProof[]): FolderProof[] {
 
 function changes(
   { catalog }: ServedReader,
-  { filter, narrow, range, zone }: DashboardView,
+  { filter, narrow, range, zone, queryZone }: DashboardView,
   now: number,
 ) {
   const first = firstCommit({ catalog }, now);
@@ -459,8 +461,8 @@ function changes(
   const countsOf = (kind: 'stored' | 'ended') =>
     counted.periods.map((period, at) => (isCounted(at) ? period[kind] : null));
   const changed = (period: Pick<Period, 'from' | 'to'>) => ({
-    stored: narrow(observedTerm('added', period)),
-    ended: narrow(observedTerm('deleted', period)),
+    stored: narrow(observedTerm('added', period, queryZone)),
+    ended: narrow(observedTerm('deleted', period, queryZone)),
   });
   const firstCounted = list.find((_, at) => isCounted(at));
   return {
@@ -471,7 +473,7 @@ function changes(
     ended: countsOf('ended'),
     found: list.map(changed),
     all: changed({ from: firstCounted?.from ?? 0, to: list.at(-1)?.to ?? now }),
-    asOf: list.map(({ to }) => narrow(to > now ? '' : asOfTerm(to))),
+    asOf: list.map(({ to }) => narrow(to > now ? '' : asOfTerm(to, queryZone))),
     since: isEmpty ? null : first,
     cut: counted.since > 0,
   };
@@ -506,7 +508,7 @@ function types({ catalog }: ServedReader, { filter, narrow }: DashboardView): St
 
 function correspondents(
   { catalog }: ServedReader,
-  { filter, range, zone }: DashboardView,
+  { filter, range, zone, queryZone }: DashboardView,
   now: number,
 ) {
   if (range === 'all') {
@@ -521,13 +523,13 @@ function correspondents(
   return {
     years: first === last ? String(last) : `${first} and ${last}`,
     people: catalog.charts.correspondents(filter, years, MAX_PEOPLE),
-    term: dateTerm({ from, to }),
+    term: dateTerm({ from, to }, queryZone),
   };
 }
 
 function rhythm(
   { catalog }: ServedReader,
-  { filter, narrow, range, zone }: DashboardView,
+  { filter, narrow, range, zone, queryZone }: DashboardView,
   now: number,
   oldest: number,
 ) {
@@ -539,7 +541,7 @@ function rhythm(
     counts: hoursOfWeek(quarters, zone),
     from: Math.max(quarters.since ?? 0, list[0]?.from ?? 0),
     cut: isPartial,
-    query: isPartial ? null : narrow(dateTerm({ from, to })),
+    query: isPartial ? null : narrow(dateTerm({ from, to }, queryZone)),
   };
 }
 
@@ -555,8 +557,14 @@ export function dashboardPage(
   const { catalog, dataDir } = reader;
   const query = parameter('q') ?? '';
   const at = now();
-  const { request, asOf, problem } = parseQueryText(query, reader, at, accounts);
-  const typed = parameter('tz');
+  const queryZone = parameter('zone');
+  const { request, asOf, problem } = parseQueryText(
+    query,
+    reader,
+    { now: at, timeZone: queryZone },
+    accounts,
+  );
+  const typed = parameter('tz') ?? queryZone;
   const zone = canonicalZone(typed);
   const range = RANGES.find((known) => known === parameter('range')) ?? null;
   const filter =
@@ -567,7 +575,12 @@ export function dashboardPage(
   const base = request?.node.kind === 'or' && /\s/.test(text) ? `(${text})` : text;
   const narrow = (...terms: readonly string[]): string =>
     [base, ...terms].filter((term) => term !== '').join(' ');
-  const frame = pages.frame(reader, { query, asOf, problem });
+  const frame = pages.frame(reader, {
+    query,
+    asOf,
+    problem,
+    context: { now: at, timeZone: queryZone },
+  });
   const state = filter === undefined ? undefined : readState(dataDir);
   try {
     const page = {
@@ -576,7 +589,7 @@ export function dashboardPage(
       /** Milliseconds since the epoch. */
       now: at,
       /** IANA name of the zone in which days start. */
-      zone: zone ?? new Intl.DateTimeFormat('en').resolvedOptions().timeZone,
+      zone: zone ?? machineZone(),
       /** Zone in the address; null if missing or unknown. */
       typedZone: zone ?? null,
       wrongZone: typed !== undefined && typed !== '' && zone === undefined ? typed : null,
@@ -600,7 +613,7 @@ export function dashboardPage(
         ? dashboardData(
             reader,
             state,
-            { filter, narrow, range, zone, whole: frame.consistency },
+            { filter, narrow, range, zone, queryZone, whole: frame.consistency },
             at,
           )
         : null,

@@ -14,6 +14,7 @@ import {
   takeTurn,
   type WebApp,
   withReader,
+  zoneOf,
 } from './request-context.ts';
 import { admitAtMost, downloadResponse, sendDownload } from './send-download.ts';
 import type { ServedReader } from './served-archive.ts';
@@ -156,7 +157,12 @@ function readQuery(
   const format = downloadFormat(context.req.query('format') ?? 'zip');
   if (format === undefined) return { refused: 'unknown-format' };
   const text = context.req.query('q') ?? '';
-  const { request } = parseQueryText(text, reader, now(), accounts);
+  const { request } = parseQueryText(
+    text,
+    reader,
+    { now: now(), timeZone: zoneOf(context) },
+    accounts,
+  );
   if (request === null) return { refused: 'bad-query' };
   const { messages, isTooLarge } = exportOffer(reader, request);
   if (isTooLarge) return { refused: 'too-large' };

@@ -181,8 +181,9 @@ async function fileDetail(
 
 export type FileDetail = NonNullable<Awaited<ReturnType<typeof fileDetail>>>;
 
-function tileOf(file: ListedFile, sheet: Sheet) {
-  return { ...factsOf(file), month: dayName(receivedAt(file.docid)).slice(0, 7), sheet };
+function tileOf(file: ListedFile, sheet: Sheet, timeZone: string | undefined) {
+  const month = dayName(receivedAt(file.docid), timeZone).slice(0, 7);
+  return { ...factsOf(file), month, sheet };
 }
 
 export type FileTile = ReturnType<typeof tileOf>;
@@ -297,7 +298,7 @@ export class FilesPages {
       group,
       inlinePictures,
       /** Query for the messages with these attachments; null without a list. */
-      messages: request && this.messages(reader, asked.query, { group, inlinePictures }),
+      messages: request && this.messages(reader, asked.query, { group, inlinePictures }, parameter),
       after: position === undefined ? undefined : parameter('after'),
       /** SHA-256 of the chosen attachment, in hexadecimal. */
       chosen,
@@ -312,9 +313,14 @@ export class FilesPages {
   }
 
   /** Returns a query for the messages with the listed attachments, and their number; null if the query is invalid. */
-  messages(reader: ServedReader, query: string, filter: Parameters<typeof queryFor>[1]) {
+  messages(
+    reader: ServedReader,
+    query: string,
+    filter: Parameters<typeof queryFor>[1],
+    parameter: Parameter,
+  ) {
     const { text, isOfGroup } = queryFor(query, filter);
-    const { request } = this.pages.asked(reader, () => text);
+    const { request } = this.pages.asked(reader, (name) => (name === 'q' ? text : parameter(name)));
     if (request === null) return null;
     const found = reader.catalog.prepare(request).countWhile(deadline(COUNTING_MS));
     return { query: text, found, isOfGroup };
@@ -356,16 +362,21 @@ export class FilesPages {
       ...asked.request,
       group: group ?? undefined,
       inlinePictures,
+      timeZone: parameter('zone'),
     };
     return { asked, request, group, inlinePictures };
   }
 
   /** Lists a page of attachments, with the numbers of all. */
-  list({ catalog }: ServedReader, request: FilesRequest, after: FilePosition | undefined) {
+  list(
+    { catalog }: ServedReader,
+    request: FilesRequest & { readonly timeZone?: string | undefined },
+    after: FilePosition | undefined,
+  ) {
     return catalog.snapshot(() => {
-      const { group = '', inlinePictures = false, asOf = null, node } = request;
+      const { group = '', inlinePictures = false, asOf = null, node, timeZone } = request;
       // Keyed by the parsed query, because words such as `yesterday` mean a different day tomorrow.
-      const name = JSON.stringify([group, inlinePictures, asOf, node]);
+      const name = JSON.stringify([group, inlinePictures, asOf, node, timeZone]);
       let counted = this.#sums.find(catalog.version(), name);
       if (counted === undefined) {
         counted = catalog.files.sums(request, deadline(COUNTING_MS));
@@ -377,7 +388,7 @@ export class FilesPages {
       const { files, next } = catalog.files.page(wanted, deadline(WALKING_MS));
       const hasTime = deadline(TEXTS_MS);
       return {
-        tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
+        tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime), timeZone)),
         next: next === null ? null : encodePosition(catalog, next),
         sums,
         months: months.map(({ key, from, count }) => ({ key, after: positionText(from), count })),

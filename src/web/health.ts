@@ -417,7 +417,7 @@ function linkedNumbers(
   const hasTime = deadline(COUNTING_MS);
   /** `linked` is null if the query is invalid or counting timed out. */
   const linked = (query: string): { linked: Linked | null; problem: string | null } => {
-    const { request, problem } = parseQueryText(query, reader, now, accounts);
+    const { request, problem } = parseQueryText(query, reader, { now }, accounts);
     if (request === null) return { linked: null, problem: problem.message };
     const { count, complete } = reader.catalog.prepare(request).countWhile(hasTime);
     return { linked: complete ? { count, query } : null, problem: null };

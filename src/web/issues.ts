@@ -1,5 +1,6 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
+import type { ParseContext } from '../catalog/query-ast.ts';
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
 import { folderKey, mailboxKey, type StateFile } from '../core/state.ts';
 import type { StoredRun } from '../core/state-runs.ts';
@@ -114,14 +115,28 @@ function issueText(issue: Issue, now: number): IssueText {
   }
 }
 
+/** By what is damaged. */
+const DAMAGE: Readonly<Record<string, string>> = {
+  log: 'Part of the log is not as it was written.',
+  message: 'Messages cannot be read as they were stored.',
+  missing: 'The bytes of messages or attachments are missing.',
+  catalog: 'The index differs from the log.',
+  'catalog-file': 'The index cannot be read.',
+  'state-file': 'The file with the state of the archive cannot be read.',
+  commit: 'The log ends early, or belongs to another archive.',
+  checkpoint: 'The log does not match a checkpoint.',
+  format: 'The file FORMAT has the wrong content.',
+};
+const OTHER_DAMAGE = 'Some files are not as they were written.';
+
 function damageText({ found, findings }: VerificationStatus): IssueText {
   const isOnlyIndex = found === findings.length && findings.every(concernsCatalogOnly);
-  // Findings of one kind have the same text, which contains no names.
-  const texts = [...new Set(findings.map(({ text }) => text))].slice(0, 3).join('; ');
+  // The verification page has the details, which name files and columns.
+  const texts = new Set(findings.map(({ what }) => DAMAGE[what] ?? OTHER_DAMAGE));
   const rest = isOnlyIndex ? ' No mail is lost: a rebuild makes a new index from the log.' : '';
   return [
     `The ${isOnlyIndex ? 'index' : 'archive'} is damaged: ${countedNoun(found, 'finding')}`,
-    `${texts.charAt(0).toUpperCase()}${texts.slice(1)}.${rest}`,
+    `${[...texts].slice(0, 3).join(' ')}${rest}`,
     isOnlyIndex ? 'rebuild' : 'verify --repair',
     ['verification', 'See what is damaged'],
   ];
@@ -140,10 +155,10 @@ function mailboxText(issue: Extract<Issue, { readonly mailbox: object }>): Issue
       return [`${address} was not compared lately`, 'It may lack mail at the service.', 'sync'];
     case 'pending-deletions':
       return [
-        `${address}: ${countedNoun(held, 'pending deletion')}`,
+        `${address}: ${countedNoun(held, 'deletion')} awaiting confirmation`,
         'So many messages disappeared at the service at once that a later sync must confirm the deletions. The archive keeps the messages either way.',
         'list --held',
-        ['held', 'See them, and when they are checked again'],
+        ['held', 'Review pending deletions'],
       ];
     case 'folders-late':
       return [
@@ -319,16 +334,16 @@ function serviceSum(catalog: Reader['catalog']) {
  *
  * @param asOf milliseconds since the epoch
  */
-function pastSum(catalog: Reader['catalog'], asOf: number, now: number) {
+function pastSum(catalog: Reader['catalog'], asOf: number, context: ParseContext) {
   const count = (query: string): number | null => {
-    const request = { node: parseQuery(query, { now }).node, asOf };
+    const request = { node: parseQuery(query, context).node, asOf };
     const found = catalog.prepare(request).countWhile(deadline(PAST_MS));
     return found.complete ? found.count : null;
   };
   return {
     ...{ asOf, messages: count('*'), ended: count('is:deleted') },
-    later: countCurrent(catalog, storedAfterText(asOf), now),
-    day: countDay(catalog, asOf, now),
+    later: countCurrent(catalog, storedAfterText(asOf), context),
+    day: countDay(catalog, asOf, context),
   };
 }
 
@@ -337,37 +352,39 @@ export type PastSum = ReturnType<typeof pastSum>;
 /** Caches totals until the next commit. */
 export class ServiceSums {
   readonly #current = new VersionCache<'all', ServiceSum>(1);
-  readonly #past = new VersionCache<number, PastSum>(1);
+  readonly #past = new VersionCache<string, PastSum>(1);
 
   of({ catalog }: Pick<Reader, 'catalog'>): ServiceSum {
     const known = this.#current.find(catalog.version(), 'all');
     return known ?? this.#current.keep('all', serviceSum(catalog));
   }
 
-  past({ catalog }: Pick<Reader, 'catalog'>, asOf: number, now: number): PastSum {
-    const known = this.#past.find(catalog.version(), asOf);
+  past({ catalog }: Pick<Reader, 'catalog'>, asOf: number, context: ParseContext): PastSum {
+    const key = `${asOf} ${context.timeZone}`;
+    const known = this.#past.find(catalog.version(), key);
     if (known !== undefined) return known;
-    const sum = pastSum(catalog, asOf, now);
-    return Object.values(sum).includes(null) ? sum : this.#past.keep(asOf, sum);
+    const sum = pastSum(catalog, asOf, context);
+    return Object.values(sum).includes(null) ? sum : this.#past.keep(key, sum);
   }
 }
 
-/** Counts messages stored and deleted on the day that contains a moment, in this machine's zone. */
-function countDay(catalog: Reader['catalog'], asOf: number, now: number) {
-  const { year, month, day } = wallTime(asOf);
+/** Counts messages stored and deleted on the day that contains a moment. */
+function countDay(catalog: Reader['catalog'], asOf: number, context: ParseContext) {
+  const { timeZone } = context;
+  const { year, month, day } = wallTime(asOf, timeZone);
   const period = {
-    from: localMoment({ year, month, day }),
-    to: localMoment({ year, month, day: day + 1 }),
+    from: localMoment({ year, month, day }, timeZone),
+    to: localMoment({ year, month, day: day + 1 }, timeZone),
   };
-  const stored = countCurrent(catalog, observedTerm('added', period), now);
-  const deleted = countCurrent(catalog, observedTerm('deleted', period), now);
+  const stored = countCurrent(catalog, observedTerm('added', period, timeZone), context);
+  const deleted = countCurrent(catalog, observedTerm('deleted', period, timeZone), context);
   if (stored === null || deleted === null) return null;
-  return { name: dayText(asOf, undefined), stored, deleted };
+  return { name: dayText(asOf, timeZone), stored, deleted };
 }
 
 /** Counts the query's current results, whatever moment is shown. */
-function countCurrent(catalog: Reader['catalog'], query: string, now: number) {
-  const { node } = parseQuery(query, { now });
+function countCurrent(catalog: Reader['catalog'], query: string, context: ParseContext) {
+  const { node } = parseQuery(query, context);
   const { count, complete } = catalog.prepare({ node }).countWhile(deadline(PAST_MS));
   return complete ? { count, query } : null;
 }

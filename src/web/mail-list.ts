@@ -87,6 +87,8 @@ export interface MailList {
   readonly ended: number | null;
   /** `after=` value of the next page: an id, or the position where time ran out. Null on the last page. */
   readonly next: string | null;
+  /** `before=` value of the previous page; null if this page is known to be the first. */
+  readonly previous: string | null;
   /** `after=` value of the previous page, empty for the first page. Null if this is the first page. */
   readonly before?: string | null;
   readonly nothing?: NoResults | undefined;
@@ -94,14 +96,28 @@ export interface MailList {
 
 export type MailCounts = Pick<MailList, 'all' | 'ended' | 'nothing'>;
 
+/** @param opened id or prefix of the open message. Without a place, the list starts at it if it is on a later page. */
 export function mailList(
   reader: Pick<Reader, 'catalog'>,
   request: CountRequest,
   sort: ListSort,
-  place: ListPlace | undefined,
+  wanted: ListPlace | undefined,
+  opened?: string,
 ): MailList {
   return reader.catalog.snapshot(() => {
-    const rows = mailRows(reader, request, sort, place, ROWS);
+    const rowsAt = (at: ListPlace | undefined) => ({
+      place: at,
+      rows: mailRows(reader, request, sort, at, ROWS),
+    });
+    const isOpened = ({ line }: SearchHit) => opened !== undefined && line.id.startsWith(opened);
+    let listed = rowsAt(wanted);
+    if (opened !== undefined && wanted === undefined && !listed.rows.hits.some(isOpened)) {
+      const at = listPlace(reader, (name) => (name === 'at' ? opened : undefined), sort);
+      const around = at && rowsAt(at);
+      // The query may not match the message.
+      if (around?.rows.hits.slice(0, 1).some(isOpened)) listed = around;
+    }
+    const { place, rows } = listed;
     const isAll = place === undefined && rows.next === null;
     const all = isAll
       ? { count: rows.hits.length, complete: true }

@@ -1,4 +1,5 @@
 import type { Reader } from '../catalog/open-reader.ts';
+import type { ParseContext } from '../catalog/query-ast.ts';
 import { unknownText } from '../catalog/resolve-query.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
 import { type Snippet, type SoughtPhrase, snippet, soughtPhrases } from '../catalog/snippets.ts';
@@ -61,7 +62,7 @@ import {
   withAsOf,
 } from './query-text.ts';
 import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
-import { type ReadingFor, type ServedReader, yieldBetween } from './served-archive.ts';
+import { machineZone, type ReadingFor, type ServedReader, yieldBetween } from './served-archive.ts';
 import { FolderTrees } from './side-tree.ts';
 import { type ParsedQuery, parseQueryText, plainRequest, textPieces } from './understood-query.ts';
 
@@ -106,7 +107,7 @@ function findRelated(
   reader: Pick<Reader, 'catalog'>,
   { line }: SearchHit,
   moment: number | null,
-  now: number,
+  context: ParseContext,
 ) {
   const { from, date } = line;
   const [place] = line.places;
@@ -116,14 +117,15 @@ function findRelated(
       label: `All mail with ${from.name === '' ? from.address : from.name}`,
       query: `contact:<${from.address}>`,
     });
-  if (date !== null) queries.push({ label: 'That day', query: `on:${dayName(Date.parse(date))}` });
+  if (date !== null)
+    queries.push({ label: 'That day', query: `on:${dayName(Date.parse(date), context.timeZone)}` });
   if (place !== undefined)
     queries.push({
       label: place.folder,
       query: `${filterText('mailbox', place.mailbox)} ${filterText('in', place.folder)}`,
     });
   return queries.flatMap(({ label, query }) => {
-    const parsed = plainRequest(query, now);
+    const parsed = plainRequest(query, context);
     if (parsed === null) return [];
     const request = { node: parsed.node, asOf: moment ?? undefined };
     const found = reader.catalog.prepare(request).countWhile(deadline(NEAR_COUNTING_MS));
@@ -375,7 +377,7 @@ export class MailPages {
     const asked = this.asked(reader, parameter);
     const sort = sortOf(parameter);
     const place = listPlace(reader, parameter, sort);
-    const listed = asked.request && mailList(reader, asked.request, sort, place);
+    const listed = asked.request && mailList(reader, asked.request, sort, place, parameter('m'));
     /** Null for an invalid query. */
     const list: MailList | null =
       listed?.all?.count === 0 ? { ...listed, nothing: this.#suggest(reader, asked) } : listed;
@@ -420,8 +422,8 @@ export class MailPages {
     });
   }
 
-  past(reader: ServedReader, asOf: number): PastSum {
-    return this.#sums.past(reader, asOf, this.parts.now());
+  past(reader: ServedReader, asOf: number, parameter: Parameter): PastSum {
+    return this.#sums.past(reader, asOf, this.#context(parameter));
   }
 
   knownCount(reader: ServedReader, query: string): number | null {
@@ -451,7 +453,8 @@ export class MailPages {
     { token, hasDaemon }: { token: string; hasDaemon: boolean | null },
   ) {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
-    const frame = this.frame(reader, { query: '', asOf: null, problem: null }, known);
+    const context = this.#context(parameter);
+    const frame = this.frame(reader, { query: '', asOf: null, problem: null, context }, known);
     // If a daemon cannot be detected, as in a fleet, the page neither mentions one nor offers to check for mail.
     const mayLook = content.whole && hasDaemon !== null;
     const look = mayLook ? { token, said: parseServiceCheckResult(parameter('look')) } : null;
@@ -476,21 +479,22 @@ export class MailPages {
 
   frame(
     reader: ServedReader,
-    { query, asOf, problem }: Pick<ReturnType<MailPages['asked']>, 'query' | 'asOf' | 'problem'>,
+    { query, asOf, problem, context }: Omit<ReturnType<MailPages['asked']>, 'request'>,
     known = this.#stateOf(reader),
   ) {
-    const { now } = this.parts;
     const { state, issues, tags } = known;
     return {
       /** The query exactly as typed. */
       query,
       problem,
-      tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now(), tags),
+      tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), context, tags),
       consistency: this.#sums.of(reader),
       /** Totals at the moment of `asof:`; null for now. */
-      past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
+      past: asOf === null ? null : this.#sums.past(reader, asOf, context),
       issues,
       state,
+      /** IANA name of the zone in which dates in the query are read. */
+      zone: context.timeZone ?? machineZone(),
     };
   }
 
@@ -499,7 +503,7 @@ export class MailPages {
     parameter: Parameter,
     page: MessagePlace['page'],
     signal: AbortSignal,
-    { query, asOf, request } = this.asked(reader, parameter),
+    { query, asOf, request, context } = this.asked(reader, parameter),
   ) {
     const match = namedMessage(reader, parameter('m') ?? '');
     if (match.kind === 'several') {
@@ -524,22 +528,28 @@ export class MailPages {
       conversation,
       ...(await reading.message(id, conversation, asOf, parameter)),
       /** Empty unless the message is shown at full width. */
-      near: page === 'message' ? findRelated(reader, openedHit(conversation), asOf, now()) : [],
+      near: page === 'message' ? findRelated(reader, openedHit(conversation), asOf, context) : [],
       dataDir: reader.dataDir,
     };
   }
 
-  #suggest(reader: ServedReader, asked: Parameters<typeof nothingFound>[1]): NoResults {
-    return nothingFound(reader, asked, (text) => this.#understand(reader, text));
+  #suggest(reader: ServedReader, asked: ReturnType<MailPages['asked']>): NoResults {
+    const { context } = asked;
+    return nothingFound(reader, asked, (text) => this.#understand(reader, text, context));
   }
 
   asked(reader: ServedReader, parameter: Parameter) {
     const query = parameter('q') ?? '';
-    return { query, ...this.#understand(reader, query) };
+    const context = this.#context(parameter);
+    return { query, context, ...this.#understand(reader, query, context) };
   }
 
-  #understand(reader: ServedReader, query: string): ParsedQuery {
-    return parseQueryText(query, reader, this.parts.now(), this.parts.accounts);
+  #context(parameter: Parameter): ParseContext {
+    return { now: this.parts.now(), timeZone: parameter('zone') };
+  }
+
+  #understand(reader: ServedReader, query: string, context: ParseContext): ParsedQuery {
+    return parseQueryText(query, reader, context, this.parts.accounts);
   }
 
   /** Caches the state shown on every page, which takes several queries per folder to compute. */

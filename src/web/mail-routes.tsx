@@ -17,6 +17,7 @@ import {
   dataRoute,
   type Parameter,
   page,
+  parametersOf,
   type RequestContext,
   seeOther,
   takeTurn,
@@ -125,7 +126,7 @@ export function mailRoutes(
   const findTogether = (reader: ServedReader, how: ReadingFor, context: RequestContext) => {
     const id = idIn(context, reader);
     if (id === null) return undefined;
-    const { asOf } = pages(reader).asked(reader, (name) => context.req.query(name));
+    const { asOf } = pages(reader).asked(reader, parametersOf(context));
     const found = readConversation(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
     if (found === null) return undefined;
     const subject = found.all[0]?.line.subject ?? '';
@@ -134,8 +135,7 @@ export function mailRoutes(
   downloads('/m/:id/attachments/all.zip', findTogether, { isLimited: true });
   downloads(
     '/files/all.zip',
-    (reader, how, context) =>
-      files(reader).together(reader, (name) => context.req.query(name), how),
+    (reader, how, context) => files(reader).together(reader, parametersOf(context), how),
     { isLimited: true, missing: NOT_ONE_FILE },
   );
 }
@@ -211,7 +211,8 @@ function searchRoutes(
     const query = parameter('q') ?? '';
     const caret = wholeNumber(parameter('at')) ?? query.length;
     const knownCount = (text: string) => pages(reader).knownCount(reader, text);
-    return completions(reader).rows(reader, { query, caret, now: now(), accounts, knownCount });
+    const context = { now: now(), timeZone: parameter('zone') };
+    return completions(reader).rows(reader, { query, caret, context, accounts, knownCount });
   });
   data('/api/timeline', (reader, parameter) => {
     const { request, problem } = pages(reader).asked(reader, parameter);
@@ -245,7 +246,7 @@ function searchRoutes(
       at,
       /** The latest commit at that time; null before the first. */
       inForce: catalog.commitAt(at),
-      past: pages(reader).past(reader, at),
+      past: pages(reader).past(reader, at, parameter),
       since: catalog.changes.since(at),
       next: catalog.changes.next(at) ?? null,
       previous: catalog.changes.previous(at) ?? null,

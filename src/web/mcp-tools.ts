@@ -193,7 +193,7 @@ function requestFor(
   { reader, now, accounts }: ToolContext,
   { everywhere }: { everywhere: boolean },
 ): CountRequest {
-  const { request, problem } = parseQueryText(query, reader, now, accounts);
+  const { request, problem } = parseQueryText(query, reader, { now }, accounts);
   if (request === null) {
     const { message, hint } = problem;
     throw new ToolRefusal(hint === null ? message : `${message} ${hint}`);

@@ -7,8 +7,14 @@ import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
-import { ChosenTheme, THEME_COOKIE, themeCookie, themeOf } from './pages/theme.ts';
-import type { AccountsOf, ServedArchive, ServedReader } from './served-archive.ts';
+import { ChosenTheme } from './pages/page.ts';
+import { THEME_COOKIE, themeCookie, themeOf, ZONE_COOKIE } from './pages/theme.ts';
+import {
+  type AccountsOf,
+  canonicalZone,
+  type ServedArchive,
+  type ServedReader,
+} from './served-archive.ts';
 import type { BrowserSessions, Session, Sessions } from './sessions.ts';
 
 export interface ArchiveParts {
@@ -64,7 +70,17 @@ export interface RequestFacts {
   };
 }
 
-export type Parameter = (name: string) => string | undefined;
+/** `zone` is the browser's time zone, which is not in the address; undefined stands for this machine's. */
+export type Parameter = (name: 'zone' | (string & {})) => string | undefined;
+
+export function parametersOf(context: RequestContext): Parameter {
+  return (name) => (name === 'zone' ? zoneOf(context) : context.req.query(name));
+}
+
+export function zoneOf(context: RequestContext): string | undefined {
+  const typed = cookieValue(context.req.header('cookie') ?? null, ZONE_COOKIE);
+  return canonicalZone(typed) === undefined ? undefined : typed;
+}
 
 export function wholeNumber(typed: string | undefined): number | undefined {
   const number = Number(typed ?? 'none');
@@ -139,7 +155,7 @@ export function answered(
   context: RequestContext,
   make: (asked: Asked) => Response | Promise<Response>,
 ): Promise<Response> {
-  const parameter: Parameter = (name) => context.req.query(name);
+  const parameter = parametersOf(context);
   return takeTurn(context, (signal) =>
     withReader(parts, context, (reader) => make({ reader, parameter, context, signal })),
   );

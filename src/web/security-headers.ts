@@ -7,6 +7,7 @@ const PAGE_POLICY = [
   "style-src 'self'",
   "img-src 'self' data:",
   "connect-src 'self'",
+  "manifest-src 'self'",
   "frame-src 'self'",
   "base-uri 'none'",
   "form-action 'self'",

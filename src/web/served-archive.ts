@@ -191,6 +191,10 @@ export async function* yieldBetween(
   }
 }
 
+export function machineZone(): string {
+  return new Intl.DateTimeFormat('en').resolvedOptions().timeZone;
+}
+
 const MAX_ZONE = 64;
 
 /**

@@ -1,5 +1,6 @@
 import type { FolderName, KnownFolder } from '../catalog/folders.ts';
 import type { Reader } from '../catalog/open-reader.ts';
+import type { ParseContext } from '../catalog/query-ast.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import { folderKey, mailboxKey } from '../core/state.ts';
 import { isImported } from '../mail/identity.ts';
@@ -68,20 +69,20 @@ export class FolderTrees {
   of(
     reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
     asOfText: string,
-    now: number,
+    context: ParseContext,
     tags: ReadonlyMap<string, FolderTag>,
   ) {
     const { catalog } = reader;
     const mayContinue = deadline(COUNTING_MS);
     const counting = { catalog, version: catalog.version(), mayContinue };
-    const asOf = asOfText === '' ? null : (plainRequest(asOfText, now)?.asOf ?? null);
+    const asOf = asOfText === '' ? null : (plainRequest(asOfText, context)?.asOf ?? null);
     const entry = (
       name: string,
       filter: string,
       { path = null, specialUse = null, tag = null }: Partial<Entry> = {},
     ) => {
       const query = `${filter} ${asOfText}`.trim();
-      const request = plainRequest(query, now);
+      const request = plainRequest(query, context);
       const count = request && this.#count(counting, query, request);
       /** Null if all messages are read, or unread ones were not counted. */
       const unread = null as { readonly count: number; readonly query: string } | null;
@@ -145,7 +146,7 @@ export class FolderTrees {
       const addUnread = <T extends ReturnType<typeof entry>>(one: T): T => {
         if (one.count === 0 || one.query === null) return one;
         const query = addTerm(one.query, 'is:unread');
-        const request = plainRequest(query, now);
+        const request = plainRequest(query, context);
         const count = request && this.#count(counting, query, request);
         return count === null || count === 0 ? one : { ...one, unread: { count, query } };
       };

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { domainToUnicode } from 'node:url';
 import { cookieText, cookieValue, requestSource } from './access.ts';
 import {
   FailurePage,
@@ -28,7 +29,11 @@ export function publicRoutes(app: WebApp, parts: SignInParts): void {
   assetRoute(app, assets, async (context) => (await sessionIn(context, parts)) !== undefined);
   app.get('/away', (context) => {
     const to = linkTarget(context.req.query('to') ?? '');
-    return page(context, <LeavePage assets={assets} to={to} />, to === null ? 400 : 200);
+    return page(
+      context,
+      <LeavePage assets={assets} to={to} writtenAs={to === null ? '' : writtenHost(to)} />,
+      to === null ? 400 : 200,
+    );
   });
   const enterPage = (context: RequestContext, problem: SignInProblem): Response => {
     const { form, secure } = context.get('cookies');
@@ -81,10 +86,14 @@ export function assetRoute(
     const asset = assets.file(context.req.param('name'));
     if (asset === undefined)
       return (await mayAskOthers(context)) ? next() : context.body(null, 404);
-    return context.body(asset.bytes, 200, {
-      'content-type': asset.type,
-      'cache-control': FOR_EVER,
-    });
+    const headers = { 'content-type': asset.type, 'cache-control': FOR_EVER };
+    const { brotli } = asset;
+    if (brotli === undefined) return context.body(asset.bytes, 200, headers);
+    const vary = { ...headers, vary: 'accept-encoding' };
+    // Browsers accept it over HTTPS and from this machine; others get gzip.
+    return /(?:^|,)\s*br\s*(?:,|$)/.test(context.req.header('accept-encoding') ?? '')
+      ? context.body(brotli, 200, { ...vary, 'content-encoding': 'br' })
+      : context.body(asset.bytes, 200, vary);
   });
 }
 
@@ -139,6 +148,13 @@ export function signedInRoutes(app: WebApp, parts: SignInParts): void {
 }
 
 /** Returns a permitted link target as browsers write it (hosts in ASCII); null for any other address. */
+/** Returns a host name in its own letters if they are not all of ASCII; otherwise an empty string. */
+function writtenHost(to: string): string {
+  const { hostname } = new URL(to);
+  const written = domainToUnicode(hostname);
+  return written === hostname ? '' : written;
+}
+
 function linkTarget(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const url = new URL(text);

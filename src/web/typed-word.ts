@@ -1,4 +1,4 @@
-import type { SearchNode } from '../catalog/query-ast.ts';
+import type { ParseContext, SearchNode } from '../catalog/query-ast.ts';
 
 export const MAX_ROWS = 8;
 
@@ -26,7 +26,7 @@ export interface CompletionRow {
 export interface CompletionRequest {
   readonly query: string;
   readonly caret: number;
-  readonly now: number;
+  readonly context: ParseContext;
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   readonly knownCount: (query: string) => number | null;
 }

@@ -1,9 +1,9 @@
 import { refuseUnknownNames } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
-import type { SearchNode } from '../catalog/query-ast.ts';
+import type { ParseContext, SearchNode } from '../catalog/query-ast.ts';
 import { expandSaved } from '../catalog/saved-searches.ts';
 import type { CountRequest } from '../catalog/search.ts';
-import { matchesBetween, type SoughtPhrase } from '../catalog/snippets.ts';
+import { matchesBetween, type Range, type SoughtPhrase } from '../catalog/snippets.ts';
 import { describeError, MailkeepError } from '../core/errors.ts';
 import type { TextPiece } from './pages/message-props.ts';
 import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
@@ -26,13 +26,13 @@ const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
 export function parseQueryText(
   text: string,
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
-  now: number,
+  context: ParseContext,
   accounts: AccountsOf,
 ): ParsedQuery {
   try {
     const expanded = expandSaved(text, () => searchesFor(reader));
     const query =
-      expanded.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(expanded, { now });
+      expanded.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(expanded, context);
     const asOf = query.asOf ?? undefined;
     const request = { node: query.node, asOf, accounts: accountsFor(reader, accounts, query.node) };
     refuseUnknownNames(reader.catalog.prepare(request).unknownNames());
@@ -44,9 +44,9 @@ export function parseQueryText(
 }
 
 /** Parses a query that this program wrote. Returns null if an address or path in it cannot be written in a query. */
-export function plainRequest(query: string, now: number): CountRequest | null {
+export function plainRequest(query: string, context: ParseContext): CountRequest | null {
   try {
-    const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
+    const { node, asOf } = parseQuery(query === '' ? '*' : query, context);
     return { node, asOf: asOf ?? undefined };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
@@ -108,9 +108,12 @@ export function textPieces(text: string, sought: readonly SoughtPhrase[] = []): 
   }
   let chars = MATCHED_CHARS;
   let most = MAX_MATCHES;
+  let mostLinks = MAX_MATCHES;
   return pieces.map((piece) => {
-    if (sought.length === 0 || chars <= 0) return { ...piece, matches: [] };
     const shown = piece.lines.join('\n');
+    const links = linkRanges(shown, mostLinks);
+    mostLinks -= links.length;
+    if (sought.length === 0 || chars <= 0) return { ...piece, matches: [], links };
     const matches: TextPiece['matches'][number][] = [];
     for (const match of matchesBetween(shown, sought, 0, chars)) {
       if (matches.length >= most) break;
@@ -118,6 +121,37 @@ export function textPieces(text: string, sought: readonly SoughtPhrase[] = []): 
     }
     chars -= shown.length;
     most -= matches.length;
-    return { ...piece, matches };
+    return { ...piece, matches, links };
   });
+}
+
+/** An address with its scheme; guesses such as `readme.md` would be wrong too often. */
+const LINK = /(?<![\p{L}\p{N}])(?:https?:\/\/|mailto:)[^\s<>"“”„]{1,2000}/giu;
+const BRACKETS: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{' };
+
+function linkRanges(text: string, most: number): Range[] {
+  const links: Range[] = [];
+  for (const { 0: found, index } of text.matchAll(LINK)) {
+    if (links.length >= most) break;
+    const end = index + lengthOfLink(found);
+    if (URL.canParse(text.slice(index, end))) links.push({ start: index, end });
+  }
+  return links;
+}
+
+/** Returns the length without the punctuation of the sentence around a link, such as brackets opened before it. */
+function lengthOfLink(text: string): number {
+  const depths = new Map<string, number>();
+  for (const sign of text) {
+    const opening = BRACKETS[sign];
+    if (opening !== undefined) depths.set(opening, (depths.get(opening) ?? 0) - 1);
+    else depths.set(sign, (depths.get(sign) ?? 0) + 1);
+  }
+  for (let end = text.length; ; end -= 1) {
+    const last = text[end - 1] ?? '';
+    const opening = BRACKETS[last];
+    const isStray = opening !== undefined && (depths.get(opening) ?? 0) < 0;
+    if (isStray) depths.set(opening, (depths.get(opening) ?? 0) + 1);
+    else if (!/[.,;:!?'’*_~|]/.test(last)) return end;
+  }
 }

@@ -88,7 +88,7 @@ test('every answer carries the headers that confine it', async () => {
   for (const { headers } of answers) {
     expect(headers).toMatchObject({
       'content-security-policy':
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; manifest-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'",
       'referrer-policy': 'no-referrer',
       'cross-origin-opener-policy': 'same-origin',
       'cross-origin-resource-policy': 'same-origin',
@@ -104,7 +104,7 @@ test('assets are kept by browsers, by names that change with their content', asy
   const names = [...html.matchAll(/"(\/assets\/[^"]+)"/g)].map(([, name = '']) => name);
   expect(names.length).toBeGreaterThanOrEqual(3);
   for (const name of names) {
-    expect(name).toMatch(/-[A-Z0-9]{8}\.(?:css|js|svg)$/);
+    expect(name).toMatch(/-[A-Z0-9]{8}\.(?:css|js|png|svg|webmanifest)$/);
     const { status, headers } = await served.ask(name);
     expect([status, headers['cache-control']]).toEqual([
       200,
@@ -310,7 +310,7 @@ test('the way out of a message shows where it leads, and leads to web pages and 
   const away = (to: string) => served.ask(`/away?to=${encodeURIComponent(to)}`);
   const { status, text: html } = await away('https://bücher.example/?a=<b>&c="d"');
   expect(status).toBe(200);
-  expect(html).toContain('https://xn--bcher-kva.example/?a=%3Cb%3E&amp;c=%22d%22');
+  expect(html).toContain('https://<strong>xn--bcher-kva.example</strong>/?a=%3Cb%3E&amp;c=%22d%22');
   expect(html).toMatch(/<a [^>]*rel="noreferrer noopener nofollow"/);
   expect((await away('mailto:anna@example.org')).status).toBe(200);
   for (const to of ['javascript:alert(1)', 'data:text/html,x', 'file:///etc/passwd', '/mail', ''])

@@ -173,8 +173,8 @@ describe('the state in the bar', () => {
     [fine, 0, at + 119 * MINUTE, 'Healthy, backed up 1 h ago'],
     [fine, 0, at + 47 * 60 * MINUTE, 'Healthy, backed up 47 h ago'],
     [fine, 0, at + 3 * DAY, 'Healthy, backed up 72 h ago'],
-    [{ ...fine, level: 'warn' }, 1, at, 'Needs you: 1'],
-    [{ ...fine, level: 'warn' }, 2, at, 'Needs you: 2'],
+    [{ ...fine, level: 'warn' }, 1, at, '1 issue'],
+    [{ ...fine, level: 'warn' }, 2, at, '2 issues'],
     [{ ...fine, level: 'bad' }, 3, at, 'Damage'],
     [{ ...fine, provenAt: null }, 0, at, 'Not backed up yet'],
     [{ ...fine, provenAt: null, isMirror: false }, 0, at, 'Healthy'],
@@ -200,14 +200,14 @@ describe('the state in the bar', () => {
       expect([address, link]).toEqual([
         address,
         expect.stringMatching(
-          /href="\/health" title="Each folder was compared on 6 Nov 2026 [^"]*"><span class="dot warn"><\/span>Needs you: 1</,
+          /href="\/health" title="Each folder was compared on 6 Nov 2026 [^"]*"><span class="dot warn"><\/span>1 issue</,
         ),
       ]);
     }
     // A day and some hours after the comparison, the folders of each mailbox are a matter as well.
     own.now = compared + DAY + 3 * 60 * MINUTE;
     expect(shown(await page('/mail'))).toMatch(
-      /<a class="stat wide state"[^>]*><span class="dot warn"><\/span>Needs you: 3</,
+      /<a class="stat wide state"[^>]*><span class="dot warn"><\/span>3 issues</,
     );
   });
 });

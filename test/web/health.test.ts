@@ -266,9 +266,9 @@ test('a daemon that makes no passes any more is a matter, by its own rhythm', as
 test('the head has a verdict in words, the age of the last run, and whether a daemon runs', async () => {
   for (const tab of ['', '/folders', '/runs'])
     expect(words(await get(`/health${tab}`))).toMatch(
-      /Health Needs you: .+ , last run .+ ago \. No daemon runs : new mail comes only when/,
+      /Health Needs attention: .+ , last run .+ ago \. No daemon runs : new mail comes only when/,
     );
-  expect(words(await get('/health'))).toMatch(/Needs you: +\S.+ and \d more/);
+  expect(words(await get('/health'))).toMatch(/Needs attention: +\S.+ and \d more/);
 });
 
 test('a mailbox that nobody has compared for more than 26 hours is a matter', async () => {

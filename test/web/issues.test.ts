@@ -63,12 +63,12 @@ const around = { behind: null, whole: true, copies: [], runs: [], now: NOW };
 test('pending deletions are no mail that the archive lacks', () => {
   const pending = shown(status([folder({ held: 8, complete: false })]), around);
   expect(pending).toMatchObject([
-    { title: 'ada@example.org: 8 pending deletions', command: 'list --held' },
+    { title: 'ada@example.org: 8 deletions awaiting confirmation', command: 'list --held' },
   ]);
   const other = folder({ folder: 'INBOX.Sent', complete: false });
   const both = shown(status([folder({ held: 8, complete: false }), other]), around);
   expect(both).toMatchObject([
-    { title: 'ada@example.org: 8 pending deletions' },
+    { title: 'ada@example.org: 8 deletions awaiting confirmation' },
     { title: 'ada@example.org: 1 folder not complete', command: 'sync' },
   ]);
   expect(both[1]?.text).toContain('every message at the service: INBOX.Sent.');
@@ -86,12 +86,12 @@ test('damage is one sentence, without the folder of the archive; an index offers
   const row = { what: 'catalog', text: 'the index has a row too many in records' };
   const [index] = shown(status([folder({})], damaged([row, row, row])), around);
   expect(index).toMatchObject({ title: 'The index is damaged: 3 findings', command: 'rebuild' });
-  expect(index?.text).toMatch(/^The index has a row too many in records\. No mail is lost/);
+  expect(index?.text).toMatch(/^The index differs from the log\. No mail is lost/);
   const bytes = { what: 'log', text: '/srv/mail archive/log/1.log, bytes 0 to 9 (bytes)' };
   const [archive] = shown(status([folder({})], damaged([bytes, row])), around);
   expect(archive).toMatchObject({
     ...{ level: 'bad', title: 'The archive is damaged: 2 findings', command: 'verify --repair' },
-    text: 'log/1.log, bytes 0 to 9 (bytes); the index has a row too many in records.',
+    text: 'Part of the log is not as it was written. The index differs from the log.',
   });
 });
 

@@ -18,7 +18,7 @@ import { leaveDrawer, useFocusReturn } from './focus.ts';
 import { keepContent, laterPart, loadLater, loadPane, OTHER_PAGES } from './later-part.tsx';
 import { MessageList } from './message-list.tsx';
 import { copyToClipboard, listenToKeys, PageKeys } from './page-keys.tsx';
-import { addressInOwnZone, isUnfolded, storeFolding } from './preferences.ts';
+import { isUnfolded, storeFolding, storeZone } from './preferences.ts';
 import { LiveQueryBox } from './query-box.tsx';
 import {
   CurrentViewer,
@@ -45,6 +45,7 @@ const LIVE_PARTS: PageParts = {
   List: MessageList,
   Conversation: laterPart((code) => code.LiveConversation),
   Copy,
+  PrintButton,
   TimeBand: LiveTimeBand,
   isUnfolded,
   pages: OTHER_PAGES,
@@ -130,6 +131,15 @@ function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
       <span class={isBrief === true && confirmation === '' ? 'vh' : undefined} aria-live="polite">
         {confirmation === '' ? label : confirmation}
       </span>
+    </button>
+  );
+}
+
+function PrintButton() {
+  return (
+    <button type="button" class="btn quiet print" title="Print" onClick={() => print()}>
+      <Icon name="print" />
+      <span class="vh">Print</span>
     </button>
   );
 }
@@ -251,7 +261,6 @@ const root = document.getElementById('root');
 const data = document.getElementById('page');
 if (root !== null && data !== null) {
   const page: Page = JSON.parse(data.textContent ?? '');
-  const other = addressInOwnZone(page, location.href);
-  if (other === null) takeOver(root, page);
-  else location.replace(other);
+  if (storeZone(page)) location.reload();
+  else takeOver(root, page);
 }

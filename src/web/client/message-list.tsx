@@ -123,6 +123,8 @@ class RowsView extends Component<RowsViewProps> {
   /** Pixels. */
   #top = 0;
   #height = 0;
+  /** Row to show once the height is known. */
+  #wanted: number | undefined;
   #rowHeight = 54;
   #wantedHeight = 54;
   /** Row numbers and row height on which the scroll position is based. */
@@ -146,6 +148,11 @@ class RowsView extends Component<RowsViewProps> {
   }
 
   show(row: number): void {
+    if (this.#height === 0) {
+      // Not measured yet.
+      this.#wanted = row;
+      return;
+    }
     const { runway } = this.props.model;
     const top = positionToShow(row, this.#top, this.#height, this.#rowHeight, runway);
     if (top === this.#top) return;
@@ -313,7 +320,10 @@ class RowsView extends Component<RowsViewProps> {
       this.#rowHeight = height;
       this.#mustScroll = true;
     }
+    const wanted = this.#wanted;
+    this.#wanted = undefined;
     this.forceUpdate();
+    if (wanted !== undefined) this.show(wanted);
   }
 
   readonly #clicked = (event: MouseEvent): void => {
@@ -635,14 +645,12 @@ export function MessageList(props: ListProps) {
 /** Milliseconds before rows outside the view are fetched, because another key press may change the query. */
 const REST_MS = 150;
 
-function createList({ list, query, sort, after }: ListProps, viewer: Viewer) {
+function createList({ list, query, sort }: ListProps, viewer: Viewer) {
   const of = { query, sort };
   const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
   const at = viewer.address.searchParams.get('at');
-  const { hits, next } = list;
-  // A list that starts in the middle does not know its earlier rows.
-  const isFirst = at === null && after === undefined;
-  const previous = isFirst ? null : (hits[0]?.line.id ?? null);
+  const { hits, next, previous } = list;
+  const isFirst = previous === null;
   const model = new ListModel(source, { rows: hits, previous, next }, ROW_PX, REST_MS);
   const newest = isFirst && sort === 'newest' ? (hits[0]?.line.id ?? null) : undefined;
   return { of, source, model, stretch: new VisibleTimes(), at, newest };

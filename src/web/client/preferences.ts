@@ -1,5 +1,5 @@
 import type { Page } from '../pages/page.ts';
-import { THEME_COOKIE, themeCookie } from '../pages/theme.ts';
+import { THEME_COOKIE, themeCookie, ZONE_COOKIE, zoneCookie } from '../pages/theme.ts';
 
 /**
  * Preferences stored in the browser: theme, density, letter keys, and folded mailboxes. Mailboxes are stored by
@@ -85,13 +85,12 @@ function write(name: string, value: string | null): void {
   }
 }
 
-/** Returns the address with the browser's time zone; null if the page already has it. */
-export function addressInOwnZone(page: Page, address: string): URL | null {
-  const to = new URL(address);
-  const zone = page.kind === 'still' ? page.zone : null;
-  if (zone === null || to.searchParams.has('tz')) return null;
+/** Stores the browser's time zone. @returns false if the page is already in it, or the server cannot learn it */
+export function storeZone({ frame }: Page): boolean {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-  if (zone === timeZone) return null;
-  to.searchParams.set('tz', timeZone);
-  return to;
+  const isStored = () => document.cookie.split('; ').includes(`${ZONE_COOKIE}=${timeZone}`);
+  if (frame.zone === timeZone || isStored()) return false;
+  // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing in older browsers
+  document.cookie = zoneCookie(timeZone, location.protocol === 'https:');
+  return isStored();
 }

@@ -304,7 +304,8 @@ export class Viewer {
     const isNew = commit > this.#shown.page.frame.consistency.commit;
     if (isFirst && !isNew) return;
     this.#change({ news: this.#shown.news + 1 });
-    if (isNew) void this.refreshFrame();
+    // Counts change with the commit, and again with the index.
+    void this.refreshFrame();
     // An empty list has no rows that would move.
     const { page } = this.#shown;
     if (page.kind === 'mail' && page.list?.hits.length === 0) void this.refreshList();

@@ -6,7 +6,16 @@ import type { FileGroup } from '../../core/types.ts';
 import type { AttachmentLine } from '../../mail/identity.ts';
 import type { NoTextReason } from '../message-view.ts';
 import { asOfTermText, filterText, pageAddress } from '../query-text.ts';
-import { Icon, Link, MarkedText, Moment, Received, Strip, senderText } from './elements.tsx';
+import {
+  Icon,
+  Link,
+  LinkedText,
+  MarkedText,
+  Moment,
+  Received,
+  Strip,
+  senderText,
+} from './elements.tsx';
 import {
   type MessageContent,
   type MessagePlace,
@@ -275,8 +284,8 @@ const MAX_QUOTE_LINES = 3;
 export function Text({ pieces, folded }: { pieces: OpenMessage['text']; folded: boolean }) {
   return (
     <div class={folded ? 'text' : 'text plain-text'} dir="auto">
-      {pieces.map(({ kind, lines, matches }, i) => {
-        const text = <MarkedText text={lines.join('\n')} matches={matches} />;
+      {pieces.map(({ kind, lines, matches, links }, i) => {
+        const text = <LinkedText text={lines.join('\n')} matches={matches} links={links} />;
         if (kind === 'quote' && folded && lines.length > MAX_QUOTE_LINES)
           return (
             <details key={i} class="quoted">

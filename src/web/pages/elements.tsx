@@ -35,6 +35,7 @@ const PATHS = {
   check: 'm3 8.4 3.3 3.3L13 5',
   down: 'm3.5 6 4.5 4.5L12.5 6',
   back: 'M10.5 3.5 6 8l4.5 4.5',
+  print: 'M4.5 6V2.5h7V6M4.5 11.5h-2V6h11v5.5h-2M4.5 9.5h7v4h-7z',
   lines: 'M2.5 4.5h11M2.5 8h11M2.5 11.5h11',
   link: 'M6.8 9.2a2.6 2.6 0 0 0 3.7 0l2.3-2.3a2.6 2.6 0 0 0-3.7-3.7l-.9.9M9.2 6.8a2.6 2.6 0 0 0-3.7 0L3.2 9.1a2.6 2.6 0 0 0 3.7 3.7l.9-.9',
   copy: 'M5.5 5.5h7.7v7.7H5.5zM3 10.5h-.2V2.8h7.7V3',
@@ -282,6 +283,39 @@ export function markedParts(text: string, matches: readonly Range[], current?: n
 
 export function MarkedText({ text, matches }: { text: string; matches: readonly Range[] }) {
   return <bdi>{markedParts(text, matches)}</bdi>;
+}
+
+interface LinkedTextProps {
+  readonly text: string;
+  readonly matches: readonly Range[];
+  readonly links: readonly Range[];
+}
+
+/** Marks the matches in a text of mail. Its links lead to a page that shows where they go. */
+export function LinkedText({ text, matches, links }: LinkedTextProps) {
+  const marked = (start: number, end: number) =>
+    markedParts(
+      text.slice(start, end),
+      matches
+        .filter((match) => match.start < end && match.end > start)
+        .map((match) => ({
+          start: Math.max(match.start, start) - start,
+          end: Math.min(match.end, end) - start,
+        })),
+    );
+  const parts: ComponentChildren[] = [];
+  let at = 0;
+  for (const { start, end } of links) {
+    const href = `/away?to=${encodeURIComponent(text.slice(start, end).toWellFormed())}`;
+    parts.push(
+      ...marked(at, start),
+      <a key={`link-${start}`} class="link" href={href} target="_blank" rel="noreferrer noopener">
+        {marked(start, end)}
+      </a>,
+    );
+    at = end;
+  }
+  return <bdi>{[...parts, ...marked(at, text.length)]}</bdi>;
 }
 
 export function senderText(from: SearchHit['line']['from']): string {

@@ -743,7 +743,7 @@ function Verdict({ page }: { page: PageOf<'health'> }) {
         <strong class="fine">Healthy</strong>
       ) : (
         <strong class="odd">
-          {level === 'bad' ? 'Damaged' : 'Needs you'}:{' '}
+          {level === 'bad' ? 'Damaged' : 'Needs attention'}:{' '}
           {worst === undefined ? (
             <Link to="/health">{counted(frame.issues, 'thing')} to look at</Link>
           ) : (

@@ -55,7 +55,7 @@ const TABS: Readonly<Record<View, string>> = {
 
 export function MessagePane(props: MessageContent) {
   const { id, place, conversation, content } = props;
-  const { Copy } = useParts();
+  const { Copy, PrintButton } = useParts();
   const { line } = openedHit(conversation);
   const address = messageAddress(place, id, content.view);
   return (
@@ -96,6 +96,21 @@ export function MessagePane(props: MessageContent) {
           ))}
           <span class="spacer" />
           <Copy text={address} isAddress label="Copy link" icon="link" />
+          {content.view === 'html' ? (
+            // The frame has the height of the window, and would be cut off.
+            <a
+              class="btn quiet print"
+              href={`/m/${id}/html`}
+              target="_blank"
+              rel="noreferrer noopener"
+              title="Open the HTML alone, to print it"
+            >
+              <Icon name="print" />
+              <span class="vh">Print</span>
+            </a>
+          ) : (
+            <PrintButton />
+          )}
           <a class="btn quiet" href={`/m/${id}/source`} download>
             <Icon name="save" />
             .eml
@@ -173,6 +188,11 @@ function Content(props: MessageContent): VNode {
             </p>
           )}
         </>
+      )}
+      {content.view === 'html' && (
+        <div class="printed">
+          <Text pieces={props.text} folded={false} />
+        </div>
       )}
       {content.view === 'plain' && (
         <>

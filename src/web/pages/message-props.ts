@@ -85,4 +85,6 @@ export interface TextPiece {
   readonly lines: readonly string[];
   /** Positions in the text of all lines, joined by line feeds. */
   readonly matches: readonly Range[];
+  /** Positions of web and mail addresses that start with a scheme. */
+  readonly links: readonly Range[];
 }

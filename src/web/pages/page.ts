@@ -8,6 +8,7 @@ import type { IconName } from './elements.tsx';
 import type { ListProps } from './mail-page.tsx';
 import { type MessageContent, openedHit } from './message-props.ts';
 import type { ProblemProps } from './query-box.tsx';
+import type { Theme } from './theme.ts';
 
 /** Data around the content of every page. */
 export type Frame = ReturnType<MailPages['frame']>;
@@ -26,8 +27,6 @@ interface StillPage {
   readonly kind: 'still';
   readonly of: 'health' | 'dashboard' | 'export';
   readonly title: string;
-  /** IANA name of the zone in which days start; null if the page counts no days. */
-  readonly zone: string | null;
 }
 
 /** The sidebar link that a page belongs to. */
@@ -57,6 +56,8 @@ export interface PageParts {
   readonly Conversation: ComponentType<ConversationProps>;
   /** Renders nothing if there is no script. */
   readonly Copy: ComponentType<CopyProps>;
+  /** Renders nothing if there is no script. */
+  readonly PrintButton: ComponentType;
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
   /** Returns whether the user has unfolded a sidebar mailbox; null if they have never changed it. */
   readonly isUnfolded: (mailbox: string) => boolean | null;
@@ -66,6 +67,9 @@ export interface PageParts {
   };
   readonly Message: ComponentType<MessageContent>;
 }
+
+/** Undefined for the system's theme. */
+export const ChosenTheme = createContext<Theme | undefined>(undefined);
 
 export const Parts = createContext<PageParts | null>(null);
 

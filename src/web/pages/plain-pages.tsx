@@ -11,10 +11,9 @@ import { FilesPage } from './files-page.tsx';
 import { HealthPage } from './health-page.tsx';
 import { ListPages, PageView } from './mail-page.tsx';
 import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
-import { type Page, type PageParts, Parts, pageClasses, pageTitle } from './page.ts';
+import { ChosenTheme, type Page, type PageParts, Parts, pageClasses, pageTitle } from './page.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
 import { HistoryBar } from './shell.tsx';
-import { ChosenTheme } from './theme.ts';
 
 interface DocumentProps {
   readonly assets: Assets;
@@ -38,6 +37,8 @@ function Document({ assets, title, scripts = [], styles, laterStyles, ...rest }:
         <meta name="robots" content="noindex, nofollow" />
         <title>{title}</title>
         <link rel="icon" href={assets.address('mark.svg')} type="image/svg+xml" />
+        <link rel="apple-touch-icon" href={assets.address('icon-192.png')} />
+        <link rel="manifest" href={assets.address('manifest.webmanifest')} />
         {['style.css', ...styles].map((name) => (
           <link key={name} rel="stylesheet" href={assets.address(name)} />
         ))}
@@ -156,7 +157,13 @@ export function SignInPage({ assets, token, problem }: WithForm & { problem: Sig
   );
 }
 
-export function LeavePage({ assets, to }: Plain & { to: string | null }) {
+interface LeavePageProps extends Plain {
+  readonly to: string | null;
+  /** Host name in letters beyond ASCII; empty if there are none. */
+  readonly writtenAs: string;
+}
+
+export function LeavePage({ assets, to, writtenAs }: LeavePageProps) {
   if (to === null)
     return (
       <PlainPage assets={assets} title="A link in a message">
@@ -164,9 +171,10 @@ export function LeavePage({ assets, to }: Plain & { to: string | null }) {
         <p>Only addresses of web pages and of mail are.</p>
       </PlainPage>
     );
-  const { protocol, host, pathname, username, password } = new URL(to);
+  const { protocol, host, hostname, port, pathname, username, password } = new URL(to);
   const destination = protocol === 'mailto:' ? `the mail address ${plainLine(pathname)}` : host;
   const user = password === '' ? username : `${username}:${password}`;
+  const before = `${protocol}//${user === '' ? '' : `${user}@`}`;
   return (
     <PlainPage assets={assets} title="A link in a message">
       <h1>This link leads away from the archive</h1>
@@ -180,8 +188,29 @@ export function LeavePage({ assets, to }: Plain & { to: string | null }) {
           {destination} as the name of a user.
         </p>
       )}
+      {writtenAs !== '' && (
+        <p class="problem" role="alert">
+          The message writes <bdi>{plainLine(writtenAs)}</bdi>. Letters of other alphabets can look
+          like those of a name you know; {hostname} is the name that is opened.
+        </p>
+      )}
+      {port !== '' && (
+        <p class="problem" role="alert">
+          It leads to port {port}, which few web sites use.
+        </p>
+      )}
       <p class="address">
-        <bdi>{to}</bdi>
+        <bdi>
+          {hostname !== '' && to.startsWith(before + hostname) ? (
+            <>
+              {before}
+              <strong>{hostname}</strong>
+              {to.slice(before.length + hostname.length)}
+            </>
+          ) : (
+            to
+          )}
+        </bdi>
       </p>
       <p>
         <a class="button" href={to} rel="noreferrer noopener nofollow">
@@ -330,6 +359,7 @@ export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
     List: ListPages,
     Conversation,
     Copy: nothing,
+    PrintButton: nothing,
     TimeBand: HistoryBar,
     isUnfolded: () => null,
     pages: {
@@ -397,6 +427,5 @@ function stylesOf(page: Page): readonly string[] {
 function takenOver(page: Page): Page {
   const { frame, kind } = page;
   if (kind !== 'health' && kind !== 'dashboard' && kind !== 'export') return page;
-  const zone = kind === 'dashboard' ? page.zone : null;
-  return { frame, kind: 'still', of: kind, title: pageTitle(page), zone };
+  return { frame, kind: 'still', of: kind, title: pageTitle(page) };
 }

@@ -233,7 +233,7 @@ export function stateText(
   now: number,
 ): string {
   if (level === 'bad') return 'Damage';
-  if (level === 'warn') return `Needs you: ${count(issues)}`;
+  if (level === 'warn') return counted(issues, 'issue');
   if (provenAt !== null) return `Healthy, backed up ${ago(now - provenAt)}`;
   return isMirror ? 'Not backed up yet' : 'Healthy';
 }

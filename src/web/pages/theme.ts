@@ -1,5 +1,3 @@
-import { createContext } from 'preact';
-
 /**
  * Cookie for the theme chosen in a browser. The server applies it to the document, so that no script has to run before
  * the first paint. It is not bound to a port: servers on one machine share the theme.
@@ -18,9 +16,14 @@ export function themeCookie(theme: string | null, secure: boolean): string {
   return `${THEME_COOKIE}=${theme ?? ''}; Path=/; SameSite=Lax; Max-Age=${seconds}${secure ? '; Secure' : ''}`;
 }
 
+/** Cookie for the browser's time zone, in which the server reads dates in queries. Browsers without a script have none. */
+export const ZONE_COOKIE = 'mailkeep-zone';
+
+/** @param zone IANA name */
+export function zoneCookie(zone: string, secure: boolean): string {
+  return `${ZONE_COOKIE}=${zone}; Path=/; SameSite=Strict; Max-Age=${SECONDS}${secure ? '; Secure' : ''}`;
+}
+
 export function themeOf(text: string | undefined): Theme | undefined {
   return THEMES.find((theme) => theme === text);
 }
-
-/** Undefined for the system's theme. */
-export const ChosenTheme = createContext<Theme | undefined>(undefined);
