@@ -2,6 +2,7 @@ import { lstatSync } from 'node:fs';
 import path from 'node:path';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
+import { compress } from 'hono/compress';
 import { z } from 'zod';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { socketError } from '../core/error-tables.ts';
@@ -122,6 +123,7 @@ function openRelayed({ dataDir, accounts, now, onError }: Omit<RelayedOptions, '
     await next();
     return undefined;
   });
+  app.use(compress());
   assetRoute(app, assets, () => false);
   app.use(async (context, next) => {
     if (!allowsLimitedAccess(context.req.path)) return refuseLimited(context, assets);
