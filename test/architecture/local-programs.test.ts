@@ -23,7 +23,13 @@ const SERVICE = ['better-sqlite3', 'node-cron', 'undici', 'zod'];
 const STARTS: Readonly<Record<string, readonly string[]>> = {
   main: [],
   'serve-web': [
-    ...['@hono/node-server', '@modelcontextprotocol/server', 'better-sqlite3', 'hono'],
+    ...[
+      '@hono/node-server',
+      '@modelcontextprotocol/server',
+      'better-sqlite3',
+      'hono',
+      'hono/compress',
+    ],
     ...['iconv-lite', 'libmime', 'node-cron', 'nodemailer/lib/addressparser', 'preact'],
     ...['preact-render-to-string', 'preact/hooks', 'zod'],
   ],
