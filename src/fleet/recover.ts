@@ -16,7 +16,7 @@ import type { BegunUpload, NewManifest, ObjectKind } from './objects.ts';
 import { addEvent, type Outcome, one, structural } from './outcomes.ts';
 import { knownNodes } from './overview.ts';
 import type { Registry } from './postgres.ts';
-import { type FleetRow, TIMELINE } from './schema.ts';
+import { type FleetRow, skipNumbers, TIMELINE } from './schema.ts';
 import { shardStore } from './uploads.ts';
 
 export interface RecoverOptions {
@@ -53,6 +53,10 @@ export async function recoverFleet(options: RecoverOptions): Promise<readonly Re
   const { registry, fleet, keys, store, signal, clock, settleMs, all } = options;
   const shards = await shardsToRecover(registry, all);
   if (shards.length === 0) return [];
+  await structural(registry, 'skip numbers', async (tx) => {
+    await skipNumbers(tx, true);
+    return {};
+  });
   const nodes = (await knownNodes(registry)).map(({ node }) => node);
   // Uploads and deletions of the earlier timeline may still be under way.
   for (const shard of shards) {

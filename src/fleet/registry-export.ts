@@ -13,7 +13,7 @@ import { fleetError } from './errors.ts';
 import type { FleetKeys } from './keys.ts';
 import { shardKeys } from './keys.ts';
 import type { Registry } from './postgres.ts';
-import { createFleet, type FleetRow } from './schema.ts';
+import { createFleet, type FleetRow, skipNumbers } from './schema.ts';
 
 /**
  * Tables that are exported, in the order in which they are restored. Tokens are not: a revocation since the export would be
@@ -116,10 +116,7 @@ export async function importRegistry(
     }
     // Nobody holds a shard, and nobody claims one before it was compared with the bucket.
     await sql`UPDATE shard SET holder = NULL, timeline = ''`.execute(tx);
-    for (const table of ['shard', 'account'] as const) {
-      await sql`SELECT setval(pg_get_serial_sequence(${table}, 'id'),
-        (SELECT greatest(max(id), 1) FROM ${sql.table(table)}))`.execute(tx);
-    }
+    await skipNumbers(tx, true);
   });
   return { ...fleet, accounts: data.tables.account?.length ?? 0 };
 }
