@@ -418,8 +418,11 @@ export class WorkerSession {
     await this.#tried('shards could not be recovered', async () => {
       const options = { registry, fleet, keys: keys(), store, clock, all: false };
       const { recoverMs: settleMs } = times;
-      for (const one of await recoverFleet({ ...options, settleMs, signal: this.#over.signal })) {
-        log.say('info', 'shard recovered', { ...one });
+      const { signal } = this.#over;
+      const { recovered, failures } = await recoverFleet({ ...options, settleMs, signal });
+      for (const one of recovered) log.say('info', 'shard recovered', { ...one });
+      for (const { shard, error } of failures) {
+        log.fail('error', `shard ${shard} could not be recovered`, error);
       }
     });
   }
