@@ -73,7 +73,7 @@ export async function exportRegistry(
   const folder = `${FOLDER}${fleet.id}/`;
   const older: string[] = [];
   for await (const { name } of store.list(folder, signal)) older.push(name);
-  // A registry that was restored has a lower version than before, and its exports are the last ones all the same.
+  // A registry that was restored has a lower version than before, and its exports are the last ones still.
   const highest = Math.max(exported.version ?? 0, ...older.map((name) => numberOf(name) + 1));
   const number = String(highest).padStart(16, '0');
   const name = `${folder}${number}-${randomBytes(16).toString('hex')}`;

@@ -39,7 +39,7 @@ import { stateFile } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import type { ClaimedShard, DecidedPurge } from './claims.ts';
 import type { ShardKeys } from './keys.ts';
-import type { ShippedManifest } from './ship.ts';
+import { type ShippedManifest, SNAPSHOT } from './ship.ts';
 
 interface TakeOverOptions {
   readonly claimed: ClaimedShard;
@@ -275,8 +275,12 @@ async function fetchContent(
   }
 }
 
-function removeUnfinished(dir: string): void {
-  for (const name of besides(dir, 'new')) rmSync(name, { recursive: true, force: true });
+/** Removes what a take-over or a ship that was killed has left. The caller has the shard, or its folder to wipe. */
+export function removeUnfinished(dir: string): void {
+  const inside = existsSync(dir) ? readdirSync(dir) : [];
+  const snapshots = inside.filter((name) => name.startsWith(SNAPSHOT));
+  const left = [...besides(dir, 'new'), ...snapshots.map((name) => path.join(dir, name))];
+  for (const name of left) rmSync(name, { recursive: true, force: true });
 }
 
 function setAside(dir: string): void {
