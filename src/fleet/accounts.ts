@@ -14,7 +14,7 @@ import {
   structural,
 } from './outcomes.ts';
 import type { Registry, Tx } from './postgres.ts';
-import { TIMELINE } from './schema.ts';
+import { skipNumbers, TIMELINE } from './schema.ts';
 
 export interface NewAccount {
   readonly tenant: string;
@@ -46,6 +46,7 @@ export async function addAccounts(
   who: string,
 ): Promise<Outcome<{ added: readonly { readonly account: number; readonly shard: number }[] }>> {
   return structural(registry, 'add accounts', async (tx, version) => {
+    await skipNumbers(tx);
     const places = placement(await shardSizes(tx), accounts.length);
     const added: { account: number; shard: number }[] = [];
     const shards = new Map<number, number>();

@@ -21,7 +21,7 @@ import {
   structural,
 } from './outcomes.ts';
 import type { Registry } from './postgres.ts';
-import type { FleetRow } from './schema.ts';
+import { type FleetRow, skipNumbers } from './schema.ts';
 import { endSession, insertSession, renew } from './sessions.ts';
 import { Shipper } from './ship.ts';
 import { shardStore } from './uploads.ts';
@@ -52,6 +52,7 @@ export async function holdNewShard(
   return structural(registry, 'add a shard', async (tx, version) => {
     const importing = { session, node, address: '', room: 0, isDraining: true };
     await insertSession(tx, importing, LEASE_MS, version);
+    await skipNumbers(tx);
     const shard = await newShard(tx, version, session);
     await addEvent(tx, { who: node, what: 'import', shard, facts: { session } });
     return { lease: { shard, epoch: 1, session } };

@@ -26,7 +26,7 @@ import {
   preparePrune,
 } from '../verify/purge.ts';
 import type { DecidedPurge } from './claims.ts';
-import { hasSegments, readNote, writeNote } from './take-over.ts';
+import { hasSegments, purgeMark, readNote, writeNote } from './take-over.ts';
 
 /** What a purge removes. Sealed by a key of the fleet in the registry. */
 const mailboxes = z.array(z.strictObject({ host: z.string(), mailbox: z.string() })).readonly();
@@ -71,7 +71,8 @@ export async function carryOutPurges(
   const note = readNote(dir);
   if (note === undefined) throw new Error(`${dir} was not taken over`);
   let { done } = note;
-  for (const { number, reason, work: sealed } of purges) {
+  for (const purge of purges) {
+    const { number, reason, work: sealed } = purge;
     if (number <= done) continue;
     const asked = decodeWork(unseal(sealed));
     // One that was interrupted comes first. It closes the writer, because the catalog is rebuilt.
@@ -79,7 +80,7 @@ export async function carryOutPurges(
     if (reason === 'forgotten') await forget(context, dir, asked);
     else if (retention !== undefined) await prune(context, dir, asked.messages, retention);
     done = number;
-    await writeNote(dir, { ...note, done });
+    await writeNote(dir, { ...note, done, last: purgeMark(purge) });
   }
   return done;
 }

@@ -182,6 +182,13 @@ export async function objectsToCollect(
   );
 }
 
+/** Condition that an object still waits for its deletion, or for a look at what was deleted. */
+function isAsRead(name: string, sweptAt: string | null) {
+  return sql<boolean>`name = ${name} AND ${CURRENT}
+    AND CASE WHEN ${sweptAt}::timestamptz IS NULL THEN state = 'condemned'
+      ELSE state = 'swept' AND swept_at = ${sweptAt}::timestamptz END`;
+}
+
 /** Records that a condemned object's upload was aborted and the object deleted. */
 export async function sweep(
   registry: Registry,
@@ -191,9 +198,7 @@ export async function sweep(
   const rows = await registry.statement(
     'sweep',
     sql`UPDATE object SET state = 'swept', swept_at = clock_timestamp()
-      WHERE name = ${name} AND ${CURRENT} AND CASE WHEN ${sweptAt}::timestamptz IS NULL
-        THEN state = 'condemned' ELSE state = 'swept' AND swept_at = ${sweptAt}::timestamptz END
-      RETURNING name`,
+      WHERE ${isAsRead(name, sweptAt)} RETURNING name`,
   );
   return outcomeOf(rows, 'object');
 }
@@ -276,6 +281,12 @@ async function collect(
   times: CollectionTimes,
   signal: AbortSignal,
 ): Promise<'swept' | 'gone' | undefined> {
+  // The page was read some time ago, and a recovery may have found that the object is needed.
+  const rows = await registry.read(
+    'look at a condemned object',
+    sql`SELECT 1 FROM object WHERE ${isAsRead(name, sweptAt)}`,
+  );
+  if (rows.length === 0) return undefined;
   // The upload first: an object that is completed after its deletion would stay. A recovered object has none.
   if (uploadId !== '') await store.giveUpUpload({ name, uploadId }, signal);
   if (sweptAt !== null && (await store.head(name, signal)) === undefined) {

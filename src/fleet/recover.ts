@@ -10,13 +10,13 @@ import type { ObjectFact, ObjectStore, UploadingStore } from '../copies/object-s
 import type { S3Store } from '../copies/s3-store.ts';
 import type { Clock } from '../core/concurrency.ts';
 import { sleep } from '../core/concurrency.ts';
-import { isDamage } from '../core/errors.ts';
+import { isDamage, MailkeepError } from '../core/errors.ts';
 import { type FleetKeys, type ShardKeys, shardKeys } from './keys.ts';
 import type { BegunUpload, NewManifest, ObjectKind } from './objects.ts';
 import { addEvent, type Outcome, one, structural } from './outcomes.ts';
 import { knownNodes } from './overview.ts';
 import type { Registry } from './postgres.ts';
-import { type FleetRow, TIMELINE } from './schema.ts';
+import { type FleetRow, skipNumbers, TIMELINE } from './schema.ts';
 import { shardStore } from './uploads.ts';
 
 export interface RecoverOptions {
@@ -43,16 +43,26 @@ interface Recovered {
   readonly skipped: number;
 }
 
+interface RecoverRound {
+  readonly recovered: readonly Recovered[];
+  /** Shards for which the next round is. */
+  readonly failures: readonly { readonly shard: number; readonly error: MailkeepError }[];
+}
+
 /**
  * Makes the rows of shards agree with the bucket, after PostgreSQL failed over or was restored: the manifest of the highest
  * epoch, and of those with the highest sequence, whose objects are all there.
  *
  * @throws errors of the registry and the store
  */
-export async function recoverFleet(options: RecoverOptions): Promise<readonly Recovered[]> {
+export async function recoverFleet(options: RecoverOptions): Promise<RecoverRound> {
   const { registry, fleet, keys, store, signal, clock, settleMs, all } = options;
   const shards = await shardsToRecover(registry, all);
-  if (shards.length === 0) return [];
+  if (shards.length === 0) return { recovered: [], failures: [] };
+  await structural(registry, 'skip numbers', async (tx) => {
+    await skipNumbers(tx, true);
+    return {};
+  });
   const nodes = (await knownNodes(registry)).map(({ node }) => node);
   // Uploads and deletions of the earlier timeline may still be under way.
   for (const shard of shards) {
@@ -62,15 +72,22 @@ export async function recoverFleet(options: RecoverOptions): Promise<readonly Re
   }
   await sleep({ ...clock, now: () => 0 }, settleMs, signal);
   const recovered: Recovered[] = [];
+  const failures: { shard: number; error: MailkeepError }[] = [];
   for (const shard of shards) {
-    const own = shardKeys(keys, fleet.id, shard, fleet.bucket);
-    const { found, skipped } = await lookFor(shardStore(store, shard), shard, own, signal);
-    const { outcome } = await recoverShard(registry, found, nodes, all);
-    // Somebody else has recovered it, or holds it.
-    if (outcome === 'refused') continue;
-    recovered.push({ shard, commit: found.manifest?.commitNumber ?? null, skipped });
+    try {
+      const own = shardKeys(keys, fleet.id, shard, fleet.bucket);
+      const { found, skipped } = await lookFor(shardStore(store, shard), shard, own, signal);
+      const { outcome } = await recoverShard(registry, found, nodes, all);
+      // Somebody else has recovered it, or holds it.
+      if (outcome === 'refused') continue;
+      recovered.push({ shard, commit: found.manifest?.commitNumber ?? null, skipped });
+    } catch (error) {
+      const isOfShard = error instanceof MailkeepError && !/^(?:store|registry)-/.test(error.code);
+      if (!isOfShard) throw error;
+      failures.push({ shard, error });
+    }
   }
-  return recovered;
+  return { recovered, failures };
 }
 
 async function lookFor(
@@ -110,7 +127,7 @@ async function readWhole(
     const { sequence, commit: commitNumber, objects } = clear;
     if (!objects.every((one) => listed.get(one.name)?.length === one.length)) return undefined;
     const { segments, tail, fleet } = await openManifest(clear, key.opening);
-    const { clean = 0, purges = 0, snapshot, state } = fleet ?? {};
+    const { clean = 0, purges = 0, node, snapshot, state } = fleet ?? {};
     const kinds = new Map<string, ObjectKind>([
       [name, 'manifest'],
       ...segments.map((one) => [one.name, 'segment'] as const),
@@ -121,7 +138,7 @@ async function readWhole(
     const sha256 = Buffer.from(clear.sha256, 'hex');
     const names = objects.map((one) => one.name);
     return {
-      manifest: { name, sha256, sequence, commitNumber, clean, purges, names },
+      manifest: { name, sha256, sequence, commitNumber, clean, purges, node, names },
       objects: objectsOf(listed, kinds, clean),
     };
   } catch (error) {
@@ -150,7 +167,11 @@ interface FoundShard {
   readonly epoch: number;
   /** The manifest of the highest epoch, and of those with the highest sequence, whose objects are all there. */
   readonly manifest?:
-    | (Omit<NewManifest, 'previous' | 'messages' | 'catalogBytes'> & { readonly purges: number })
+    | (Omit<NewManifest, 'previous' | 'messages' | 'catalogBytes'> & {
+        readonly purges: number;
+        /** That shipped it: its claim may be younger than the registry. */
+        readonly node?: string | undefined;
+      })
     | undefined;
   /** All objects of the shard, with the purges that their content is clean of; 0 if unknown. */
   readonly objects: readonly Omit<BegunUpload, 'uploadId'>[];
@@ -182,6 +203,8 @@ export async function recoverShard(
         SELECT 1 FROM worker w WHERE w.session = shard.holder AND NOT w.dead)))
       RETURNING epoch`;
     const row = await one(tx, recovered, 'state');
+    await sql`UPDATE purge SET ended_at = NULL
+      WHERE shard = ${shard} AND number > ${manifest?.clean ?? 0}`.execute(tx);
     const needed = new Set(manifest === undefined ? [] : [manifest.name, ...manifest.names]);
     const column = <T>(of: (object: FoundShard['objects'][number]) => T) => objects.map(of);
     await sql`DELETE FROM object WHERE shard = ${shard}
@@ -195,8 +218,9 @@ export async function recoverShard(
         ${column(({ name }) => name)}::text[], ${column(({ kind }) => kind)}::text[],
         ${column(({ bytes }) => bytes)}::bigint[], ${column(({ purges }) => purges)}::int[],
         ${column(({ name }) => (needed.has(name) ? 'live' : 'condemned'))}::text[])`.execute(tx);
+    const holders = new Set(manifest?.node === undefined ? nodes : [...nodes, manifest.node]);
     await sql`INSERT INTO folder (shard, node, entry)
-      SELECT ${shard}, unnest(${[...nodes]}::text[]), ${version}
+      SELECT ${shard}, unnest(${[...holders]}::text[]), ${version}
       ON CONFLICT (shard, node) DO NOTHING`.execute(tx);
     const facts = { epoch: row.epoch, manifest: manifest?.name ?? null };
     await addEvent(tx, { who: 'operator', what: 'recovered', shard, facts });

@@ -13,7 +13,7 @@ import { fleetError } from './errors.ts';
 import type { FleetKeys } from './keys.ts';
 import { shardKeys } from './keys.ts';
 import type { Registry } from './postgres.ts';
-import { createFleet, type FleetRow } from './schema.ts';
+import { createFleet, type FleetRow, skipNumbers } from './schema.ts';
 
 /**
  * Tables that are exported, in the order in which they are restored. Tokens are not: a revocation since the export would be
@@ -34,12 +34,15 @@ const content = z.object({
   tables: z.record(z.enum(TABLES), z.array(z.unknown())),
 });
 
-/** Identifies what is worth an export: accounts with their secrets, and purges. */
+/** Identifies what is worth an export: accounts with their secrets, purges, and folders. */
 export async function registryMark(registry: Registry): Promise<string> {
   const [row] = await registry.read<{ mark: string }>(
     'look for changes to export',
     sql`SELECT concat_ws('/', (SELECT max(version) FROM account), (SELECT count(*) FROM purge),
-      (SELECT count(*) FROM purge WHERE ended_at IS NULL)) AS mark`,
+      (SELECT count(*) FROM purge WHERE ended_at IS NULL),
+      (SELECT md5(string_agg(nonce::text, '' ORDER BY account, purpose)) FROM secret),
+      (SELECT md5(string_agg(concat_ws(' ', shard, node, entry), ',' ORDER BY shard, node))
+        FROM folder)) AS mark`,
   );
   return row?.mark ?? '';
 }
@@ -68,14 +71,16 @@ export async function exportRegistry(
   );
   const plain = await promisify(deflate)(Buffer.from(JSON.stringify(exported), 'utf8'));
   const folder = `${FOLDER}${fleet.id}/`;
-  const number = String(exported.version ?? 0).padStart(16, '0');
+  const older: string[] = [];
+  for await (const { name } of store.list(folder, signal)) older.push(name);
+  // A registry that was restored has a lower version than before, and its exports are the last ones still.
+  const highest = Math.max(exported.version ?? 0, ...older.map((name) => numberOf(name) + 1));
+  const number = String(highest).padStart(16, '0');
   const name = `${folder}${number}-${randomBytes(16).toString('hex')}`;
   const { key } = shardKeys(keys, fleet.id, NO_SHARD, fleet.bucket);
   const sealed = seal(key.sealing, { kind: 'state', name }, plain.length, bytesAsStream(plain));
   await store.put(name, sealed.length, sealed.bytes, { signal });
-  const older: string[] = [];
-  for await (const fact of store.list(folder, signal)) older.push(fact.name);
-  for (const one of older.toSorted().slice(0, -KEPT)) await store.delete(one, signal);
+  for (const one of older.toSorted().slice(0, 1 - KEPT)) await store.delete(one, signal);
 }
 
 /**
@@ -116,15 +121,12 @@ export async function importRegistry(
     }
     // Nobody holds a shard, and nobody claims one before it was compared with the bucket.
     await sql`UPDATE shard SET holder = NULL, timeline = ''`.execute(tx);
-    for (const table of ['shard', 'account'] as const) {
-      await sql`SELECT setval(pg_get_serial_sequence(${table}, 'id'),
-        (SELECT greatest(max(id), 1) FROM ${sql.table(table)}))`.execute(tx);
-    }
+    await skipNumbers(tx, true);
   });
   return { ...fleet, accounts: data.tables.account?.length ?? 0 };
 }
 
-/** The version in a name, -1 for other names. */
+/** The number in a name, -1 for other names. */
 function numberOf(name: string): number {
   return Number(/^registry\/[0-9a-f-]{36}\/(\d{16})-/.exec(name)?.[1] ?? -1);
 }

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { sql } from 'kysely';
 import { registryError } from './errors.ts';
 import type { Registry, Tx } from './postgres.ts';
@@ -15,14 +16,16 @@ export const TIMELINE = sql<string>`(SELECT system_identifier || '/' ||
   left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system())`;
 
 const TABLES = [
-  // One row. Transactions that change what others poll lock it first and take the next version.
+  // One row. Transactions that change what others poll lock it first and take the next version. Shards and accounts are
+  // numbered in the timeline.
   `CREATE TABLE fleet (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     id uuid NOT NULL,
     bucket text NOT NULL,
     min_program int NOT NULL,
     tables_version int NOT NULL,
-    version bigint NOT NULL DEFAULT 0
+    version bigint NOT NULL DEFAULT 0,
+    timeline text NOT NULL
   )`,
   // Starts of worker processes. A dead one never lives again.
   `CREATE TABLE worker (
@@ -166,10 +169,30 @@ export async function createFleet(
       return { id: before.id, bucket: before.bucket, isNew: false };
     }
     for (const statement of TABLES) await sql.raw(statement).execute(tx);
-    await sql`INSERT INTO fleet (id, bucket, min_program, tables_version)
-      VALUES (${id}, ${bucket}, ${PROGRAM}, ${TABLES_VERSION})`.execute(tx);
+    await sql`INSERT INTO fleet (id, bucket, min_program, tables_version, timeline)
+      VALUES (${id}, ${bucket}, ${PROGRAM}, ${TABLES_VERSION}, ${TIMELINE})`.execute(tx);
     return { id, bucket, isNew: true };
   });
+}
+
+/** Of the random gap between numbers: no two histories of a registry come close. */
+const NUMBERS_SKIPPED = 2 ** 32;
+
+/**
+ * Continues the numbers of shards and accounts far away, if PostgreSQL has another timeline than when the last was given. A
+ * shard or an account that the registry has lost still has objects in the bucket and mail on disks, under its number.
+ *
+ * @param isForced also in the same timeline
+ */
+export async function skipNumbers(tx: Tx, isForced = false): Promise<void> {
+  const { rows } = await sql`UPDATE fleet SET timeline = ${TIMELINE}
+    WHERE ${isForced} OR timeline <> ${TIMELINE} RETURNING id`.execute(tx);
+  if (rows.length === 0) return;
+  for (const table of ['shard', 'account'] as const) {
+    await sql`SELECT setval(pg_get_serial_sequence(${table}, 'id'),
+      (SELECT coalesce(max(id), 0) FROM ${sql.table(table)}) + ${randomInt(NUMBERS_SKIPPED)} + 1)
+      `.execute(tx);
+  }
 }
 
 /** Version of the protocol. Raised when workers of two versions must not work in one fleet. */

@@ -43,7 +43,7 @@ import { decidePurge, endPurges, merged, purgesSince } from './purges.ts';
 import type { FleetRow } from './schema.ts';
 import { catalogSize, Shipper } from './ship.ts';
 import { SignIns } from './sign-ins.ts';
-import { asideOf, readNote, takeOver, writeNote } from './take-over.ts';
+import { asideOf, lastCarriedOut, readNote, takeOver, writeNote } from './take-over.ts';
 import { shardStore } from './uploads.ts';
 
 /** Milliseconds. */
@@ -367,7 +367,7 @@ export class HeldShard {
       log.say('info', 'purges carried out', { shard, done });
     }
     for (const aside of asideOf(dir)) {
-      const purges = await purgesSince(registry, shard, readNote(aside)?.done ?? 0);
+      const purges = await this.#purgesSince(aside);
       const folders = { dir, aside, generation: -lease.epoch };
       const result = await mergeFolder(exclusive, folders, purges, unseal);
       rmSync(aside, { recursive: true });
@@ -377,6 +377,20 @@ export class HeldShard {
       const { outcome } = await merged(registry, lease, result);
       log.say('debug', 'merge recorded', { shard, outcome });
     }
+  }
+
+  /** Purges that were not carried out in a folder that was set aside. */
+  async #purgesSince(aside: string): Promise<readonly DecidedPurge[]> {
+    const { registry } = this.context;
+    const { shard } = this.claimed.lease;
+    const note = readNote(aside);
+    if (note === undefined) return purgesSince(registry, shard, 0);
+    const purges = await purgesSince(registry, shard, note.done - 1);
+    if (note.last === '' || lastCarriedOut(note, purges) !== undefined) {
+      return purges.filter(({ number }) => number > note.done);
+    }
+    // The registry has lost that purge, and perhaps others before it.
+    return purgesSince(registry, shard, 0);
   }
 
   /** Lets the daemon run, and ships, until the folder is needed alone or the shard is to be given back. */

@@ -47,6 +47,8 @@ import { type ObjectKind, ship } from './objects.ts';
 import { committed, type Outcome, ShardLost } from './outcomes.ts';
 import { type UploadTarget, uploadObject } from './uploads.ts';
 
+/** Start of the names of folders with a copy of the catalog. */
+export const SNAPSHOT = 'snapshot-';
 const deflated = promisify(deflate);
 
 /** A manifest, opened. */
@@ -264,7 +266,7 @@ export class Shipper {
     const isClean = (fleet?.clean ?? 0) >= upload.clean && !this.#missing.has(entry?.name ?? '');
     if (!isWanted) return facts !== undefined && entry && isClean ? { facts, entry } : undefined;
     const { dir, keys } = this.#options;
-    const folder = mkdtempSync(path.join(dir, 'snapshot-'));
+    const folder = mkdtempSync(path.join(dir, SNAPSHOT));
     try {
       const [plain, packed] = [path.join(folder, 'catalog'), path.join(folder, 'catalog.z')];
       const head = copyCatalog(dir, plain);

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import {
   createWriteStream,
   existsSync,
@@ -36,9 +37,9 @@ import { errnoOf, MailkeepError } from '../core/errors.ts';
 import { makeFoldersDurably, readRegularFile } from '../core/files.ts';
 import { stateFile } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
-import type { ClaimedShard } from './claims.ts';
+import type { ClaimedShard, DecidedPurge } from './claims.ts';
 import type { ShardKeys } from './keys.ts';
-import type { ShippedManifest } from './ship.ts';
+import { type ShippedManifest, SNAPSHOT } from './ship.ts';
 
 interface TakeOverOptions {
   readonly claimed: ClaimedShard;
@@ -76,31 +77,49 @@ export async function takeOver(options: TakeOverOptions): Promise<TakenOver> {
   makeFoldersDurably(path.dirname(dir), FOLDER_MODE);
   removeUnfinished(dir);
   const shipped = await currentManifest(options);
-  const mayContinue = existsSync(dir) && claimed.isKnown;
+  const { isKnown, clean } = claimed;
+  const note = existsSync(dir) ? readNote(dir) : undefined;
+  const before = carriedOut(claimed, note?.shard === shard ? note : undefined);
+  // The manifest may be clean of a purge that the registry has lost, and nobody can carry it out again.
+  const canBeClean = Math.max(before.done, ...claimed.purges.map(({ number }) => number)) >= clean;
+  const mayContinue = existsSync(dir) && isKnown && canBeClean;
   const how = mayContinue ? await continueFolder(options, shipped) : undefined;
   if (how !== undefined) {
-    const note = readNote(dir);
-    const done = Math.max(claimed.ended, note?.shard === shard ? note.done : 0);
-    await writeShippedNote(options, dir, shipped, done);
+    await writeShippedNote(options, dir, shipped, before);
     return { shipped, from: how, aside: asideOf(dir) };
   }
   if (existsSync(dir)) setAside(dir);
   const made = mkdtempSync(`${dir}.new-`);
   if (shipped !== undefined) await restore(options, shipped, made);
-  await writeShippedNote(options, made, shipped, claimed.clean);
+  await writeShippedNote(options, made, shipped, { done: clean, last: '' });
   renameSync(made, dir);
   await realFiles.syncFolder(path.dirname(dir));
   return { shipped, from: shipped ? 'bucket' : 'nothing', aside: asideOf(dir) };
+}
+
+/**
+ * Returns what was carried out in a folder of the purges that the registry has. After PostgreSQL was restored, a number in
+ * the note may be that of another purge.
+ */
+function carriedOut(
+  { ended, clean, manifest, purges }: ClaimedShard,
+  note: FolderNote | undefined,
+): Pick<FolderNote, 'done' | 'last'> {
+  if (note === undefined) return { done: ended, last: '' };
+  const last = lastCarriedOut(note, purges)?.number ?? 0;
+  const shipped = note.manifest === manifest ? Math.min(note.done, clean) : 0;
+  const done = Math.max(ended, last, shipped);
+  return { done, last: done === last ? note.last : '' };
 }
 
 async function writeShippedNote(
   { fleet, claimed }: TakeOverOptions,
   dir: string,
   shipped: ShippedManifest | undefined,
-  done: number,
+  carried: Pick<FolderNote, 'done' | 'last'>,
 ): Promise<void> {
   const { name: manifest = null, commit = 0 } = shipped?.clear ?? {};
-  await writeNote(dir, { fleet, shard: claimed.lease.shard, manifest, commit, done });
+  await writeNote(dir, { fleet, shard: claimed.lease.shard, manifest, commit, ...carried });
 }
 
 /** Reads the manifest that the claim returned, and nothing that a listing might have. */
@@ -256,8 +275,12 @@ async function fetchContent(
   }
 }
 
-function removeUnfinished(dir: string): void {
-  for (const name of besides(dir, 'new')) rmSync(name, { recursive: true, force: true });
+/** Removes what a take-over or a ship that was killed has left. The caller has the shard, or its folder to wipe. */
+export function removeUnfinished(dir: string): void {
+  const inside = existsSync(dir) ? readdirSync(dir) : [];
+  const snapshots = inside.filter((name) => name.startsWith(SNAPSHOT));
+  const left = [...besides(dir, 'new'), ...snapshots.map((name) => path.join(dir, name))];
+  for (const name of left) rmSync(name, { recursive: true, force: true });
 }
 
 function setAside(dir: string): void {
@@ -290,6 +313,8 @@ const note = z.object({
   commit: z.number(),
   /** Number of purges that have been carried out in the folder. */
   done: z.number(),
+  /** Mark of the last of them that was carried out here, or empty: PostgreSQL may be restored, and give its number again. */
+  last: z.string(),
 });
 type FolderNote = Readonly<Omit<z.output<typeof note>, 'mailkeep'>>;
 
@@ -310,4 +335,17 @@ export function readNote(dir: string): FolderNote | undefined {
 export async function writeNote(dir: string, content: FolderNote): Promise<void> {
   const text = canonicalJson({ mailkeep: 'fleet shard 1', ...content });
   await replaceFile(realFiles, noteFile(dir), Buffer.from(`${text}\n`, 'utf8'));
+}
+
+/** Identifies a purge for good: its work is never sealed twice in the same way. */
+export function purgeMark({ work }: Pick<DecidedPurge, 'work'>): string {
+  return hash('sha256', work);
+}
+
+/** Returns the last of these purges that was carried out in a folder itself. */
+export function lastCarriedOut<Purge extends DecidedPurge>(
+  { done, last }: Pick<FolderNote, 'done' | 'last'>,
+  purges: readonly Purge[],
+): Purge | undefined {
+  return purges.find((purge) => purge.number === done && purgeMark(purge) === last);
 }

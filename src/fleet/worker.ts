@@ -26,7 +26,7 @@ import { exportRegistry, registryMark } from './registry-export.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
 import { beginSession, endSession, markDead, removeSessions, sharedClockMs } from './sessions.ts';
 import { HeldShard, type ShardContext, type ShardEnd } from './shard.ts';
-import { asideOf, readNote } from './take-over.ts';
+import { asideOf, readNote, removeUnfinished } from './take-over.ts';
 import { shardStore } from './uploads.ts';
 
 /** Milliseconds. */
@@ -418,8 +418,11 @@ export class WorkerSession {
     await this.#tried('shards could not be recovered', async () => {
       const options = { registry, fleet, keys: keys(), store, clock, all: false };
       const { recoverMs: settleMs } = times;
-      for (const one of await recoverFleet({ ...options, settleMs, signal: this.#over.signal })) {
-        log.say('info', 'shard recovered', { ...one });
+      const { signal } = this.#over;
+      const { recovered, failures } = await recoverFleet({ ...options, settleMs, signal });
+      for (const one of recovered) log.say('info', 'shard recovered', { ...one });
+      for (const { shard, error } of failures) {
+        log.fail('error', `shard ${shard} could not be recovered`, error);
       }
     });
   }
@@ -447,13 +450,14 @@ export class WorkerSession {
     const { shard } = folder;
     const dir = path.join(cache, String(shard));
     if (!isUnlocked(dir)) return;
-    if (existsSync(dir) && (asideOf(dir).length > 0 || isAhead(dir))) {
+    if (asideOf(dir).length > 0 || (existsSync(dir) && isAhead(dir))) {
       if (folder.isAhead) await moveShard(registry, shard, this.context.node);
       else await ranAhead(registry, this.id, folder);
       log.say('warn', 'a folder has mail that was not shipped; the shard comes here', { shard });
       return;
     }
     if (!isWanted) return;
+    removeUnfinished(dir);
     rmSync(dir, { recursive: true, force: true });
     const { outcome } = await wiped(registry, this.id, folder);
     log.say('info', 'folder wiped', { shard, outcome });

@@ -1,25 +1,35 @@
 import { existsSync, rmSync } from 'node:fs';
+import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openWriter } from '../../src/catalog/open-writer.ts';
+import { systemClock } from '../../src/core/concurrency.ts';
 import { carryOutPurges, encodeWork } from '../../src/fleet/exclusive.ts';
+import { FleetKeys, shardKeys } from '../../src/fleet/keys.ts';
 import { collectRound } from '../../src/fleet/objects.ts';
 import { findPurge } from '../../src/fleet/overview.ts';
 import { endPurges, removeNode, wiped } from '../../src/fleet/purges.ts';
+import { recoverFleet } from '../../src/fleet/recover.ts';
 import { asideOf, readNote } from '../../src/fleet/take-over.ts';
+import { shardStore } from '../../src/fleet/uploads.ts';
 import { journalForget, planForget } from '../../src/verify/purge.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Tenants } from '../retention/tenants.ts';
 import {
+  bound,
   CONTEXT,
   endFleet,
+  FLEET,
   type Fleet,
+  KEYS,
   Node,
   Servers,
   signal,
   withoutServers,
 } from './servers/nodes.ts';
-import { done, newSession } from './servers/scene.ts';
+import { Rows } from './servers/rows.ts';
+import { done, newSession, newShard, statement } from './servers/scene.ts';
 
+const OTHER_KEYS = FleetKeys.parse(`key-2 ${'5b'.repeat(32)}\n`, 'test');
 const AT_ONCE = { abandonedMs: 3_600_000, windowMs: 3_600_000, settleMs: 0 };
 
 describe.skipIf(withoutServers())('a forget in a shard', () => {
@@ -221,5 +231,130 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
     expect((await progress(a)).ended).toEqual([]);
     rmSync(`${a.dir}.aside-1`, { recursive: true });
     expect((await progress(a)).ended).toEqual([1]);
+  });
+
+  describe('that the registry lost', () => {
+    let rows: Rows;
+    let first: string;
+    let second: string;
+
+    beforeEach(async () => {
+      for (const node of [a, b]) node.objects = shardStore(fleet.store, fleet.shard);
+      await a.takeOver();
+      await a.store(2);
+      await a.ship();
+      [first = '', second = ''] = await a.messages();
+    });
+
+    const keep = async () => {
+      rows = await Rows.keep(await servers.postgres.connect(fleet.database));
+    };
+    const recover = async () => {
+      const { registry, store } = fleet;
+      await statement(registry, sql`UPDATE shard SET timeline = 'another'`);
+      const about = { id: FLEET, bucket: store.label };
+      const clock = { after: systemClock.after };
+      const options = { registry, store, signal, clock, keys: KEYS, settleMs: 0, all: false };
+      return recoverFleet({ ...options, fleet: about });
+    };
+    const restore = async () => {
+      await rows.restore();
+      expect((await recover()).recovered).toHaveLength(1);
+    };
+
+    test('does not stand for the next one of its number, also at another node', async () => {
+      await keep();
+      await a.decide([first]);
+      await carryOut(a, encodeWork({ messages: [first] }));
+      await a.close();
+      await restore();
+      expect(await a.takeOver()).toMatchObject({ from: 'folder' });
+      expect(readNote(a.dir)?.done).toBe(0);
+      await a.store();
+      expect(await a.ship()).toBe('shipped');
+      await a.close();
+      await a.lose();
+      await b.takeOver();
+      await b.decide([second]);
+      expect(b.purges).toBe(1);
+      await b.close();
+      await b.lose();
+      await a.takeOver();
+      expect(await a.messages()).not.toContain(second);
+    });
+
+    test('is not carried out again where the bucket is clean of it', async () => {
+      await a.close();
+      await a.lose();
+      // The registry will not know that node b ever had the shard.
+      await keep();
+      await b.takeOver();
+      await b.decide([first]);
+      await carryOut(b, encodeWork({ messages: [first] }));
+      await b.store();
+      expect(await b.ship()).toBe('shipped');
+      await b.close();
+      await restore();
+      expect(await b.takeOver()).toMatchObject({ from: 'folder' });
+      expect(readNote(b.dir)?.done).toBe(1);
+      await b.close();
+      await b.lose();
+      // Its folder has the bytes, and nobody knows any more what was forgotten.
+      expect(await a.takeOver()).toMatchObject({ from: 'bucket' });
+      expect(readNote(a.dir)?.done).toBe(1);
+      expect(await a.messages()).not.toContain(first);
+      await a.store();
+      expect(await a.ship()).toBe('shipped');
+    });
+
+    test('is one of a shard that is recovered, although another one cannot be', async () => {
+      const { registry, store } = fleet;
+      await a.close();
+      await a.lose();
+      const { key } = shardKeys(OTHER_KEYS, FLEET, fleet.shard, store.label);
+      const wrong = new Proxy(fleet.keys.key, {
+        get: (own, name) => Reflect.get(name === 'sealing' ? key : own, name),
+      });
+      const { shard } = await newShard(registry, 'ben');
+      const both = [
+        { ...fleet, keys: { ...fleet.keys, key: wrong } },
+        { ...fleet, shard, keys: shardKeys(KEYS, FLEET, shard, store.label) },
+      ];
+      for (const one of both) {
+        const c = new Node('c', one);
+        c.objects = shardStore(store, one.shard);
+        await c.takeOver();
+        await c.store();
+        await c.ship();
+        await c.close();
+      }
+      expect(await recover()).toMatchObject({
+        recovered: [{ shard, commit: 1 }],
+        failures: [{ shard: fleet.shard, error: { code: 'copy-key-unknown' } }],
+      });
+      const { shard: next } = await newShard(registry, 'carol');
+      expect(next).toBeGreaterThan(1_000);
+    });
+  });
+
+  test('deletes nothing that became needed while other objects were deleted', async () => {
+    await a.takeOver();
+    for (let n = 0; n < 3; n += 1) {
+      await a.store();
+      await a.ship();
+    }
+    const { registry, store } = fleet;
+    const deleted: string[] = [];
+    const needing = {
+      ...bound(store),
+      delete: async (name: string) => {
+        deleted.push(name);
+        await store.delete(name, signal);
+        await statement(registry, sql`UPDATE object SET state = 'live' WHERE state = 'condemned'`);
+      },
+    };
+    const times = { ...AT_ONCE, windowMs: 0 };
+    expect(await collectRound(registry, () => needing, times, signal)).toMatchObject({ swept: 0 });
+    expect(deleted).toHaveLength(1);
   });
 });

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { addAccounts, refreshSecret, secretsOf } from '../../src/fleet/accounts.ts';
+import { holdNewShard } from '../../src/fleet/adopt.ts';
 import {
   claim,
   moveShard,
@@ -24,6 +25,7 @@ import { changesSince, findPurge } from '../../src/fleet/overview.ts';
 import { openRegistry, type Registry } from '../../src/fleet/postgres.ts';
 import { decidePurge, endPurges, wiped } from '../../src/fleet/purges.ts';
 import { recoverShard, shardsToRecover } from '../../src/fleet/recover.ts';
+import { registryMark } from '../../src/fleet/registry-export.ts';
 import { createFleet, requireFleet } from '../../src/fleet/schema.ts';
 import { endSession, markDead, renew } from '../../src/fleet/sessions.ts';
 import { CuttingProxy } from './servers/cutting-proxy.ts';
@@ -282,6 +284,38 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     }
     expect(await progress()).toMatchObject({ ended: [1] });
     expect(await progress()).toMatchObject({ ended: [] });
+    // The bucket was restored from a copy of before.
+    done(await endSession(registry, a));
+    done(await recoverShard(registry, { shard, epoch: 1, objects: [] }, ['b'], true));
+    expect(await claimed(registry, b, shard)).toMatchObject({ ended: 0, purges: [{ number: 1 }] });
+  });
+
+  test('a number of a shard or an account is not given again after a restore', async () => {
+    const before = await newShard(registry, 'anna');
+    expect(await newShard(registry, 'ben')).toEqual({
+      ...{ shard: before.shard + 1, account: before.account + 1 },
+    });
+    await statement(registry, sql`UPDATE fleet SET timeline = 'before'`);
+    const next = await newShard(registry, 'carol');
+    for (const number of Object.values(next)) expect(number).toBeGreaterThan(1_000);
+    expect(await newShard(registry, 'dora')).toEqual({
+      ...{ shard: next.shard + 1, account: next.account + 1 },
+    });
+    await statement(registry, sql`UPDATE fleet SET timeline = 'before'`);
+    const held = done(await holdNewShard(registry, { session: randomUUID(), node: 'c' }));
+    expect(held.lease.shard).toBeGreaterThan(next.shard + 2);
+  });
+
+  test('a claim and a secret that was refreshed are worth an export', async () => {
+    const { shard, account } = await newShard(registry, 'anna');
+    const before = await registryMark(registry);
+    const { lease } = await claimed(registry, a, shard);
+    const held = await registryMark(registry);
+    const which = { account, purpose: 'token' };
+    done(await refreshSecret(registry, lease, which, async () => secretOf(2)));
+    const marks = [before, held, await registryMark(registry)];
+    expect(new Set(marks).size).toBe(3);
+    expect(await registryMark(registry)).toBe(marks[2]);
   });
 
   describe('a secret that is refreshed', () => {

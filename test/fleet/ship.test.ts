@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -7,18 +7,21 @@ import { readCatalogHead } from '../../src/catalog/implied.ts';
 import { objectError } from '../../src/copies/errors.ts';
 import { openExistingState } from '../../src/core/state.ts';
 import { abandon } from '../../src/fleet/objects.ts';
+import { exportRegistry, importRegistry } from '../../src/fleet/registry-export.ts';
 import { readNote } from '../../src/fleet/take-over.ts';
 import { type Cut, CuttingProxy } from './servers/cutting-proxy.ts';
 import {
   bound,
   endFleet,
+  FLEET,
   type Fleet,
+  KEYS,
   Node,
   Servers,
   signal,
   withoutServers,
 } from './servers/nodes.ts';
-import { statement } from './servers/scene.ts';
+import { newShard, statement } from './servers/scene.ts';
 
 describe.skipIf(withoutServers())('a shard', () => {
   let servers: Servers;
@@ -272,6 +275,36 @@ describe.skipIf(withoutServers())('a shard', () => {
     expect(await a.ship()).toBe('shipped');
     expect(await rows()).toContain('1 tail live');
     expect(await abandon(registry, ['none'])).toBe(0);
+  });
+
+  test('what a take-over or a ship that was killed has left is removed', async () => {
+    await a.takeOver();
+    await a.store(2);
+    await a.ship();
+    await a.close();
+    await a.lose();
+    const left = [path.join(a.dir, 'snapshot-x'), `${a.dir}.new-x`];
+    for (const folder of left) mkdirSync(folder);
+    expect(await a.takeOver()).toMatchObject({ from: 'folder' });
+    expect(left.filter((folder) => existsSync(folder))).toEqual([]);
+  });
+
+  test('is in the last export of the registry, also of one that was restored', async () => {
+    const { registry, store } = fleet;
+    const about = { id: FLEET, bucket: store.label };
+    const version = (to: number) => statement(registry, sql`UPDATE fleet SET version = ${to}`);
+    for (let n = 0; n < 25; n += 1) {
+      await version(1_000 + n);
+      await exportRegistry(registry, about, KEYS, store, signal);
+    }
+    await version(500);
+    await newShard(registry, 'ben');
+    await exportRegistry(registry, about, KEYS, store, signal);
+    const again = await servers.postgres.open(await servers.postgres.create());
+    expect(await importRegistry(again, KEYS, store, signal)).toEqual({ ...about, accounts: 2 });
+    const names: string[] = [];
+    for await (const { name } of store.list('registry/', signal)) names.push(name);
+    expect(names).toHaveLength(24);
   });
 
   describe('whose answer is lost', () => {

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'kysely';
@@ -197,39 +197,43 @@ describe.skipIf(withoutServers())('a worker', () => {
     expect((await ran(['verify', '--data', dir], { now: Date.now })).code).toBe(0);
   });
 
-  test('takes a shard back to merge what its folder has and nobody shipped', async () => {
-    await addBoth();
-    const first = one.start(program);
-    await first.said('run finished', { kind: 'sweep' }, 4);
-    await first.end('SIGTERM');
-    const { store } = sandbox.service;
-    const mailbox = store.mailboxByAddress('anna@example.org');
-    if (mailbox === null) throw new Error('there is no mailbox');
-    const inbox = store.folderFor(mailbox, 'INBOX');
-    const deliver = (subject: string) =>
-      store.add(inbox, Buffer.from(`Subject: ${subject}\r\n\r\nx\r\n`), Date.now(), []);
-    const uid = deliver('unshipped');
-    const dir = path.join(one.cache, '1');
-    const config = path.join(one.folder, 'single.json');
-    const accounts = [{ name: 'a1', ...hosted('anna@example.org') }];
-    writeFileSync(config, JSON.stringify({ accounts }), { mode: 0o600 });
-    const line = ['sync', '--config', config, '--data', dir];
-    expect((await ran(line, { now: Date.now })).stderr).toBe('');
-    store.remove(inbox, uid);
-    const two = await node('two', { first: one });
-    const second = two.start(program);
-    await second.said('shard taken over', { from: 'bucket' });
-    const before = await shippedCommit();
-    deliver('later');
-    await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before}`);
-    const again = one.start(program);
-    await second.said('shard released');
-    await again.said('a folder that ran ahead was merged', { merged: 1 });
-    const query = 'subject:unshipped is:deleted';
-    const found = await ran(['search', query, '--json', '--data', dir], { now: Date.now });
-    expect(jsonLines(found.stdout)).toHaveLength(1);
-    await Promise.all([again.end('SIGTERM'), second.end('SIGTERM')]);
-  });
+  test.each(['its folder has', 'a take-over that was killed had set aside'])(
+    'takes a shard back to merge what %s and nobody shipped',
+    async (where) => {
+      await addBoth();
+      const first = one.start(program);
+      await first.said('run finished', { kind: 'sweep' }, 4);
+      await first.end('SIGTERM');
+      const { store } = sandbox.service;
+      const mailbox = store.mailboxByAddress('anna@example.org');
+      if (mailbox === null) throw new Error('there is no mailbox');
+      const inbox = store.folderFor(mailbox, 'INBOX');
+      const deliver = (subject: string) =>
+        store.add(inbox, Buffer.from(`Subject: ${subject}\r\n\r\nx\r\n`), Date.now(), []);
+      const uid = deliver('unshipped');
+      const dir = path.join(one.cache, '1');
+      const config = path.join(one.folder, 'single.json');
+      const accounts = [{ name: 'a1', ...hosted('anna@example.org') }];
+      writeFileSync(config, JSON.stringify({ accounts }), { mode: 0o600 });
+      const line = ['sync', '--config', config, '--data', dir];
+      expect((await ran(line, { now: Date.now })).stderr).toBe('');
+      store.remove(inbox, uid);
+      const two = await node('two', { first: one });
+      const second = two.start(program);
+      await second.said('shard taken over', { from: 'bucket' });
+      const before = await shippedCommit();
+      deliver('later');
+      await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before}`);
+      if (where !== 'its folder has') renameSync(dir, `${dir}.aside-1`);
+      const again = one.start(program);
+      await second.said('shard released');
+      await again.said('a folder that ran ahead was merged', { merged: 1 });
+      const query = 'subject:unshipped is:deleted';
+      const found = await ran(['search', query, '--json', '--data', dir], { now: Date.now });
+      expect(jsonLines(found.stdout)).toHaveLength(1);
+      await Promise.all([again.end('SIGTERM'), second.end('SIGTERM')]);
+    },
+  );
 
   test('lets one customer forget a message that another one keeps', async () => {
     const raw = 'From: news@example.org\r\nSubject: to everybody\r\n\r\nthe same to all\r\n';
@@ -411,9 +415,10 @@ describe.skipIf(withoutServers())('a worker', () => {
     await two.add('carl', hosted('carl@example.org'));
     const [next] = await statement<{ id: number }>(
       registry,
-      sql`SELECT max(id)::int AS id FROM account`,
+      sql`SELECT max(id) AS id FROM account`,
     );
-    expect(next?.id).toBe(3);
+    // Number 3 may have been given to an account that no export has.
+    expect(next?.id).toBeGreaterThan(1_000);
   });
 
   describe('on a node that is not fit for it', () => {

@@ -750,7 +750,7 @@ export async function recoverShards(
     return await withFleet(context, async ({ registry, fleet }) => {
       // A registry that was reset to a snapshot has sessions that lived then.
       await markDead(registry);
-      const recovered = await recoverFleet({
+      const { recovered, failures } = await recoverFleet({
         ...{ registry, fleet, keys, store, signal, all },
         ...{ clock: systemClock, settleMs: RECOVER_SETTLE_MS },
       });
@@ -761,6 +761,8 @@ export async function recoverShards(
             : `Shard ${one.shard}: recovered at commit ${one.commit}.`;
         await output.line(one, () => text);
       }
+      const [failure] = failures;
+      if (failure !== undefined) throw failure.error;
       const done = new Set(recovered.map(({ shard }) => shard));
       const { shards } = await fleetStatus(registry);
       const kept = shards.filter(({ shard, node }) => node !== null && !done.has(shard)).length;

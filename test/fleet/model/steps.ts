@@ -410,7 +410,7 @@ function recovered(state: State, variant: Variant): State {
       manifest: key,
       clean: content?.clean ?? 0,
       purges: Math.max(db.purges, content?.purges ?? 0, bucket.exported),
-      ended: db.ended,
+      ended: Math.min(db.ended, content?.clean ?? 0),
       objects: Object.fromEntries(rows),
       folders: variant.knownFoldersOnly === true ? db.folders : [true, true],
       isRestored: false,

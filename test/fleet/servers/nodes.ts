@@ -5,7 +5,7 @@ import { type LogWriter, openLogWriter } from '../../../src/archive/log-writer.t
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
 import { catchUp } from '../../../src/catalog/rebuild.ts';
 import type { UploadingStore } from '../../../src/copies/object-store.ts';
-import { ensureBucket, s3Store } from '../../../src/copies/s3-store.ts';
+import { ensureBucket, S3Store } from '../../../src/copies/s3-store.ts';
 import { openState } from '../../../src/core/state.ts';
 import type { MailboxKey } from '../../../src/core/types.ts';
 import { type ClaimedShard, claim } from '../../../src/fleet/claims.ts';
@@ -18,10 +18,11 @@ import {
 import { FleetKeys, type ShardKeys, shardKeys } from '../../../src/fleet/keys.ts';
 import type { Registry } from '../../../src/fleet/postgres.ts';
 import { decidePurge } from '../../../src/fleet/purges.ts';
+import type { RecoverOptions } from '../../../src/fleet/recover.ts';
 import { createFleet } from '../../../src/fleet/schema.ts';
 import { endSession } from '../../../src/fleet/sessions.ts';
 import { Shipper, type ShipResult } from '../../../src/fleet/ship.ts';
-import { readNote, type TakenOver, takeOver } from '../../../src/fleet/take-over.ts';
+import { readNote, type TakenOver, takeOver, writeNote } from '../../../src/fleet/take-over.ts';
 import { Positions } from '../../archive/positions.ts';
 import { writeBatches } from '../../archive/sample-log.ts';
 import { type Radosgw, startRadosgw, withoutRadosgw } from '../../objects/servers/radosgw.ts';
@@ -31,8 +32,8 @@ import { Postgres, withoutPostgres } from './postgres.ts';
 import { done, newSession, newShard } from './scene.ts';
 
 export const signal = new AbortController().signal;
-const FLEET = '6c0f51f1-6ffb-4f0e-8f0c-0f0e0d0c0b0a';
-const KEYS = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
+export const FLEET = '6c0f51f1-6ffb-4f0e-8f0c-0f0e0d0c0b0a';
+export const KEYS = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
 
 export function withoutServers(): boolean {
   return [withoutPostgres(), withoutRadosgw()].some((isMissing) => isMissing);
@@ -57,7 +58,7 @@ export class Servers {
     const bucket = `fleet-${this.#buckets}`;
     const target = targetAt(this.radosgw, bucket);
     await ensureBucket(target, signal);
-    const store = s3Store(target);
+    const store = new S3Store(target);
     const database = await this.postgres.create();
     const registry = await this.postgres.open(database);
     await createFleet(registry, { id: FLEET, bucket: store.label });
@@ -76,7 +77,7 @@ export class Servers {
 export interface Fleet {
   readonly registry: Registry;
   readonly database: string;
-  readonly store: UploadingStore;
+  readonly store: RecoverOptions['store'];
   readonly shard: number;
   readonly keys: ShardKeys;
   readonly work: string;
@@ -150,7 +151,11 @@ export class Node {
       store: this.objects,
       ...{ node: this.name, now: () => 1_770_000_000_000, shipped: taken.shipped },
       ...{ done: () => readNote(this.dir)?.done ?? 0, purges: () => this.purges },
-      onShipped: async () => undefined,
+      onShipped: async ({ clear }) => {
+        const note = readNote(this.dir);
+        if (note === undefined) return;
+        await writeNote(this.dir, { ...note, manifest: clear.name, commit: clear.commit });
+      },
     });
     return taken;
   }
