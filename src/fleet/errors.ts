@@ -283,6 +283,11 @@ export const fleetError = defineErrors({
   },
   damage: {
     /** It was changed, moved from another place, or encrypted by another key of that id. */
+    /** None of a shard's manifests can be read. */
+    'fleet-manifests-unreadable': (f: { shard: number; manifests: number }) => [
+      `The keys of the fleet here cannot read any of the ${f.manifests} manifests of shard ${f.shard} in the bucket.`,
+      'Compare the file of keys with that of another machine. If it is the same, the manifests are damaged: delete them from the bucket, and recover again; the shard then starts with the mail that nodes have of it.',
+    ],
     'fleet-secret-damaged': ({ owner, purpose, keyId }: OfSecret) => [
       `The secret "${purpose}" of ${owner} cannot be decrypted by the key ${keyId}: it was changed, or that key is another one.`,
       'Compare the file of keys with that of another machine; if it is the same, set the secret again.',

@@ -11,6 +11,7 @@ import type { S3Store } from '../copies/s3-store.ts';
 import type { Clock } from '../core/concurrency.ts';
 import { sleep } from '../core/concurrency.ts';
 import { isDamage, MailkeepError } from '../core/errors.ts';
+import { fleetError } from './errors.ts';
 import { type FleetKeys, type ShardKeys, shardKeys } from './keys.ts';
 import type { BegunUpload, NewManifest, ObjectKind } from './objects.ts';
 import { addEvent, type Outcome, one, structural } from './outcomes.ts';
@@ -105,15 +106,30 @@ async function lookFor(
     })
     .sort((a, b) => b.epoch - a.epoch || b.sequence - a.sequence);
   const about = { shard, epoch: manifests[0]?.epoch ?? 0 };
+  const unreadable: unknown[] = [];
   for (const [skipped, { name }] of manifests.entries()) {
-    const found = await readWhole(store, name, listed, keys, signal);
-    if (found !== undefined) return { found: { ...about, ...found }, skipped };
+    try {
+      const found = await readWhole(store, name, listed, keys, signal);
+      if (found !== undefined) return { found: { ...about, ...found }, skipped };
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      unreadable.push(error);
+    }
+  }
+  // Another key makes everything look damaged. What nobody can read must not be removed.
+  if (unreadable.length > 0 && unreadable.length === manifests.length) {
+    const facts = { shard, manifests: manifests.length };
+    throw fleetError('fleet-manifests-unreadable', facts, unreadable[0]);
   }
   const objects = objectsOf(listed, new Map(), 0);
   return { found: { ...about, objects }, skipped: manifests.length };
 }
 
-/** Returns undefined if a manifest is damaged, or an object of it is not there as it was uploaded. */
+/**
+ * Returns undefined if an object of a manifest is not there as it was uploaded.
+ *
+ * @throws if the manifest is damaged, or made with another key
+ */
 async function readWhole(
   store: ObjectStore,
   name: string,
@@ -121,30 +137,25 @@ async function readWhole(
   { key }: ShardKeys,
   signal: AbortSignal,
 ): Promise<Pick<FoundShard, 'manifest' | 'objects'> | undefined> {
-  try {
-    const bytes = await readSmallObject(store, name, MAX_MANIFEST_BYTES, signal);
-    const clear = decodeManifest(bytes, name, key);
-    const { sequence, commit: commitNumber, objects } = clear;
-    if (!objects.every((one) => listed.get(one.name)?.length === one.length)) return undefined;
-    const { segments, tail, fleet } = await openManifest(clear, key.opening);
-    const { clean = 0, purges = 0, node, snapshot, state } = fleet ?? {};
-    const kinds = new Map<string, ObjectKind>([
-      [name, 'manifest'],
-      ...segments.map((one) => [one.name, 'segment'] as const),
-      ...tail.map((one) => [one.name, 'tail'] as const),
-      ...(snapshot === undefined ? [] : [[snapshot.name, 'snapshot'] as const]),
-      ...(state === undefined ? [] : [[state.name, 'state'] as const]),
-    ]);
-    const sha256 = Buffer.from(clear.sha256, 'hex');
-    const names = objects.map((one) => one.name);
-    return {
-      manifest: { name, sha256, sequence, commitNumber, clean, purges, node, names },
-      objects: objectsOf(listed, kinds, clean),
-    };
-  } catch (error) {
-    if (isDamage(error)) return undefined;
-    throw error;
-  }
+  const bytes = await readSmallObject(store, name, MAX_MANIFEST_BYTES, signal);
+  const clear = decodeManifest(bytes, name, key);
+  const { sequence, commit: commitNumber, objects } = clear;
+  if (!objects.every((one) => listed.get(one.name)?.length === one.length)) return undefined;
+  const { segments, tail, fleet } = await openManifest(clear, key.opening);
+  const { clean = 0, purges = 0, node, snapshot, state } = fleet ?? {};
+  const kinds = new Map<string, ObjectKind>([
+    [name, 'manifest'],
+    ...segments.map((one) => [one.name, 'segment'] as const),
+    ...tail.map((one) => [one.name, 'tail'] as const),
+    ...(snapshot === undefined ? [] : [[snapshot.name, 'snapshot'] as const]),
+    ...(state === undefined ? [] : [[state.name, 'state'] as const]),
+  ]);
+  const sha256 = Buffer.from(clear.sha256, 'hex');
+  const names = objects.map((one) => one.name);
+  return {
+    manifest: { name, sha256, sequence, commitNumber, clean, purges, node, names },
+    objects: objectsOf(listed, kinds, clean),
+  };
 }
 
 /** What the manifest names is as clean as it is. Nothing is known of the others. */

@@ -249,14 +249,30 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
     const keep = async () => {
       rows = await Rows.keep(await servers.postgres.connect(fleet.database));
     };
-    const recover = async () => {
+    const recover = async (keys = KEYS) => {
       const { registry, store } = fleet;
       await statement(registry, sql`UPDATE shard SET timeline = 'another'`);
       const about = { id: FLEET, bucket: store.label };
       const clock = { after: systemClock.after };
-      const options = { registry, store, signal, clock, keys: KEYS, settleMs: 0, all: false };
+      const options = { registry, store, signal, clock, keys, settleMs: 0, all: false };
       return recoverFleet({ ...options, fleet: about });
     };
+    test('is not lost with everything else where the file of keys is another one', async () => {
+      await a.close();
+      for (const name of ['key-1', 'key-2']) {
+        const { recovered, failures } = await recover(
+          FleetKeys.parse(`${name} ${'5b'.repeat(32)}\n`, 'test'),
+        );
+        expect(recovered).toEqual([]);
+        expect(failures).toMatchObject([
+          { shard: fleet.shard, error: { code: 'fleet-manifests-unreadable' } },
+        ]);
+      }
+      const condemned = sql<object>`SELECT 1 FROM object WHERE state = 'condemned'`;
+      expect(await statement(fleet.registry, condemned)).toEqual([]);
+      expect((await recover()).recovered).toMatchObject([{ shard: fleet.shard, skipped: 0 }]);
+    });
+
     const restore = async () => {
       await rows.restore();
       expect((await recover()).recovered).toHaveLength(1);
