@@ -170,6 +170,8 @@ export async function removeNode(
   node: string,
 ): Promise<Outcome<{ folders: number }>> {
   return structural(registry, 'remove a node', async (tx, version) => {
+    await sql`UPDATE worker SET dead = true, version = ${version}
+      WHERE node = ${node} AND NOT dead AND lease_until < clock_timestamp()`.execute(tx);
     const { rows: alive } = await sql`
       SELECT session FROM worker WHERE node = ${node} AND NOT dead LIMIT 1`.execute(tx);
     if (alive.length > 0) throw new Refusal('session');

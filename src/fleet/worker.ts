@@ -141,6 +141,8 @@ export class WorkerSession {
   readonly #over = new AbortController();
   #rows = NO_ROWS;
   #renewedAt: number;
+  /** Since when the session was renewed without a gap. */
+  #steadySince: number;
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #upkeptAt = Number.NEGATIVE_INFINITY;
   #collecting: Promise<void> | undefined;
@@ -159,13 +161,14 @@ export class WorkerSession {
     const { target, times, log } = context;
     const { leaseMs, renewMs, silentMs } = times;
     this.#renewedAt = sharedClockMs();
+    this.#steadySince = this.#renewedAt;
     const data: SessionThreadData = { target, session: id, leaseMs, renewMs, silentMs };
     this.#thread = new WorkerThread(
       { name: 'fleet-session', file: builtWorker('fleet-session'), data },
       {
         message: (report) => {
           if (report.what === 'dead') this.#die();
-          else if (report.what === 'renewed') this.#renewedAt = report.askedAt;
+          else if (report.what === 'renewed') this.#renewed(report.askedAt);
           else
             log.fail('error', 'the session could not be renewed', deserializeError(report.error));
         },
@@ -197,6 +200,18 @@ export class WorkerSession {
   get isRenewed(): boolean {
     const age = sharedClockMs() - this.#renewedAt;
     return !this.#dead.signal.aborted && age < this.context.times.leaseMs;
+  }
+
+  #renewed(at: number): void {
+    const { leaseMs, renewMs } = this.context.times;
+    // Others renew at other moments: their leases may have run out in this gap.
+    if (at - this.#renewedAt > leaseMs - renewMs) this.#steadySince = at;
+    this.#renewedAt = at;
+  }
+
+  /** While PostgreSQL is unreachable, all leases run out: each session gets the time of a lease to be renewed again. */
+  get #isSteady(): boolean {
+    return this.isRenewed && this.#renewedAt - this.#steadySince >= this.context.times.leaseMs;
   }
 
   /** Looks at the registry now. */
@@ -261,8 +276,7 @@ export class WorkerSession {
   async #step(): Promise<void> {
     const { registry, times, clock, now } = this.context;
     await this.#listen();
-    const dead = await markDead(registry);
-    if (dead.includes(this.id)) return this.#die();
+    if (this.#isSteady) await markDead(registry);
     await this.#look();
     const actions = plan(this.#rows, this.id, now());
     for (const [number, { shard }] of this.#held) {

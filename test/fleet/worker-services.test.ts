@@ -16,6 +16,7 @@ import { freePort } from '../peers/ports.ts';
 import { receive } from '../sandbox/webhooks/receiver.ts';
 import { FleetNode, type NodeOptions } from './servers/fleet-nodes.ts';
 import { Servers, signal, withoutServers } from './servers/nodes.ts';
+import { Postgres } from './servers/postgres.ts';
 import { statement } from './servers/scene.ts';
 import { buildHurriedProgram } from './worker-histories/hurried-program.ts';
 
@@ -28,11 +29,14 @@ describe.skipIf(withoutServers())('a worker', () => {
   let one: FleetNode;
   const closing: (() => unknown)[] = [];
 
+  let shared: Servers;
+
   beforeAll(async () => {
-    servers = await Servers.start();
+    shared = await Servers.start();
     program = await buildHurriedProgram();
   });
   beforeEach(async () => {
+    servers = shared;
     sandbox = await startSandbox({ addresses: ADDRESSES, mail: { messages: 60 } });
     closing.push(() => sandbox.close());
     one = await node('one');
@@ -41,7 +45,7 @@ describe.skipIf(withoutServers())('a worker', () => {
     for (const close of closing.splice(0).reverse()) await close();
   });
   afterAll(async () => {
-    await servers?.stop();
+    await shared?.stop();
   });
 
   const node = async (name: string, options: NodeOptions = {}): Promise<FleetNode> => {
@@ -229,5 +233,42 @@ describe.skipIf(withoutServers())('a worker', () => {
     await store.close();
     const [damaged] = await one.json(['verify'], { code: 3 });
     expect(Object(damaged).findings.length).toBeGreaterThan(0);
+  });
+
+  test('keeps its shards while PostgreSQL is away for longer than a lease', async () => {
+    const short = await buildHurriedProgram('5_000');
+    servers = await Servers.start(Postgres.startOwn());
+    const { postgres } = servers;
+    closing.push(() => postgres.stop());
+    one = await node('one');
+    const two = await node('two', { first: one });
+    const three = await node('three', { first: one });
+    for (const address of ADDRESSES) await one.add(address.replace('@', '.'), hosted(address));
+    const workers = [one.start(short), two.start(short)];
+    await Promise.all(workers.map((worker) => worker.said('session started')));
+    const killed = three.start(short);
+    await killed.said('session started');
+    await killed.end('SIGKILL');
+    // From now on, they may end the sessions of others.
+    await until(sql<object>`SELECT 1 FROM worker WHERE node = 'three' AND dead`);
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const held = sql<object>`SELECT holder, epoch FROM shard`;
+    const before = await statement(one.registry, held);
+    await postgres.kill();
+    const said = (msg: string) =>
+      workers.flatMap(({ lines }) => lines.filter((one) => one.msg === msg));
+    const runs = said('run finished').length;
+    // At most one each half a second.
+    for (const worker of workers) await worker.said('the session could not be renewed', {}, 12);
+    expect(said('run finished').length).toBeGreaterThan(runs);
+    await postgres.restart();
+    for (const name of ['anna', 'ben']) await one.json(['account', 'pause', `${name}.example.org`]);
+    await Promise.any(workers.map((worker) => worker.said('index updated')));
+    expect(await statement(one.registry, held)).toEqual(before);
+    await until(sql<object>`SELECT 1 FROM worker WHERE NOT dead
+      AND lease_until > clock_timestamp() HAVING count(*) = 2`);
+    expect((await one.json(['status']))[0]).toMatchObject({ attention: [] });
+    for (const worker of workers) await worker.end('SIGTERM');
+    expect(said('the session is dead; another one starts')).toEqual([]);
   });
 });

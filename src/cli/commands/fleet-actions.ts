@@ -284,7 +284,6 @@ interface Attention {
 export async function showStatus(context: CommandContext): Promise<ExitCode> {
   const { output, globals } = context;
   return withFleet(context, async ({ registry, fleet }) => {
-    await markDead(registry);
     const status = await fleetStatus(registry);
     const attention = attentionOf(status);
     // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
@@ -675,11 +674,12 @@ export async function drain(
 ): Promise<ExitCode> {
   const { output, notices, signal } = context;
   return withFleet(context, async ({ registry }) => {
-    await markDead(registry);
     if (node !== undefined) await requireNode(registry, node);
     const sessions = await setDraining(registry, node, !undo);
     const heldBy = async () =>
-      (await fleetStatus(registry)).nodes.filter(({ session }) => sessions.includes(session));
+      (await fleetStatus(registry)).nodes.filter(
+        ({ session, isDead }) => !isDead && sessions.includes(session),
+      );
     const before = await heldBy();
     for (const { node: of, session, shards, accounts } of before) {
       const text = undo
@@ -714,7 +714,6 @@ export async function rebalanceFleet(
 ): Promise<ExitCode> {
   const { output, notices } = context;
   return withFleet(context, async ({ registry }) => {
-    await markDead(registry);
     const moves = rebalance(await changesSince(registry, -1));
     for (const { shard, node } of moves) {
       if (!dryRun) await moveShard(registry, shard, node);
@@ -749,7 +748,7 @@ export async function recoverShards(
     }
     return await withFleet(context, async ({ registry, fleet }) => {
       // A registry that was reset to a snapshot has sessions that lived then.
-      await markDead(registry);
+      if (all) await markDead(registry);
       const recovered = await recoverFleet({
         ...{ registry, fleet, keys, store, signal, all },
         ...{ clock: systemClock, settleMs: RECOVER_SETTLE_MS },
@@ -781,8 +780,6 @@ export async function removeFleetNode(
   { diskDestroyed = false }: NodeRemoveLine,
 ): Promise<ExitCode> {
   return withFleet(context, async ({ registry }) => {
-    // Otherwise a session that ran out would count as one that lives until a worker looks.
-    await markDead(registry);
     const { folders: copies, purges } = await requireNode(registry, node);
     if (!diskDestroyed) throw fleetError('fleet-disk-not-destroyed', { node, copies, purges });
     const outcome = await removeNode(registry, node);
