@@ -90,10 +90,10 @@ async function lookFor(
   const about = { shard, epoch: manifests[0]?.epoch ?? 0 };
   for (const [skipped, { name }] of manifests.entries()) {
     const found = await readWhole(store, name, listed, keys, signal);
-    if (found !== undefined) return { found: { ...about, ...found }, skipped };
+    if (found !== undefined) return { found: { ...about, ...found, skipped }, skipped };
   }
   const objects = objectsOf(listed, new Map(), 0);
-  return { found: { ...about, objects }, skipped: manifests.length };
+  return { found: { ...about, objects, skipped: manifests.length }, skipped: manifests.length };
 }
 
 /** Returns undefined if a manifest is damaged, or an object of it is not there as it was uploaded. */
@@ -148,6 +148,8 @@ interface FoundShard {
   readonly shard: number;
   /** Highest epoch of any manifest, also of branches that were dropped. */
   readonly epoch: number;
+  /** Later manifests that are not whole. */
+  readonly skipped?: number;
   /** The manifest of the highest epoch, and of those with the highest sequence, whose objects are all there. */
   readonly manifest?:
     | (Omit<NewManifest, 'previous' | 'messages' | 'catalogBytes'> & { readonly purges: number })
@@ -167,20 +169,21 @@ interface FoundShard {
  */
 export async function recoverShard(
   registry: Registry,
-  { shard, epoch, manifest, objects }: FoundShard,
+  { shard, epoch, manifest, objects, skipped = 0 }: FoundShard,
   nodes: readonly string[],
   isForced = false,
 ): Promise<Outcome> {
   return structural(registry, 'recover a shard', async (tx, version) => {
-    const recovered = sql<{ epoch: number }>`
-      UPDATE shard SET epoch = greatest(epoch, ${epoch}) + 1, holder = NULL, timeline = ${TIMELINE},
-        wanted_node = NULL, version = ${version},
+    const recovered = sql<{ epoch: number; isLess: boolean }>`
+      UPDATE shard s SET epoch = greatest(s.epoch, ${epoch}) + 1, holder = NULL,
+        timeline = ${TIMELINE}, wanted_node = NULL, version = ${version},
         manifest = ${manifest?.name ?? null}, manifest_sha256 = ${manifest?.sha256 ?? null}::bytea,
         sequence = ${manifest?.sequence ?? -1}, commit_number = ${manifest?.commitNumber ?? 0},
-        clean = ${manifest?.clean ?? 0}, purges = greatest(purges, ${manifest?.purges ?? 0})
-      WHERE id = ${shard} AND (timeline <> ${TIMELINE} OR (${isForced} AND NOT EXISTS (
-        SELECT 1 FROM worker w WHERE w.session = shard.holder AND NOT w.dead)))
-      RETURNING epoch`;
+        clean = ${manifest?.clean ?? 0}, purges = greatest(s.purges, ${manifest?.purges ?? 0})
+      FROM (SELECT id, sequence FROM shard WHERE id = ${shard} FOR UPDATE) before
+      WHERE s.id = before.id AND (s.timeline <> ${TIMELINE} OR (${isForced} AND NOT EXISTS (
+        SELECT 1 FROM worker w WHERE w.session = s.holder AND NOT w.dead)))
+      RETURNING s.epoch, before.sequence > s.sequence AS "isLess"`;
     const row = await one(tx, recovered, 'state');
     const needed = new Set(manifest === undefined ? [] : [manifest.name, ...manifest.names]);
     const column = <T>(of: (object: FoundShard['objects'][number]) => T) => objects.map(of);
@@ -195,9 +198,10 @@ export async function recoverShard(
         ${column(({ name }) => name)}::text[], ${column(({ kind }) => kind)}::text[],
         ${column(({ bytes }) => bytes)}::bigint[], ${column(({ purges }) => purges)}::int[],
         ${column(({ name }) => (needed.has(name) ? 'live' : 'condemned'))}::text[])`.execute(tx);
-    await sql`INSERT INTO folder (shard, node, entry)
-      SELECT ${shard}, unnest(${[...nodes]}::text[]), ${version}
-      ON CONFLICT (shard, node) DO NOTHING`.execute(tx);
+    // A folder may have what the bucket has lost: its node compares it before it is wiped.
+    await sql`INSERT INTO folder (shard, node, entry, ahead)
+      SELECT ${shard}, unnest(${[...nodes]}::text[]), ${version}, ${skipped > 0 || row.isLess}
+      ON CONFLICT (shard, node) DO UPDATE SET ahead = folder.ahead OR excluded.ahead`.execute(tx);
     const facts = { epoch: row.epoch, manifest: manifest?.name ?? null };
     await addEvent(tx, { who: 'operator', what: 'recovered', shard, facts });
     return {};
@@ -211,4 +215,16 @@ export async function shardsToRecover(registry: Registry, all = false): Promise<
     sql`SELECT id FROM shard WHERE ${all} OR timeline <> ${TIMELINE} ORDER BY id`,
   );
   return rows.map(({ id }) => id);
+}
+
+/**
+ * Has all shards compared with the bucket before anyone claims or writes them: the registry is older than what was read or
+ * shipped, so it was reset to a snapshot, or a dump was loaded.
+ */
+export async function distrustShards(registry: Registry): Promise<void> {
+  await structural(registry, 'distrust all shards', async (tx, version) => {
+    await sql`UPDATE shard SET timeline = '', version = ${version}`.execute(tx);
+    await addEvent(tx, { who: 'operator', what: 'registry-reset' });
+    return {};
+  });
 }

@@ -301,6 +301,8 @@ export class HeldShard {
     const missing = await this.#shipper.findMissing(signal);
     if (missing > 0)
       log.say('error', 'the bucket has lost objects', { shard: lease.shard, missing });
+    // It was compared, after a recovery.
+    if (aside.length === 0) await merged(registry, lease, {});
     this.#isOpen = true;
   }
 

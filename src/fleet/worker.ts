@@ -86,10 +86,11 @@ export async function runWorker(context: WorkerContext, signal: AbortSignal): Pr
   const lock = acquireLock(cache);
   const secretFolder = makeSecretFolder(context);
   try {
-    while (!signal.aborted) {
-      const session = await startSession(context, secretFolder, signal);
+    for (let version = -1; !signal.aborted; ) {
+      const session = await startSession(context, secretFolder, version, signal);
       if (session === undefined) return;
       await session.run(signal);
+      version = session.rows.version;
       if (signal.aborted) return;
       log.say('warn', 'the session is dead; another one starts', { session: session.id });
       await pause(context, times.renewMs, signal);
@@ -104,9 +105,10 @@ export async function runWorker(context: WorkerContext, signal: AbortSignal): Pr
 async function startSession(
   context: WorkerContext,
   secretFolder: string,
+  version: number,
   signal: AbortSignal,
 ): Promise<WorkerSession | undefined> {
-  const { registry, node, address, room, times, log } = context;
+  const { registry, node, cache, address, room, times, log } = context;
   while (!signal.aborted) {
     const session = randomUUID();
     try {
@@ -139,7 +141,7 @@ export class WorkerSession {
   readonly #dead = new AbortController();
   /** Aborted once the session is dead or ends. */
   readonly #over = new AbortController();
-  #rows = NO_ROWS;
+  #rows: FleetRows;
   #renewedAt: number;
   /** Since when the session was renewed without a gap. */
   #steadySince: number;
@@ -157,7 +159,10 @@ export class WorkerSession {
   constructor(
     readonly id: string,
     private readonly context: WorkerContext & Pick<ShardContext, 'secretFolder'>,
+    /** Of the last change that this process has seen. */
+    version: number,
   ) {
+    this.#rows = { version, workers: [], shards: [], accounts: [] };
     const { target, times, log } = context;
     const { leaseMs, renewMs, silentMs } = times;
     this.#renewedAt = sharedClockMs();
@@ -319,13 +324,17 @@ export class WorkerSession {
 
   /** Reads what has changed, and from time to time everything. */
   async #look(): Promise<void> {
-    const { registry, times, clock } = this.context;
+    const { registry, times, clock, log } = this.context;
     const known = this.#rows;
     const isWhole = clock.monotonic() - this.#refreshedAt >= times.refreshMs;
     let changes = await changesSince(registry, isWhole ? -1 : known.version);
     // PostgreSQL was restored to an earlier time.
     const isEarlier = changes.version < known.version;
-    if (isEarlier) changes = await changesSince(registry, -1);
+    if (isEarlier) {
+      log.say('warn', 'PostgreSQL was reset to an earlier state', { version: changes.version });
+      await distrustShards(registry);
+      changes = await changesSince(registry, -1);
+    }
     if (isWhole || isEarlier) this.#refreshedAt = clock.monotonic();
     const before = isWhole || isEarlier ? NO_ROWS : known;
     this.#rows = {
@@ -461,10 +470,12 @@ export class WorkerSession {
     const { shard } = folder;
     const dir = path.join(cache, String(shard));
     if (!isUnlocked(dir)) return;
-    if (existsSync(dir) && (asideOf(dir).length > 0 || isAhead(dir))) {
-      if (folder.isAhead) await moveShard(registry, shard, this.context.node);
-      else await ranAhead(registry, this.id, folder);
-      log.say('warn', 'a folder has mail that was not shipped; the shard comes here', { shard });
+    if (existsSync(dir) && (folder.isAhead || asideOf(dir).length > 0 || isAhead(dir))) {
+      const { outcome } = folder.isAhead
+        ? await moveShard(registry, shard, this.context.node)
+        : await ranAhead(registry, this.id, folder);
+      const text = 'a folder may have mail that was not shipped; the shard comes here';
+      if (outcome === 'committed') log.say('warn', text, { shard });
       return;
     }
     if (!isWanted) return;
@@ -538,6 +549,8 @@ function openFilesLimit(): number {
   } catch {
     return Number.POSITIVE_INFINITY;
   }
+  // Nothing is there: that the listing is answered is enough.
+  await store.list('init/', signal)[Symbol.asyncIterator]().next();
 }
 
 /** A folder in memory, if there is one, that only this user can read. What an earlier process left there is removed. */

@@ -280,6 +280,7 @@ const NEVER_REFUSED = [
   'addGrant',
   'condemnAbandoned',
   'createFleet',
+  'distrustShards',
   'importRegistry',
   'markDead',
   'recordUse',
