@@ -111,7 +111,8 @@ const TABLES = [
     condemned_at timestamptz,
     swept_at timestamptz
   )`,
-  'CREATE INDEX object_by_shard ON object (shard)',
+  'CREATE INDEX object_by_shard ON object (shard, state, purges)',
+  `CREATE INDEX object_condemned ON object (condemned_at) WHERE state = 'condemned'`,
   `CREATE INDEX object_waiting ON object (state, name) WHERE state <> 'live'`,
   // The work of a purge (messages, mailbox, query) is encrypted by a key of the fleet.
   `CREATE TABLE purge (

@@ -148,6 +148,7 @@ export class WorkerSession {
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #upkeptAt = Number.NEGATIVE_INFINITY;
   #collecting: Promise<void> | undefined;
+  #exporting: Promise<void> | undefined;
   #recovering: Promise<void> | undefined;
   /** What the last export of the registry has. */
   #exported = '';
@@ -256,8 +257,7 @@ export class WorkerSession {
       await this.#listening?.close();
       await this.#thread.end();
       this.#over.abort();
-      await this.#collecting;
-      await this.#recovering;
+      await Promise.all([this.#collecting, this.#exporting, this.#recovering]);
       if (!this.#dead.signal.aborted) {
         await this.#tried('the session could not be ended', async () => {
           await endSession(registry, this.id);
@@ -404,8 +404,15 @@ export class WorkerSession {
     this.call();
   }
 
+  /** What one worker does for all is done by the first one. An import has a session without room. */
+  get #isFirst(): boolean {
+    const living = this.#rows.workers.filter(({ isDead, room }) => !isDead && room > 0);
+    return living.every(({ session }) => session >= this.id);
+  }
+
   async #collect(): Promise<void> {
     const { registry, store, times, log } = this.context;
+    if (!this.#isFirst) return;
     await this.#tried('objects could not be collected', async () => {
       const round = await collectRound(
         registry,
@@ -422,9 +429,7 @@ export class WorkerSession {
   /** Keeps a copy of the registry in the bucket, which one worker does for all. */
   async #export(): Promise<void> {
     const { registry, fleet, keys, store, log } = this.context;
-    // An import has a session without room.
-    const living = this.#rows.workers.filter(({ isDead, room }) => !isDead && room > 0);
-    if (living.some(({ session }) => session < this.id)) return;
+    if (!this.#isFirst) return;
     await this.#tried('the registry could not be exported', async () => {
       const mark = await registryMark(registry);
       if (mark === this.#exported) return;
