@@ -82,7 +82,7 @@ interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times' | 's
 export async function runWorker(context: WorkerContext, signal: AbortSignal): Promise<void> {
   const { log, clock, times, cache } = context;
   makeFoldersDurably(cache, FOLDER_MODE);
-  await checkNode(context);
+  await checkNode(context, signal);
   const lock = acquireLock(cache);
   const secretFolder = makeSecretFolder(context);
   try {
@@ -543,6 +543,8 @@ async function checkNode(context: WorkerContext): Promise<void> {
   for (const { account, ...secret } of await secretSamples(registry)) {
     openSecrets(keys(), fleet.id, account, [secret]);
   }
+  // Nothing is there: that the listing is answered is enough.
+  await store.list('init/', signal)[Symbol.asyncIterator]().next();
 }
 
 /** Node.js raises the soft limit to the hard one when it starts. */
@@ -554,8 +556,6 @@ function openFilesLimit(): number {
   } catch {
     return Number.POSITIVE_INFINITY;
   }
-  // Nothing is there: that the listing is answered is enough.
-  await store.list('init/', signal)[Symbol.asyncIterator]().next();
 }
 
 /** A folder in memory, if there is one, that only this user can read. What an earlier process left there is removed. */

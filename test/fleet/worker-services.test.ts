@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'kysely';
@@ -12,6 +12,7 @@ import { ran } from '../cli/surface.ts';
 import { AuthorizationServer } from '../imap/authorization-server.ts';
 import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import { RawClient } from '../imap/raw-client.ts';
+import { HttpProxy } from '../objects/servers/http-proxy.ts';
 import { freePort } from '../peers/ports.ts';
 import { receive } from '../sandbox/webhooks/receiver.ts';
 import { FleetNode, type NodeOptions } from './servers/fleet-nodes.ts';
@@ -235,6 +236,33 @@ describe.skipIf(withoutServers())('a worker', () => {
     expect(Object(damaged).findings.length).toBeGreaterThan(0);
   });
 
+  test('is of no use where the bucket is out of reach, and says so', async () => {
+    const http = await HttpProxy.start(servers.radosgw.port);
+    closing.push(() => http.stop());
+    const postgres = { folder: servers.postgres.socketFolder };
+    const two = await node('two', { first: one, through: { sql: postgres, http } });
+    for (const address of ADDRESSES) await one.add(address.replace('@', '.'), hosted(address));
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const second = two.start(program);
+    await second.said('session started');
+    http.faultFor = () => ({ do: 'answer', status: 403, code: 'InvalidAccessKeyId' });
+    await first.end('SIGTERM');
+    await until(sql<object>`SELECT 1 FROM shard
+      WHERE failing ->> 'node' = 'two' AND failing ->> 'code' LIKE 'store-%'`);
+    const [status] = await one.json(['status'], { code: 1 });
+    expect(Object(status).attention.map(({ code }: { code: string }) => code)).toContain('failing');
+    await two.json(['drain', '--node', 'two', '--wait']);
+    const again = one.start(program);
+    await again.said('run finished', { kind: 'sweep' }, 2);
+    await until(sql<object>`SELECT 1 FROM shard WHERE failing IS NULL`);
+    await Promise.all([again.end('SIGTERM'), second.end('SIGTERM')]);
+    const third = two.start(program);
+    await third.end('SIGCONT');
+    expect(third.stderr).toContain('InvalidAccessKeyId');
+  });
+
   test('keeps its shards while PostgreSQL is away for longer than a lease', async () => {
     const short = await buildHurriedProgram('5_000');
     servers = await Servers.start(Postgres.startOwn());
@@ -254,14 +282,19 @@ describe.skipIf(withoutServers())('a worker', () => {
     await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
     const held = sql<object>`SELECT holder, epoch FROM shard`;
     const before = await statement(one.registry, held);
-    await postgres.kill();
+    // Nobody is connected, and nobody can connect.
+    const away = `${postgres.socket}.away`;
+    const admin = await postgres.connect('postgres');
+    renameSync(postgres.socket, away);
+    await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`);
     const said = (msg: string) =>
       workers.flatMap(({ lines }) => lines.filter((one) => one.msg === msg));
     const runs = said('run finished').length;
     // At most one each half a second.
     for (const worker of workers) await worker.said('the session could not be renewed', {}, 12);
     expect(said('run finished').length).toBeGreaterThan(runs);
-    await postgres.restart();
+    renameSync(away, postgres.socket);
     for (const name of ['anna', 'ben']) await one.json(['account', 'pause', `${name}.example.org`]);
     await Promise.any(workers.map((worker) => worker.said('index updated')));
     expect(await statement(one.registry, held)).toEqual(before);
