@@ -182,6 +182,11 @@ export const fleetError = defineErrors({
       `The secret "${purpose}" of ${owner} needs the key ${keyId}, which is not among the keys of the fleet here.`,
       'Add that key to the file of keys on this machine.',
     ],
+    /** Its folders count as those of the other disk: a forget would not wait for them. */
+    'fleet-node-taken': ({ node, cache }: { node: string; cache: string }) => [
+      `The node ${node} has another disk than ${cache}. ${NOTHING}`,
+      `Give this machine a name of its own in fleet.node, or set fleet.cache to the former folder. If that disk is destroyed: "mailkeep fleet node remove ${node} --disk-destroyed".`,
+    ],
     'fleet-few-files': ({ limit, needed }: { limit: number; needed: number }) => [
       `A worker may have only ${limit} files open at once here, and needs ${needed}.`,
       `Raise the limit: LimitNOFILE=${needed} in a unit of systemd, or "ulimit -n ${needed}".`,

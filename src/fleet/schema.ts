@@ -24,6 +24,11 @@ const TABLES = [
     tables_version int NOT NULL,
     version bigint NOT NULL DEFAULT 0
   )`,
+  // Disks of nodes. Two of one name would each count as wiped once the other is.
+  `CREATE TABLE node (
+    name text PRIMARY KEY,
+    disk uuid NOT NULL
+  )`,
   // Starts of worker processes. A dead one never lives again.
   `CREATE TABLE worker (
     session uuid PRIMARY KEY,

@@ -7,13 +7,17 @@ import { PROGRAM } from './schema.ts';
 /** One start of a worker process. The session is a random UUID, never used again. */
 type NewSession = Omit<WorkerRow, 'isDraining' | 'isDead'>;
 
-/** Starts a session that lives for `leaseMs` from now. Refused if there is one with this id. */
+/** Starts a session that lives for `leaseMs` from now. Refused if there is one with this id, or the node has another disk. */
 export async function beginSession(
   registry: Registry,
-  session: NewSession,
+  { disk, ...session }: NewSession & { readonly disk: string },
   leaseMs: number,
 ): Promise<Outcome> {
   return structural(registry, 'begin a session', async (tx, version) => {
+    const known = sql`INSERT INTO node (name, disk) VALUES (${session.node}, ${disk})
+      ON CONFLICT (name) DO UPDATE SET disk = node.disk WHERE node.disk = excluded.disk
+      RETURNING disk`;
+    await one(tx, known, 'disk');
     await insertSession(tx, { ...session, isDraining: false }, leaseMs, version);
     return {};
   });

@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { freeBytes } from '../archive/file-system.ts';
-import { FOLDER_MODE } from '../archive/format.ts';
+import { FILE_MODE, FOLDER_MODE } from '../archive/format.ts';
 import { acquireLock, tryLock } from '../archive/lock.ts';
 import { readLogHead } from '../archive/log-reader.ts';
 import { sleep } from '../core/concurrency.ts';
@@ -77,7 +77,7 @@ interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times' | 's
 /**
  * Works for a fleet until the signal aborts, in one session after the other: one that has died holds nothing.
  *
- * @throws archive-in-use if another worker uses the same cache; fleet-few-files, fleet-disk-short, fleet-key-unknown, fleet-secret-damaged if this node is not fit for work
+ * @throws archive-in-use if another worker uses the same cache; fleet-few-files, fleet-disk-short, fleet-node-taken, fleet-key-unknown, fleet-secret-damaged if this node is not fit for work
  */
 export async function runWorker(context: WorkerContext, signal: AbortSignal): Promise<void> {
   const { log, clock, times, cache } = context;
@@ -112,14 +112,15 @@ async function startSession(
   while (!signal.aborted) {
     const session = randomUUID();
     try {
-      const facts = { session, node, address, room };
-      const { outcome } = await beginSession(registry, facts, times.leaseMs);
-      if (outcome === 'committed') {
+      const facts = { session, node, disk: diskOf(cache), address, room };
+      const outcome = await beginSession(registry, facts, times.leaseMs);
+      if (outcome.outcome === 'committed') {
         log.say('info', 'session started', { session, node, room });
-        return new WorkerSession(session, { ...context, secretFolder });
+        return new WorkerSession(session, { ...context, secretFolder }, version);
       }
+      if (outcome.by === 'disk') throw fleetError('fleet-node-taken', { node, cache });
     } catch (error) {
-      if (!(error instanceof MailkeepError)) throw error;
+      if (!(error instanceof MailkeepError) || hasCode(error, 'fleet-node-taken')) throw error;
       log.fail('error', 'a session could not be started', error);
     }
     await pause(context, times.renewMs, signal);
@@ -532,9 +533,16 @@ function isAhead(dir: string): boolean {
   }
 }
 
+/** Returns what identifies a cache: a copied configuration does not have it. */
+function diskOf(cache: string): string {
+  const file = path.join(cache, 'disk');
+  if (!existsSync(file)) writeFileSync(file, randomUUID(), { mode: FILE_MODE, flush: true });
+  return readFileSync(file, 'utf8');
+}
+
 /** Refuses to start on a node on which every shard would fail. */
-async function checkNode(context: WorkerContext): Promise<void> {
-  const { registry, fleet, keys, cache, settings } = context;
+async function checkNode(context: WorkerContext, signal: AbortSignal): Promise<void> {
+  const { registry, fleet, keys, cache, settings, store } = context;
   const limit = openFilesLimit();
   if (limit < NEEDED_FILES) throw fleetError('fleet-few-files', { limit, needed: NEEDED_FILES });
   const { minFreeBytes: needed } = settings;

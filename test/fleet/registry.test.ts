@@ -31,6 +31,7 @@ import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import {
   accountOf,
   claimed,
+  DISK,
   done,
   manifestOf,
   newSession,

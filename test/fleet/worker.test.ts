@@ -503,6 +503,18 @@ describe.skipIf(withoutServers())('a worker', () => {
       expect(await statement(one.registry, sql`SELECT 1 FROM worker`)).toEqual([]);
     });
 
+    test('its name is that of another disk', async () => {
+      const worker = one.start(program);
+      await worker.said('session started');
+      const copied = await node('one', { first: one });
+      expect(await refusal(copied)).toContain('The node one has another disk than');
+      await worker.end('SIGTERM');
+      await one.json(['node', 'remove', 'one', '--disk-destroyed']);
+      const next = copied.start(program);
+      await next.said('session started');
+      await next.end('SIGTERM');
+    });
+
     test('it may open too few files', async () => {
       expect(await refusal(one, 'ulimit -n 1024')).toContain('may have only 1024 files open');
     });
