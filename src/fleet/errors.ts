@@ -239,6 +239,11 @@ export const fleetError = defineErrors({
     ],
   },
   'in-use': {
+    /** Each try was refused because of other rows of the registry than the shard's own. */
+    'shard-not-shipped': ({ shard, tries }: { shard: number; tries: number }) => [
+      `Shard ${shard} could not be shipped in ${tries} tries: the registry refused each of them.`,
+      'Another node tries it next.',
+    ],
     'fleet-node-alive': ({ node }: { node: string }) => [
       `A worker of ${node} is running, so its disk is not destroyed. ${NOTHING}`,
       'Stop it first. If the machine is gone, its session ends within a minute.',

@@ -71,6 +71,8 @@ export const SHARD_TIMES: ShardTimes = {
 const SHIP_BYTES = 8 * 1024 * 1024;
 /** A snapshot of the catalog is due when these and a tenth of the shard are new. */
 const SNAPSHOT_MESSAGES = 2_000;
+/** Ships that are refused one after the other until that is a failure. */
+const MOST_AGAIN = 10;
 /** Failures of one kind until others hear of them. */
 const TRIES = 3;
 /** About an hour of failures at most waits. */
@@ -134,6 +136,7 @@ export class HeldShard {
   /** When gathered forgets are carried out. */
   #exclusiveAt: number | undefined;
   #pruneAt: number | null;
+  #again = 0;
   #failures = 0;
   #failedAt = Number.NEGATIVE_INFINITY;
   #failure: { readonly code: string; readonly since: string } | null = null;
@@ -461,6 +464,11 @@ export class HeldShard {
     const fresh = messages - this.#messagesAtSnapshot;
     const isDue = fresh >= Math.max(SNAPSHOT_MESSAGES, messages / 10);
     const result = shipper.isBehind() ? await shipper.ship(this.#gone.signal, isDue) : 'nothing';
+    this.#again = result === 'again' ? this.#again + 1 : 0;
+    if (this.#again >= MOST_AGAIN) {
+      this.#again = 0;
+      throw fleetError('shard-not-shipped', { shard: lease.shard, tries: MOST_AGAIN });
+    }
     if (result !== 'again') this.#shippedAt = from;
     if (result === 'shipped' && isDue) this.#messagesAtSnapshot = messages;
     if (result !== 'again' && this.#decided > this.#ended) {

@@ -394,6 +394,8 @@ export class WorkerSession {
 
   #ended(shard: number, end: ShardEnd): void {
     this.#held.delete(shard);
+    // Its row may still name this session, and only a look at all rows finds that.
+    if (end === 'lost') this.#refreshedAt = Number.NEGATIVE_INFINITY;
     this.context.log.say('info', 'shard ended', { shard, end });
     this.call();
   }
