@@ -43,9 +43,10 @@ import {
   knownNodes,
   type ListedAccount,
   listAccounts,
+  MOST_PURGES,
 } from '../../fleet/overview.ts';
 import { placeEvenly, rebalance } from '../../fleet/planner.ts';
-import type { Registry } from '../../fleet/postgres.ts';
+import { openRegistry, type Registry } from '../../fleet/postgres.ts';
 import { removeNode } from '../../fleet/purges.ts';
 import { RECOVER_SETTLE_MS, recoverFleet } from '../../fleet/recover.ts';
 import { importRegistry } from '../../fleet/registry-export.ts';
@@ -208,6 +209,8 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
     }
     const store = new S3Store(await storeTarget(context, config));
     const prover = threadedProver();
+    // Readers wait for each other rather than ships and claims for them.
+    const forReaders = await openRegistry(await registryOf(context, place.registry));
     let server: HealthServer | null = null;
     try {
       server = settings.health && (await listenForHealth(settings.health, health, log));
@@ -231,7 +234,8 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
               return async () => health.show(undefined);
             }
             const gateway = await startGateway({
-              ...{ registry, fleet: fleet.id, keys: keys(), session: session.id, listen, now },
+              ...{ registry: forReaders, fleet: fleet.id, keys: keys(), session: session.id },
+              ...{ listen, now },
               web: settings.web,
               held: (shard) => session.held(shard),
               onError: (error) => log.fail('error', 'a request could not be passed on', error),
@@ -250,6 +254,7 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
       return EXIT.done;
     } finally {
       await server?.close();
+      await forReaders.close();
       await prover.close();
       await store.close();
     }
