@@ -185,7 +185,7 @@ export async function waitingWork(registry: Registry): Promise<WaitingWork> {
   return row ?? { purges: 0, purgeAgeMs: null, accountsWithErrors: 0, objects: {} };
 }
 
-const MOST_PURGES = 100;
+export const MOST_PURGES = 100;
 
 function purgesWhere(
   registry: Registry,

@@ -587,6 +587,10 @@ describe.skipIf(withoutServers())('a worker', () => {
     writeFileSync(path.join(one.folder, 'many.jsonl'), `${JSON.stringify(wrong)}\n`);
     const refused = await one.run(['account', 'add', '--bulk', 'many.jsonl']);
     expect(refused.stderr).toContain('the secret itself');
+    const odd = { name: 'x', tenant: 'a b', ...hosted('anna@example.org') };
+    writeFileSync(path.join(one.folder, 'many.jsonl'), JSON.stringify(odd));
+    const named = await one.run(['account', 'add', '--bulk', 'many.jsonl']);
+    expect(named.stderr).toContain('"tenant" is not a plain name');
   });
 });
 

@@ -14,7 +14,7 @@ import type { Settings } from '../../core/config-schema.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, hasCode } from '../../core/errors.ts';
 import { readRegularFile } from '../../core/files.ts';
-import { nearest } from '../../core/names.ts';
+import { nearest, PLAIN_NAME, PLAIN_NAME_TEXT } from '../../core/names.ts';
 import type { S3Target } from '../../core/s3-target.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
@@ -374,7 +374,7 @@ function statusText({ output }: CommandContext, status: FleetStatus): string[] {
       ),
     shards.length > 0 && '',
     `Accounts: ${count(active)} active, ${count(paused)} paused, ${count(removed)} removed; ${count(withErrors)} with errors`,
-    `Forgets under way: ${count(purges.length)}`,
+    `Forgets and prunes under way: ${count(purges.length)}${purges.length === MOST_PURGES ? ' or more' : ''}`,
     ...purges
       .slice(0, MOST_SHOWN)
       .map((purge) => `  ${purge.number} of shard ${purge.shard} waits for ${waitsFor(purge)}`),
@@ -573,6 +573,10 @@ export async function readAccounts(
     if (line.trim() === '') return [];
     const where = `${source}, line ${at + 1}`;
     const { tenant = fallback, ...entry } = Object(jsonValue(line, where));
+    if (!PLAIN_NAME.test(String(tenant))) {
+      const problem = `${where}: "tenant" is not a plain name: ${PLAIN_NAME_TEXT}`;
+      throw usageError('usage-invalid', { command: 'fleet', problem });
+    }
     const name = String(entry.name);
     const { settings, secrets } = splitAccount(entry, name, where);
     const seal = (id: number) => sealSecrets(keys, fleet.id, id, secrets);
