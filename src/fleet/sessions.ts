@@ -108,6 +108,25 @@ export async function setDraining(
   return outcome.outcome === 'committed' ? outcome.sessions : [];
 }
 
+/** Removes tokens that have not been valid for `tokensMs`, and the oldest events once they have that age. */
+export async function removeHistory(
+  registry: Registry,
+  { tokensMs, eventsMs }: { readonly tokensMs: number; readonly eventsMs: number },
+): Promise<void> {
+  await registry.statement(
+    'remove tokens',
+    sql`DELETE FROM token
+      WHERE least(revoked_at, expires_at) < clock_timestamp() - ${interval(tokensMs)}`,
+  );
+  await registry.statement(
+    'remove events',
+    sql`DELETE FROM event WHERE at < clock_timestamp() - ${interval(eventsMs)}
+      AND id IN (SELECT id FROM event ORDER BY id LIMIT ${EVENTS_AT_ONCE})`,
+  );
+}
+
+const EVENTS_AT_ONCE = 10_000;
+
 /** Removes sessions that died at least `ageMs` ago and hold no shard. Returns their number. */
 export async function removeSessions(registry: Registry, ageMs: number): Promise<number> {
   const rows = await registry.statement(

@@ -21,10 +21,17 @@ import { plan } from './planner.ts';
 import { type Listening, listen } from './postgres.ts';
 import type { RegistryTarget } from './postgres-target.ts';
 import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
-import { type RecoverOptions, recoverFleet } from './recover.ts';
+import { distrustShards, type RecoverOptions, recoverFleet } from './recover.ts';
 import { exportRegistry, registryMark } from './registry-export.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
-import { beginSession, endSession, markDead, removeSessions, sharedClockMs } from './sessions.ts';
+import {
+  beginSession,
+  endSession,
+  markDead,
+  removeHistory,
+  removeSessions,
+  sharedClockMs,
+} from './sessions.ts';
 import { HeldShard, type ShardContext, type ShardEnd } from './shard.ts';
 import { asideOf, readNote } from './take-over.ts';
 import { shardStore } from './uploads.ts';
@@ -58,6 +65,7 @@ export const WORKER_TIMES: WorkerTimes = {
 
 /** Dead sessions are kept this long for `status`. */
 const KEEP_SESSIONS_MS = 30 * DAY_MS;
+const KEEP_HISTORY = { tokensMs: 30 * DAY_MS, eventsMs: 365 * DAY_MS };
 /** Open files that a worker needs at least. Its daemons get the same limit. */
 const NEEDED_FILES = 4_096;
 
@@ -300,7 +308,11 @@ export class WorkerSession {
     this.#upkeptAt = clock.monotonic();
     await this.#lookAtFolders();
     await removeSessions(registry, KEEP_SESSIONS_MS);
-    await this.#export();
+    if (this.#isFirst) await removeHistory(registry, KEEP_HISTORY);
+    // The bucket may take minutes.
+    this.#exporting ??= this.#export().finally(() => {
+      this.#exporting = undefined;
+    });
     this.#collecting ??= this.#collect().finally(() => {
       this.#collecting = undefined;
     });

@@ -284,6 +284,7 @@ const NEVER_REFUSED = [
   'importRegistry',
   'markDead',
   'recordUse',
+  'removeHistory',
   'removeSessions',
   'setDraining',
 ];
