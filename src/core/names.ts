@@ -154,3 +154,7 @@ export function mailboxLabel(resourceId: string): string {
   if (/^[A-Za-z0-9_-]*$/.test(resourceId)) return resourceId;
   return createHash('sha256').update(resourceId).digest('hex').slice(0, 16);
 }
+
+/** Names of tenants, nodes and keys of a fleet. */
+export const PLAIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
+export const PLAIN_NAME_TEXT = '1 to 64 letters, digits, dots, dashes and underscores.';

@@ -182,6 +182,11 @@ export const fleetError = defineErrors({
       `The secret "${purpose}" of ${owner} needs the key ${keyId}, which is not among the keys of the fleet here.`,
       'Add that key to the file of keys on this machine.',
     ],
+    /** Its folders count as those of the other disk: a forget would not wait for them. */
+    'fleet-node-taken': ({ node, cache }: { node: string; cache: string }) => [
+      `The node ${node} has another disk than ${cache}. ${NOTHING}`,
+      `Give this machine a name of its own in fleet.node, or set fleet.cache to the former folder. If that disk is destroyed: "mailkeep fleet node remove ${node} --disk-destroyed".`,
+    ],
     'fleet-few-files': ({ limit, needed }: { limit: number; needed: number }) => [
       `A worker may have only ${limit} files open at once here, and needs ${needed}.`,
       `Raise the limit: LimitNOFILE=${needed} in a unit of systemd, or "ulimit -n ${needed}".`,
@@ -234,6 +239,11 @@ export const fleetError = defineErrors({
     ],
   },
   'in-use': {
+    /** Each try was refused because of other rows of the registry than the shard's own. */
+    'shard-not-shipped': ({ shard, tries }: { shard: number; tries: number }) => [
+      `Shard ${shard} could not be shipped in ${tries} tries: the registry refused each of them.`,
+      'Another node tries it next.',
+    ],
     'fleet-node-alive': ({ node }: { node: string }) => [
       `A worker of ${node} is running, so its disk is not destroyed. ${NOTHING}`,
       'Stop it first. If the machine is gone, its session ends within a minute.',

@@ -110,6 +110,8 @@ export async function findGrant(
   use: SecretUse,
   secret: string,
 ): Promise<Grant | undefined> {
+  // Anybody may send anything, and connections are few.
+  if (!/^(?:mk_)?[\w-]{43}$/.test(secret)) return undefined;
   const [row] = await registry.read<GrantRow & { isOld: boolean }>(
     'find a grant',
     sql`SELECT ${GRANT}, coalesce(t.used_at < clock_timestamp() - ${interval(USE_RECORD_MS)}, true)

@@ -169,16 +169,21 @@ export async function objectsToCollect(
   most: number,
   after = '',
 ): Promise<readonly ObjectToCollect[]> {
+  const window = interval(windowMs);
+  // Each part reads few rows of an index: there are hundreds of thousands of condemned objects. Its conditions need now(),
+  // and OFFSET keeps the planner from joining all of them at once.
   return registry.read(
     'look for condemned objects',
     sql<ObjectToCollect>`
-      SELECT name, shard, upload_id AS "uploadId", swept_at::text AS "sweptAt" FROM object
-      WHERE name > ${after} AND state IN ('condemned', 'swept') AND ${CURRENT}
-        AND CASE state
-          WHEN 'swept' THEN swept_at < clock_timestamp() - ${interval(settleMs)}
-          ELSE condemned_at < clock_timestamp() - ${interval(windowMs)}
-            OR purges < (SELECT purges FROM shard WHERE id = object.shard) END
-      ORDER BY name LIMIT ${most}`,
+      SELECT name, shard, upload_id AS "uploadId", swept_at::text AS "sweptAt" FROM (
+        SELECT * FROM object WHERE state = 'swept' AND swept_at < now() - ${interval(settleMs)}
+        UNION ALL
+        SELECT * FROM object WHERE state = 'condemned' AND condemned_at < now() - ${window}
+        UNION ALL
+        SELECT of_purges.* FROM shard s CROSS JOIN LATERAL (
+          SELECT * FROM object WHERE shard = s.id AND state = 'condemned' AND purges < s.purges
+            AND condemned_at >= now() - ${window} OFFSET 0) of_purges
+      ) object WHERE name > ${after} AND ${CURRENT} ORDER BY name LIMIT ${most}`,
   );
 }
 

@@ -20,6 +20,8 @@ export type RefusedBy =
   | 'timeline'
   /** The session is dead, draining or unknown. */
   | 'session'
+  /** The node has another disk. */
+  | 'disk'
   /** Another manifest was shipped since, or a cleaner one. */
   | 'manifest'
   /** An object is unknown, or not in the required state. */

@@ -123,6 +123,8 @@ export interface FleetStatus {
 }
 
 const HELD_BY = sql`LEFT JOIN worker w ON w.session = s.holder`;
+/** It is dead, or will be marked so unless it is renewed soon. */
+const DEAD = sql`(w.dead OR w.lease_until < clock_timestamp())`;
 const AGE_MS = (of: RawBuilder<unknown>) =>
   sql<number>`(extract(epoch FROM clock_timestamp() - ${of}) * 1000)::float8`;
 
@@ -130,7 +132,7 @@ const AGE_MS = (of: RawBuilder<unknown>) =>
 export async function fleetStatus(registry: Registry): Promise<FleetStatus> {
   const nodes = await registry.read<NodeStatus>(
     'look at nodes',
-    sql`SELECT w.node, w.session, w.address, w.room, w.draining AS "isDraining", w.dead AS "isDead",
+    sql`SELECT w.node, w.session, w.address, w.room, w.draining AS "isDraining", ${DEAD} AS "isDead",
         count(s.id) AS shards, coalesce(sum((SELECT count(*) FROM account a
           WHERE a.shard = s.id AND a.state <> 'removed')), 0)::int AS accounts
       FROM worker w LEFT JOIN shard s ON s.holder = w.session
@@ -138,8 +140,8 @@ export async function fleetStatus(registry: Registry): Promise<FleetStatus> {
   );
   const shards = await registry.read<ShardStatus>(
     'look at shards',
-    sql`SELECT s.id AS shard, s.epoch, CASE WHEN NOT w.dead THEN w.node END AS node,
-        CASE WHEN w.dead THEN ${AGE_MS(sql`w.lease_until`)} END AS "freeMs",
+    sql`SELECT s.id AS shard, s.epoch, CASE WHEN NOT ${DEAD} THEN w.node END AS node,
+        CASE WHEN ${DEAD} THEN ${AGE_MS(sql`w.lease_until`)} END AS "freeMs",
         (SELECT count(*) FROM account a WHERE a.shard = s.id AND a.state <> 'removed') AS accounts,
         s.messages, s.catalog_bytes AS "catalogBytes", s.failing,
         ${AGE_MS(sql`s.shipped_at`)} AS "shippedMs", s.timeline = ${TIMELINE} AS "isCurrent"
@@ -183,7 +185,7 @@ export async function waitingWork(registry: Registry): Promise<WaitingWork> {
   return row ?? { purges: 0, purgeAgeMs: null, accountsWithErrors: 0, objects: {} };
 }
 
-const MOST_PURGES = 100;
+export const MOST_PURGES = 100;
 
 function purgesWhere(
   registry: Registry,

@@ -170,10 +170,13 @@ export async function removeNode(
   node: string,
 ): Promise<Outcome<{ folders: number }>> {
   return structural(registry, 'remove a node', async (tx, version) => {
+    await sql`UPDATE worker SET dead = true, version = ${version}
+      WHERE node = ${node} AND NOT dead AND lease_until < clock_timestamp()`.execute(tx);
     const { rows: alive } = await sql`
       SELECT session FROM worker WHERE node = ${node} AND NOT dead LIMIT 1`.execute(tx);
     if (alive.length > 0) throw new Refusal('session');
     const { rows } = await sql`DELETE FROM folder WHERE node = ${node} RETURNING shard`.execute(tx);
+    await sql`DELETE FROM node WHERE name = ${node}`.execute(tx);
     await sql`UPDATE shard SET wanted_node = NULL, version = ${version}
       WHERE wanted_node = ${node}`.execute(tx);
     await addEvent(tx, { who: 'operator', what: 'node-removed', facts: { node } });

@@ -77,11 +77,15 @@ export async function recoverFleet(options: RecoverOptions): Promise<RecoverRoun
   for (const shard of shards) {
     try {
       const own = shardKeys(keys, fleet.id, shard, fleet.bucket);
-      const { found, skipped } = await lookFor(shardStore(store, shard), shard, own, signal);
+      const found = await lookFor(shardStore(store, shard), shard, own, signal);
       const { outcome } = await recoverShard(registry, found, nodes, all);
       // Somebody else has recovered it, or holds it.
       if (outcome === 'refused') continue;
-      recovered.push({ shard, commit: found.manifest?.commitNumber ?? null, skipped });
+      recovered.push({
+        shard,
+        commit: found.manifest?.commitNumber ?? null,
+        skipped: found.skipped ?? 0,
+      });
     } catch (error) {
       const isOfShard = error instanceof MailkeepError && !/^(?:store|registry)-/.test(error.code);
       if (!isOfShard) throw error;
@@ -96,7 +100,7 @@ async function lookFor(
   shard: number,
   keys: ShardKeys,
   signal: AbortSignal,
-): Promise<{ readonly found: FoundShard; readonly skipped: number }> {
+): Promise<FoundShard> {
   const listed = new Map<string, ObjectFact>();
   for await (const fact of store.list('', signal)) listed.set(fact.name, fact);
   const manifests = [...listed.keys()]
@@ -110,7 +114,7 @@ async function lookFor(
   for (const [skipped, { name }] of manifests.entries()) {
     try {
       const found = await readWhole(store, name, listed, keys, signal);
-      if (found !== undefined) return { found: { ...about, ...found }, skipped };
+      if (found !== undefined) return { ...about, ...found, skipped };
     } catch (error) {
       if (!isDamage(error)) throw error;
       unreadable.push(error);
@@ -122,7 +126,7 @@ async function lookFor(
     throw fleetError('fleet-manifests-unreadable', facts, unreadable[0]);
   }
   const objects = objectsOf(listed, new Map(), 0);
-  return { found: { ...about, objects }, skipped: manifests.length };
+  return { ...about, objects, skipped: manifests.length };
 }
 
 /**
@@ -176,6 +180,8 @@ interface FoundShard {
   readonly shard: number;
   /** Highest epoch of any manifest, also of branches that were dropped. */
   readonly epoch: number;
+  /** Later manifests that are not whole. */
+  readonly skipped?: number;
   /** The manifest of the highest epoch, and of those with the highest sequence, whose objects are all there. */
   readonly manifest?:
     | (Omit<NewManifest, 'previous' | 'messages' | 'catalogBytes'> & {
@@ -199,20 +205,21 @@ interface FoundShard {
  */
 export async function recoverShard(
   registry: Registry,
-  { shard, epoch, manifest, objects }: FoundShard,
+  { shard, epoch, manifest, objects, skipped = 0 }: FoundShard,
   nodes: readonly string[],
   isForced = false,
 ): Promise<Outcome> {
   return structural(registry, 'recover a shard', async (tx, version) => {
-    const recovered = sql<{ epoch: number }>`
-      UPDATE shard SET epoch = greatest(epoch, ${epoch}) + 1, holder = NULL, timeline = ${TIMELINE},
-        wanted_node = NULL, version = ${version},
+    const recovered = sql<{ epoch: number; isLess: boolean }>`
+      UPDATE shard s SET epoch = greatest(s.epoch, ${epoch}) + 1, holder = NULL,
+        timeline = ${TIMELINE}, wanted_node = NULL, version = ${version},
         manifest = ${manifest?.name ?? null}, manifest_sha256 = ${manifest?.sha256 ?? null}::bytea,
         sequence = ${manifest?.sequence ?? -1}, commit_number = ${manifest?.commitNumber ?? 0},
-        clean = ${manifest?.clean ?? 0}, purges = greatest(purges, ${manifest?.purges ?? 0})
-      WHERE id = ${shard} AND (timeline <> ${TIMELINE} OR (${isForced} AND NOT EXISTS (
-        SELECT 1 FROM worker w WHERE w.session = shard.holder AND NOT w.dead)))
-      RETURNING epoch`;
+        clean = ${manifest?.clean ?? 0}, purges = greatest(s.purges, ${manifest?.purges ?? 0})
+      FROM (SELECT id, sequence FROM shard WHERE id = ${shard} FOR UPDATE) before
+      WHERE s.id = before.id AND (s.timeline <> ${TIMELINE} OR (${isForced} AND NOT EXISTS (
+        SELECT 1 FROM worker w WHERE w.session = s.holder AND NOT w.dead)))
+      RETURNING s.epoch, before.sequence > s.sequence AS "isLess"`;
     const row = await one(tx, recovered, 'state');
     await sql`UPDATE purge SET ended_at = NULL
       WHERE shard = ${shard} AND number > ${manifest?.clean ?? 0}`.execute(tx);
@@ -230,9 +237,10 @@ export async function recoverShard(
         ${column(({ bytes }) => bytes)}::bigint[], ${column(({ purges }) => purges)}::int[],
         ${column(({ name }) => (needed.has(name) ? 'live' : 'condemned'))}::text[])`.execute(tx);
     const holders = new Set(manifest?.node === undefined ? nodes : [...nodes, manifest.node]);
-    await sql`INSERT INTO folder (shard, node, entry)
-      SELECT ${shard}, unnest(${[...holders]}::text[]), ${version}
-      ON CONFLICT (shard, node) DO NOTHING`.execute(tx);
+    // A folder may have what the bucket has lost: its node compares it before it is wiped.
+    await sql`INSERT INTO folder (shard, node, entry, ahead)
+      SELECT ${shard}, unnest(${[...holders]}::text[]), ${version}, ${skipped > 0 || row.isLess}
+      ON CONFLICT (shard, node) DO UPDATE SET ahead = folder.ahead OR excluded.ahead`.execute(tx);
     const facts = { epoch: row.epoch, manifest: manifest?.name ?? null };
     await addEvent(tx, { who: 'operator', what: 'recovered', shard, facts });
     return {};
@@ -246,4 +254,16 @@ export async function shardsToRecover(registry: Registry, all = false): Promise<
     sql`SELECT id FROM shard WHERE ${all} OR timeline <> ${TIMELINE} ORDER BY id`,
   );
   return rows.map(({ id }) => id);
+}
+
+/**
+ * Has all shards compared with the bucket before anyone claims or writes them: the registry is older than what was read or
+ * shipped, so it was reset to a snapshot, or a dump was loaded.
+ */
+export async function distrustShards(registry: Registry): Promise<void> {
+  await structural(registry, 'distrust all shards', async (tx, version) => {
+    await sql`UPDATE shard SET timeline = '', version = ${version}`.execute(tx);
+    await addEvent(tx, { who: 'operator', what: 'registry-reset' });
+    return {};
+  });
 }

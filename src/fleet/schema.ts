@@ -27,6 +27,11 @@ const TABLES = [
     version bigint NOT NULL DEFAULT 0,
     timeline text NOT NULL
   )`,
+  // Disks of nodes. Two of one name would each count as wiped once the other is.
+  `CREATE TABLE node (
+    name text PRIMARY KEY,
+    disk uuid NOT NULL
+  )`,
   // Starts of worker processes. A dead one never lives again.
   `CREATE TABLE worker (
     session uuid PRIMARY KEY,
@@ -114,7 +119,8 @@ const TABLES = [
     condemned_at timestamptz,
     swept_at timestamptz
   )`,
-  'CREATE INDEX object_by_shard ON object (shard)',
+  'CREATE INDEX object_by_shard ON object (shard, state, purges)',
+  `CREATE INDEX object_condemned ON object (condemned_at) WHERE state = 'condemned'`,
   `CREATE INDEX object_waiting ON object (state, name) WHERE state <> 'live'`,
   // The work of a purge (messages, mailbox, query) is encrypted by a key of the fleet.
   `CREATE TABLE purge (

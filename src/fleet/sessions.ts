@@ -7,13 +7,17 @@ import { PROGRAM } from './schema.ts';
 /** One start of a worker process. The session is a random UUID, never used again. */
 type NewSession = Omit<WorkerRow, 'isDraining' | 'isDead'>;
 
-/** Starts a session that lives for `leaseMs` from now. Refused if there is one with this id. */
+/** Starts a session that lives for `leaseMs` from now. Refused if there is one with this id, or the node has another disk. */
 export async function beginSession(
   registry: Registry,
-  session: NewSession,
+  { disk, ...session }: NewSession & { readonly disk: string },
   leaseMs: number,
 ): Promise<Outcome> {
   return structural(registry, 'begin a session', async (tx, version) => {
+    const known = sql`INSERT INTO node (name, disk) VALUES (${session.node}, ${disk})
+      ON CONFLICT (name) DO UPDATE SET disk = node.disk WHERE node.disk = excluded.disk
+      RETURNING disk`;
+    await one(tx, known, 'disk');
     await insertSession(tx, { ...session, isDraining: false }, leaseMs, version);
     return {};
   });
@@ -103,6 +107,25 @@ export async function setDraining(
   });
   return outcome.outcome === 'committed' ? outcome.sessions : [];
 }
+
+/** Removes tokens that have not been valid for `tokensMs`, and the oldest events once they have that age. */
+export async function removeHistory(
+  registry: Registry,
+  { tokensMs, eventsMs }: { readonly tokensMs: number; readonly eventsMs: number },
+): Promise<void> {
+  await registry.statement(
+    'remove tokens',
+    sql`DELETE FROM token
+      WHERE least(revoked_at, expires_at) < clock_timestamp() - ${interval(tokensMs)}`,
+  );
+  await registry.statement(
+    'remove events',
+    sql`DELETE FROM event WHERE at < clock_timestamp() - ${interval(eventsMs)}
+      AND id IN (SELECT id FROM event ORDER BY id LIMIT ${EVENTS_AT_ONCE})`,
+  );
+}
+
+const EVENTS_AT_ONCE = 10_000;
 
 /** Removes sessions that died at least `ageMs` ago and hold no shard. Returns their number. */
 export async function removeSessions(registry: Registry, ageMs: number): Promise<number> {

@@ -8,7 +8,7 @@ import type { EngineContext } from '../catalog/open-reader.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import type { Semaphore } from '../core/concurrency.ts';
 import type { Settings } from '../core/config-schema.ts';
-import { describeError, errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
+import { describeError, errnoOf, MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { askMetrics, askStatus } from '../daemon/control.ts';
 import { findControlSocket } from '../daemon/control-path.ts';
@@ -71,6 +71,8 @@ export const SHARD_TIMES: ShardTimes = {
 const SHIP_BYTES = 8 * 1024 * 1024;
 /** A snapshot of the catalog is due when these and a tenth of the shard are new. */
 const SNAPSHOT_MESSAGES = 2_000;
+/** Ships that are refused one after the other until that is a failure. */
+const MOST_AGAIN = 10;
 /** Failures of one kind until others hear of them. */
 const TRIES = 3;
 /** About an hour of failures at most waits. */
@@ -128,11 +130,13 @@ export class HeldShard {
   /** When somebody last asked for the web interface. */
   #readAt = 0;
   #wake = Promise.withResolvers<void>();
-  #isStopping = false;
+  /** Aborted while the shard is to be given back. */
+  #halt = new AbortController();
   #isChanged = true;
   /** When gathered forgets are carried out. */
   #exclusiveAt: number | undefined;
   #pruneAt: number | null;
+  #again = 0;
   #failures = 0;
   #failedAt = Number.NEGATIVE_INFINITY;
   #failure: { readonly code: string; readonly since: string } | null = null;
@@ -218,14 +222,19 @@ export class HeldShard {
 
   /** Ships what is new, gives the shard back, and ends. */
   stop(): void {
-    this.#isStopping = true;
+    this.#halt.abort();
     this.#call();
   }
 
   /** Continues after `stop`, if there is still time. */
   resume(): void {
-    this.#isStopping = false;
+    if (!this.#isStopping) return;
+    this.#halt = new AbortController();
     this.#call();
+  }
+
+  get #isStopping(): boolean {
+    return this.#halt.signal.aborted;
   }
 
   /** Ends without touching anything that others see: the session is dead, or the process ends. */
@@ -268,7 +277,10 @@ export class HeldShard {
   async #next(): Promise<boolean> {
     const { heavy } = this.context;
     const { signal } = this.#gone;
-    if (!this.#isOpen) await heavy.run(() => this.#open(), signal);
+    if (!this.#isOpen && !(await this.#isOpened())) {
+      await this.#release();
+      return true;
+    }
     if (this.#isStopping) return await this.#giveBack();
     if (this.#needsFolder()) {
       await this.#stopDaemon();
@@ -278,13 +290,25 @@ export class HeldShard {
     return false;
   }
 
-  async #open(): Promise<void> {
+  /** Opens the shard. Returns false if it is to be given back first: it may wait for its turn, or for the bucket, for long. */
+  async #isOpened(): Promise<boolean> {
+    const halt = this.#halt.signal;
+    const either = AbortSignal.any([this.#gone.signal, halt]);
+    try {
+      await this.context.heavy.run(() => this.#open(either), either);
+      return true;
+    } catch (error) {
+      if (!halt.aborted || this.#gone.signal.aborted) throw error;
+      return false;
+    }
+  }
+
+  async #open(signal: AbortSignal): Promise<void> {
     const { context, claimed, dir } = this;
     const { registry, fleet, prover, node, now, log } = context;
     const store = this.#store;
     const { lease } = claimed;
     const keys = this.#keys;
-    const signal = this.#gone.signal;
     const taken = await takeOver({ claimed, fleet: fleet.id, dir, store, keys, prover, signal });
     const { from, shipped, aside } = taken;
     log.say('info', 'shard taken over', { shard: lease.shard, from, aside: aside.length });
@@ -301,6 +325,8 @@ export class HeldShard {
     const missing = await this.#shipper.findMissing(signal);
     if (missing > 0)
       log.say('error', 'the bucket has lost objects', { shard: lease.shard, missing });
+    // It was compared, after a recovery.
+    if (aside.length === 0) await merged(registry, lease, {});
     this.#isOpen = true;
   }
 
@@ -452,6 +478,11 @@ export class HeldShard {
     const fresh = messages - this.#messagesAtSnapshot;
     const isDue = fresh >= Math.max(SNAPSHOT_MESSAGES, messages / 10);
     const result = shipper.isBehind() ? await shipper.ship(this.#gone.signal, isDue) : 'nothing';
+    this.#again = result === 'again' ? this.#again + 1 : 0;
+    if (this.#again >= MOST_AGAIN) {
+      this.#again = 0;
+      throw fleetError('shard-not-shipped', { shard: lease.shard, tries: MOST_AGAIN });
+    }
     if (result !== 'again') this.#shippedAt = from;
     if (result === 'shipped' && isDue) this.#messagesAtSnapshot = messages;
     if (result !== 'again' && this.#decided > this.#ended) {
@@ -572,8 +603,7 @@ export class HeldShard {
 
   /** Returns false if the shard is to be kept after all. */
   async #giveBack(): Promise<boolean> {
-    const { registry, times, log } = this.context;
-    const { lease } = this.claimed;
+    const { times } = this.context;
     // Most of it while the daemon still runs.
     await this.#ship();
     await this.#stopDaemon();
@@ -584,9 +614,15 @@ export class HeldShard {
       if (result === 'nothing' || this.#shipper?.isBehind() === false) break;
       if (result === 'again') await this.#pause(times.lookMs, wake);
     }
+    await this.#release();
+    return true;
+  }
+
+  async #release(): Promise<void> {
+    const { registry, log } = this.context;
+    const { lease } = this.claimed;
     committed(await release(registry, lease));
     log.say('info', 'shard released', { shard: lease.shard });
-    return true;
   }
 
   /** Counts a failure. What keeps failing here is reported, so that another node can try. */
@@ -595,7 +631,7 @@ export class HeldShard {
     const { lease } = this.claimed;
     this.#failures += 1;
     this.#failedAt = clock.monotonic();
-    const code = localCode(error);
+    const code = localCode(error, this.#isOpen);
     const { since = new Date(now()).toISOString() } = this.#failure ?? {};
     this.#failure = { code: code ?? describeError(error).code, since };
     log.fail('error', `shard ${lease.shard} failed`, error);
@@ -605,7 +641,8 @@ export class HeldShard {
     if (code !== undefined && isDue) {
       await this.#stopDaemon();
       if (this.#isOpen) await this.#tried('the last ship failed', () => this.#ship());
-      const avoidMs = hasCode(error, 'archive-in-use') ? times.shipMs : times.avoidMs;
+      const isBrief = code === 'archive-in-use' || isOfStore(code);
+      const avoidMs = isBrief ? times.shipMs : times.avoidMs;
       const reported = await this.#tried('a failure could not be reported', async () =>
         committed(await reportFailure(registry, lease, code, avoidMs)),
       );
@@ -644,11 +681,17 @@ class ShardTaken extends Error {}
 const OF_MACHINE = ['ENOSPC', 'EDQUOT', 'EMFILE', 'ENFILE', 'ENOMEM', 'EIO', 'EROFS', 'EACCES'];
 const LOCAL_CODES = ['fleet-key-unknown', 'fleet-secret-damaged', 'thread-ended'];
 
-/** Returns the code of an error that another node may not have; undefined for those of servers that all share. */
-function localCode(error: unknown): string | undefined {
+const isOfStore = (code: string): boolean => code.startsWith('store-');
+
+/**
+ * Returns the code of an error that another node may not have; undefined for those of servers that all share. A shard that
+ * cannot be opened loses nothing elsewhere: perhaps only this node does not reach the bucket.
+ */
+function localCode(error: unknown, isOpen: boolean): string | undefined {
   if (error instanceof MailkeepError) {
     const { family, code } = error;
-    if (/^(?:store|registry)-/.test(code)) return undefined;
+    if (isOfStore(code)) return isOpen ? undefined : code;
+    if (code.startsWith('registry-')) return undefined;
     const isLocal = ['disk', 'damage', 'in-use'].includes(family) || LOCAL_CODES.includes(code);
     return isLocal ? code : undefined;
   }

@@ -45,6 +45,7 @@ import { shippedState } from './claims.ts';
 import type { ShardKeys } from './keys.ts';
 import { type ObjectKind, ship } from './objects.ts';
 import { committed, type Outcome, ShardLost } from './outcomes.ts';
+import { distrustShards } from './recover.ts';
 import { type UploadTarget, uploadObject } from './uploads.ts';
 
 /** Start of the names of folders with a copy of the catalog. */
@@ -327,7 +328,11 @@ export class Shipper {
     const { manifest } = committed(await shippedState(registry, lease)).shipped;
     if (manifest === (this.#current?.clear.name ?? null)) return false;
     const sent = manifest === null ? undefined : this.#sent.get(manifest);
-    if (sent === undefined) throw new ShardLost('manifest');
+    if (sent === undefined) {
+      // Nobody else ships in this epoch, so the registry is older than what was shipped.
+      await distrustShards(registry);
+      throw new ShardLost('timeline');
+    }
     await this.#adopt(sent);
     return true;
   }

@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { freeBytes } from '../archive/file-system.ts';
-import { FOLDER_MODE } from '../archive/format.ts';
+import { FILE_MODE, FOLDER_MODE } from '../archive/format.ts';
 import { acquireLock, tryLock } from '../archive/lock.ts';
 import { readLogHead } from '../archive/log-reader.ts';
 import { sleep } from '../core/concurrency.ts';
@@ -21,10 +21,17 @@ import { plan } from './planner.ts';
 import { type Listening, listen } from './postgres.ts';
 import type { RegistryTarget } from './postgres-target.ts';
 import { type FolderRow, nodeFolders, ranAhead, wiped } from './purges.ts';
-import { type RecoverOptions, recoverFleet } from './recover.ts';
+import { distrustShards, type RecoverOptions, recoverFleet } from './recover.ts';
 import { exportRegistry, registryMark } from './registry-export.ts';
 import type { SessionReport, SessionThreadData } from './session-thread.ts';
-import { beginSession, endSession, markDead, removeSessions, sharedClockMs } from './sessions.ts';
+import {
+  beginSession,
+  endSession,
+  markDead,
+  removeHistory,
+  removeSessions,
+  sharedClockMs,
+} from './sessions.ts';
 import { HeldShard, type ShardContext, type ShardEnd } from './shard.ts';
 import { asideOf, readNote, removeUnfinished } from './take-over.ts';
 import { shardStore } from './uploads.ts';
@@ -58,6 +65,7 @@ export const WORKER_TIMES: WorkerTimes = {
 
 /** Dead sessions are kept this long for `status`. */
 const KEEP_SESSIONS_MS = 30 * DAY_MS;
+const KEEP_HISTORY = { tokensMs: 30 * DAY_MS, eventsMs: 365 * DAY_MS };
 /** Open files that a worker needs at least. Its daemons get the same limit. */
 const NEEDED_FILES = 4_096;
 
@@ -77,19 +85,20 @@ interface WorkerContext extends Omit<ShardContext, 'secretFolder' | 'times' | 's
 /**
  * Works for a fleet until the signal aborts, in one session after the other: one that has died holds nothing.
  *
- * @throws archive-in-use if another worker uses the same cache; fleet-few-files, fleet-disk-short, fleet-key-unknown, fleet-secret-damaged if this node is not fit for work
+ * @throws archive-in-use if another worker uses the same cache; fleet-few-files, fleet-disk-short, fleet-node-taken, fleet-key-unknown, fleet-secret-damaged if this node is not fit for work
  */
 export async function runWorker(context: WorkerContext, signal: AbortSignal): Promise<void> {
   const { log, clock, times, cache } = context;
   makeFoldersDurably(cache, FOLDER_MODE);
-  await checkNode(context);
+  await checkNode(context, signal);
   const lock = acquireLock(cache);
   const secretFolder = makeSecretFolder(context);
   try {
-    while (!signal.aborted) {
-      const session = await startSession(context, secretFolder, signal);
+    for (let version = -1; !signal.aborted; ) {
+      const session = await startSession(context, secretFolder, version, signal);
       if (session === undefined) return;
       await session.run(signal);
+      version = session.rows.version;
       if (signal.aborted) return;
       log.say('warn', 'the session is dead; another one starts', { session: session.id });
       await pause(context, times.renewMs, signal);
@@ -104,20 +113,22 @@ export async function runWorker(context: WorkerContext, signal: AbortSignal): Pr
 async function startSession(
   context: WorkerContext,
   secretFolder: string,
+  version: number,
   signal: AbortSignal,
 ): Promise<WorkerSession | undefined> {
-  const { registry, node, address, room, times, log } = context;
+  const { registry, node, cache, address, room, times, log } = context;
   while (!signal.aborted) {
     const session = randomUUID();
     try {
-      const facts = { session, node, address, room };
-      const { outcome } = await beginSession(registry, facts, times.leaseMs);
-      if (outcome === 'committed') {
+      const facts = { session, node, disk: diskOf(cache), address, room };
+      const outcome = await beginSession(registry, facts, times.leaseMs);
+      if (outcome.outcome === 'committed') {
         log.say('info', 'session started', { session, node, room });
-        return new WorkerSession(session, { ...context, secretFolder });
+        return new WorkerSession(session, { ...context, secretFolder }, version);
       }
+      if (outcome.by === 'disk') throw fleetError('fleet-node-taken', { node, cache });
     } catch (error) {
-      if (!(error instanceof MailkeepError)) throw error;
+      if (!(error instanceof MailkeepError) || hasCode(error, 'fleet-node-taken')) throw error;
       log.fail('error', 'a session could not be started', error);
     }
     await pause(context, times.renewMs, signal);
@@ -139,11 +150,14 @@ export class WorkerSession {
   readonly #dead = new AbortController();
   /** Aborted once the session is dead or ends. */
   readonly #over = new AbortController();
-  #rows = NO_ROWS;
+  #rows: FleetRows;
   #renewedAt: number;
+  /** Since when the session was renewed without a gap. */
+  #steadySince: number;
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #upkeptAt = Number.NEGATIVE_INFINITY;
   #collecting: Promise<void> | undefined;
+  #exporting: Promise<void> | undefined;
   #recovering: Promise<void> | undefined;
   /** What the last export of the registry has. */
   #exported = '';
@@ -155,17 +169,21 @@ export class WorkerSession {
   constructor(
     readonly id: string,
     private readonly context: WorkerContext & Pick<ShardContext, 'secretFolder'>,
+    /** Of the last change that this process has seen. */
+    version: number,
   ) {
+    this.#rows = { version, workers: [], shards: [], accounts: [] };
     const { target, times, log } = context;
     const { leaseMs, renewMs, silentMs } = times;
     this.#renewedAt = sharedClockMs();
+    this.#steadySince = this.#renewedAt;
     const data: SessionThreadData = { target, session: id, leaseMs, renewMs, silentMs };
     this.#thread = new WorkerThread(
       { name: 'fleet-session', file: builtWorker('fleet-session'), data },
       {
         message: (report) => {
           if (report.what === 'dead') this.#die();
-          else if (report.what === 'renewed') this.#renewedAt = report.askedAt;
+          else if (report.what === 'renewed') this.#renewed(report.askedAt);
           else
             log.fail('error', 'the session could not be renewed', deserializeError(report.error));
         },
@@ -197,6 +215,18 @@ export class WorkerSession {
   get isRenewed(): boolean {
     const age = sharedClockMs() - this.#renewedAt;
     return !this.#dead.signal.aborted && age < this.context.times.leaseMs;
+  }
+
+  #renewed(at: number): void {
+    const { leaseMs, renewMs } = this.context.times;
+    // Others renew at other moments: their leases may have run out in this gap.
+    if (at - this.#renewedAt > leaseMs - renewMs) this.#steadySince = at;
+    this.#renewedAt = at;
+  }
+
+  /** While PostgreSQL is unreachable, all leases run out: each session gets the time of a lease to be renewed again. */
+  get #isSteady(): boolean {
+    return this.isRenewed && this.#renewedAt - this.#steadySince >= this.context.times.leaseMs;
   }
 
   /** Looks at the registry now. */
@@ -236,8 +266,7 @@ export class WorkerSession {
       await this.#listening?.close();
       await this.#thread.end();
       this.#over.abort();
-      await this.#collecting;
-      await this.#recovering;
+      await Promise.all([this.#collecting, this.#exporting, this.#recovering]);
       if (!this.#dead.signal.aborted) {
         await this.#tried('the session could not be ended', async () => {
           await endSession(registry, this.id);
@@ -261,8 +290,7 @@ export class WorkerSession {
   async #step(): Promise<void> {
     const { registry, times, clock, now } = this.context;
     await this.#listen();
-    const dead = await markDead(registry);
-    if (dead.includes(this.id)) return this.#die();
+    if (this.#isSteady) await markDead(registry);
     await this.#look();
     const actions = plan(this.#rows, this.id, now());
     for (const [number, { shard }] of this.#held) {
@@ -280,7 +308,11 @@ export class WorkerSession {
     this.#upkeptAt = clock.monotonic();
     await this.#lookAtFolders();
     await removeSessions(registry, KEEP_SESSIONS_MS);
-    await this.#export();
+    if (this.#isFirst) await removeHistory(registry, KEEP_HISTORY);
+    // The bucket may take minutes.
+    this.#exporting ??= this.#export().finally(() => {
+      this.#exporting = undefined;
+    });
     this.#collecting ??= this.#collect().finally(() => {
       this.#collecting = undefined;
     });
@@ -305,13 +337,17 @@ export class WorkerSession {
 
   /** Reads what has changed, and from time to time everything. */
   async #look(): Promise<void> {
-    const { registry, times, clock } = this.context;
+    const { registry, times, clock, log } = this.context;
     const known = this.#rows;
     const isWhole = clock.monotonic() - this.#refreshedAt >= times.refreshMs;
     let changes = await changesSince(registry, isWhole ? -1 : known.version);
     // PostgreSQL was restored to an earlier time.
     const isEarlier = changes.version < known.version;
-    if (isEarlier) changes = await changesSince(registry, -1);
+    if (isEarlier) {
+      log.say('warn', 'PostgreSQL was reset to an earlier state', { version: changes.version });
+      await distrustShards(registry);
+      changes = await changesSince(registry, -1);
+    }
     if (isWhole || isEarlier) this.#refreshedAt = clock.monotonic();
     const before = isWhole || isEarlier ? NO_ROWS : known;
     this.#rows = {
@@ -370,6 +406,8 @@ export class WorkerSession {
 
   #ended(shard: number, end: ShardEnd): void {
     this.#held.delete(shard);
+    // Its row may still name this session, and only a look at all rows finds that.
+    if (end === 'lost') this.#refreshedAt = Number.NEGATIVE_INFINITY;
     this.context.log.say('info', 'shard ended', { shard, end });
     this.call();
   }
@@ -381,8 +419,15 @@ export class WorkerSession {
     this.call();
   }
 
+  /** What one worker does for all is done by the first one. An import has a session without room. */
+  get #isFirst(): boolean {
+    const living = this.#rows.workers.filter(({ isDead, room }) => !isDead && room > 0);
+    return living.every(({ session }) => session >= this.id);
+  }
+
   async #collect(): Promise<void> {
     const { registry, store, times, log } = this.context;
+    if (!this.#isFirst) return;
     await this.#tried('objects could not be collected', async () => {
       const round = await collectRound(
         registry,
@@ -399,9 +444,7 @@ export class WorkerSession {
   /** Keeps a copy of the registry in the bucket, which one worker does for all. */
   async #export(): Promise<void> {
     const { registry, fleet, keys, store, log } = this.context;
-    // An import has a session without room.
-    const living = this.#rows.workers.filter(({ isDead, room }) => !isDead && room > 0);
-    if (living.some(({ session }) => session < this.id)) return;
+    if (!this.#isFirst) return;
     await this.#tried('the registry could not be exported', async () => {
       const mark = await registryMark(registry);
       if (mark === this.#exported) return;
@@ -450,10 +493,12 @@ export class WorkerSession {
     const { shard } = folder;
     const dir = path.join(cache, String(shard));
     if (!isUnlocked(dir)) return;
-    if (asideOf(dir).length > 0 || (existsSync(dir) && isAhead(dir))) {
-      if (folder.isAhead) await moveShard(registry, shard, this.context.node);
-      else await ranAhead(registry, this.id, folder);
-      log.say('warn', 'a folder has mail that was not shipped; the shard comes here', { shard });
+    if (asideOf(dir).length > 0 || (existsSync(dir) && (folder.isAhead || isAhead(dir)))) {
+      const { outcome } = folder.isAhead
+        ? await moveShard(registry, shard, this.context.node)
+        : await ranAhead(registry, this.id, folder);
+      const text = 'a folder may have mail that was not shipped; the shard comes here';
+      if (outcome === 'committed') log.say('warn', text, { shard });
       return;
     }
     if (!isWanted) return;
@@ -506,9 +551,16 @@ function isAhead(dir: string): boolean {
   }
 }
 
+/** Returns what identifies a cache: a copied configuration does not have it. */
+function diskOf(cache: string): string {
+  const file = path.join(cache, 'disk');
+  if (!existsSync(file)) writeFileSync(file, randomUUID(), { mode: FILE_MODE, flush: true });
+  return readFileSync(file, 'utf8');
+}
+
 /** Refuses to start on a node on which every shard would fail. */
-async function checkNode(context: WorkerContext): Promise<void> {
-  const { registry, fleet, keys, cache, settings } = context;
+async function checkNode(context: WorkerContext, signal: AbortSignal): Promise<void> {
+  const { registry, fleet, keys, cache, settings, store } = context;
   const limit = openFilesLimit();
   if (limit < NEEDED_FILES) throw fleetError('fleet-few-files', { limit, needed: NEEDED_FILES });
   const { minFreeBytes: needed } = settings;
@@ -517,6 +569,8 @@ async function checkNode(context: WorkerContext): Promise<void> {
   for (const { account, ...secret } of await secretSamples(registry)) {
     openSecrets(keys(), fleet.id, account, [secret]);
   }
+  // Nothing is there: that the listing is answered is enough.
+  await store.list('init/', signal)[Symbol.asyncIterator]().next();
 }
 
 /** Node.js raises the soft limit to the hard one when it starts. */

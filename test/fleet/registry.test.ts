@@ -23,16 +23,23 @@ import {
 } from '../../src/fleet/objects.ts';
 import { changesSince, findPurge } from '../../src/fleet/overview.ts';
 import { openRegistry, type Registry } from '../../src/fleet/postgres.ts';
-import { decidePurge, endPurges, wiped } from '../../src/fleet/purges.ts';
+import { decidePurge, endPurges, removeNode, wiped } from '../../src/fleet/purges.ts';
 import { recoverShard, shardsToRecover } from '../../src/fleet/recover.ts';
 import { registryMark } from '../../src/fleet/registry-export.ts';
 import { createFleet, requireFleet } from '../../src/fleet/schema.ts';
-import { endSession, markDead, renew } from '../../src/fleet/sessions.ts';
+import {
+  beginSession,
+  endSession,
+  markDead,
+  removeHistory,
+  renew,
+} from '../../src/fleet/sessions.ts';
 import { CuttingProxy } from './servers/cutting-proxy.ts';
 import { Postgres, withoutPostgres } from './servers/postgres.ts';
 import {
   accountOf,
   claimed,
+  DISK,
   done,
   manifestOf,
   newSession,
@@ -131,6 +138,41 @@ describe.skipIf(withoutPostgres())('the registry of a fleet', () => {
     done(await renew(registry, b, HOUR_MS));
     expect(await markDead(registry)).toEqual([a]);
     expect(await renew(registry, a, HOUR_MS)).toEqual({ outcome: 'refused', by: 'session' });
+  });
+
+  test('a node has one disk, until it is removed', async () => {
+    const begin = (disk: string) => {
+      const session = randomUUID();
+      const facts = { session, node: 'c', disk, address: 'c:1', program: 2, room: 9 };
+      return beginSession(registry, facts, -1);
+    };
+    const other = randomUUID();
+    done(await begin(DISK));
+    expect(await begin(other)).toEqual({ outcome: 'refused', by: 'disk' });
+    done(await begin(DISK));
+    done(await removeNode(registry, 'c'));
+    done(await begin(other));
+  });
+
+  test('tokens and events are removed once they are old', async () => {
+    const keys = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
+    const rights = { accounts: [1], mailboxes: null };
+    const token = { use: 'token', tenant: null, name: 'x', rights } as const;
+    const valid = await addGrant(registry, keys, { ...token, expiresAt: null });
+    await addGrant(registry, keys, { ...token, expiresAt: new Date(0) });
+    const revoked = await addGrant(registry, keys, { ...token, expiresAt: null });
+    done(await revokeGrant(registry, revoked.id, 'anna'));
+    await removeHistory(registry, { tokensMs: HOUR_MS, eventsMs: HOUR_MS });
+    const rest = () =>
+      statement<{ tokens: string[]; events: number }>(
+        registry,
+        sql`SELECT array_agg(id::text) AS tokens, (SELECT count(*) FROM event) AS events FROM token`,
+      );
+    const [kept] = await rest();
+    expect(kept?.tokens.toSorted()).toEqual([valid.id, revoked.id].toSorted());
+    expect(kept?.events).toBeGreaterThan(3);
+    await removeHistory(registry, { tokensMs: 0, eventsMs: 0 });
+    expect(await rest()).toEqual([{ tokens: [valid.id], events: 0 }]);
   });
 
   test('a shard moves to the node that is wanted', async () => {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'kysely';
@@ -12,10 +12,12 @@ import { ran } from '../cli/surface.ts';
 import { AuthorizationServer } from '../imap/authorization-server.ts';
 import { startDovecot, withoutDovecot } from '../imap/dovecot.ts';
 import { RawClient } from '../imap/raw-client.ts';
+import { HttpProxy } from '../objects/servers/http-proxy.ts';
 import { freePort } from '../peers/ports.ts';
 import { receive } from '../sandbox/webhooks/receiver.ts';
 import { FleetNode, type NodeOptions } from './servers/fleet-nodes.ts';
 import { Servers, signal, withoutServers } from './servers/nodes.ts';
+import { Postgres } from './servers/postgres.ts';
 import { statement } from './servers/scene.ts';
 import { buildHurriedProgram } from './worker-histories/hurried-program.ts';
 
@@ -28,11 +30,14 @@ describe.skipIf(withoutServers())('a worker', () => {
   let one: FleetNode;
   const closing: (() => unknown)[] = [];
 
+  let shared: Servers;
+
   beforeAll(async () => {
-    servers = await Servers.start();
+    shared = await Servers.start();
     program = await buildHurriedProgram();
   });
   beforeEach(async () => {
+    servers = shared;
     sandbox = await startSandbox({ addresses: ADDRESSES, mail: { messages: 60 } });
     closing.push(() => sandbox.close());
     one = await node('one');
@@ -41,7 +46,7 @@ describe.skipIf(withoutServers())('a worker', () => {
     for (const close of closing.splice(0).reverse()) await close();
   });
   afterAll(async () => {
-    await servers?.stop();
+    await shared?.stop();
   });
 
   const node = async (name: string, options: NodeOptions = {}): Promise<FleetNode> => {
@@ -229,5 +234,74 @@ describe.skipIf(withoutServers())('a worker', () => {
     await store.close();
     const [damaged] = await one.json(['verify'], { code: 3 });
     expect(Object(damaged).findings.length).toBeGreaterThan(0);
+  });
+
+  test('is of no use where the bucket is out of reach, and says so', async () => {
+    const http = await HttpProxy.start(servers.radosgw.port);
+    closing.push(() => http.stop());
+    const postgres = { folder: servers.postgres.socketFolder };
+    const two = await node('two', { first: one, through: { sql: postgres, http } });
+    for (const address of ADDRESSES) await one.add(address.replace('@', '.'), hosted(address));
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const second = two.start(program);
+    await second.said('session started');
+    http.faultFor = () => ({ do: 'answer', status: 403, code: 'InvalidAccessKeyId' });
+    await first.end('SIGTERM');
+    await until(sql<object>`SELECT 1 FROM shard
+      WHERE failing ->> 'node' = 'two' AND failing ->> 'code' LIKE 'store-%'`);
+    const [status] = await one.json(['status'], { code: 1 });
+    expect(Object(status).attention.map(({ code }: { code: string }) => code)).toContain('failing');
+    await two.json(['drain', '--node', 'two', '--wait']);
+    const again = one.start(program);
+    await again.said('run finished', { kind: 'sweep' }, 2);
+    await until(sql<object>`SELECT 1 FROM shard WHERE failing IS NULL`);
+    await Promise.all([again.end('SIGTERM'), second.end('SIGTERM')]);
+    const third = two.start(program);
+    await third.end('SIGCONT');
+    expect(third.stderr).toContain('InvalidAccessKeyId');
+  });
+
+  test('keeps its shards while PostgreSQL is away for longer than a lease', async () => {
+    const short = await buildHurriedProgram('5_000');
+    servers = await Servers.start(Postgres.startOwn());
+    const { postgres } = servers;
+    closing.push(() => postgres.stop());
+    one = await node('one');
+    const two = await node('two', { first: one });
+    const three = await node('three', { first: one });
+    for (const address of ADDRESSES) await one.add(address.replace('@', '.'), hosted(address));
+    const workers = [one.start(short), two.start(short)];
+    await Promise.all(workers.map((worker) => worker.said('session started')));
+    const killed = three.start(short);
+    await killed.said('session started');
+    await killed.end('SIGKILL');
+    // From now on, they may end the sessions of others.
+    await until(sql<object>`SELECT 1 FROM worker WHERE node = 'three' AND dead`);
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const held = sql<object>`SELECT holder, epoch FROM shard`;
+    const before = await statement(one.registry, held);
+    // Nobody is connected, and nobody can connect.
+    const away = `${postgres.socket}.away`;
+    const admin = await postgres.connect('postgres');
+    renameSync(postgres.socket, away);
+    await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`);
+    const said = (msg: string) =>
+      workers.flatMap(({ lines }) => lines.filter((one) => one.msg === msg));
+    const runs = said('run finished').length;
+    // At most one each half a second.
+    for (const worker of workers) await worker.said('the session could not be renewed', {}, 12);
+    expect(said('run finished').length).toBeGreaterThan(runs);
+    renameSync(away, postgres.socket);
+    for (const name of ['anna', 'ben']) await one.json(['account', 'pause', `${name}.example.org`]);
+    await Promise.any(workers.map((worker) => worker.said('index updated')));
+    expect(await statement(one.registry, held)).toEqual(before);
+    await until(sql<object>`SELECT 1 FROM worker WHERE NOT dead
+      AND lease_until > clock_timestamp() HAVING count(*) = 2`);
+    expect((await one.json(['status']))[0]).toMatchObject({ attention: [] });
+    for (const worker of workers) await worker.end('SIGTERM');
+    expect(said('the session is dead; another one starts')).toEqual([]);
   });
 });

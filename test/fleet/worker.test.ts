@@ -293,15 +293,33 @@ describe.skipIf(withoutServers())('a worker', () => {
     await worker.end('SIGTERM');
   });
 
+  /** Delivers a message to every mailbox. Returns what removes it again. */
+  const deliverAll = (subject: string) => {
+    const { store } = sandbox.service;
+    const removals = [...store.mailboxes.values()].map((mailbox) => {
+      const inbox = store.folderFor(mailbox, 'INBOX');
+      const raw = Buffer.from(`Subject: ${subject}\r\n\r\n${subject}\r\n`);
+      const uid = store.add(inbox, raw, Date.now(), []);
+      return () => store.remove(inbox, uid);
+    });
+    return () => {
+      for (const remove of removals) remove();
+    };
+  };
+
+  /** Runs `fleet recover --all` with short waits. */
+  const recoverAll = (): unknown[] => {
+    const line = [program, 'fleet', 'recover', '--all', '--json'];
+    const env = { ...one.env, PATH: process.env.PATH };
+    const options = { cwd: one.folder, env, encoding: 'utf8' } as const;
+    return jsonLines(execFileSync(process.execPath, line, options));
+  };
+
   /** Keeps the rows of the registry, and returns once more was shipped since. */
   const keepRowsAndShip = async (): Promise<Rows> => {
     await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
     const rows = await Rows.keep(await servers.postgres.connect(one.database));
-    const { store } = sandbox.service;
-    for (const mailbox of store.mailboxes.values()) {
-      const inbox = store.folderFor(mailbox, 'INBOX');
-      store.add(inbox, Buffer.from('Subject: later\r\n\r\nlater\r\n'), Date.now(), []);
-    }
+    deliverAll('later');
     const before = await shippedCommit();
     await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before}`);
     return rows;
@@ -365,14 +383,65 @@ describe.skipIf(withoutServers())('a worker', () => {
     await rows.restore();
     // In the snapshot, the session is alive. Its lease has run out.
     await statement(one.registry, sql`UPDATE worker SET lease_until = clock_timestamp()`);
-    const line = [program, 'fleet', 'recover', '--all', '--json'];
-    const env = { ...one.env, PATH: process.env.PATH };
-    const printed = execFileSync(process.execPath, line, {
-      cwd: one.folder,
-      env,
-      encoding: 'utf8',
-    });
-    expect(jsonLines(printed)).toMatchObject([{ shard: 1, commit: shipped, skipped: 0 }]);
+    expect(recoverAll()).toMatchObject([{ shard: 1, commit: shipped, skipped: 0 }]);
+  });
+
+  test.each(['a change', 'a ship'])(
+    'recovers by itself after a dump was loaded into the same cluster, which %s shows',
+    async (by) => {
+      await addBoth();
+      const worker = one.start(program);
+      await worker.said('run finished', { kind: 'sweep' }, 4);
+      const rows = await keepRowsAndShip();
+      if (by === 'a change') await one.json(['account', 'pause', 'ben.example.org']);
+      const shipped = await shippedCommit();
+      await rows.restore();
+      deliverAll('after');
+      const [recovered] = await worker.said('shard recovered');
+      expect(Number(recovered?.commit)).toBeGreaterThanOrEqual(shipped);
+      await worker.said('shard taken over', { from: 'folder' });
+      await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${shipped}`);
+      await worker.end('SIGTERM');
+    },
+  );
+
+  test('does not wipe what only a folder has after the bucket lost objects', async () => {
+    await addBoth();
+    const first = one.start(program);
+    await first.said('run finished', { kind: 'sweep' }, 4);
+    await until(sql<object>`SELECT 1 FROM shard WHERE messages > 40`);
+    const before = await shippedCommit();
+    const remove = deliverAll('only here');
+    await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${before}`);
+    await first.end('SIGTERM');
+    remove();
+    const [row] = await statement(
+      one.registry,
+      sql<{ manifest: string }>`SELECT manifest FROM shard`,
+    );
+    const store = one.store();
+    await store.delete(`shards/1/${row?.manifest}`, new AbortController().signal);
+    await store.close();
+    recoverAll();
+    const two = await node('two', { first: one });
+    const second = two.start(program);
+    await second.said('shard taken over');
+    await second.said('run finished', { kind: 'sweep' }, 2);
+    const recovered = await shippedCommit();
+    deliverAll('elsewhere');
+    await until(sql<object>`SELECT 1 FROM shard WHERE commit_number > ${recovered}`);
+    const again = one.start(program);
+    await again.said('a folder that ran ahead was merged');
+    await Promise.all([again.end('SIGTERM'), second.end('SIGTERM')]);
+    const line = [
+      'search',
+      'subject:only is:deleted',
+      '--json',
+      '--data',
+      path.join(one.cache, '1'),
+    ];
+    const found = await ran(line, { now: Date.now });
+    expect(jsonLines(found.stdout)).not.toEqual([]);
   });
 
   test('has what a new PostgreSQL needs after the old one was lost', async () => {
@@ -437,6 +506,18 @@ describe.skipIf(withoutServers())('a worker', () => {
       writeFileSync(two.keyFile, `${name} ${'7'.repeat(64)}\n`);
       expect(await refusal(two)).toContain('it was changed, or that key is another one');
       expect(await statement(one.registry, sql`SELECT 1 FROM worker`)).toEqual([]);
+    });
+
+    test('its name is that of another disk', async () => {
+      const worker = one.start(program);
+      await worker.said('session started');
+      const copied = await node('one', { first: one });
+      expect(await refusal(copied)).toContain('The node one has another disk than');
+      await worker.end('SIGTERM');
+      await one.json(['node', 'remove', 'one', '--disk-destroyed']);
+      const next = copied.start(program);
+      await next.said('session started');
+      await next.end('SIGTERM');
     });
 
     test('it may open too few files', async () => {
@@ -511,6 +592,10 @@ describe.skipIf(withoutServers())('a worker', () => {
     writeFileSync(path.join(one.folder, 'many.jsonl'), `${JSON.stringify(wrong)}\n`);
     const refused = await one.run(['account', 'add', '--bulk', 'many.jsonl']);
     expect(refused.stderr).toContain('the secret itself');
+    const odd = { name: 'x', tenant: 'a b', ...hosted('anna@example.org') };
+    writeFileSync(path.join(one.folder, 'many.jsonl'), JSON.stringify(odd));
+    const named = await one.run(['account', 'add', '--bulk', 'many.jsonl']);
+    expect(named.stderr).toContain('"tenant" is not a plain name');
   });
 });
 

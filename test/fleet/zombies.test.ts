@@ -280,9 +280,11 @@ const NEVER_REFUSED = [
   'addGrant',
   'condemnAbandoned',
   'createFleet',
+  'distrustShards',
   'importRegistry',
   'markDead',
   'recordUse',
+  'removeHistory',
   'removeSessions',
   'setDraining',
 ];

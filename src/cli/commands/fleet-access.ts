@@ -79,7 +79,8 @@ export async function listAccess(
       const { id, kind, tenant: of, name, usedAt } = grant;
       await context.output.line(grant, () => {
         const used = usedAt === null ? 'never used' : `used ${dateText(usedAt.toISOString())}`;
-        const what = kind === 'api' ? 'token' : 'browser';
+        // A link that is used becomes a browser's session, which always has a use.
+        const what = kind === 'api' ? 'token' : usedAt === null ? 'link' : 'browser';
         return terminalLine(`${id}  ${what.padEnd(7)}  ${of ?? '(all)'}  ${used}  ${name}`);
       });
     }

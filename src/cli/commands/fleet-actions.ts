@@ -14,7 +14,7 @@ import type { Settings } from '../../core/config-schema.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, hasCode } from '../../core/errors.ts';
 import { readRegularFile } from '../../core/files.ts';
-import { nearest } from '../../core/names.ts';
+import { nearest, PLAIN_NAME, PLAIN_NAME_TEXT } from '../../core/names.ts';
 import type { S3Target } from '../../core/s3-target.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
@@ -43,9 +43,10 @@ import {
   knownNodes,
   type ListedAccount,
   listAccounts,
+  MOST_PURGES,
 } from '../../fleet/overview.ts';
 import { placeEvenly, rebalance } from '../../fleet/planner.ts';
-import type { Registry } from '../../fleet/postgres.ts';
+import { openRegistry, type Registry } from '../../fleet/postgres.ts';
 import { removeNode } from '../../fleet/purges.ts';
 import { RECOVER_SETTLE_MS, recoverFleet } from '../../fleet/recover.ts';
 import { importRegistry } from '../../fleet/registry-export.ts';
@@ -208,6 +209,8 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
     }
     const store = new S3Store(await storeTarget(context, config));
     const prover = threadedProver();
+    // Readers wait for each other rather than ships and claims for them.
+    const forReaders = await openRegistry(await registryOf(context, place.registry));
     let server: HealthServer | null = null;
     try {
       server = settings.health && (await listenForHealth(settings.health, health, log));
@@ -231,7 +234,8 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
               return async () => health.show(undefined);
             }
             const gateway = await startGateway({
-              ...{ registry, fleet: fleet.id, keys: keys(), session: session.id, listen, now },
+              ...{ registry: forReaders, fleet: fleet.id, keys: keys(), session: session.id },
+              ...{ listen, now },
               web: settings.web,
               held: (shard) => session.held(shard),
               onError: (error) => log.fail('error', 'a request could not be passed on', error),
@@ -250,6 +254,7 @@ export async function runFleetWorker(context: CommandContext): Promise<ExitCode>
       return EXIT.done;
     } finally {
       await server?.close();
+      await forReaders.close();
       await prover.close();
       await store.close();
     }
@@ -284,7 +289,6 @@ interface Attention {
 export async function showStatus(context: CommandContext): Promise<ExitCode> {
   const { output, globals } = context;
   return withFleet(context, async ({ registry, fleet }) => {
-    await markDead(registry);
     const status = await fleetStatus(registry);
     const attention = attentionOf(status);
     // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
@@ -370,7 +374,7 @@ function statusText({ output }: CommandContext, status: FleetStatus): string[] {
       ),
     shards.length > 0 && '',
     `Accounts: ${count(active)} active, ${count(paused)} paused, ${count(removed)} removed; ${count(withErrors)} with errors`,
-    `Forgets under way: ${count(purges.length)}`,
+    `Forgets and prunes under way: ${count(purges.length)}${purges.length === MOST_PURGES ? ' or more' : ''}`,
     ...purges
       .slice(0, MOST_SHOWN)
       .map((purge) => `  ${purge.number} of shard ${purge.shard} waits for ${waitsFor(purge)}`),
@@ -569,6 +573,10 @@ export async function readAccounts(
     if (line.trim() === '') return [];
     const where = `${source}, line ${at + 1}`;
     const { tenant = fallback, ...entry } = Object(jsonValue(line, where));
+    if (!PLAIN_NAME.test(String(tenant))) {
+      const problem = `${where}: "tenant" is not a plain name: ${PLAIN_NAME_TEXT}`;
+      throw usageError('usage-invalid', { command: 'fleet', problem });
+    }
     const name = String(entry.name);
     const { settings, secrets } = splitAccount(entry, name, where);
     const seal = (id: number) => sealSecrets(keys, fleet.id, id, secrets);
@@ -675,11 +683,12 @@ export async function drain(
 ): Promise<ExitCode> {
   const { output, notices, signal } = context;
   return withFleet(context, async ({ registry }) => {
-    await markDead(registry);
     if (node !== undefined) await requireNode(registry, node);
     const sessions = await setDraining(registry, node, !undo);
     const heldBy = async () =>
-      (await fleetStatus(registry)).nodes.filter(({ session }) => sessions.includes(session));
+      (await fleetStatus(registry)).nodes.filter(
+        ({ session, isDead }) => !isDead && sessions.includes(session),
+      );
     const before = await heldBy();
     for (const { node: of, session, shards, accounts } of before) {
       const text = undo
@@ -714,7 +723,6 @@ export async function rebalanceFleet(
 ): Promise<ExitCode> {
   const { output, notices } = context;
   return withFleet(context, async ({ registry }) => {
-    await markDead(registry);
     const moves = rebalance(await changesSince(registry, -1));
     for (const { shard, node } of moves) {
       if (!dryRun) await moveShard(registry, shard, node);
@@ -749,7 +757,7 @@ export async function recoverShards(
     }
     return await withFleet(context, async ({ registry, fleet }) => {
       // A registry that was reset to a snapshot has sessions that lived then.
-      await markDead(registry);
+      if (all) await markDead(registry);
       const { recovered, failures } = await recoverFleet({
         ...{ registry, fleet, keys, store, signal, all },
         ...{ clock: systemClock, settleMs: RECOVER_SETTLE_MS },
@@ -783,8 +791,6 @@ export async function removeFleetNode(
   { diskDestroyed = false }: NodeRemoveLine,
 ): Promise<ExitCode> {
   return withFleet(context, async ({ registry }) => {
-    // Otherwise a session that ran out would count as one that lives until a worker looks.
-    await markDead(registry);
     const { folders: copies, purges } = await requireNode(registry, node);
     if (!diskDestroyed) throw fleetError('fleet-disk-not-destroyed', { node, copies, purges });
     const outcome = await removeNode(registry, node);

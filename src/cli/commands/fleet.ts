@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { usageError } from '../../core/error-tables.ts';
-import { nearest } from '../../core/names.ts';
+import { nearest, PLAIN_NAME, PLAIN_NAME_TEXT } from '../../core/names.ts';
 import { lazyAction, type Register, type RunCommand, subCommand } from '../context.ts';
 import { collect, sampleSize, wholeNumber } from '../option-values.ts';
 import type { AccessLine, TokenLine } from './fleet-access.ts';
@@ -423,8 +423,6 @@ function group(command: Command, words: string, names: readonly string[]): Comma
 
 /** The name of a tenant, a node or a key. */
 function plainName(text: string): string {
-  if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(text)) return text;
-  throw new InvalidArgumentError(
-    'It takes a name of 1 to 64 letters, digits, dots, dashes and underscores.',
-  );
+  if (PLAIN_NAME.test(text)) return text;
+  throw new InvalidArgumentError(`It takes a name of ${PLAIN_NAME_TEXT}`);
 }

@@ -8,6 +8,7 @@ import { registryTarget } from '../../../src/fleet/postgres-target.ts';
 import type { HeldShard } from '../../../src/fleet/relay.ts';
 import { beginSession } from '../../../src/fleet/sessions.ts';
 import { FLEET, KEYS, nameOf } from './gateways.ts';
+import { DISK } from './scene.ts';
 
 const order = z
   .object({
@@ -29,7 +30,8 @@ const gateway = await startGateway({
   onError: () => undefined,
 });
 const { host, port } = gateway.address;
-const facts = { session, node: order.node, address: `${host}:${port}`, room: 1000 };
+const place = { node: order.node, disk: DISK, address: `${host}:${port}` };
+const facts = { session, ...place, room: 1000 };
 await beginSession(registry, facts, 3_600_000);
 for (const { shard, socket } of order.holds) {
   const outcome = await claim(registry, session, [shard]);

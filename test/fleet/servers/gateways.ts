@@ -18,7 +18,7 @@ import { createFleet } from '../../../src/fleet/schema.ts';
 import { beginSession } from '../../../src/fleet/sessions.ts';
 import { type Answer, type Asked, askAt, cookiesOf, NOW, tokenIn } from '../../web/served.ts';
 import type { Postgres } from './postgres.ts';
-import { accountOf, done } from './scene.ts';
+import { accountOf, DISK, done } from './scene.ts';
 
 export const FLEET = '6c0f51f1-6ffb-4f0e-8f0c-0f0e0d0c0b0a';
 export const KEYS = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
@@ -135,7 +135,7 @@ export class GatewayNode {
       onError: (error) => node.errors.push(error),
     });
     const { host, port } = node.gateway.address;
-    const facts = { session: node.session, node: name, room: 1000 };
+    const facts = { session: node.session, node: name, disk: DISK, room: 1000 };
     done(await beginSession(registry, { ...facts, address: `${host}:${port}` }, LONG_MS));
     return node;
   }

@@ -48,8 +48,8 @@ export class Servers {
     readonly radosgw: Radosgw,
   ) {}
 
-  static async start(): Promise<Servers> {
-    return new Servers(await Postgres.start(), await startRadosgw());
+  static async start(postgres = Postgres.start()): Promise<Servers> {
+    return new Servers(await postgres, await startRadosgw());
   }
 
   /** Makes a fleet with one shard in a database and a bucket of its own. */

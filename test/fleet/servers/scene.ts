@@ -44,6 +44,8 @@ import { beginSession, endSession, renew } from '../../../src/fleet/sessions.ts'
 
 const KEYS = FleetKeys.parse(`key-1 ${'5a'.repeat(32)}\n`, 'test');
 const LONG_MS = 3_600_000;
+/** Of every node that has no folders. */
+export const DISK = '3f0f6c3a-52b1-4c8e-9a57-0b3f5d6f7a11';
 
 /** Returns what was committed. @throws Error if it was refused */
 export function done<Done extends object>(outcome: Outcome<Done>): Done {
@@ -58,7 +60,8 @@ export function sha256(text: string): Buffer {
 /** Starts a session that lives as long as the test. */
 export async function newSession(registry: Registry, node: string): Promise<string> {
   const session = randomUUID();
-  const facts = { session, node, address: `${node}.example:8443`, room: 1000 };
+  const place = { node, disk: DISK, address: `${node}.example:8443` };
+  const facts = { session, ...place, room: 1000 };
   done(await beginSession(registry, facts, LONG_MS));
   return session;
 }

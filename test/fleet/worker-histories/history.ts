@@ -7,6 +7,7 @@ import { readSmallObject } from '../../../src/copies/manifests.ts';
 import { hasCode } from '../../../src/core/errors.ts';
 import { readFleetKeys, shardKeys } from '../../../src/fleet/keys.ts';
 import { requireFleet } from '../../../src/fleet/schema.ts';
+import { markDead } from '../../../src/fleet/sessions.ts';
 import { shardStore } from '../../../src/fleet/uploads.ts';
 import type { Random } from '../../../src/sandbox/generated-mail.ts';
 import type { FleetNode, RunningWorker } from '../servers/fleet-nodes.ts';
@@ -207,6 +208,7 @@ export class History {
       'let a lease run out',
       sql`UPDATE worker SET lease_until = clock_timestamp() - interval '1 s' WHERE node = ${name}`,
     );
+    await markDead(this.#node('one').registry);
   }
 
   /** Resolves once a node holds everything. */
