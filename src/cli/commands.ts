@@ -17,7 +17,6 @@ export const COMMANDS: readonly CommandEntry[] = [
     account: ['sign in IMAP accounts, or move them', () => import('./commands/account.ts')],
     sync: ['mirror what is new or changed', () => import('./commands/sync.ts')],
     daemon: ['keep the archive up to date', () => import('./commands/daemon.ts')],
-    service: ['write units for systemd', () => import('./commands/service.ts')],
     doctor: ['check everything that a sync needs', () => import('./commands/doctor.ts')],
     config: ['check or show the configuration', () => import('./commands/config.ts')],
   }),

@@ -137,7 +137,7 @@ export const serviceUnitsError = defineErrors({
   disk: {
     'service-units-unwritable': ({ file, reason }: Strings<'file' | 'reason'>) => [
       `${file} cannot be written: ${reasonText(reason)}.`,
-      'The system\'s units need root: "sudo mailkeep service install --system". --user needs no special rights.',
+      'The system\'s units need root: "sudo mailkeep daemon install --system". --user needs no special rights.',
     ],
   },
 });

@@ -115,7 +115,6 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   token: { ...READS, 1: 'no such token, or the archive cannot be written' },
   doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },
   config: ANY,
-  service: ANY,
   notify: { ...ANY, 1: 'a notification was not sent' },
   fleet: {
     ...ANY,
@@ -204,6 +203,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   rm: 'forget removes messages from the archive permanently.',
   run: 'sync mirrors mailboxes once, and daemon keeps them mirrored.',
   serve: 'web shows the archive in a browser, and daemon keeps it up to date.',
+  service: 'daemon install writes units for systemd.',
   setup: 'init writes a configuration.',
   start: 'daemon keeps the archive up to date, and web shows it in a browser.',
   stop: 'Ctrl-C or SIGTERM stops the daemon and the web server.',

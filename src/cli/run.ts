@@ -84,7 +84,7 @@ export async function run(
 }
 
 /** Commands that never write to the archive, and only describe errors from modules that they load. */
-const LIGHT = ['init', 'config', 'service', 'api', 'webhooks', 'mcp'];
+const LIGHT = ['init', 'config', 'api', 'webhooks', 'mcp'];
 
 /** Longer lines are hard to read. */
 const MAX_HELP_COLUMNS = 100;

@@ -60,7 +60,6 @@ const STARTS: Readonly<Record<string, readonly string[]>> = {
   'commands/restore': ['better-sqlite3'],
   'commands/sandbox': [],
   'commands/search': READING,
-  'commands/service': ['node-cron', 'zod'],
   'commands/show': READING,
   'commands/stats': READING,
   'commands/status': READING,

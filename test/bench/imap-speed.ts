@@ -2,7 +2,7 @@ import { linkSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { MALLOC_SETTINGS } from '../../src/cli/commands/service.ts';
+import { MALLOC_SETTINGS } from '../../src/cli/commands/daemon-install.ts';
 import { type ImapServer, serveImap } from '../peers/dovecot.ts';
 import { mbsyncStored, prepareMbsync } from './mbsync.ts';
 import { AGAIN_RUNS, flush } from './measure-peers.ts';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { MALLOC_SETTINGS } from '../../src/cli/commands/service.ts';
+import { MALLOC_SETTINGS } from '../../src/cli/commands/daemon-install.ts';
 import type { Invocation, ProcessCost } from './process-cost.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Workplace } from './workplace.ts';

@@ -140,7 +140,7 @@ test('a folder, a device and a socket are no configuration', async () => {
 });
 
 test('a unit does not read its configuration from a pipe', async () => {
-  const args = ['service', 'install', '--user', '--dry-run'];
+  const args = ['daemon', 'install', '--user', '--dry-run'];
   const { code, stdout, stderr } = await inShell(SUBSTITUTED, args, place());
   expect([code, stdout]).toEqual([2, '']);
   expect(stderr).toMatch(/^mailkeep: \/dev\/fd\/\d+ is a pipe: a unit reads its configuration/);

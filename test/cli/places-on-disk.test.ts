@@ -105,7 +105,7 @@ test.skipIf(process.platform !== 'linux')(
   'a configuration and units that have no place are reported as well',
   async () => {
     const nowhere = '/proc/nowhere/below';
-    const units = await mailkeep(['service', 'install', '--system', '--root', nowhere]);
+    const units = await mailkeep(['daemon', 'install', '--system', '--root', nowhere]);
     expect(units).toMatchObject({ code: 1, stderr: expect.stringContaining('no such file') });
     const sandbox = await startSandbox({ from: [path.join(top, 'one.eml')] });
     try {

@@ -27,7 +27,6 @@ test('a line without a command asks for one, and shows the help', async () => {
   for (const [args, usage] of [
     [[], 'Usage: mailkeep <command> [options]'],
     [['--quiet'], 'Usage: mailkeep <command> [options]'],
-    [['service'], 'Usage: mailkeep service install [options]'],
     [['webhooks'], 'Usage: mailkeep webhooks <list|create|'],
   ] as const) {
     const { code, stdout, stderr } = await ran(args);
@@ -42,7 +41,7 @@ test.each([
   [['sync', '--ful'], "mailkeep: Unknown option '--ful'. Did you mean --full?\n"],
   [['help', 'serch'], "Unknown command 'serch'. Did you mean search?"],
   [['help', 'nosuch'], "Unknown command 'nosuch'."],
-  [['service', 'insall'], "Unknown command 'insall'. Did you mean install?"],
+  [['daemon', 'insall'], "Unknown command 'insall'. Did you mean install?"],
   [['webhooks', 'lst'], "Unknown command 'lst'. Did you mean list?"],
   [['webhooks', 'list', '--mailbx', 'x'], "Unknown option '--mailbx'. Did you mean --mailbox?"],
   [['search', 'x', '--limt', '3'], "Unknown option '--limt'. Did you mean --limit?"],

@@ -98,7 +98,7 @@ test('sandbox: killed through the launcher, it serves nobody', async () => {
 });
 
 test('units start the program with the runtime itself, and not through the launcher', async () => {
-  const dry = start('service', 'install', '--user', '--dry-run');
+  const dry = start('daemon', 'install', '--user', '--dry-run');
   const [stdout, stderr] = await Promise.all([text(dry.stdout), text(dry.stderr)]);
   const program = path.join(folder, 'dist', 'mailkeep.cjs');
   expect([stderr, stdout]).toEqual([

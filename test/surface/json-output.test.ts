@@ -36,7 +36,6 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   mcp: 'speaks its own protocol',
   notify: 'needs one of its subcommands',
   restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
-  service: 'needs one of its subcommands',
   token: 'needs one of its subcommands',
   webhooks: 'needs one of its subcommands',
 };

@@ -105,8 +105,8 @@ export async function others(done: Exercised, place: Place): Promise<void> {
   const { folder, config, data, sandbox } = place;
   const root = mkdtempSync(path.join(tmpdir(), 'mailkeep-root-'));
   const units = ['--system', '--root', root];
-  await done.run({ of: 'service install', as: '--dry-run', args: units });
-  await done.run({ of: 'service install', args: units });
+  await done.run({ of: 'daemon install', as: '--dry-run', args: units });
+  await done.run({ of: 'daemon install', args: units });
   const notifying = path.join(folder, 'notifying.json');
   const { accounts } = JSON.parse(readFileSync(config, 'utf8'));
   writeFileSync(notifying, JSON.stringify({ accounts, notify: { command: 'true' } }));

@@ -3,9 +3,9 @@ import {
   systemFiles,
   type UnitFile,
   unitFiles,
-} from '../../src/cli/commands/service.ts';
+} from '../../src/cli/commands/daemon-install.ts';
 
-/** The files of systemd/ in the package that `service install` writes, for an installation in the usual places. */
+/** The files of systemd/ in the package that `daemon install` writes, for an installation in the usual places. */
 export function packagedFiles(): UnitFile[] {
   const usual = { program: ['/usr/local/bin/mailkeep'], config: '/etc/mailkeep/config.json' };
   const units = unitFiles({

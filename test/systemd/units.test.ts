@@ -18,7 +18,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { quoteUnitPath, quoteUnitWord, unitFiles } from '../../src/cli/commands/service.ts';
+import { quoteUnitPath, quoteUnitWord, unitFiles } from '../../src/cli/commands/daemon-install.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, program } from '../cli/child.ts';
 import { packagedFiles } from './packaged.ts';
@@ -149,7 +149,7 @@ test('a path is one value of a directive, whatever is in it', () => {
 test('a path that would add a directive is refused before anything is written', async () => {
   const root = path.join(folder, 'refused');
   const refused = await mailkeep([
-    'service',
+    'daemon',
     'install',
     '--user',
     '--root',
@@ -162,11 +162,11 @@ test('a path that would add a directive is refused before anything is written', 
   expect(existsSync(root)).toBe(false);
 });
 
-test('service install writes, writes again, and replaces nothing that differs', async () => {
+test('daemon install writes, writes again, and replaces nothing that differs', async () => {
   const root = path.join(folder, 'root');
   mkdirSync(root);
   const install = (...more: string[]) =>
-    mailkeep(['service', 'install', '--system', '--root', root, ...more], { alone: true });
+    mailkeep(['daemon', 'install', '--system', '--root', root, ...more], { alone: true });
   const dry = await install('--dry-run');
   expect([dry.code, existsSync(path.join(root, 'etc'))]).toEqual([0, false]);
   expect(dry.stdout).toContain(`ExecStart=${process.execPath} ${program} daemon`);
@@ -192,7 +192,7 @@ test('the configuration decides about credentials and the folder that may be wri
   const accounts = [{ name: 'main', baseUrl: 'https://mail.example.com', token }];
   writeFileSync(config, JSON.stringify({ dataDir: '/srv/mail', accounts }));
   const { stdout } = await mailkeep([
-    'service',
+    'daemon',
     'install',
     '--system',
     '--dry-run',

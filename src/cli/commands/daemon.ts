@@ -1,4 +1,5 @@
-import type { Register } from '../context.ts';
+import { Option } from 'commander';
+import { lazyAction, type Register, subCommand } from '../context.ts';
 
 const HELP = `
 Runs in the foreground until it is stopped, and keeps the archive up to date: schedule.sync starts a pass over
@@ -18,13 +19,41 @@ resource ids (those of IMAP accounts by a hash), and contains no addresses, subj
 
 EXAMPLES
   mailkeep daemon --config /etc/mailkeep/config.json
+  mailkeep daemon install --user
   mailkeep status`;
 
+const INSTALL_HELP = `
+Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for a sync every
+quarter of an hour instead. Nothing is enabled or started; the commands for that are printed.
+
+--user writes units for your own service manager (~/.config/systemd/user). --system writes units for the
+machine, with a dedicated user, the archive in /var/lib/mailkeep and the hardening that docs/operations.md
+explains. Where the configuration says {"credential": "NAME"}, tokens come from files in /etc/mailkeep that
+only root can read.
+
+EXAMPLES
+  mailkeep daemon install --user
+  mailkeep daemon install --system --dry-run
+  sudo mailkeep daemon install --system --config /etc/mailkeep/config.json`;
+
 export const register: Register = (command, run) => {
-  command.addHelpText('after', HELP).action(() =>
-    run(async (context) => {
-      const { runDaemon } = await import('../../daemon/daemon-process.ts');
-      return runDaemon({ ...context, interactive: context.output.interactive });
-    }),
-  );
+  command
+    .helpCommand(false)
+    .addHelpText('after', HELP)
+    .action(() =>
+      run(async (context) => {
+        const { runDaemon } = await import('../../daemon/daemon-process.ts');
+        return runDaemon({ ...context, interactive: context.output.interactive });
+      }),
+    );
+  subCommand(command, 'install', 'write units for systemd')
+    .option('--user', 'for the service manager of this user')
+    .addOption(
+      new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
+    )
+    .option('--dry-run', 'print the files instead of writing them')
+    .option('--force', 'replace files with other content')
+    .option('--root <dir>', 'a folder to write below, for packages', '/')
+    .addHelpText('after', INSTALL_HELP)
+    .action(lazyAction(run, async () => (await import('./daemon-install.ts')).installUnits));
 };

@@ -232,7 +232,7 @@ function withCredentials(context: CommandContext, account: AccountSettings): Com
     kind === 'credential' ? name : [],
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
-  // Where units from "service install" look for credentials, as root and as any other user.
+  // Where units from "daemon install" look for credentials, as root and as any other user.
   const folder = ['/etc/mailkeep', path.join(configHome(env), 'mailkeep')].find((one) =>
     names.every((name) => isReadable(path.join(one, name))),
   );

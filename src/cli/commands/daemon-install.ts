@@ -9,7 +9,6 @@ import {
 } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { Option } from 'commander';
 import { loadConfig } from '../../core/config.ts';
 import { isPiped } from '../../core/config-file.ts';
 import { configHome, locateConfig } from '../../core/config-locate.ts';
@@ -17,13 +16,7 @@ import { type Settings, tokenSources } from '../../core/config-schema.ts';
 import { errnoOf } from '../../core/errors.ts';
 import { makeFolders, syncFolder } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
-import {
-  type CommandContext,
-  type Flags,
-  invalidUsage,
-  type Register,
-  subCommand,
-} from '../context.ts';
+import { type CommandContext, type Flags, invalidUsage } from '../context.ts';
 import { serviceUnitsError } from '../errors.ts';
 
 type Need = 'read' | 'write';
@@ -349,40 +342,15 @@ function unit(sections: readonly string[]): string {
   return sections.join('\n');
 }
 
-type InstallLine = Flags<'user' | 'system' | 'dryRun' | 'force'> & { readonly root: string };
+export type InstallLine = Flags<'user' | 'system' | 'dryRun' | 'force'> & { readonly root: string };
 
-const HELP = `
-Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for a sync every
-quarter of an hour instead. Nothing is enabled or started; the commands for that are printed.
-
---user writes units for your own service manager (~/.config/systemd/user). --system writes units for the
-machine, with a dedicated user, the archive in /var/lib/mailkeep and the hardening that docs/operations.md
-explains. Where the configuration says {"credential": "NAME"}, tokens come from files in /etc/mailkeep that
-only root can read.
-
-EXAMPLES
-  mailkeep service install --user
-  mailkeep service install --system --dry-run
-  sudo mailkeep service install --system --config /etc/mailkeep/config.json`;
-
-export const register: Register = (command, run) => {
-  command.usage('install [options]').helpCommand(false).addHelpText('after', HELP);
-  subCommand(command, 'install', 'write units for systemd')
-    .option('--user', 'for the service manager of this user')
-    .addOption(
-      new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
-    )
-    .option('--dry-run', 'print the files instead of writing them')
-    .option('--force', 'replace files with other content')
-    .option('--root <dir>', 'a folder to write below, for packages', '/')
-    .action(({ user = false, system, dryRun = false, force = false, root }: InstallLine) =>
-      run((context) => {
-        const isSystem = system ?? (process.getuid?.() === 0 && !user);
-        const scope = isSystem ? 'system' : 'user';
-        return installService(context, { scope, dryRun, force, root });
-      }),
-    );
-};
+export function installUnits(
+  context: CommandContext,
+  { user = false, system, dryRun = false, force = false, root }: InstallLine,
+): Promise<void> {
+  const isSystem = system ?? (process.getuid?.() === 0 && !user);
+  return installService(context, { scope: isSystem ? 'system' : 'user', dryRun, force, root });
+}
 
 /** Atomically and durably replaces a file. Units contain no secrets, so everyone may read them. */
 function putFile(file: string, content: string): void {
@@ -449,7 +417,7 @@ function settingsFor({ environment, globals }: CommandContext): Settings | null 
   const found = locateConfig(globals.config, environment);
   if (found !== undefined && isPiped(found)) {
     throw invalidUsage(
-      'service install',
+      'daemon install',
       `${found} is a pipe: a unit reads its configuration at each start, from a file.`,
     );
   }
@@ -531,7 +499,7 @@ function accessLines(access: readonly NoAccess[]): string[] {
 function nextSteps({ scope, config, dataDir }: UnitFacts, access: readonly NoAccess[]): string[] {
   // The unit has to be recreated once the files have been moved.
   const isToMove = access.some(({ commands }) => commands.length === 0);
-  if (isToMove) return ['mailkeep service install --system # once everything is in its new place'];
+  if (isToMove) return ['mailkeep daemon install --system # once everything is in its new place'];
   return scope === 'system'
     ? [
         'systemd-sysusers && systemd-tmpfiles --create',
