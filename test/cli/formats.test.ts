@@ -264,7 +264,7 @@ describe('the line below a page', () => {
 
   test('says how many there are in all, and how to get more', async () => {
     expect(await onTerminal(['search', 'ferry', '-n', '2'], still)).toMatch(
-      /^2 of 9 messages; more with -n, or with --after [0-9a-f]{8}\n$/,
+      /^2 of 9 messages; more with -n, or with --page-after [0-9a-f]{8}\n$/,
     );
     expect(await onTerminal(['search', 'ferry -xylophone', '-n', '2'], still)).toMatch(/^2 of 9 /);
     expect(await onTerminal(['search', 'ferry', '-n', '2', '--sort', 'relevance'], still)).toBe(

@@ -54,7 +54,7 @@ test('a page continues after the last message of the previous one', async () => 
   expect(all).toHaveLength(5);
   for (const sort of ['newest', 'oldest']) {
     const paged: string[] = [];
-    for (let after: string[] = []; ; after = ['--after', paged.at(-1)?.slice(0, 12) ?? '']) {
+    for (let after: string[] = []; ; after = ['--page-after', paged.at(-1)?.slice(0, 12) ?? '']) {
       const { stdout } = await search('ferry', '--json', '--limit', '2', '--sort', sort, ...after);
       const page = jsonLines(stdout).map((line) => field(line, 'id'));
       if (page.length === 0) break;
@@ -62,9 +62,9 @@ test('a page continues after the last message of the previous one', async () => 
     }
     expect(paged).toEqual(sort === 'newest' ? all : all.toReversed());
   }
-  const refused = await search('ferry', '--sort', 'relevance', '--after', all[0] ?? '');
+  const refused = await search('ferry', '--sort', 'relevance', '--page-after', all[0] ?? '');
   expect(refused).toMatchObject({ code: 2, stdout: '' });
-  expect(refused.stderr).toContain('--after');
+  expect(refused.stderr).toContain('--page-after');
 });
 
 test('a thread is found by any of its messages, and shown whole, oldest first', async () => {

@@ -211,13 +211,13 @@ function footer(
   const all = isAll
     ? { count: printed, complete: true }
     : search.countWhile(createCountTimer(now), request);
-  const next = request.sort === 'relevance' ? '-n' : `-n, or with --after ${shortId(line.id)}`;
+  const next = request.sort === 'relevance' ? '-n' : `-n, or with --page-after ${shortId(line.id)}`;
   return footerText(printed, all, 'message', next);
 }
 
 interface SearchLine
   extends Flags<'count' | 'explain' | 'replace' | 'saved'>,
-    Values<'asOf' | 'after' | 'save' | 'forget'>,
+    Values<'asOf' | 'pageAfter' | 'save' | 'forget'>,
     Values<'limit', number> {
   readonly format: LineFormat;
   readonly sort: 'newest' | 'oldest' | 'relevance';
@@ -267,7 +267,7 @@ export const register: Register = (command, run) => {
         .default('newest'),
     )
     .option('--as-of <T>', 'what existed at that time: a date, an ISO time, or a span such as 3d')
-    .option('--after <id>', 'continue after this message, the last one of the previous page')
+    .option('--page-after <id>', 'continue after this message, the last one of the previous page')
     .option('--count', 'print only the total number of messages')
     .option('--explain', 'show how the query was understood and would be run')
     .option('--save <name>', 'save the query under a name, to use as @NAME')
@@ -282,8 +282,8 @@ export const register: Register = (command, run) => {
         const option = words.find((word) => word.startsWith('--'));
         if (option !== undefined) throw await unknownOption(command, option);
         refuse('search', {
-          '--after needs an order by date: relevance changes with each message.':
-            options.after !== undefined && options.sort === 'relevance',
+          '--page-after needs an order by date: relevance changes with each message.':
+            options.pageAfter !== undefined && options.sort === 'relevance',
         });
         refuseTwoFormats('search', options.format, context.output.json);
         return withReader(context, (reader) =>
@@ -348,7 +348,7 @@ async function search(
   const { query, accounts } = readQuery(context, reader, words.join(' '));
   const at = asOf === undefined ? query.asOf : parseTime('--as-of', asOf, now());
   warnBeforeFirstCommit(catalog, at, notices);
-  const last = options.after === undefined ? undefined : findMessage(reader, options.after);
+  const last = options.pageAfter === undefined ? undefined : findMessage(reader, options.pageAfter);
   const after = last === undefined ? undefined : catalog.messages.docidOf(last);
   const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
   const search = catalog.prepare({ node: query.node, accounts, asOf: at ?? undefined });
