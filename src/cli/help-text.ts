@@ -105,7 +105,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   quarantine: WRITES,
   rebuild: { ...WRITES, 3: 'damage found; the catalog contains everything else' },
   compact: WRITES,
-  prune: { ...WRITES, 4: 'held: nothing was removed, and the reason is printed' },
+  prune: { ...WRITES, 4: 'held: nothing was removed, and the reason is printed', 130: DECLINED },
   forget: {
     ...WRITES,
     4: 'held: nothing was removed, and the hold is named (--mailbox)',

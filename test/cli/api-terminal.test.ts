@@ -1,12 +1,11 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, json, raw, startOrigin } from '../api/local-origin.ts';
 import { fill, mail, type Served, serveEmpty } from '../sandbox/client.ts';
-import { screen, workplace } from './child.ts';
-import { ran } from './surface.ts';
+import { workplace } from './child.ts';
+import { onTerminal, ran } from './surface.ts';
 
 const TOKEN = 'mbx_0123456789abcdef';
 const EVIL = '\u001b]0;owned\u0007\u009b2J\u202egnp.exe';
@@ -166,18 +165,4 @@ describe('on a terminal', () => {
 
 function missing(): never {
   throw new Error('no mailbox');
-}
-
-/** Runs a command line with terminals on all sides, where somebody types this. */
-async function onTerminal(args: readonly string[], typed: string) {
-  const [stdout, stderr] = [screen(80), screen(80)];
-  const stdin = Object.assign(new PassThrough(), { isTTY: true });
-  stdin.write(typed);
-  const { code } = await ran(args, {
-    stdin: () => stdin,
-    stdout: stdout.stream,
-    stderr: stderr.stream,
-    env: { TERM: 'dumb' },
-  });
-  return { code, stdout: stdout.text(), stderr: stderr.text() };
 }

@@ -1,7 +1,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { type ProcessStreams, run } from '../../src/cli/run.ts';
-import { collecting } from './child.ts';
+import { collecting, screen } from './child.ts';
 import { expectDeclared } from './declared-exit.ts';
 
 export interface Ran {
@@ -33,6 +33,21 @@ export async function ran(
     stdout: Buffer.concat(out).toString('utf8'),
     stderr: Buffer.concat(err).toString('utf8'),
   };
+}
+
+/** Runs a command line with terminals on all sides, where somebody types this. */
+export async function onTerminal(args: readonly string[], typed: string): Promise<Ran> {
+  const [stdout, stderr] = [screen(80), screen(80)];
+  const stdin = Object.assign(new PassThrough(), { isTTY: true });
+  stdin.write(typed);
+  const { code } = await ran(args, {
+    stdin: () => stdin,
+    stdout: stdout.stream,
+    stderr: stderr.stream,
+    env: { TERM: 'dumb' },
+    now: Date.now,
+  });
+  return { code, stdout: stdout.text(), stderr: stderr.text() };
 }
 
 /** A stream whose reader has gone after the first bytes. */

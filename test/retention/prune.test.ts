@@ -8,6 +8,7 @@ import { openCatalog } from '../../src/catalog/catalog.ts';
 import type { ConfigInput } from '../../src/core/config-schema.ts';
 import { openState } from '../../src/core/state.ts';
 import { jsonLines, mailkeep } from '../cli/child.ts';
+import { onTerminal } from '../cli/surface.ts';
 import { EVERY_SECOND, NEVER, RunningDaemon } from '../daemon/running-daemon.ts';
 import { at, DAY, KEY, MAIL, raw, writePrunable } from './prunable-archive.ts';
 import { idOf } from './purged-archive.ts';
@@ -43,6 +44,19 @@ const gone = (stdout: string): unknown =>
   Object(jsonLines(stdout)[0])
     .list.map((one: { subject: string }) => one.subject.replace('subject', ''))
     .sort();
+
+test('--yes needs --apply, and a terminal is asked', async () => {
+  const config = configure(POLICY);
+  expect((await run(POLICY, '--yes')).code).toBe(2);
+  expect((await run(POLICY, '--dry-run', '--apply')).code).toBe(2);
+  const declined = await onTerminal(['prune', '--apply', '--config', config], 'n\r');
+  expect(declined.code).toBe(130);
+  expect(declined.stderr).toContain('Would prune 3 messages');
+  expect(gone((await run(POLICY, '--dry-run')).stdout)).toHaveLength(3);
+  const asked = await onTerminal(['prune', '--apply', '--config', config], 'yes\r');
+  expect(asked.code).toBe(0);
+  expect(gone((await run(POLICY)).stdout)).toEqual([]);
+});
 
 test('it lists what may go and why the rest stays, and changes nothing', async () => {
   const output = await run(POLICY);

@@ -1,3 +1,4 @@
+import { Option } from 'commander';
 import { loadSettings } from '../../catalog/archive-settings.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import type { RetentionSettings } from '../../core/config-schema.ts';
@@ -5,7 +6,8 @@ import { bytes, count, counted, KEEP_REASONS, PRUNE_REASONS } from '../../core/t
 import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune.ts';
 import { finishPurge, journalPrune, preparePrune } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
-import { action, type CommandContext, type Flags, type Register } from '../context.ts';
+import { confirm } from '../ask.ts';
+import { action, type CommandContext, type Flags, type Register, refuse } from '../context.ts';
 import type { Report } from '../output.ts';
 
 const HELP = `
@@ -16,7 +18,7 @@ comparison of the folder at least 7 days later confirmed it, and only in mailbox
 lists. While the clock is behind the last commit, or 30 days ahead of it, nothing is removed. Without
 retention in the configuration, nothing is ever removed.
 
---apply removes the messages permanently: the purge is recorded, the affected segments are rewritten without
+--apply removes the messages permanently, and asks first on a terminal: the purge is recorded, the affected segments are rewritten without
 them, and the chain of commits still proves the rest. After an interruption at any moment, the same command
 finishes the work.
 
@@ -27,7 +29,9 @@ EXAMPLES
 
 export const register: Register = (command, run) => {
   command
-    .option('--apply', 'remove these messages permanently')
+    .addOption(new Option('--apply', 'remove these messages permanently').conflicts('dryRun'))
+    .option('--dry-run', 'only show them (default)')
+    .option('--yes', 'with --apply: ask no question')
     .addHelpText('after', HELP)
     .action(action(run, prune));
 };
@@ -61,10 +65,9 @@ function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undef
 
 function planText(plan: PrunePlan, done: Done | undefined): Report {
   const { prune, byReason, kept, left } = plan;
-  const summary = `${counted(prune.length, 'message')}, ${bytes(totalBytes(byReason))}`;
   const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
   return [
-    done === undefined ? `Would prune ${summary}.` : `Pruned ${summary}.`,
+    `${done === undefined ? 'Would prune' : 'Pruned'} ${summaryOf(plan)}.`,
     lines(byReason, PRUNE_REASONS),
     left > 0 && `  ${count(left)} more may go; the next run takes them.`,
     keeps > 0 && `Keeps ${counted(keeps, 'message')} that were deleted everywhere:`,
@@ -76,6 +79,10 @@ function planText(plan: PrunePlan, done: Done | undefined): Report {
       done.segments > 0 &&
       `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The commit chain is intact; "mailkeep verify" checks it.`,
   ];
+}
+
+function summaryOf({ prune, byReason }: PrunePlan): string {
+  return `${counted(prune.length, 'message')}, ${bytes(totalBytes(byReason))}`;
 }
 
 function lines<R extends PruneReason | KeepReason>(
@@ -98,10 +105,14 @@ function totalBytes(sums: ReadonlyMap<unknown, Sum>): number {
 
 /**
  * Prints or removes the mail that a retention policy allows to be removed.
- * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
+ * @throws operation-declined, archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: run the command again to resume
  */
-async function prune(context: CommandContext, { apply = false }: Flags<'apply'>): Promise<void> {
+async function prune(
+  context: CommandContext,
+  { apply = false, yes = false }: Flags<'apply' | 'yes'>,
+): Promise<void> {
+  refuse('prune', { '--yes confirms what --apply removes: add --apply.': yes && !apply });
   const settings = loadSettings(context);
   if (!hasPolicy(settings.retention)) {
     context.notices.warn('the configuration has no retention policy: everything is kept');
@@ -123,6 +134,12 @@ async function prune(context: CommandContext, { apply = false }: Flags<'apply'>)
     const plan = preparePrune(context, writer.catalog, writer.state, settings.retention);
     let done: typeof before;
     if (plan.prune.length > 0) {
+      const isAsked = !yes && !context.globals.json && context.stdin().isTTY === true;
+      if (isAsked)
+        await confirm(context, 'prune', [
+          `Would prune ${summaryOf(plan)}:`,
+          ...lines(plan.byReason, PRUNE_REASONS),
+        ]);
       context.notices.say('Reading the log for data of these messages.');
       await journalPrune(writer, plan, context.signal);
       done = await finishPurge(context, writer);
