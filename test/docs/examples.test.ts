@@ -323,8 +323,8 @@ const SCENES: Readonly<Record<string, Scene>> = {
         renameSync(`${config}.later`, config),
     },
     notRun: {
-      'npm install --global .':
-        'installs for the whole machine and asks on the terminal; test/cli/init.test.ts runs init',
+      'npm ci --ignore-scripts && npm pack':
+        'installs for the whole machine; test/nodes packs and installs the package',
     },
   },
   'api.md': { changesMail: true, workplace: bothSurfaces, prepare: async () => {} },
