@@ -422,7 +422,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, title: string]>
 
 /** Commands that neither take nor write nor show mail. */
 const WITHOUT_MAIL =
-  /^(?:account|init|quarantine|webhooks|notify|token|doctor|config|service|fleet|api|sandbox|completion)\b|^copy key$/;
+  /^(?:account|init|quarantine|webhooks|notify|token|doctor|config|fleet|api|sandbox|completion)\b|^(?:copy key|daemon install)$/;
 
 test('every command that takes, writes or shows mail is tried', async () => {
   const words = (await allCommands()).map((command) => command.words);
