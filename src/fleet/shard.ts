@@ -561,8 +561,8 @@ export class HeldShard {
 
   /** Readers see all that the shard has, although nothing is mirrored. */
   async #doWithoutDaemon(): Promise<void> {
-    await this.#stopDaemon();
-    this.#isChanged = false;
+    // Accounts that change meanwhile are seen afterwards.
+    await this.#endDaemon();
     const { heavy, log } = this.context;
     await heavy.run(() => updateIndex(this.#writing, this.dir), this.#gone.signal);
     log.say('info', 'index updated', { shard: this.claimed.lease.shard });
@@ -587,10 +587,15 @@ export class HeldShard {
     await web?.child.stop(clock, times.endMs);
   }
 
+  /** So that the daemon starts again later. */
   async #stopDaemon(): Promise<void> {
+    this.#isChanged = true;
+    await this.#endDaemon();
+  }
+
+  async #endDaemon(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
-    this.#isChanged = true;
     await child?.stop(this.context.clock, this.context.times.endMs);
   }
 
