@@ -18,8 +18,9 @@ import {
   testOf,
   type View,
 } from './resolve-query.ts';
+import type { HitCount } from './search.ts';
 import { type Direction, type Range, type Sql, TimeLimit, unionOf, within } from './search-sql.ts';
-import { numberList, reachedCommit } from './sql.ts';
+import { isOwnFolder, numberList, reachedCommit } from './sql.ts';
 import { type ChartedSet, countUpTo, totalReceived } from './sums.ts';
 
 /** Enough to fill a page if one message in fifty matches. */
@@ -286,19 +287,18 @@ export interface SumsFilter {
   /** Docids, half-open like `Range`. */
   readonly low: number;
   readonly high: number;
-  readonly fits: (set: ChartedSet) => boolean;
+  readonly fits: (set: Placement) => boolean;
 }
 
 /**
  * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages; undefined
- * for other queries, and for past times, which the totals do not cover.
+ * for other queries.
  */
 export function sumsFilter(
   connection: Connection,
   predicate: Predicate,
   { asOf, scope }: View,
 ): SumsFilter | undefined {
-  if (asOf !== null) return undefined;
   let [low, high] = [0, Number.MAX_SAFE_INTEGER];
   const parts: Predicate[] = [];
   for (const part of conjunctsOf(predicate)) {
@@ -307,7 +307,7 @@ export function sumsFilter(
       high = Math.min(high, part.high);
     } else parts.push(part);
   }
-  const fits = testOf<ChartedSet>({ op: 'and', parts }, (part) => {
+  const fits = testOf<Placement>({ op: 'and', parts }, (part) => {
     switch (part.op) {
       case 'never':
         return () => false;
@@ -319,8 +319,8 @@ export function sumsFilter(
         return ({ mailboxes }) => mailboxes.some((id) => part.ids.includes(id));
       case 'place': {
         const { folders, flagSets } = part.place;
-        // If a message has left the scope, its set does not record its last place there.
-        if (flagSets !== null || scope !== null) return undefined;
+        // If a message has left the scope, its set does not record its last place there. Sums of the past do.
+        if (flagSets !== null || (scope !== null && asOf === null)) return undefined;
         return ({ current, last }) =>
           [...current, ...last].some((folder) => folders?.includes(folder) ?? true);
       }
@@ -332,54 +332,115 @@ export function sumsFilter(
   return low < high ? { low, high, fits } : { low: 0, high: 0, fits: () => false };
 }
 
-/** Counts matches from stored totals, or from those of `sumUnread`. Returns undefined if they are not enough. */
+/** Counts matches from sums. Returns undefined if no sums answer the query. */
 export function countBySums(
   connection: Connection,
   predicate: Predicate,
   view: View,
-): number | undefined {
-  const unread = unreadCount(connection, predicate, view);
-  if (unread !== undefined) return unread;
-  const filter = sumsFilter(connection, predicate, view);
+  mayContinue: () => boolean,
+): HitCount | undefined {
+  const { asOf } = view;
+  const parts = conjunctsOf(predicate);
+  const unread = parts.filter((part) => part.op === 'place' && part.place.indexed === 'unread');
+  const others = parts.filter((part) => !unread.includes(part));
+  const filter = sumsFilter(connection, { op: 'and', parts: others }, view);
   if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
     return undefined;
-  return totalReceived(connection).all(filter.fits).messages;
+  const { fits } = filter;
+  if (unread.length === 0 && asOf === null)
+    return { count: totalReceived(connection).all(fits).messages, complete: true };
+  // `is:unread` concerns one place, which a second folder or the absence of one does not describe.
+  const folders = others.filter(({ op }) => op === 'place').length;
+  const isOnePlace = others.every(({ op }) => op === 'place' || op === 'mailboxes');
+  if (unread.length > 1 || (unread.length === 1 && (folders > 1 || !isOnePlace))) return undefined;
+  const sums = keptSums(connection, asOf);
+  // The full-text index finds the messages of a mailbox sooner than all messages can be summed.
+  const isWalked = asOf !== null && !others.some(({ op }) => op === 'mailboxes');
+  const complete = isWalked
+    ? continueSums(connection, sums, [pastWalk(view)], mayContinue)
+    : sums.isComplete;
+  if (!isWalked && !complete) return undefined;
+  let count = 0;
+  for (const group of sums.groups.values()) {
+    const places = unread.length === 0 ? group.all : group.unread;
+    if (places !== null && fits(places)) count += group.messages;
+  }
+  return { count, complete };
 }
 
-/** Unread messages that share folders and mailboxes. */
+/** Messages with the same folders and mailboxes. */
 interface Group {
-  /** Current folders in which they are unread, or else the last ones. */
-  readonly folders: readonly number[];
-  readonly mailboxes: readonly number[];
+  readonly all: Placement;
+  /** The folders in which the messages are unread; null if there are none. */
+  readonly unread: Placement | null;
   messages: number;
 }
 
+type Placement = Omit<ChartedSet, 'id'>;
+
 interface Kept {
   readonly commit: number;
+  readonly asOf: View['asOf'];
   readonly groups: Map<string, Group>;
-  /** Progress of the two walks: over messages with current places, and over those without. */
+  /** Last docid of each walk. */
   readonly reached: number[];
   isComplete: boolean;
 }
 
-/** Flags change only with a commit. */
-const KEPT = new WeakMap<Connection, Kept>();
+/** Sums change only with a commit. */
+const UNREAD = new WeakMap<Connection, Kept>();
+const PAST = new WeakMap<Connection, Kept>();
 
-/** Each walks an index that contains only matching rows, by docid, and groups the next 256 messages. */
-const WALKS = [
-  `SELECT p.docid, p.folder_id FROM places p INDEXED BY places_unread
+function keptSums(connection: Connection, asOf: View['asOf']): Kept {
+  const commit = reachedCommit(connection);
+  const all = asOf === null ? UNREAD : PAST;
+  const kept = all.get(connection);
+  if (kept?.commit === commit && kept.asOf === asOf) return kept;
+  const sums = { commit, asOf, groups: new Map(), reached: [], isComplete: false };
+  all.set(connection, sums);
+  return sums;
+}
+
+/** The last commit of a place that has not ended. */
+const OPEN = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Groups the next messages by their places.
+ *
+ * @param rows selects each place as `spot`: its folder, whether the message is unread there, and its last commit
+ */
+function groupingWalk(rows: string): string {
+  return `SELECT max(docid) AS last, spots, m.place_set, count(*) AS messages
+    FROM (SELECT docid, group_concat(spot) AS spots FROM (${rows})
+      GROUP BY docid ORDER BY docid LIMIT 1024)
+      CROSS JOIN messages m USING (docid)
+    GROUP BY spots, m.place_set`;
+}
+
+/** Each walks an index that contains only matching rows: unread messages with current places, and those without. */
+const UNREAD_WALKS = [
+  `SELECT p.docid, p.folder_id || ',1,${OPEN}' AS spot FROM places p INDEXED BY places_unread
    WHERE p.to_commit IS NULL AND p.marks & 1 = 0 AND p.docid > ?`,
-  `SELECT m.docid, q.folder_id FROM messages m INDEXED BY messages_ended
-     CROSS JOIN places q ON q.docid = m.docid
+  `SELECT m.docid, q.folder_id || ',1,' || q.to_commit AS spot
+   FROM messages m INDEXED BY messages_ended CROSS JOIN places q ON q.docid = m.docid
    WHERE m.open_places = 0 AND m.docid > ? AND q.marks & 1 = 0
      AND q.to_commit = (SELECT max(l.to_commit) FROM places l WHERE l.docid = m.docid)`,
-].map(
-  (rows) => `SELECT max(docid) AS last, folders, m.place_set, count(*) AS messages
-    FROM (SELECT docid, json_group_array(DISTINCT folder_id) AS folders FROM (${rows})
-      GROUP BY docid ORDER BY docid LIMIT 256)
-      CROSS JOIN messages m USING (docid)
-    GROUP BY folders, m.place_set`,
-);
+].map(groupingWalk);
+
+/** Walks the places of all messages. A place that has changed since is read from its span. */
+function pastWalk(view: View): string {
+  const { asOf, scope } = view;
+  const spot = (row: string, marks: string) =>
+    `${row}.folder_id || ',' || (${marks} & 1 = 0) || ',' || iif(${row}.to_commit <= ${asOf}, ${row}.to_commit, ${OPEN})`;
+  const span = `SELECT ${spot('s', '(SELECT marks FROM flag_sets WHERE id = s.flag_set)')}
+    FROM spans s WHERE s.place_id = p.id AND s.from_commit <= ${asOf}
+      AND (s.to_commit > ${asOf} OR s.resumed > ${asOf})`;
+  return groupingWalk(
+    `SELECT m.docid, iif(p.from_commit <= ${asOf}, ${spot('p', 'p.marks')}, (${span})) AS spot
+     FROM messages m LEFT JOIN places p ON p.docid = m.docid AND ${isOwnFolder('p.folder_id', scope)}
+     WHERE m.docid > ? AND ${seen(view).join(' AND ')}`,
+  );
+}
 
 /**
  * Counts unread messages by folders and mailboxes. If time runs out, the next call continues.
@@ -387,75 +448,64 @@ const WALKS = [
  * @returns whether the totals are complete
  */
 export function sumUnread(connection: Connection, mayContinue: () => boolean): boolean {
-  const commit = reachedCommit(connection);
-  let cache = KEPT.get(connection);
-  if (cache?.commit !== commit) {
-    cache = { commit, groups: new Map(), reached: [0, 0], isComplete: false };
-    KEPT.set(connection, cache);
-  }
-  const { groups, reached } = cache;
-  for (const [walk, sql] of WALKS.entries()) {
-    if (cache.isComplete) break;
+  return continueSums(connection, keptSums(connection, null), UNREAD_WALKS, mayContinue);
+}
+
+function continueSums(
+  connection: Connection,
+  sums: Kept,
+  walks: readonly string[],
+  mayContinue: () => boolean,
+): boolean {
+  const { groups, reached } = sums;
+  const { sets } = totalReceived(connection);
+  for (const [walk, sql] of walks.entries()) {
+    if (sums.isComplete) break;
     for (;;) {
-      const after = reached[walk] ?? 0;
-      const rows = [...connection.text<GroupRow>(sql, [BigInt(after)])];
+      const rows = [...connection.text<GroupRow>(sql, [BigInt(reached[walk] ?? 0)])];
       if (rows.length === 0) break;
-      for (const { folders, place_set: set, messages } of rows) {
-        const group = groups.get(`${set} ${folders}`);
-        if (group !== undefined) group.messages += messages;
-        else
-          groups.set(`${set} ${folders}`, {
-            folders: numberList(folders, connection.file),
-            mailboxes: mailboxesOf(connection, set),
-            messages,
-          });
+      for (const { spots, place_set: set, messages } of rows) {
+        const numbers = numberList(`[${spots ?? ''}]`, connection.file);
+        const placements = placementsOf(numbers, sets.get(set)?.mailboxes ?? []);
+        const key = JSON.stringify(placements);
+        const group = groups.get(key);
+        if (group === undefined) groups.set(key, { ...placements, messages });
+        else group.messages += messages;
       }
       reached[walk] = Math.max(...rows.map(({ last }) => last));
       if (!mayContinue()) return false;
     }
   }
-  cache.isComplete = true;
+  sums.isComplete = true;
   return true;
 }
 
 interface GroupRow {
   readonly last: number;
-  readonly folders: string;
+  /** Null if the message has no places. */
+  readonly spots: string | null;
   readonly place_set: number;
   readonly messages: number;
 }
 
-function mailboxesOf(connection: Connection, set: number): number[] {
-  const sql = 'SELECT mailboxes FROM place_sets WHERE id = ?';
-  return numberList(connection.first<string>(sql, [BigInt(set)]) ?? '[]', connection.file);
-}
-
-/** Counts unread messages in folders and mailboxes, if `sumUnread` has finished. */
-function unreadCount(
-  connection: Connection,
-  predicate: Predicate,
-  { asOf }: View,
-): number | undefined {
-  const parts = conjunctsOf(predicate);
-  const places = parts.flatMap((part) => (part.op === 'place' ? part.place : []));
-  const mailboxes = parts.flatMap((part) => (part.op === 'mailboxes' ? [part.ids] : []));
-  const others = places.filter(({ indexed }) => indexed !== 'unread');
-  const isCounted =
-    asOf === null &&
-    parts.length === places.length + mailboxes.length &&
-    places.length - others.length === 1 &&
-    others.length <= 1 &&
-    others.every(({ folders, flagSets }) => folders !== null && flagSets === null);
-  if (!isCounted) return undefined;
-  if (mailboxes.length > 0 && indexQueries(connection).pendingCount() > 0) return undefined;
-  const cache = KEPT.get(connection);
-  if (cache?.isComplete !== true || cache.commit !== reachedCommit(connection)) return undefined;
-  const folders = others[0]?.folders ?? null;
-  let count = 0;
-  for (const group of cache.groups.values()) {
-    const isThere = folders === null || group.folders.some((id) => folders.includes(id));
-    const isTheirs = mailboxes.every((ids) => group.mailboxes.some((id) => ids.includes(id)));
-    if (isThere && isTheirs) count += group.messages;
-  }
-  return count;
+/** @param spots three numbers for each place, see `groupingWalk` */
+function placementsOf(
+  spots: readonly number[],
+  mailboxes: readonly number[],
+): Pick<Group, 'all' | 'unread'> {
+  const ends = spots.filter((_, at) => at % 3 === 2);
+  // A message may have more places than a call can have arguments.
+  const end = ends.reduce((last, one) => Math.max(last, one), 0);
+  const deleted = end < OPEN;
+  const placement = (minimum: number): Placement => {
+    const found = ends.flatMap((one, place) => {
+      const [folder = 0, unread = 0] = [spots[place * 3], spots[place * 3 + 1]];
+      return one === end && unread >= minimum ? [folder] : [];
+    });
+    const folders = [...new Set(found)];
+    return { current: deleted ? [] : folders, last: deleted ? folders : [], mailboxes, deleted };
+  };
+  const unread = placement(1);
+  const isUnread = unread.current.length + unread.last.length > 0;
+  return { all: placement(0), unread: isUnread ? unread : null };
 }

@@ -406,8 +406,9 @@ export class PreparedQuery {
       const [only] = drives;
       if (only === undefined) return { count: 0, complete: true };
       const isWhole = part.after === undefined && part.among === undefined;
-      const bySums = isWhole ? countBySums(connection, this.#resolve().predicate, view) : undefined;
-      if (bySums !== undefined) return { count: bySums, complete: true };
+      const { predicate } = this.#resolve();
+      const bySums = isWhole ? countBySums(connection, predicate, view, mayContinue) : undefined;
+      if (bySums !== undefined) return bySums;
       const byIndex = drives.length === 1 ? countStatement(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
@@ -479,10 +480,10 @@ export class PreparedQuery {
     };
   }
 
-  /** Returns the place sets that match the query; undefined if each message must be checked. */
+  /** Returns the place sets that match the query; undefined for past times, and if each message must be checked. */
   sumsFilter(): SumsFilter | undefined {
     const { predicate, view } = this.#resolve();
-    return sumsFilter(this.connection, predicate, view);
+    return view.asOf === null ? sumsFilter(this.connection, predicate, view) : undefined;
   }
 
   /** Returns a test of a message's mailboxes if the query concerns only mailboxes and accounts, otherwise undefined. */
