@@ -339,14 +339,24 @@ export function countBySums(
   view: View,
   mayContinue: () => boolean,
 ): HitCount | undefined {
-  const { asOf } = view;
+  const { asOf, scope } = view;
   const parts = conjunctsOf(predicate);
   const unread = parts.filter((part) => part.op === 'place' && part.place.indexed === 'unread');
-  const others = parts.filter((part) => !unread.includes(part));
+  const added = parts.flatMap((part) =>
+    part.op === 'observed' && part.observed.what === 'added' ? [part.observed] : [],
+  );
+  const others = parts.filter(
+    (part) => !unread.includes(part) && !(part.op === 'observed' && added.includes(part.observed)),
+  );
   const filter = sumsFilter(connection, { op: 'and', parts: others }, view);
   if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
     return undefined;
   const { fits } = filter;
+  if (added.length > 0) {
+    if (unread.length > 0 || asOf !== null || scope !== null) return undefined;
+    const conditions = added.map((change) => observedCondition(change, view));
+    return { count: countAdded(connection, conditions, fits), complete: true };
+  }
   if (unread.length === 0 && asOf === null)
     return { count: totalReceived(connection).all(fits).messages, complete: true };
   // `is:unread` concerns one place, which a second folder or the absence of one does not describe.
@@ -366,6 +376,24 @@ export function countBySums(
     if (places !== null && fits(places)) count += group.messages;
   }
   return { count, complete };
+}
+
+function countAdded(
+  connection: Connection,
+  conditions: readonly string[],
+  fits: SumsFilter['fits'],
+): number {
+  const rows = connection.values<readonly [set: number, messages: number]>(
+    `SELECT m.place_set, count(*) FROM messages m INDEXED BY messages_by_commit
+     WHERE ${conditions.join(' AND ')} GROUP BY m.place_set`,
+  );
+  const { sets } = totalReceived(connection);
+  let count = 0;
+  for (const [id, messages] of rows) {
+    const set = sets.get(id);
+    if (set !== undefined && fits(set)) count += messages;
+  }
+  return count;
 }
 
 /** Messages with the same folders and mailboxes. */

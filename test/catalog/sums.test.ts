@@ -126,16 +126,20 @@ const PAST_QUERIES = [
   ...['is:unread', 'in:INBOX is:unread', 'in:INBOX in:Archive is:unread', '-in:Archive is:unread'],
   ...['is:unread is:deleted', '-is:unread', 'is:unread is:starred', 'in:INBOX is:read'],
   ...['mailbox:one@example.net', 'mailbox:one@example.net in:INBOX is:unread'],
-  ...['larger:1 in:INBOX'],
+  ...['added:..2100-01-01', 'added:2100-01-01.. in:INBOX', 'larger:1 in:INBOX'],
 ];
 
-test('sums of the past count what asking each message counts', async () => {
+test('sums of the past and of additions count what asking each message counts', async () => {
   await fc.assert(
     fc.asyncProperty(steps([...ACTS, 'rename', 'purge']), (played) =>
       withHistory(played, (catalog, _db, times) => {
+        const addedAt = times.flatMap((time) => {
+          const moment = new Date(time).toISOString();
+          return [`added:${moment}..`, `in:INBOX added:..${moment}`, `added:${moment} is:deleted`];
+        });
         for (const reader of [catalog, catalog.within([{ host: HOST, mailbox: 'AC1' }])])
           for (const asOf of [undefined, ...times])
-            for (const query of PAST_QUERIES) {
+            for (const query of [...PAST_QUERIES, ...addedAt]) {
               const { node } = parseQuery(query, { now: 0 });
               const prepared = reader.prepare({ node, ...(asOf === undefined ? {} : { asOf }) });
               const asked = [...prepared.docids()].length;
