@@ -1,7 +1,7 @@
 import { findFolders } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import type { Connection } from './database.ts';
-import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
+import { type Row, selectBy, sqlQuery } from './query.ts';
 import { type FlagSetRow, flagSetRows, MARK, untilCommit } from './sql.ts';
 
 /** A folder's name at a commit, and its mailbox. */
@@ -241,7 +241,6 @@ const EPOCH = sqlQuery<FolderKey, EpochRow>(
    ORDER BY f.gone_commit IS NULL DESC, f.gone_commit DESC, f.id DESC LIMIT 1`,
 );
 const HIGHEST = selectBy('generations', 'highest_uid', 'folder_id, generation');
-const UNREAD = countBy('places', 'folder_id', `AND to_commit IS NULL AND marks & ${MARK.seen} = 0`);
 const COUNTED = {
   open: 'places WHERE to_commit IS NULL',
   assumed: 'places WHERE assumed = 1 AND held = 0 AND to_commit IS NULL',
@@ -274,8 +273,16 @@ const GONE = sqlQuery<{ folder: number }, { time: number }>(
   `SELECT c.time FROM folders f JOIN commits c ON c.number = f.gone_commit WHERE f.id = :folder`,
 );
 
-/** Kept because counting a large folder takes time. */
-const unreadCounts = untilCommit(() => new Map<number, number>());
+/** Counts places without `\Seen` by folder, in one pass over the index that has only these. */
+const unreadCounts = untilCommit(
+  (connection) =>
+    new Map(
+      connection.values<readonly [folder: number, places: number]>(
+        `SELECT folder_id, count(*) FROM places INDEXED BY places_unread
+         WHERE to_commit IS NULL AND marks & ${MARK.seen} = 0 GROUP BY folder_id`,
+      ),
+    ),
+);
 
 export function folderQueries(connection: Connection) {
   const isOurs = mailboxFilter(connection);
@@ -301,12 +308,6 @@ export function folderQueries(connection: Connection) {
     if (connection.scope === null) return true;
     ownFolders ??= new Set(all({ gone: true }).map(({ id }) => id));
     return ownFolders.has(folder);
-  };
-  const unread = (folder: number): number => {
-    const counts = unreadCounts(connection);
-    const count = counts.get(folder) ?? connection.get(UNREAD, { folder_id: folder })?.n ?? 0;
-    counts.set(folder, count);
-    return count;
   };
   return {
     mailboxes: (): KnownMailbox[] => connection.all(MAILBOXES, {}).filter(({ id }) => isOurs(id)),
@@ -349,7 +350,8 @@ export function folderQueries(connection: Connection) {
     counts: (folder: number): FolderCounts =>
       (isOwn(folder) ? connection.get(COUNTS, { folder }) : undefined) ?? NO_PLACES,
     /** Returns the number of open places without `\Seen`. */
-    unread: (folder: number) => (isOwn(folder) ? connection.snapshot(() => unread(folder)) : 0),
+    unread: (folder: number) =>
+      isOwn(folder) ? connection.snapshot(() => unreadCounts(connection).get(folder) ?? 0) : 0,
     highestUid: (folder: number, generation: number) => highestUid(connection, folder, generation),
     /** Returns the latest reconciliation. `time` is its commit time in milliseconds since the epoch. */
     latestCertificate(folder: number) {

@@ -126,6 +126,13 @@ describe('random histories', () => {
             const deleted = lines(catalog.list({ deleted: true }));
             expect(listed.toSorted()).toEqual(model.current());
             expect(deleted.toSorted()).toEqual(model.ended());
+            const unread = [...catalog.list({})].filter(
+              ({ id, flags }) => id !== null && !flags.includes('\\Seen'),
+            );
+            for (const { id, address, folder } of catalog.folders.all())
+              expect(catalog.folders.unread(id)).toBe(
+                unread.filter((line) => line.mailbox === address && line.folder === folder).length,
+              );
             then.push({ time: batch.commit.time, listed, deleted });
           }
           for (const { time, listed, deleted } of then) {
