@@ -44,7 +44,7 @@ const HOURS = 48;
 /** Maximum folders whose proofs are shown, starting with the least recently compared. */
 const MAX_PROOFS = 2_000;
 const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+const WEEK_MS = 7 * 24 * HOUR_MS;
 /** Maximum age for a verification to count as recent: a day plus the time that one takes. */
 const RECENT_MS = 26 * HOUR_MS;
 
@@ -231,9 +231,9 @@ function hoursOfWeek(
 ): number[][] {
   const week = Array.from({ length: 7 }, () => new Array<number>(24).fill(0));
   for (const [time, messages] of counts) {
-    // An offset takes microseconds to find, and is cached. Few days have two.
-    const day = Math.floor(time / DAY_MS) * DAY_MS;
-    const [first, next] = [offsetAt(day, zone), offsetAt(day + DAY_MS, zone)];
+    // An offset takes microseconds to find, and some thousands are cached. Few weeks have two.
+    const start = Math.floor(time / WEEK_MS) * WEEK_MS;
+    const [first, next] = [offsetAt(start, zone), offsetAt(start + WEEK_MS, zone)];
     const local = new Date(time + (first === next ? first : offsetAt(time, zone)));
     const [weekday, hour] = [(local.getUTCDay() + 6) % 7, local.getUTCHours()];
     const row = week[weekday];
