@@ -640,6 +640,8 @@ export function openForReading(
     const isOlder = found > 0 && found < CATALOG_VERSION;
     if (found !== CATALOG_VERSION && !(mayBeOlder && isOlder)) throw versionError(file, found);
     const { db } = connection;
+    // The words of the index, for suggestions. Nothing can be created later.
+    connection.guard(() => db.exec(INDEX_WORDS));
     connection.guard(() => db.pragma('query_only = ON'));
     if (cacheKib !== undefined) connection.guard(() => db.pragma(`cache_size = -${cacheKib}`));
     return connection;
@@ -658,6 +660,7 @@ function statOf(file: string): Stats | undefined {
 }
 
 const MEMORY_LIMIT = 1024 * 1024 * 1024;
+const INDEX_WORDS = 'CREATE VIRTUAL TABLE temp.index_words USING fts5vocab(main, msg_fts, row)';
 
 function inMemory(file: string): Connection {
   try {

@@ -113,11 +113,11 @@ export function scopedCatalog(
   const commits = ownCommits(connection, scope);
   const count = (condition: string) => countWhere(connection, condition);
   const { version, snapshot, messages, positions, list, listPlaces, prepare, sumUnread } = inner;
-  const { timeline, files, stats, threadOf, conversationSizes, changesSince } = inner;
+  const { respell, timeline, files, stats, threadOf, conversationSizes, changesSince } = inner;
   const { changes, charts, attachments, quarantine } = inner;
   const scoped: Catalog = {
     ...{ version, snapshot, messages, positions, list, listPlaces, prepare, sumUnread },
-    ...{ timeline, files, stats, threadOf, conversationSizes, changesSince },
+    ...{ respell, timeline, files, stats, threadOf, conversationSizes, changesSince },
     // The number, time and hash of a commit reveal activity in other mailboxes.
     reached() {
       const number = commits.last();

@@ -38,6 +38,7 @@ import {
   walkStatements,
 } from './search-sql.ts';
 import { openingText, type Snippet, snippet, soughtPhrases } from './snippets.ts';
+import { respell } from './spelling.ts';
 import { type Envelope, isOwnFolder, isoTime } from './sql.ts';
 import { threadNaming, threadOf } from './threads.ts';
 
@@ -538,16 +539,28 @@ export function searchQueries(
   ids: IdLookup,
 ) {
   const prepared = new WeakMap<CountRequest, PreparedQuery>();
+  const prepare = (request: CountRequest): PreparedQuery => {
+    const query = prepared.get(request) ?? new PreparedQuery(connection, places, ids, request);
+    prepared.set(request, query);
+    return query;
+  };
   return {
     /**
      * Prepares a query. The same request object gets the same prepared query. Within a scope, hits have docids without
      * the rank within their second.
      */
-    prepare(request: CountRequest): PreparedQuery {
-      const query = prepared.get(request) ?? new PreparedQuery(connection, places, ids, request);
-      prepared.set(request, query);
-      return query;
-    },
+    prepare,
+    /** Returns the query with words that the archive has and that it finds something with; see `respell`. */
+    respell: (query: string, request: CountRequest, mayContinue: () => boolean) =>
+      connection.snapshot(() =>
+        respell(
+          connection,
+          query,
+          request,
+          (node) => prepare({ ...request, node }).countWhile(mayContinue),
+          mayContinue,
+        ),
+      ),
     /**
      * Prepares fast counts of unread messages in the whole archive, which are valid until the next commit. Returns false
      * if `mayContinue` stopped it; the next call continues.

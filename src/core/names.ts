@@ -91,7 +91,7 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   for (const candidate of candidates) {
     // There are at least as many edits as the difference in length.
     if (Math.abs(candidate.length - found.length) >= fewestEdits) continue;
-    const edits = distance(word, candidate.toLowerCase());
+    const edits = editDistance(word, candidate.toLowerCase());
     if (edits < fewestEdits) {
       fewestEdits = edits;
       best = candidate;
@@ -100,7 +100,8 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   return best;
 }
 
-function distance(a: string, b: string): number {
+/** Returns the fewest insertions, deletions, substitutions and swaps of adjacent characters between two texts. */
+export function editDistance(a: string, b: string): number {
   let previous: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {

@@ -3,6 +3,7 @@ import type { FilePosition } from '../catalog/files.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
+import type { Respelling } from '../catalog/spelling.ts';
 import type { LaterChange, Timeline, TimelineBar } from '../catalog/timeline.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { namedMessage } from './message-view.ts';
@@ -66,6 +67,8 @@ export interface NoResults {
   readonly without: OtherQuery | null;
   /** A prefix such as `invoice*` for `invoices`, and the query that contains it. */
   readonly beginning: OtherQuery | null;
+  /** The query with similar words that the archive has. */
+  readonly spelling: Respelling | null;
 }
 
 export interface OtherQuery {

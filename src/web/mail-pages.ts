@@ -144,8 +144,8 @@ const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'fil
 type Attempt = (query: string) => HitCount | null;
 
 /**
- * Suggests an alternative to a query without results: a term is removed, or a word becomes a prefix. If removing any
- * one of several terms helps, the query with the fewest results is closest to what was meant.
+ * Suggests alternatives to a query without results: words are spelled differently, a term is removed, or a word becomes a
+ * prefix. If removing any one of several terms helps, the query with the fewest results is closest to what was meant.
  */
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -155,7 +155,8 @@ function nothingFound(
   const unknown = request === null ? [] : catalog.prepare(request).unknownNames();
   const notes = unknown.map((name) => `${capitalise(unknownText(name, name.found))}.`);
   const { terms, isEither } = termsOf(query);
-  if (isEither) return { notes, without: null, beginning: null };
+  const spelling = request && catalog.respell(query, request, deadline(TRYING_MS));
+  if (isEither) return { notes, without: null, beginning: null, spelling };
   const candidates = terms.filter(({ operator }) => operator !== 'asof').slice(0, MAX_TERMS);
   const mayContinue = deadline(TRYING_MS);
   const attempt: Attempt = (other) => {
@@ -164,6 +165,7 @@ function nothingFound(
   };
   return {
     notes,
+    spelling,
     beginning: tryPrefixes(query, candidates, attempt),
     without: candidates.length < 2 ? null : removeOneTerm(query, candidates, attempt),
   };

@@ -67,6 +67,8 @@ const QUERIES = [
   ],
   ...['is:deleted', 'is:unread', 'has:attachment', 'from:anna@example.org', 'account:mail'],
   ...['account:zebra-account', 'account:okapi'],
+  // Words that are similar to ours, and to theirs.
+  ...['fery', 'zebrs', 'okapo'],
   ...[1.5, 2.5, 3.5, 5].map((hours) => `asof:${moment(hours).slice(0, 19)}Z`),
   ...[`thread:${idOf(ferry)}`, `id:${idOf(theirs[0] ?? ferry)}`],
 ];
@@ -172,6 +174,20 @@ test('the numbers of commits count our own only, and an export has no hash of al
     const changes = JSON.parse((await served.ask('/api/changes?columns=1', { headers })).text);
     expect(changes.data).toMatchObject({ first: START + HOUR, last: START + 4 * HOUR });
   }
+});
+
+test('similar words come from our own mailboxes only', async () => {
+  const { served, cookie } = sides.at(-1) ?? expect.fail('no archive');
+  const spelling = async (query: string, as: string): Promise<string | undefined> => {
+    const { text } = await served.ask(`/api/counts?q=${query}`, { headers: served.own(as) });
+    return JSON.parse(text).data.nothing.spelling?.query;
+  };
+  for (const [typed, meant] of [
+    ['fery', 'ferry'],
+    ['zebrs', undefined],
+  ] as const)
+    expect(await spelling(typed, cookie)).toBe(meant);
+  expect(await spelling('zebrs', await served.signIn())).toBe('zebra');
 });
 
 test('events of a limited sign-in begin with the same number', async () => {

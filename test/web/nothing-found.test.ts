@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
+import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter, serveForAll, withoutHaste } from './served.ts';
 
 const served = serveForAll(() =>
@@ -7,7 +8,7 @@ const served = serveForAll(() =>
     Object.fromEntries(
       Array.from({ length: 12 }, (_, i) => [
         `n${i}`,
-        letter(`Lease ${i}`, i < 3 ? 'The deposit of the lease.' : 'The lease alone.'),
+        letter(`Lease ${i}`, i < 3 ? 'The deposit of the lease, allone.' : 'The lease alone.'),
       ]),
     ),
   ),
@@ -24,6 +25,11 @@ const other = z
 const COUNTS = z.object({
   all: z.object({ count: z.number() }),
   nothing: z.object({ notes: z.array(z.string()), without: other, beginning: other }).optional(),
+});
+const SPELLING = z.object({
+  nothing: z.object({
+    spelling: z.object({ query: z.string(), found: z.object({ count: z.number() }) }).nullable(),
+  }),
 });
 
 const nothing = async (query: string) =>
@@ -86,6 +92,40 @@ test.each(['"leases"', '-lease', 'from:leases', 'leas1', 'alo', 'leases OR depos
     expect([all.count, found?.beginning]).toEqual([0, null]);
   },
 );
+
+test.each([
+  ['leaze', 'lease', 12],
+  ['Lease depsoit', 'Lease deposit', 3],
+  ['subject:leaes', 'subject:lease', 12],
+  ['from:Brg (leaze OR zebra)', 'from:Brg (leaze OR zebra)', 0],
+  ['from:Anna (leaze OR zebra)', 'from:Anna (lease OR zebra)', 12],
+  ['depozit leaze has:attachment', 'depozit leaze has:attachment', 0],
+  ['depozit leaze -zebra', 'deposit lease -zebra', 3],
+  // Both words are in the archive, but not together.
+  // The archive has this word, but only with the other one.
+  ['allone -deposit', 'alone -deposit', 9],
+])('similar words are offered for %s', async (query, meant, count) => {
+  const found = SPELLING.parse(await served.data(`/api/counts?q=${encodeURIComponent(query)}`));
+  const offered = count === 0 ? null : { query: meant, found: { count } };
+  expect(found.nothing.spelling).toEqual(offered);
+});
+
+test.each(['"leaze"', '-lease', 'leaze*', 'laeze', 'les', 'zebra'])(
+  'no other spelling is offered for %s',
+  async (query) => {
+    const found = SPELLING.parse(await served.data(`/api/counts?q=${encodeURIComponent(query)}`));
+    expect(found.nothing.spelling).toBeNull();
+  },
+);
+
+test('the page and the command line offer the spelling', async () => {
+  const { text } = await served.get('/mail?q=leaze+deposit');
+  expect(text).toContain('href="/mail?q=lease+deposit"><bdi class="mono">lease deposit</bdi></a>');
+  const found = await mailkeep(['search', '--data', served.dataDir, 'leaze', 'deposit']);
+  expect([found.code, found.stderr]).toEqual([0, 'Nothing found. Did you mean lease deposit?\n']);
+  const listed = ['search', '--data', served.dataDir, '--json', 'leaze'];
+  expect((await mailkeep(listed)).stderr).not.toContain('lease');
+});
 
 test('the page says so without a script', async () => {
   const { status, text } = await served.get('/mail?q=deposit+has%3Aattachment');

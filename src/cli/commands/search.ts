@@ -14,6 +14,7 @@ import type {
   SearchPage,
   SearchPlan,
 } from '../../catalog/search.ts';
+import type { Respelling } from '../../catalog/spelling.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
@@ -144,13 +145,18 @@ async function printFound(
   search: PreparedQuery,
   request: PageRequest,
   format: LineFormat,
+  respell: () => Respelling | null,
 ): Promise<ExitCode> {
   const { output, notices, signal } = context;
   const isIds = format === 'ids';
   const printed = await (isIds ? printIds : printHits)(context, search, request, format);
   if (signal.aborted) return EXIT.interrupted;
-  if (printed.count === 0) notices.say('Nothing found.');
-  else if (printed.last !== undefined && output.interactive && format === 'text')
+  if (printed.count === 0) {
+    // Programs do not wait for it.
+    const other = format === 'text' && !output.json ? respell() : null;
+    const hint = other === null ? '' : ` Did you mean ${terminalLine(other.query)}?`;
+    notices.say(`Nothing found.${hint}`);
+  } else if (printed.last !== undefined && output.interactive && format === 'text')
     notices.say(footer(context, search, request, printed.count, printed.last));
   return EXIT.done;
 }
@@ -345,13 +351,14 @@ async function search(
 ): Promise<ExitCode> {
   const { output, notices, now } = context;
   const { catalog } = reader;
-  const { query, accounts } = readQuery(context, reader, words.join(' '));
+  const { text, query, accounts } = readQuery(context, reader, words.join(' '));
   const at = asOf === undefined ? query.asOf : parseTime('--as-of', asOf, now());
   warnBeforeFirstCommit(catalog, at, notices);
   const last = options.pageAfter === undefined ? undefined : findMessage(reader, options.pageAfter);
   const after = last === undefined ? undefined : catalog.messages.docidOf(last);
   const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
-  const search = catalog.prepare({ node: query.node, accounts, asOf: at ?? undefined });
+  const wanted = { node: query.node, accounts, asOf: at ?? undefined };
+  const search = catalog.prepare(wanted);
   const request = { limit, sort, after };
   if (explain === true) {
     const plan = search.explain(request);
@@ -364,7 +371,10 @@ async function search(
     refuseUnknown(search.unknownNames(), notices);
     const found = search.count(request);
     await output.object({ count: found }, () => String(found));
-  } else code = await printFound(context, search, request, format);
+  } else {
+    const respell = () => catalog.respell(text, wanted, createCountTimer(now));
+    code = await printFound(context, search, request, format, respell);
+  }
   const pending = catalog.index.pendingCount();
   if (pending > 0) notices.warn(notSearchableText(pending));
   return code;

@@ -1,5 +1,5 @@
 import type { ComponentChild, ComponentType } from 'preact';
-import type { SearchHit } from '../../catalog/search.ts';
+import type { HitCount, SearchHit } from '../../catalog/search.ts';
 import type { Range } from '../../catalog/snippets.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
@@ -232,7 +232,7 @@ export function PendingNote({ messages }: { messages: number }) {
 }
 
 export function EmptyList({ query, nothing }: { query: string; nothing?: NoResults | undefined }) {
-  const { without, beginning } = nothing ?? {};
+  const { without, beginning, spelling } = nothing ?? {};
   return (
     <div class="nothing">
       <Icon name="search" />
@@ -242,6 +242,15 @@ export function EmptyList({ query, nothing }: { query: string; nothing?: NoResul
           <bdi>{note}</bdi>
         </p>
       ))}
+      {spelling != null && (
+        <p>
+          Did you mean{' '}
+          <Link q={spelling.query}>
+            <bdi class="mono">{spelling.query}</bdi>
+          </Link>
+          ? It finds <MessageCount {...spelling.found} />.
+        </p>
+      )}
       <OtherQueryNote word="Without" other={without} />
       <OtherQueryNote word="With" other={beginning} />
       {query.trim() === '' ? (
@@ -265,11 +274,19 @@ function OtherQueryNote({ word, other }: { word: string; other?: OtherQuery | nu
     <p>
       {word} <bdi class="mono">{term}</bdi> there would be{' '}
       <Link q={query}>
-        {!found.complete && 'more than '}
-        {counted(found.count, 'message')}
+        <MessageCount {...found} />
       </Link>
       .
     </p>
+  );
+}
+
+function MessageCount({ count: messages, complete }: HitCount) {
+  return (
+    <>
+      {!complete && 'more than '}
+      {counted(messages, 'message')}
+    </>
   );
 }
 
