@@ -45,9 +45,12 @@ export interface SavedSearch {
 }
 
 const SCOPE = 'saved-search';
-const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_-]{0,63}$/u;
-/** `@name` as a separate word. An address or domain has a dot, or text before the @. */
-const USED = /(?<=^|[\s({-])@([\p{L}\p{N}][\p{L}\p{N}_-]*)(?=$|[\s)}])/gu;
+const NAME = /^[\p{L}\p{N}](?:[\p{L}\p{N} _-]{0,62}[\p{L}\p{N}_-])?$/u;
+/**
+ * Quoted text, or `@name` or `@"a name"` as a separate word. An address or domain has a dot, or text before the @.
+ */
+const USED =
+  /"[^"]*"|(?<=^|[\s({"-])@(?:["“„]([^"“”„]+)["“”]|([\p{L}\p{N}][\p{L}\p{N}_-]*))(?=$|[\s)}"])/gu;
 
 /** Reads the saved searches without creating a file, so that it works on a read-only disk. */
 export function readSavedSearches(dataDir: string): SavedSearch[] {
@@ -99,13 +102,19 @@ export function saveSearchIn(
   state.set(SCOPE, name, query);
 }
 
+/** Reads a name as typed, which may be written as in a query. */
+export function readSearchName(typed: string): string {
+  const name = typed.trim().replace(/^@/, '');
+  return name.replace(/^["“„](.*)["“”]$/s, '$1').trim();
+}
+
 function checkName(name: string, option: string): void {
   if (!NAME.test(name))
     throw usageError('usage-option', { option, found: name, expected: 'search-name' });
 }
 
 /**
- * Replaces `@names` with the saved queries they refer to, in brackets unless the name is the whole query. Quoted text
+ * Replaces `@name` and `@"a name"` with the saved queries they refer to, in brackets unless the name is the whole query. Quoted text
  * and addresses are left unchanged. Names within a saved query were replaced when it was saved.
  *
  * @throws usage-unknown-search
@@ -114,20 +123,15 @@ export function expandSaved(query: string, searches: () => readonly SavedSearch[
   if (!query.includes('@')) return query;
   let cache: readonly SavedSearch[] | undefined;
   const whole = query.trim();
-  return query
-    .split(/("[^"]*")/)
-    .map((piece, i) =>
-      i % 2 === 1
-        ? piece
-        : piece.replaceAll(USED, (used: string, name: string) => {
-            cache ??= searches();
-            const match = cache.find((search) => search.name === name);
-            if (match === undefined) {
-              const names = cache.map((search) => search.name);
-              throw usageError('usage-unknown-search', { name, suggestion: nearest(name, names) });
-            }
-            return used === whole ? match.query : `(${match.query})`;
-          }),
-    )
-    .join('');
+  return query.replaceAll(USED, (used: string, quoted?: string, plain?: string) => {
+    const name = quoted ?? plain;
+    if (name === undefined) return used;
+    cache ??= searches();
+    const match = cache.find((search) => search.name === name);
+    if (match === undefined) {
+      const names = cache.map((search) => search.name);
+      throw usageError('usage-unknown-search', { name, suggestion: nearest(name, names) });
+    }
+    return used === whole ? match.query : `(${match.query})`;
+  });
 }

@@ -8,7 +8,7 @@ import {
   type Strings,
   shortList,
 } from './errors.ts';
-import { count } from './text.ts';
+import { count, savedTerm } from './text.ts';
 
 function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
@@ -225,7 +225,7 @@ export const catalogError = defineErrors({
 /** Descriptions of what `usage-option` expects, for names that are checked after parsing. */
 const EXPECTED: Readonly<Record<string, string>> = {
   'configured-name': 'a name that the configuration includes',
-  'search-name': 'a name of letters, digits, - and _',
+  'search-name': 'a name of letters, digits, blanks, - and _',
 };
 
 /** Family `usage` (exit code 2): the command cannot run as typed. Unwritable files belong to family `disk`. */
@@ -299,11 +299,11 @@ export const usageError = defineErrors({
     'usage-ids-unreadable': ({ source, reason }: Strings<'source' | 'reason'>) =>
       `The ids in ${source} cannot be read: ${reasonText(reason)}.`,
     'usage-unknown-search': ({ name, suggestion }: { name: string; suggestion: string | null }) => [
-      `No search is saved as @${name}.`,
-      `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text that begins with @.`,
+      `No search is saved as ${savedTerm(name)}.`,
+      `${suggestion === null ? '' : `Did you mean ${savedTerm(suggestion)}? `}"mailkeep search --saved" lists them; put quotes around text that begins with @.`,
     ],
     'usage-search-exists': ({ name, query }: Strings<'name' | 'query'>) => [
-      `@${name} is already saved: ${query}`,
+      `${savedTerm(name)} is already saved: ${query}`,
       'Add --replace to replace it.',
     ],
     'usage-no-archive': ({ dataDir }: { dataDir: string }) => [

@@ -9,6 +9,11 @@ export function counted(value: number, noun: string, plural = `${noun}s`): strin
   return `${count(value)} ${Math.round(value) === 1 ? noun : plural}`;
 }
 
+/** Returns a saved search as queries refer to it: `@trip`, or `@"my trip"`. */
+export function savedTerm(name: string): string {
+  return name.includes(' ') ? `@"${name}"` : `@${name}`;
+}
+
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
 /** Returns a size in decimal units, as disks are sold: `999 B`, `12.3 MB`, `1.2 GB`. */

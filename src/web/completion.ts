@@ -4,6 +4,7 @@ import { AS_OF, type ParseContext, STATES } from '../catalog/query-ast.ts';
 import { wallTime } from '../catalog/query-dates.ts';
 import type { StatsRow } from '../catalog/sums.ts';
 import { mailboxKey } from '../core/state.ts';
+import { savedTerm } from '../core/text.ts';
 import { deadline } from './mail-list.ts';
 import { filterText } from './query-text.ts';
 import { accountsFor, type ServedReader, searchesFor, VersionCache } from './served-archive.ts';
@@ -168,9 +169,10 @@ function accounts(reader: ServedReader, typed: string, request: CompletionReques
 }
 
 function searchRows(reader: ServedReader, typed: string): Row[] {
+  const prefix = typed.replace(/^@["“„]?/u, '').toLowerCase();
   return searchesFor(reader)
-    .filter(({ name }) => name.toLowerCase().startsWith(typed.slice(1).toLowerCase()))
-    .map(({ name, query }) => row('search', `@${name}`, { detail: query }));
+    .filter(({ name }) => name.toLowerCase().startsWith(prefix))
+    .map(({ name, query }) => row('search', savedTerm(name), { detail: query }));
 }
 
 const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;

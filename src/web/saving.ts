@@ -5,12 +5,14 @@ import {
   expandSaved,
   listSavedSearches,
   readSavedSearches,
+  readSearchName,
   type SavedSearch,
   saveSearchIn,
 } from '../catalog/saved-searches.ts';
 import { catalogError, usageError } from '../core/error-tables.ts';
 import { describeError, errnoName, MailkeepError } from '../core/errors.ts';
 import { type StateFile, stateFile } from '../core/state.ts';
+import { savedTerm } from '../core/text.ts';
 import { writableState } from './sessions.ts';
 
 export interface SaveResult {
@@ -34,7 +36,7 @@ export function saveSearchFor(
   { name, query, replace }: ToSave,
   now: number,
 ): SaveResult {
-  const plain = name.replace(/^@/, '');
+  const plain = readSearchName(name);
   return changed(dataDir, (state) => {
     const known = listSavedSearches(state);
     const text = expandSaved(query, () => known);
@@ -46,11 +48,12 @@ export function saveSearchFor(
   });
 }
 
-export function forgetSearchFor(dataDir: string, name: string): SaveResult {
+export function forgetSearchFor(dataDir: string, typed: string): SaveResult {
+  const name = readSearchName(typed);
   return changed(dataDir, (state) => {
     // Throws an error that suggests a similar name.
-    expandSaved(`@${name.replace(/^@/, '')}`, () => listSavedSearches(state));
-    saveSearchIn(state, 'Name', name.replace(/^@/, ''), undefined);
+    expandSaved(savedTerm(name), () => listSavedSearches(state));
+    saveSearchIn(state, 'Name', name, undefined);
   });
 }
 

@@ -3,6 +3,7 @@ import type { Reader } from '../catalog/open-reader.ts';
 import type { ParseContext } from '../catalog/query-ast.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import { folderKey, mailboxKey } from '../core/state.ts';
+import { savedTerm } from '../core/text.ts';
 import { isImported } from '../mail/identity.ts';
 import { deadline } from './mail-list.ts';
 import { addTerm, filterText } from './query-text.ts';
@@ -99,7 +100,7 @@ export class FolderTrees {
         ended: entry('Deleted at the service', 'is:deleted'),
         saved: searchesFor(reader).map(({ name }) => ({
           name,
-          query: `@${name} ${asOfText}`.trim(),
+          query: `${savedTerm(name)} ${asOfText}`.trim(),
         })),
         mailboxes: mailboxes.flatMap((mailbox) => {
           const mailboxTerm = filterText('mailbox', mailbox.address);

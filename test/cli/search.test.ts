@@ -166,7 +166,7 @@ test('saved searches are kept, listed, used, combined and forgotten', async () =
   expect(gone.code).toBe(2);
   const slip = await search('@tripp');
   expect(slip.stderr).toContain('@trip');
-  expect((await search('--save', 'a b', 'ferry')).code).toBe(2);
+  expect((await search('--save', 'a/b', 'ferry')).code).toBe(2);
   // A name that is taken is not given to another query by mistake; the same query may be saved again.
   const again = await search('--save', 'trip', 'ferry');
   expect([again.code, again.stdout]).toEqual([2, '']);

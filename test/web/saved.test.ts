@@ -43,6 +43,27 @@ test('a search that a browser saves is one of the command line, and of the side'
   expect(page.text).toContain('<b>1</b> message');
 });
 
+test('a name may have blanks, and is then written in quotation marks', async () => {
+  const { saved, problem } = await send('/api/saved', {
+    name: '@rent due',
+    query: 'deposit lease',
+  });
+  expect(problem).toBeNull();
+  expect(saved).toContainEqual({ name: 'rent due', query: 'deposit lease' });
+  const search = (...args: string[]) => mailkeep(['search', '--data', served.dataDir, ...args]);
+  expect((await search('--saved')).stdout).toContain('@"rent due"  deposit lease');
+  for (const used of ['@"rent due"', '-zebra @“rent due”', '(zebra OR @"rent due")'])
+    expect([used, (await search('--count', used)).stdout]).toEqual([used, '1\n']);
+  // As text, it is a phrase.
+  expect((await search('--count', '"@rent due"')).stdout).toBe('0\n');
+  expect((await search('@rent due')).stderr).toContain('@"rent due"');
+  const offered = await served.data('/api/complete?q=%40%22rent+d&at=8');
+  expect(offered).toMatchObject([{ insert: '@"rent due"', from: 0, to: 8 }]);
+  const { text } = await served.get('/mail?q=lease');
+  expect(text).toContain('href="/mail?q=%40%22rent+due%22"');
+  expect((await search('--forget', '@"rent due"')).stderr).toContain('Forgot @"rent due".');
+});
+
 test('a saved search that names a moment shows the archive as of then', async () => {
   await send('/api/saved', { name: 'then', query: 'lease asof:2020-01-01' });
   const { frame } = await served.data('/api/page/mail?q=%40then');
@@ -74,7 +95,8 @@ test('saved searches in a query are saved with what they stand for', async () =>
 });
 
 test.each([
-  [{ name: 'two words', query: 'lease' }, 'Name: expected a name of letters, digits, - and _'],
+  [{ name: 'a/b', query: 'lease' }, 'Name: expected a name of letters, digits, blanks, - and _'],
+  [{ name: '"', query: 'lease' }, 'Name: expected a name of letters, digits, blanks, - and _'],
   [{ name: '', query: 'lease' }, 'Name: expected a name'],
   [{ name: 'empty', query: '  ' }, 'There is nothing to search for'],
   [{ name: 'wrong', query: 'froom:anna' }, 'froom:'],

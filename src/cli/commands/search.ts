@@ -4,6 +4,7 @@ import type { SearchNode, SearchQuery } from '../../catalog/query-ast.ts';
 import {
   expandSaved,
   readSavedSearches,
+  readSearchName,
   type SavedSearch,
   saveSearch,
 } from '../../catalog/saved-searches.ts';
@@ -19,7 +20,7 @@ import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { nearest } from '../../core/names.ts';
 import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../../core/terminal-safe.ts';
-import { notSearchableText } from '../../core/text.ts';
+import { notSearchableText, savedTerm } from '../../core/text.ts';
 import {
   findMessage,
   readQuery,
@@ -325,21 +326,21 @@ async function keepSearches(
   const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
   if (isListing === true) {
     for (const { name, query } of saved)
-      await output.line({ name, query }, () => `@${name}  ${terminalLine(query)}`);
+      await output.line({ name, query }, () => `${savedTerm(name)}  ${terminalLine(query)}`);
     return EXIT.done;
   }
-  const name = (forget ?? save ?? '').replace(/^@/, '');
+  const name = readSearchName(forget ?? save ?? '');
   if (forget !== undefined) {
-    expandSaved(`@${name}`, () => saved);
+    expandSaved(savedTerm(name), () => saved);
     saveSearch(dataDir, name, undefined, movedAside);
-    notices.say(`Forgot @${name}.`);
+    notices.say(`Forgot ${savedTerm(name)}.`);
     return EXIT.done;
   }
   const { text } = readQuery(context, reader, words.join(' '));
   const before = saved.find((one) => one.name === name);
   if (replace !== true && !(await mayReplace(context, before, text))) return EXIT.done;
   saveSearch(dataDir, name, text, movedAside);
-  notices.say(`Saved as @${name}.`);
+  notices.say(`Saved as ${savedTerm(name)}.`);
   return EXIT.done;
 }
 
@@ -394,7 +395,7 @@ async function mayReplace(
   if (prompter === undefined) throw usageError('usage-search-exists', { ...before });
   const shown = terminalLine(before.query);
   const answer = await prompter.line(
-    `@${before.name} is already saved: ${shown}\nReplace it? [y/N]`,
+    `${savedTerm(before.name)} is already saved: ${shown}\nReplace it? [y/N]`,
   );
   if (/^y(es)?$/i.test(answer)) return true;
   context.notices.say('Nothing was saved.');

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { SavedSearch } from '../../catalog/saved-searches.ts';
-import { count, twoDigits } from '../../core/text.ts';
+import { count, savedTerm, twoDigits } from '../../core/text.ts';
 import { type ConversationProps, initiallyOpen, Thread } from '../pages/conversation.tsx';
 import { folderIcon, Icon, type IconName, Link } from '../pages/elements.tsx';
 import {
@@ -282,6 +282,7 @@ export function SaveBox() {
   const [name, setName] = useState('@');
   const [saved, setSaved] = useState<readonly SavedSearch[]>([]);
   const [problem, setProblem] = useState<SaveResult['problem']>(null);
+  const named = name.replace(/^@/, '').trim();
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     field.current?.focus();
@@ -338,7 +339,7 @@ export function SaveBox() {
             aria-invalid={problem === null ? undefined : 'true'}
             aria-describedby="saving"
             enterkeyhint="done"
-            maxLength={65}
+            maxLength={67}
           />
         </div>
         <button type="submit" class="btn">
@@ -352,7 +353,8 @@ export function SaveBox() {
         {problem === null ? (
           <p>
             A name for <bdi class="mono">{query === '' ? 'an empty query' : query}</bdi>. Use it
-            later as <span class="mono">@name</span>, here and on the command line.
+            later as <bdi class="mono">{savedTerm(named || 'name')}</bdi>, here and on the command
+            line.
           </p>
         ) : (
           <div role="alert">
@@ -367,7 +369,7 @@ export function SaveBox() {
         <ul class="saved">
           {saved.map((search) => (
             <li key={search.name}>
-              <span class="mono">@{search.name}</span>
+              <span class="mono">{savedTerm(search.name)}</span>
               <bdi class="mono">{search.query}</bdi>
               <button
                 type="button"
@@ -378,7 +380,7 @@ export function SaveBox() {
                   field.current?.focus();
                 }}
               >
-                Remove<span class="vh"> @{search.name}</span>
+                Remove<span class="vh"> {savedTerm(search.name)}</span>
               </button>
             </li>
           ))}
