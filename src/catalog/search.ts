@@ -553,13 +553,7 @@ export function searchQueries(
     /** Returns the query with words that the archive has and that it finds something with; see `respell`. */
     respell: (query: string, request: CountRequest, mayContinue: () => boolean) =>
       connection.snapshot(() =>
-        respell(
-          connection,
-          query,
-          request,
-          (node) => prepare({ ...request, node }).countWhile(mayContinue),
-          mayContinue,
-        ),
+        respell(connection, query, request, (node) => prepare({ ...request, node }), mayContinue),
       ),
     /**
      * Prepares fast counts of unread messages in the whole archive, which are valid until the next commit. Returns false

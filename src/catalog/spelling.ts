@@ -2,7 +2,7 @@ import { editDistance } from '../core/names.ts';
 import { foldWord, lazy } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
 import type { SearchNode, TextNode } from './query-ast.ts';
-import type { CountRequest, HitCount } from './search.ts';
+import type { CountRequest, HitCount, PreparedQuery } from './search.ts';
 
 /** A query with words of the archive instead of words that it does not have. */
 export interface Respelling {
@@ -48,17 +48,18 @@ function wordsNear(connection: Connection, typed: string, mayContinue: () => boo
  * these are replaced, otherwise the one word that helps most.
  *
  * @param query text of the request; words that are quoted, or come from elsewhere, are left as they are
- * @param count counts what the reader may see, so that words from other mailboxes are never offered
+ * @param prepare searches what the reader may see, so that words from other mailboxes are never offered
  */
 export function respell(
   connection: Connection,
   query: string,
   { node }: Pick<CountRequest, 'node'>,
-  count: (node: SearchNode) => HitCount,
+  prepare: (node: SearchNode) => Pick<PreparedQuery, 'countWhile' | 'walk'>,
   mayContinue: () => boolean,
 ): Respelling | null {
+  const count = (part: SearchNode): HitCount => prepare(part).countWhile(mayContinue);
   const words = wantedWords(node).filter((word) => isPlainWord(word, query));
-  const missing = words.filter((word) => isNothing(count(word)));
+  const missing = words.filter((word) => isMissing(prepare(word).walk({}, mayContinue)));
   /** Of the nearest words that are found, returns the most frequent. */
   const best = (word: TextNode, whole: (change: Change) => SearchNode) => {
     let found: { change: Change; edits: number; hits: number } | null = null;
@@ -96,8 +97,11 @@ interface Change {
   readonly other: TextNode;
 }
 
-function isNothing({ count, complete }: HitCount): boolean {
-  return count === 0 && complete;
+/** A common word is found much faster than it is counted. */
+function isMissing(walk: ReturnType<PreparedQuery['walk']>): boolean {
+  const { done, value: stoppedAt } = walk.next();
+  walk.return(null);
+  return done === true && stoppedAt === null;
 }
 
 function wantedWords(node: SearchNode): TextNode[] {
