@@ -5,7 +5,7 @@ import { foldWord, mimeTokens } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
 import { archiveNames, type FolderName } from './folders.ts';
 import { displaySender, readableText } from './messages.ts';
-import { ROLE } from './people.ts';
+import { ROLE, type Role } from './people.ts';
 import type { Row } from './query.ts';
 import { wallTime } from './query-dates.ts';
 import { createView, type View } from './resolve-query.ts';
@@ -308,7 +308,7 @@ function namesOf(connection: Connection, ids: readonly number[]): ReadonlyMap<nu
 
 export interface Person {
   readonly address: string;
-  /** Name in the newest known message; null if no message contains one. */
+  /** Name in the newest known message, for a mailing list that of the list; null if no message contains one. */
   readonly name: string | null;
   /** Messages sent to the address, and messages sent from it. */
   readonly received: number;
@@ -320,55 +320,80 @@ const ASKED_AFTER = 256;
 const MAX_NAMED = 64;
 
 /**
- * Returns people whose address, or name in recent messages, starts with `typed`. The most frequent recipients come
- * first.
+ * Returns people whose address, or a word of whose name or address in recent messages, starts with `typed`. Those whose
+ * whole name or address does come first, then those with most messages, then those with the latest.
  *
  * @param mayContinue once it returns false, addresses later in the alphabet are omitted
+ * @param role counts and returns only people who sent messages, or to whom some were sent
  */
 export function peopleByPrefix(
   connection: Connection,
   typed: string,
   limit: number,
   mayContinue: () => boolean,
+  role: Role | null,
 ): Person[] {
   const prefix = typed.toLowerCase();
-  const counts = new Map<string, { received: number; sent: number }>();
+  const counts = new Map<string, PersonCounts>();
+  const note = ({ address, role: counted, messages, last_docid: last }: CountedPerson): void => {
+    const sums = counts.get(address) ?? { received: 0, sent: 0, last: 0 };
+    counts.set(address, sums);
+    sums[counted === ROLE.recipient ? 'received' : 'sent'] += messages;
+    if (role === null || counted === ROLE[role]) sums.last = Math.max(sums.last, last);
+  };
   let rows = 0;
   const byAddress = countedWhere(connection, 'a.address >= ? AND a.address < ?');
-  for (const { address, role, messages } of connection.text<CountedPerson>(
-    `${byAddress} ORDER BY a.address`,
-    [prefix, `${prefix}\u{10ffff}`],
-  )) {
-    const sums = counts.get(address) ?? { received: 0, sent: 0 };
-    counts.set(address, sums);
-    sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
+  for (const person of connection.text<CountedPerson>(`${byAddress} ORDER BY a.address`, [
+    prefix,
+    `${prefix}\u{10ffff}`,
+  ])) {
+    note(person);
     rows += 1;
     if (rows % ASKED_AFTER === 0 && !mayContinue()) break;
   }
   const recent = recentSenders(connection);
   const ofAddress = countedWhere(connection, 'a.address = ?');
   for (const address of recent.called(typed).slice(0, MAX_NAMED)) {
-    if (counts.has(address)) continue;
-    const sums = { received: 0, sent: 0 };
-    for (const { role, messages } of connection.text<CountedPerson>(ofAddress, [address]))
-      sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
     // An address without counts has only purged or unindexed messages.
-    if (sums.received + sums.sent > 0) counts.set(address, sums);
+    if (!counts.has(address))
+      [...connection.text<CountedPerson>(ofAddress, [address])].forEach(note);
   }
+  const starts = foldWord(prefix);
   return [...counts]
-    .map(([address, sums]) => ({ address, name: recent.nameOf(address), ...sums }))
-    .sort((a, b) => b.received - a.received || b.sent - a.sent || (a.address < b.address ? -1 : 1))
-    .slice(0, limit);
+    .map(([address, { received, sent, last }]) => {
+      const name = recent.nameOf(address);
+      const isWhole = address.startsWith(prefix) || foldWord(name ?? '').startsWith(starts);
+      const messages = role === null ? received + sent : role === 'sender' ? sent : received;
+      return { person: { address, name, received, sent }, isWhole, messages, last };
+    })
+    .filter(({ messages }) => messages > 0)
+    .sort(
+      (a, b) =>
+        Number(b.isWhole) - Number(a.isWhole) ||
+        b.messages - a.messages ||
+        b.last - a.last ||
+        (a.person.address < b.person.address ? -1 : 1),
+    )
+    .slice(0, limit)
+    .map(({ person }) => person);
+}
+
+interface PersonCounts {
+  received: number;
+  sent: number;
+  /** Docid of the latest message that counts. */
+  last: number;
 }
 
 interface CountedPerson {
   readonly address: string;
   readonly role: number;
   readonly messages: number;
+  readonly last_docid: number;
 }
 
 function countedWhere({ scope }: Connection, condition: string): string {
-  return `SELECT a.address, c.role, c.messages
+  return `SELECT a.address, c.role, c.messages, c.last_docid
     FROM addresses a CROSS JOIN correspondents c ON c.address_id = a.id
     WHERE ${condition} AND a.address NOT LIKE '@%' AND ${includesScope('c.mailboxes', scope)}`;
 }
@@ -378,6 +403,7 @@ const MAX_PEOPLE = 10_000;
 /** Senders can choose names of any length. */
 const MAX_CHARACTERS = 200;
 const MAX_WORDS = 12;
+const VIA = /\svia\s+(\S.*)$/is;
 
 type Sender = Pick<Message, 'docid' | 'sender_name' | 'sender_address'>;
 
@@ -445,7 +471,9 @@ class RecentSenders {
     const known = this.#senders.get(address);
     if (known !== undefined) known.messages += 1;
     if (known !== undefined && !isNewer) return;
-    const name = sender_name === null || sender_name === '' ? null : decodeListedText(sender_name);
+    const decoded = sender_name === null ? '' : decodeListedText(sender_name);
+    // Lists and services write for others: `Ada via Gardeners`.
+    const name = (VIA.exec(decoded)?.[1] ?? decoded) || null;
     const words = [...wordsOf(name ?? ''), ...wordsOf(address)];
     this.#senders.set(address, { name, words, messages: known?.messages ?? 1 });
   }

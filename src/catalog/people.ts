@@ -5,6 +5,7 @@ import { deleteBy, insertInto, type Row, selectBy, updateBy, upsert } from './qu
 import { numberList } from './sql.ts';
 
 export const ROLE = { sender: 0, recipient: 1 } as const;
+export type Role = keyof typeof ROLE;
 
 const KEY = 'address_id, role, year, mailboxes';
 type Key = Pick<Row<'correspondents'>, 'address_id' | 'role' | 'year' | 'mailboxes'>;

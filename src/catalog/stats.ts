@@ -13,6 +13,7 @@ import {
 import type { Connection } from './database.ts';
 import { archiveNames, type FolderName } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
+import type { Role } from './people.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt } from './sql.ts';
 import {
@@ -201,8 +202,12 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
       ),
     facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
       inSnapshot(() => countFacets(connection, search, request, limit, mayContinue)),
-    people: (typed: string, limit: number, mayContinue: () => boolean): Person[] =>
-      inSnapshot(() => peopleByPrefix(connection, typed, limit, mayContinue)),
+    people: (
+      typed: string,
+      limit: number,
+      mayContinue: () => boolean,
+      role: Role | null = null,
+    ): Person[] => inSnapshot(() => peopleByPrefix(connection, typed, limit, mayContinue, role)),
     /** The totals cover all mailboxes, so a limited reader gets none. */
     types: (prefix: string, limit: number) =>
       connection.scope === null ? typesByPrefix(connection, prefix, limit) : [],

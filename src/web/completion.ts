@@ -1,5 +1,6 @@
 import type { KnownFolder } from '../catalog/folders.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
+import type { Role } from '../catalog/people.ts';
 import { AS_OF, type ParseContext, STATES } from '../catalog/query-ast.ts';
 import { wallTime } from '../catalog/query-dates.ts';
 import type { StatsRow } from '../catalog/sums.ts';
@@ -46,9 +47,12 @@ export class Completion {
     const { from, to } = word;
     // Counts describe the present, so they are omitted for a past moment.
     const isPast = /(?:^|\s)asof:/i.test(request.query);
-    return this.#of(reader, word, request)
-      .slice(0, MAX_ROWS)
-      .map((row) => ({ ...row, from, to, count: isPast ? null : row.count }));
+    return (
+      this.#of(reader, word, request)
+        .slice(0, MAX_ROWS)
+        // Terms of the language are offered even if they find nothing.
+        .map((row) => ({ ...row, from, to, count: isPast ? null : row.count || null }))
+    );
   }
 
   #of(reader: ServedReader, word: TypedWord, request: CompletionRequest): Row[] {
@@ -186,10 +190,10 @@ function people(
   const me = row('value', 'me', { detail: 'any address of the archive’s mailboxes' });
   const prefix = typed.replace(/^</, '');
   const found = catalog.stats
-    .people(prefix, MAX_ROWS, deadline(PEOPLE_MS))
+    .people(prefix, 2 * MAX_ROWS, deadline(PEOPLE_MS), roleOf(operator))
     .filter(({ address }) => EXACT.test(address));
   const hasTime = deadline(COUNTING_MS);
-  const rows = found.map(({ address, name, received, sent }): Row => {
+  const all = found.map(({ address, name, received, sent }): Row => {
     // Only these operators match the exact address. Other operators match its words.
     const exact = { from: sent, recip: received }[operator];
     const isExact = exact !== undefined || operator === 'contact';
@@ -201,7 +205,13 @@ function people(
       count: exact ?? (isFew ? countOf(catalog, `${operator}:${insert}`, context, hasTime) : null),
     });
   });
+  // Mail to someone need not name them in Cc.
+  const rows = all.filter(({ count }) => count !== 0);
   return typed !== '' && 'me'.startsWith(typed.toLowerCase()) ? [me, ...rows] : rows;
+}
+
+function roleOf(operator: string): Role | null {
+  return operator === 'from' ? 'sender' : operator === 'contact' ? null : 'recipient';
 }
 
 function countOf(

@@ -190,7 +190,7 @@ describe('statistics', () => {
         const { node } = parseQuery('in:anywhere', { now: START });
         for (const request of [{}, { node }])
           expect(catalog.stats.largest(request, 7).map(({ size }) => size)).toEqual(sizes);
-        const found = catalog.stats.people('', 9, () => true);
+        const found = catalog.stats.people('', 9, () => true, 'recipient');
         expect(found.map(({ address }) => address).toSorted()).toEqual([
           ...['ada@example.org', 'bo@example.org', 'cy@example.net', 'x.ada@example.org'],
         ]);

@@ -24,14 +24,38 @@ const served = serveForAll(async () => {
 });
 served.now = Date.UTC(2030, 0, 15);
 
+const crowd = serveForAll(() => {
+  const mail = [
+    ...Array.from({ length: 5 }, () => ['Bruno Haible <bruno@clisp.org>', 'bob@example.org']),
+    ...Array.from({ length: 3 }, () => ['clem@example.org', 'bob@example.org']),
+    ['clio@example.org', 'Club <club@example.net>'],
+    ['Clara Berg <zz@example.org>', 'club@example.net, clio@example.org'],
+    ['Ada Reed <ada@example.org>', 'gardeners@lists.example.org'],
+    ['Bo Reed via Gardeners <gardeners@lists.example.org>', 'bob@example.org'],
+  ];
+  const letters = mail.map(([from, to], i) => {
+    const source = dated(0).replace(/Subject: .*/, `Subject: Crowd ${i}`);
+    const time = new Date(Date.UTC(2026, 0, 1, 10, i)).toUTCString();
+    return [
+      `c${i}`,
+      source
+        .replace(/From: .*/, `From: ${from}`)
+        .replace(/To: .*/, `To: ${to}`)
+        .replace(/Date: .*/, `Date: ${time}`)
+        .replace(/Message-ID: .*/, `Message-ID: <crowd-${i}@example.org>`),
+    ] as const;
+  });
+  return archiveOf(Object.fromEntries(letters));
+});
+
 const data = <T>(address: string): Promise<T> => served.data(address);
 
 const query = (path: string, parameters: Record<string, string>) =>
   `/api/${path}?${new URLSearchParams(parameters)}`;
 
-const complete = (text: string): Promise<CompletionRow[]> => {
+const complete = (text: string, from = served): Promise<CompletionRow[]> => {
   const at = text.indexOf('|');
-  return data(query('complete', { q: text.replace('|', ''), at: String(at) }));
+  return from.data(query('complete', { q: text.replace('|', ''), at: String(at) }));
 };
 const inserted = async (text: string) => (await complete(text)).map(({ insert }) => insert);
 
@@ -117,13 +141,35 @@ test('people are found by address and by name, and their numbers are those of th
     insert: '<bob@example.org>',
     count: 131,
   });
-  for (const operator of ['to', 'cc', 'bcc', 'contact']) {
+  // They never were in Cc or Bcc.
+  for (const operator of ['cc', 'bcc']) expect(await complete(`${operator}:bo|`)).toEqual([]);
+  for (const operator of ['to', 'contact']) {
     const [row] = await complete(`${operator}:bo|`);
     const counts = await data(query('counts', { q: `${operator}:${row?.insert}` }));
     expect(counts, operator).toMatchObject({ all: { count: row?.count } });
   }
   expect((await complete('to:bo|'))[0]).toMatchObject({ insert: 'bob@example.org', count: 131 });
   expect(await inserted('from:m|')).toEqual(['me']);
+});
+
+test('people come in the order of what they sent, or what was sent to them', async () => {
+  const labels = async (text: string) =>
+    (await complete(text, crowd)).map(({ label, detail, count }) => [detail || label, count]);
+  const bruno = ['bruno@clisp.org', 5];
+  expect(await labels('from:cl|')).toEqual([
+    // Their names or addresses start with it; of those who wrote as often, the one who wrote last is first.
+    ...[['clem@example.org', 3], ['zz@example.org', 1], ['clio@example.org', 1], bruno],
+  ]);
+  expect(await labels('to:cl|')).toEqual([
+    ['club@example.net', 2],
+    ['clio@example.org', 1],
+  ]);
+  expect(await labels('cc:cl|')).toEqual([]);
+  expect(await labels('contact:clu|')).toEqual([['club@example.net', 2]]);
+  for (const typed of ['from:gard|', 'to:gard|', 'from:ada|'])
+    expect((await complete(typed, crowd))[0], typed).toMatchObject({
+      label: typed === 'from:ada|' ? 'Ada Reed' : 'Gardeners',
+    });
 });
 
 test('a hostile name is only text, and cannot break out of a query', async () => {
@@ -143,7 +189,7 @@ test('folders, mailboxes, values, types and saved searches are offered', async (
   expect(await inserted('account:imp|')).toEqual(['import.invalid']);
   expect(await inserted('is:un|')).toEqual(['unread', 'unstarred', 'unanswered']);
   expect(await inserted('has:|')).toEqual(['attachment', 'inline']);
-  expect((await complete('is:del|'))[0]).toMatchObject({ insert: 'deleted', count: 0 });
+  expect((await complete('is:del|'))[0]).toMatchObject({ insert: 'deleted', count: null });
   expect((await complete('@ev|'))[0]).toMatchObject({ insert: '@evens', detail: 'even' });
 });
 
