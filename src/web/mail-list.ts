@@ -95,6 +95,8 @@ export interface MailList {
   /** `after=` value of the previous page, empty for the first page. Null if this is the first page. */
   readonly before?: string | null;
   readonly nothing?: NoResults | undefined;
+  /** The query with the word at the caret as a prefix, if that was searched for. */
+  readonly searched?: string | undefined;
 }
 
 export type MailCounts = Pick<MailList, 'all' | 'ended' | 'nothing'>;

@@ -1,4 +1,5 @@
 import type { ParseContext, SearchNode } from '../catalog/query-ast.ts';
+import { type Token, tokenize } from '../catalog/query-lexer.ts';
 
 export const MAX_ROWS = 8;
 
@@ -136,4 +137,43 @@ function endOf(query: string, at: number, quote: string | null): number {
   }
   while (end < query.length && !BREAK.test(query[end] ?? '')) end += 1;
   return end;
+}
+
+/** Operators whose values are words. */
+const OF_WORDS =
+  /^(?:from|to|cc|bcc|recip|contact|deliveredto|subject|body|filename|file|attachment)$/i;
+/** Enough letters that few words start with them, so that the index answers before the next key. */
+const TYPED = /[\p{L}\p{N}\p{M}]{3}$/u;
+
+/**
+ * Returns the query to search for while it is typed: the word at the caret gets a star. Quoted words, excluded ones, and
+ * values that are not text stay as they are.
+ */
+export function liveQuery(query: string, caret: number): string {
+  const { tokens } = tokenize(query);
+  const at = tokens.findIndex(({ start, end }) => start < caret && caret <= end);
+  const word = tokens[at];
+  if (word?.type !== 'word' || word.prefix || !TYPED.test(word.text)) return query;
+  const before = tokens[at - 1];
+  const operator = before?.type === 'operator' && before.end === word.start ? before.name : null;
+  if (operator === null ? word.text.startsWith('@') : !OF_WORDS.test(operator)) return query;
+  if (isExcluded(tokens.slice(0, at))) return query;
+  return `${query.slice(0, word.end)}*${query.slice(word.end)}`;
+}
+
+/** Reports whether a minus or NOT applies to what follows these tokens, or to a bracket that they leave open. */
+function isExcluded(tokens: readonly Token[]): boolean {
+  const open: boolean[] = [];
+  let isNext = false;
+  for (const { type } of tokens) {
+    if (type === '-' || type === 'NOT') isNext = true;
+    else if (type === '(' || type === '{') {
+      open.push(isNext);
+      isNext = false;
+    } else if (type !== 'operator') {
+      if (type === ')' || type === '}') open.pop();
+      isNext = false;
+    }
+  }
+  return isNext || open.includes(true);
 }

@@ -23,7 +23,7 @@ import {
   termsOf,
   toggleTerm,
 } from '../../src/web/query-text.ts';
-import { type CompletionRow, typedWord } from '../../src/web/typed-word.ts';
+import { type CompletionRow, liveQuery, typedWord } from '../../src/web/typed-word.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const parsed = (query: string): SearchNode => parseQuery(query, { now: NOW }).node;
@@ -280,6 +280,39 @@ test.each([
   ['|', { operator: null, typed: '', replaced: '' }],
 ])('%s', (text, expected) => {
   expect(wordAt(text)).toMatchObject({ excluded: false, ...expected });
+});
+
+test.each([
+  ['inv|', 'inv*'],
+  ['in|v oice', 'inv* oice'],
+  ['lease inv|', 'lease inv*'],
+  ['lease (inv| OR rent)', 'lease (inv* OR rent)'],
+  ['-rent lease|', '-rent lease*'],
+  ['-(rent) lease|', '-(rent) lease*'],
+  ['subject:inv|', 'subject:inv*'],
+  ['from:ann|', 'from:ann*'],
+  ['from:anna@exa|', 'from:anna@exa*'],
+  ['Mül|', 'Mül*'],
+])('%s searches for words that start so', (typed, searched) => {
+  const caret = typed.indexOf('|');
+  expect(liveQuery(typed.replace('|', ''), caret)).toBe(searched);
+});
+
+test.each([
+  ...['inv |', '|inv', 'in|', 'inv*|', '"inv|"', '"inv|', '"rent is due"|', '-inv|', 'NOT inv|'],
+  ...['-(rent inv|)', '-subject:inv|', 'NOT (a (b {inv|', 'is:unr|', 'in:Inb|', 'before:2026|'],
+  ...[
+    'id:abcd|',
+    '@trip|',
+    'from:<anna@example.org>|',
+    'subject:"inv|"',
+    'e.g.|',
+    'AND|',
+    'from:|',
+  ],
+])('%s is searched for as it is', (typed) => {
+  const query = typed.replace('|', '');
+  expect(liveQuery(query, typed.indexOf('|'))).toBe(query);
 });
 
 test('whatever is typed, the stretch holds the caret and lies within the query', () => {

@@ -330,7 +330,11 @@ export function LiveChips({ frame }: { frame: Frame }) {
             Save
           </button>
         )}
-        <a class="btn quiet" data-act="export" href={pageAddress('/export', { q: query })}>
+        <a
+          class="btn quiet"
+          data-act="export"
+          href={pageAddress('/export', { q: viewer.searched })}
+        >
           <Icon name="save" />
           Export
         </a>

@@ -278,7 +278,7 @@ export function KeyMap({ onClose }: { onClose: () => void }) {
 
 export function SaveBox() {
   const viewer = useViewer();
-  const query = viewer.address.searchParams.get('q') ?? '';
+  const query = viewer.searched;
   const [name, setName] = useState('@');
   const [saved, setSaved] = useState<readonly SavedSearch[]>([]);
   const [problem, setProblem] = useState<SaveResult['problem']>(null);

@@ -587,6 +587,7 @@ export function MessageList(props: ListProps) {
     <>
       <ListHead
         {...of}
+        query={list.searched ?? of.query}
         list={list}
         live={{
           fresh: fresh !== undefined && (
@@ -647,7 +648,10 @@ const REST_MS = 150;
 
 function createList({ list, query, sort }: ListProps, viewer: Viewer) {
   const of = { query, sort };
-  const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
+  const { searched = query } = list;
+  const source = new RowSource({ query: searched, sort }, (address, signal) =>
+    viewer.asked(address, signal),
+  );
   const at = viewer.address.searchParams.get('at');
   const { hits, next, previous } = list;
   const isFirst = previous === null;

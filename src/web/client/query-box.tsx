@@ -258,7 +258,7 @@ function Box({ frame, here }: { frame: Frame; here: PageKind }) {
   }, []);
   const write = (next: Typed): void => {
     setTyped(next);
-    viewer.type(next.text, path);
+    viewer.type(next.text, path, next.caret);
     open(next);
   };
   const take = (row: CompletionRow): void => {

@@ -4,6 +4,7 @@ import type { MailCounts, MailRows } from '../mail-list.ts';
 import type { MessageContent, NoMessage } from '../pages/message-props.ts';
 import type { Frame, Page, PageOf } from '../pages/page.ts';
 import { asOfTermText, pageAddress, withAsOf } from '../query-text.ts';
+import { liveQuery } from '../typed-word.ts';
 import type { QueryProblem } from '../understood-query.ts';
 
 type Task = (signal: AbortSignal) => Promise<void>;
@@ -173,6 +174,8 @@ export class Viewer {
   #opening = new AbortController();
   readonly #waiting = { list: false, message: false };
   readonly #typing = new LatestTask();
+  /** A query being typed, and what is searched for meanwhile. */
+  #live: { readonly query: string; readonly searched: string } | null = null;
   #pause: number | undefined;
   #rest: number | undefined;
   /** Failed attempts since the server was last reached. */
@@ -231,8 +234,13 @@ export class Viewer {
     history.replaceState(null, '', to);
   }
 
-  /** Shows results while a query is typed, with one request at a time. */
-  type(query: string, path: '/mail' | '/files' = '/mail'): void {
+  /**
+   * Shows results while a query is typed, with one request at a time.
+   *
+   * @param caret position of the caret, at which a word may be incomplete; null if the query is complete
+   */
+  type(query: string, path: '/mail' | '/files' = '/mail', caret: number | null = null): void {
+    this.#live = caret === null ? null : { query, searched: liveQuery(query, caret) };
     const to = new URL(path, this.#address);
     if (query !== '') to.searchParams.set('q', query);
     if (this.#address.pathname === path)
@@ -261,6 +269,30 @@ export class Viewer {
     // Only now, so that it does not delay the request.
     if (isStep) history.pushState(null, '', to);
     else history.replaceState(null, '', to);
+  }
+
+  /** Returns the address's query as it is searched for. */
+  get searched(): string {
+    return this.#searchedFor(this.#address.searchParams.get('q') ?? '');
+  }
+
+  #searchedFor(query: string): string {
+    return this.#live?.query === query ? this.#live.searched : query;
+  }
+
+  /** Asks for a query as it is searched for. If that has a problem, asks for the query as typed. */
+  async #askLive<T>(
+    query: string,
+    ask: (searched: string) => Promise<T | undefined>,
+    hasProblem: (answer: T) => boolean,
+  ): Promise<{ readonly answer: T; readonly searched: string } | undefined> {
+    const searched = this.#searchedFor(query);
+    const answer = await ask(searched);
+    if (answer === undefined) return undefined;
+    if (searched === query || !hasProblem(answer)) return { answer, searched };
+    if (this.#live?.query === query) this.#live = null;
+    const exact = await ask(query);
+    return exact && { answer: exact, searched: query };
   }
 
   #endPause(): void {
@@ -333,6 +365,7 @@ export class Viewer {
       void this.#open(to, this.#opening.signal);
       return;
     }
+    this.#live = null;
     this.#typing.stop();
     clearTimeout(this.#rest);
     this.#asking.abort();
@@ -363,8 +396,15 @@ export class Viewer {
 
   async #loadPage(to: URL, signal: AbortSignal, { isTyped = false } = {}): Promise<void> {
     this.#wait('list', true);
-    const page = await this.asked<Page>(`/api/page${to.pathname}${to.search}`, signal);
-    if (page === undefined) return;
+    const query = to.searchParams.get('q') ?? '';
+    const found = await this.#askLive(
+      query,
+      (q) => this.asked<Page>(`/api/page${to.pathname}${withQuery(to, q)}`, signal),
+      ({ frame }) => frame.problem !== null,
+    );
+    if (found === undefined) return;
+    const { answer, searched } = found;
+    const page = searched === query ? answer : asTyped(answer, query, searched);
     if (!(await this.#loadCode(to, signal, () => this.code.ofPage(page)))) return;
     const isOther = page.kind !== this.#shown.page.kind;
     this.#change({ page });
@@ -386,23 +426,23 @@ export class Viewer {
 
   async #open(to: URL, signal: AbortSignal): Promise<void> {
     this.#wait('message', true);
-    const parameters = new URLSearchParams(to.search);
+    const query = to.searchParams.get('q') ?? '';
     const code = this.code.ofMessage();
     // `#loadCode` checks the result.
     code.catch(() => undefined);
     const found = await this.asked<MessageContent | NoMessage>(
-      `/api/message?${parameters}`,
+      `/api/message${withQuery(to, this.#searchedFor(query))}`,
       signal,
     );
     if (found === undefined) return;
     if (found.kind === 'message' && !(await this.#loadCode(to, signal, () => code))) return;
     this.#wait('message', false);
-    if (found.kind === 'message') this.#message(found);
+    if (found.kind === 'message') this.#message({ ...found, place: { ...found.place, query } });
     else if (found.kind === 'not-then') {
       // The list shows a moment before the message existed.
       for (const name of ['m', 'view', 'from']) this.note(name, null);
       this.#message(null);
-    } else this.go(`/m/${parameters.get('m')}`, { replace: true });
+    } else this.go(`/m/${to.searchParams.get('m')}`, { replace: true });
   }
 
   async #list(query: string, signal: AbortSignal, shown = (): void => {}): Promise<void> {
@@ -417,25 +457,34 @@ export class Viewer {
     if (page.kind !== 'mail') return false;
     this.#wait('list', true);
     const sort = this.#address.searchParams.get('sort') === 'oldest' ? 'oldest' : 'newest';
-    const parameters = new URLSearchParams({ q: query, sort });
-    if (limit !== undefined) parameters.set('limit', String(limit));
     const after = this.#address.searchParams.get('after') ?? undefined;
-    if (after !== undefined) parameters.set('after', after);
-    const rows = await this.asked<RowsAnswer>(`/api/rows?${parameters}`, signal);
-    if (rows === undefined) return false;
+    const found = await this.#askLive(
+      query,
+      (q) => {
+        const parameters = { q, sort, limit: limit?.toString(), after };
+        return this.asked<RowsAnswer>(pageAddress('/api/rows', parameters), signal);
+      },
+      ({ problem }) => problem !== null,
+    );
+    if (found === undefined) return false;
+    const { answer: rows, searched } = found;
     this.#mail((mail) => ({
       ...mail,
       sort,
       after,
       frame: { ...mail.frame, query, problem: rows.problem },
-      list: rows.problem === null ? { ...rows, all: null, ended: null } : mail.list,
+      list: rows.problem === null ? { ...rows, all: null, ended: null, searched } : mail.list,
     }));
     this.#wait('list', false);
     return rows.problem === null;
   }
 
   async #counts(query: string, signal: AbortSignal): Promise<void> {
-    const parameters = new URLSearchParams({ q: query });
+    const { page } = this.#shown;
+    // Without results, suggestions are for the words as typed.
+    const isNothing = page.kind === 'mail' && page.list?.hits.length === 0;
+    const q = isNothing ? query : this.#searchedFor(query);
+    const parameters = new URLSearchParams({ q });
     const counts = await this.asked<MailCounts | null>(`/api/counts?${parameters}`, signal);
     if (counts != null)
       this.#mail((mail) =>
@@ -503,6 +552,23 @@ export class Viewer {
     this.#shown = shown.page.frame.past === null ? shown : { ...shown, isTimeOpen: false };
     for (const changed of this.#listeners) changed();
   }
+}
+
+/** A list keeps the query as typed, which is its address. Links of other pages lead to what is searched for. */
+function asTyped(page: Page, query: string, searched: string): Page {
+  if (page.kind !== 'mail') return page;
+  return {
+    ...page,
+    frame: { ...page.frame, query },
+    list: page.list && { ...page.list, searched },
+  };
+}
+
+/** Returns an address's parameters with another query. */
+function withQuery({ searchParams }: URL, query: string): string {
+  const parameters = new URLSearchParams(searchParams);
+  if (parameters.has('q')) parameters.set('q', query);
+  return `?${parameters}`;
 }
 
 function isPast({ searchParams }: URL): boolean {

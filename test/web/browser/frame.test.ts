@@ -248,7 +248,48 @@ describe.skipIf(withoutChromium)('the frame', () => {
     }
     expect(asked).toEqual(['']);
     await page.clock.runFor(200);
-    await expect.poll(() => asked).toEqual(['', 'step']);
+    await expect.poll(() => asked).toEqual(['', 'step*']);
+  });
+
+  test('the word at the caret is a prefix until Enter or a blank', async () => {
+    const page = await open('/mail');
+    const box = page.locator('#query');
+    const rows = page.locator('[role=option][id^=row]');
+    await box.pressSequentially('ste');
+    await expect.poll(() => page.locator('.listhead').innerText()).toMatch(/^\d+ messages/);
+    const shown = await rows.count();
+    expect(shown).toBeGreaterThan(0);
+    const marked = (await page.locator('.row mark').allInnerTexts()).map((text) =>
+      text.toLowerCase(),
+    );
+    expect(marked).toContain('step');
+    for (const text of marked) expect(text).toMatch(/^ste/);
+    expect([parameter(page, 'q'), await box.inputValue()]).toEqual(['ste', 'ste']);
+    const exported = await page.locator('.chips [data-act=export]').getAttribute('href');
+    expect(exported).toBe('/export?q=ste*');
+    // An opened message keeps the list, and what is marked.
+    await rows.first().click();
+    await page.locator('.msg mark').first().waitFor();
+    expect([parameter(page, 'q'), await rows.count()]).toEqual(['ste', shown]);
+    await box.press('Enter');
+    await page.getByRole('heading', { name: 'Nothing found' }).waitFor();
+    expect([parameter(page, 'q'), await box.inputValue()]).toEqual(['ste', 'ste']);
+    // A blank ends the word as well, and what follows the caret stays as it is.
+    await box.fill('step');
+    await box.press('Home');
+    await box.pressSequentially('rep ');
+    await page.getByRole('heading', { name: 'Nothing found' }).waitFor();
+    expect(parameter(page, 'q')).toBe('rep step');
+  });
+
+  test('a problem of a query is shown at its place while a word before it is typed', async () => {
+    const page = await open('/mail');
+    const box = page.locator('#query');
+    await box.fill(' is:unred');
+    await box.press('Home');
+    await box.pressSequentially('step');
+    await page.locator('#query-problem').waitFor();
+    expect(await page.locator('.wave').allInnerTexts()).toEqual(['unred']);
   });
 
   test('nothing found says so, also from a place in the list on', async () => {
