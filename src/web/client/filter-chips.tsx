@@ -241,7 +241,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
         <ChipMenu
           key="in"
           id="menu-in"
-          label={folder === undefined ? 'In anywhere' : chipLabel(folder)}
+          label={folder === undefined ? 'Any folder' : chipLabel(folder)}
           isOn={folder !== undefined}
           remove={() => write(withFolder(query, ''))}
         >

@@ -49,7 +49,7 @@ const CHIPS = [
   ['is:unread', 'Unread'],
   ['is:starred', 'Starred'],
   ['-is:deleted', 'Still at the service'],
-  ['is:deleted', 'Kept only here'],
+  ['is:deleted', 'Deleted mail'],
 ] as const;
 
 /** Filters as links. Active ones come first, since others may be out of view on a phone. */

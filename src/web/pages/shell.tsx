@@ -77,7 +77,7 @@ function Side({ tree, query, here, issues }: SideProps) {
           ))}
         </div>
         <div>
-          <h2>Kept only here</h2>
+          <h2>Deleted mail</h2>
           <Entry entry={tree.ended} icon="past" level="" current={current} />
         </div>
         <div class="drawer-only">
