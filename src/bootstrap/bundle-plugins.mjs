@@ -28,13 +28,13 @@ export const requestsOnly = {
     })),
 };
 /**
- * What dependencies load and never call here: source maps of styles (postcss asks whether it has them), dates (they come
+ * What dependencies load and never call here: styles of HTML (sanitize-html leaves them to safe-css.ts), dates (they come
  * with sanitize-html's schemes), links within plain text (mailparser is told to make none), metrics of the process with
  * their traces (metrics.ts has its own), the binding of pg to the library of PostgreSQL, which has to be compiled, what
  * checks the answers to forms that an MCP server may send, and SOCKS proxies of imapflow, for which there is no setting.
  */
 const NEVER_CALLED = {
-  'source-map-js': 'module.exports = {};',
+  postcss: 'module.exports = {};',
   dayjs: 'module.exports = {};',
   socks: 'exports.SocksClient = undefined;',
   tlds: 'module.exports = [];',
@@ -45,7 +45,7 @@ export const calledOnly = {
   name: 'called-only',
   setup: ({ onResolve, onLoad }) => {
     const namespace = 'called-only';
-    const filter = /^(?:source-map-js|dayjs|socks|tlds|linkify-it)$/;
+    const filter = /^(?:postcss|dayjs|socks|tlds|linkify-it)$/;
     onResolve({ filter }, ({ path: name }) => ({ path: name, namespace }));
     onLoad({ filter: /./, namespace }, ({ path: name }) => ({ contents: NEVER_CALLED[name] }));
     onLoad({ filter: /[\\/]prom-client[\\/]lib[\\/]defaultMetrics\.js$/ }, () => ({

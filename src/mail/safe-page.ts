@@ -15,6 +15,7 @@ import {
   parseTree,
 } from './part-tree.ts';
 import type { LinkTarget } from './reading.ts';
+import { StyleFilter } from './safe-css.ts';
 
 /** Number of remote images per host. They are never fetched. */
 export type RemoteImages = Readonly<Record<string, number>>;
@@ -64,30 +65,66 @@ function trimCommas(word: string): string {
 /** UTF-16 units of HTML per parser write. The depth is checked only between writes. */
 const PIECE = 16 * 1024;
 
+interface Sheet {
+  readonly media: string;
+  text: string;
+}
+
+type Attributes = Readonly<Record<string, string>>;
+
 /**
- * Reports whether HTML nests deeper than `most` levels. Counts as the sanitizer's parser does, closing elements that
- * need no end tag. That parser takes quadratic time for deep HTML, as every tag shifts an array of open elements.
+ * Returns the style sheets of HTML and the attributes of its body, or null if it nests deeper than `most` levels.
+ * Counts as the sanitizer's parser does, closing elements that need no end tag. That parser takes quadratic time for
+ * deep HTML, as every tag shifts an array of open elements.
  */
-function isDeeperThan(html: string, most: number): boolean {
+function scanHtml(html: string, most: number) {
   let depth = 0;
   let deepest = 0;
+  const sheets: Sheet[] = [];
+  let body: Attributes | null = null;
+  let open: Sheet | null = null;
   const parser = new Parser({
     onopentagname: () => {
       depth++;
       deepest = Math.max(deepest, depth);
     },
+    onopentag: (name, attributes) => {
+      if (name === 'body') body ??= attributes;
+      const { media = '', type = '' } = attributes;
+      if (name !== 'style' || !/^(?:text\/css)?$/i.test(type.trim())) return;
+      open = { media, text: '' };
+      sheets.push(open);
+    },
+    ontext: (text) => {
+      if (open !== null) open.text += text;
+    },
     onclosetag: () => {
+      open = null;
       depth--;
     },
   });
   for (let at = 0; at < html.length && deepest <= most; at += PIECE) {
     parser.write(html.slice(at, at + PIECE));
   }
-  return deepest > most;
+  const found: { readonly sheets: readonly Sheet[]; readonly body: Attributes } = {
+    sheets,
+    body: body ?? {},
+  };
+  return deepest > most ? null : found;
 }
 
 /** Even if something slips through, the browser loads only styles and inline images. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+
+/** An image without any byte, which browsers show as a box of its declared size with the alternative text. */
+const BLOCKED = 'data:image/gif;base64,';
+
+/** Blocked images have a style until the message gives them one. The page scrolls, also where the message forbids it. */
+const OWN_STYLE =
+  ':where(img[src$="base64,"],img:not([src])){' +
+  'display:inline-block;box-sizing:border-box;overflow:hidden;' +
+  'outline:1px dashed #aaa;outline-offset:-1px;background:#8881;color:#555;font:12px sans-serif}' +
+  ':root,:root>body{overflow:visible!important}';
 
 /** Elements for appearance and structure, without active content. */
 const TAGS = [
@@ -113,10 +150,11 @@ interface PageOptions {
 const MAX_DEPTH = 1000;
 
 /**
- * Returns a message's HTML as a harmless standalone page: no scripts, handlers, forms, frames, remote images or styles,
- * and no requests until the user follows a link. Inline images (`data:`) are kept and embedded ones are inserted, up to
- * 32 MiB. Other images are replaced by their alternative text, as are images above 24 megapixels, beyond ten times that
- * per page, or without readable dimensions. HTML deeper than 1,000 levels is shown as text.
+ * Returns a message's HTML as a harmless standalone page: no scripts, handlers, forms, frames or remote images, no styles
+ * that load anything (see safe-css.ts), and no requests until the user follows a link. Inline images (`data:`) are kept
+ * and embedded ones are inserted, up to 32 MiB. Other images are replaced by their alternative text, as are images above
+ * 24 megapixels, beyond ten times that per page, or without readable dimensions. HTML deeper than 1,000 levels is shown
+ * as text.
  *
  * @param pictures `data:` URIs by Content-ID
  */
@@ -125,31 +163,51 @@ export function safeHtml(
   pictures: ReadonlyMap<string, string> = new Map(),
   { links = null, onRemote = () => {} }: PageOptions = {},
 ): string {
-  const options = { links, onRemote };
-  const body = isDeeperThan(html, MAX_DEPTH)
-    ? textPage(html)
-    : sanitizeHtml(html, pictures, options);
+  const scan = scanHtml(html, MAX_DEPTH);
+  const styles = new StyleFilter();
+  const cleanStyle = ({ css, urls }: ReturnType<StyleFilter['sheet']>): string => {
+    for (const src of urls) for (const host of remoteHosts({ src })) onRemote(host);
+    return css;
+  };
+  const style = (text: string): string => cleanStyle(styles.attribute(text));
+  const sheets = (scan?.sheets ?? []).map(({ text, media }) =>
+    cleanStyle(styles.sheet(text, media)),
+  );
   return [
     '<!doctype html>',
     '<html><head><meta charset="utf-8">',
     `<meta http-equiv="Content-Security-Policy" content="${POLICY}">`,
     '<meta name="referrer" content="no-referrer">',
-    '</head><body>',
-    body,
+    ...[OWN_STYLE, ...sheets].filter((css) => css !== '').map((css) => `<style>${css}</style>`),
+    `</head>${bodyTag(scan?.body ?? {}, style)}`,
+    scan === null ? textPage(html) : sanitizeHtml(html, pictures, { links, onRemote, style }),
     '</body></html>',
   ].join('\n');
 }
 
+const BODY_ATTRIBUTES = ['bgcolor', 'class', 'dir', 'id', 'lang', 'text'];
+
+function bodyTag(attributes: Attributes, style: (text: string) => string): string {
+  const kept = Object.entries(attributes).flatMap(([name, value]) => {
+    const safe = name === 'style' ? style(value) : BODY_ATTRIBUTES.includes(name) ? value : '';
+    return safe === '' ? [] : [` ${name}="${escapeHtml(safe)}"`];
+  });
+  return `<body${kept.join('')}>`;
+}
+
 function textPage(html: string): string {
   const { text } = htmlText(html, 'full', { chars: html.length, tags: 0 });
-  const body = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-  return `<pre style="white-space: pre-wrap">${body}</pre>`;
+  return `<pre style="white-space: pre-wrap">${escapeHtml(text)}</pre>`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
 function sanitizeHtml(
   html: string,
   pictures: ReadonlyMap<string, string>,
-  { links, onRemote }: Required<PageOptions>,
+  { links, onRemote, style: cleanStyle }: Required<PageOptions> & { style(text: string): string },
 ): string {
   let room = INSERTED_LENGTH;
   let pointsLeft = PAGE_POINTS;
@@ -162,8 +220,10 @@ function sanitizeHtml(
   return sanitize(html, {
     allowedTags: TAGS,
     disallowedTagsMode: 'discard',
+    // The package's own list, and what a browser shows in its window's title only.
+    nonTextTags: ['script', 'style', 'textarea', 'option', 'xmp', 'title'],
     allowedAttributes: {
-      '*': ['align', 'bgcolor', 'color', 'dir', 'height', 'lang', 'title', 'valign', 'width'],
+      '*': 'align bgcolor class color dir height id lang style title valign width'.split(' '),
       a: ['href', 'rel', 'target'],
       img: ['alt', 'src'],
       table: ['border', 'cellpadding', 'cellspacing'],
@@ -174,17 +234,23 @@ function sanitizeHtml(
     allowedSchemes: ['http', 'https', 'mailto', 'tel'],
     allowedSchemesByTag: { img: ['data'] },
     allowProtocolRelative: false,
+    parseStyleAttributes: false,
     transformTags: {
+      '*': (tagName, { style = '', ...attribs }) => {
+        const safe = TAGS.includes(tagName) ? cleanStyle(style) : '';
+        return { tagName, attribs: safe === '' ? attribs : { ...attribs, style: safe } };
+      },
       img: (tagName, { src, srcset = '', ...attribs }) => {
         const uri = src?.trim() ?? '';
         const picture = embeddedPicture(uri, pictures);
         const fits = picture !== undefined && picture.length <= room;
         if (fits) room -= picture.length;
-        for (const host of remoteHosts({ src: uri, srcset })) onRemote(host);
+        const hosts = remoteHosts({ src: uri, srcset });
+        for (const host of hosts) onRemote(host);
         const image = fits ? picture : PICTURE_INSIDE.test(uri) ? uri : undefined;
         const size = image === undefined ? 0 : getPoints(image);
         if (image === undefined || size > MAX_POINTS || size > pointsLeft)
-          return { tagName, attribs };
+          return { tagName, attribs: hosts.size > 0 ? { ...attribs, src: BLOCKED } : attribs };
         pointsLeft -= size;
         return { tagName, attribs: { ...attribs, src: image } };
       },

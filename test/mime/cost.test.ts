@@ -157,6 +157,12 @@ describe('twice the HTML takes twice the time at most to show', () => {
     ['frames', (n) => times('<iframe>', n)],
     ['what is without scripts', (n) => times('<div><noscript></div>', n)],
     ['signs', (n) => times('a&', n)],
+    ['rules', (n) => `<style>${times('a{top:0}', n)}</style>`],
+    ['broken texts in styles', (n) => `<style>${times('"\n', n)}</style>`],
+    ['names in styles', (n) => `<style>.${times('\\61 ', n)}{top:0}</style>`],
+    ['brackets in styles', (n) => `<p style="${times('(', n)}">`],
+    ['style sheets', (n) => times('<style>a{top:0}</style>', n)],
+    ['styles', (n) => times('<p style="top:0">', n)],
   ])('%s', async (_, html) => {
     await expectLinear((length) => {
       const source = bodied('text/html', 'quoted-printable', html(length));

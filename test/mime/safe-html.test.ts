@@ -16,9 +16,9 @@ describe('a page made of a message', () => {
     ['a frame', 'a<iframe src="https://evil.example"></iframe>', 'a'],
     ['a form', '<form action="https://evil.example"><input name=p>a</form>', 'a'],
     ['a style sheet', '<style>@import url(https://evil.example)</style>a', 'a'],
-    ['a style of its own', '<p style="background:url(https://evil.example)">a</p>', '<p>a</p>'],
     ['an SVG', '<svg onload=alert(1)><script>x</script></svg>a', 'a'],
     ['a refresh', '<meta http-equiv=refresh content="0;url=https://evil.example">a', 'a'],
+    ['a title', '<title>evil</title>a', 'a'],
     ['a base', '<base href="https://evil.example">a', 'a'],
   ])('loses %s', (_what, html, left) => {
     const page = body(html);
@@ -33,6 +33,7 @@ describe('a page made of a message', () => {
     );
     expect(remote).not.toMatch(/example/);
     expect(remote).toContain('alt="seen"');
+    expect(remote.match(/src="data:image\/gif;base64,"/g)).toHaveLength(2);
   });
 
   it.each([
@@ -100,6 +101,30 @@ describe('a page made of a message', () => {
     expect(page).toContain('<td bgcolor="red">');
     expect(page).toContain('href="https://ok.example/"');
     expect(page).toContain('noopener');
+  });
+
+  it('keeps styles, and nothing that they load', () => {
+    const page = safeHtml(
+      '<body bgcolor="#eee" style="margin:0;background:url(https://a.example)" onload=x class=\'a"b\'>' +
+        '<style media=screen>.b{color:red;background:url(//a.example/2)}</style>' +
+        '<style type="text/x-other">p{top:0}</style><style>@import "//a.example/3";p{left:0}</style>' +
+        '<p class="b" id=c style="color:red;position:fixed">a</p>',
+    );
+    expect(page).toContain(
+      '</head><body bgcolor="#eee" style="margin:0;background:none;" class="a&#34;b">\n',
+    );
+    expect(page).toContain('<style>@media screen{.b{color:red;background:none;}\n}</style>');
+    expect(page).toContain('<style>p{left:0;}\n</style>\n</head>');
+    expect(page).toContain('<p class="b" id="c" style="color:red;">a</p>');
+    expect(page).not.toMatch(/example|onload|top:0/);
+  });
+
+  it('counts the pictures that styles would load', () => {
+    const html =
+      '<body style="background:url(//c.example)">' +
+      '<style>p{background:url(//a.example/1)}</style>' +
+      '<p style="background:url(//b.example)">a</p>'.repeat(2);
+    expect(countRemoteImages(html)).toEqual({ 'a.example': 1, 'b.example': 2, 'c.example': 1 });
   });
 
   it('forbids everything else to the browser', () => {

@@ -180,7 +180,7 @@ test('the frame of a message’s HTML can run nothing, load nothing and leads no
   const links = [...html.matchAll(/href="([^"]*)"/g)].map(([, href = '']) => href);
   expect(links).toEqual([`/away?to=${encodeURIComponent('https://bücher.example/?q=1&r=2')}`]);
   const { text: page } = await get(`/m/${idOf(mixed())}?view=html`);
-  expect(page).toContain('<b>3 pictures on other servers</b>');
+  expect(page).toContain('<b>4 remote images blocked</b>');
   expect(page).toContain('tracker.example');
   expect(page).toContain('other.example');
   expect(page).toMatch(/<iframe [^>]*sandbox="allow-popups allow-popups-to-escape-sandbox"/);

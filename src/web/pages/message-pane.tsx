@@ -211,7 +211,7 @@ function Content(props: MessageContent): VNode {
 
 type ContentOf<V extends View> = Extract<ViewContent, { readonly view: V }>;
 
-/** Counts blocked remote pictures. There is deliberately no button to load them. */
+/** Counts blocked remote images. There is deliberately no button to load them. */
 function Remote({ remote }: Pick<ContentOf<'html'>, 'remote'>) {
   const hosts = Object.entries(remote ?? {});
   const all = hosts.reduce((sum, [, pictures]) => sum + pictures, 0);
@@ -221,8 +221,7 @@ function Remote({ remote }: Pick<ContentOf<'html'>, 'remote'>) {
       <Icon name="hidden" />
       <details>
         <summary>
-          <b>{counted(all, 'picture')} on other servers</b> {all === 1 ? 'was' : 'were'} not loaded,
-          and never {all === 1 ? 'is' : 'are'}.
+          <b>{counted(all, 'remote image')} blocked</b>
         </summary>
         <ul>
           {hosts.map(([host, pictures]) => (
