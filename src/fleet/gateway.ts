@@ -15,7 +15,7 @@ import { apiRefusal } from '../web/app.tsx';
 import { builtAssets } from '../web/assets.ts';
 import { toResponse } from '../web/mirror.ts';
 import { FailurePage } from '../web/pages/plain-pages.tsx';
-import { THEME_COOKIE, ZONE_COOKIE } from '../web/pages/theme.ts';
+import { TEXT_COOKIE, THEME_COOKIE, ZONE_COOKIE } from '../web/pages/theme.ts';
 import { page, type RequestContext, wholeNumber } from '../web/request-context.ts';
 import { type BrowserSessions, SESSION_MS, type Session } from '../web/sessions.ts';
 import { openSignedInServer, requireLoopback } from '../web/web-server.ts';
@@ -339,10 +339,10 @@ function unready({ node, name: account }: Route, code: string): Error {
   return fleetError('fleet-reading-unready', { node: node ?? '', account, code });
 }
 
-/** Returns the fields of a request that are passed on. Of cookies, only the theme and the time zone are. */
+/** Returns the fields of a request that are passed on. Of cookies, only preferences are. */
 function headersFor({ headers }: Request): Record<string, string> {
   const passed = [...headers].filter(([name]) => !OWN_FIELDS.has(name));
-  const cookies = [THEME_COOKIE, ZONE_COOKIE].flatMap((name) => {
+  const cookies = [THEME_COOKIE, ZONE_COOKIE, TEXT_COOKIE].flatMap((name) => {
     const value = cookieValue(headers.get('cookie'), name);
     return value === undefined ? [] : [`${name}=${value}`];
   });

@@ -21,6 +21,11 @@ import type { RemoteImages } from './safe-page.ts';
 /** Increment this whenever the same source would yield different text, so that indexes extract messages again. */
 export const EXTRACTOR_VERSION = 6;
 
+/** Reports whether HTML says more than its text: it has a layout, or images. */
+export function isRichHtml(html: string): boolean {
+  return /<(?:img|table)\b/i.test(html);
+}
+
 /** Why a message is unparsed: it exceeded a limit, is `malformed`, or is `damaged` in the archive. */
 export const UNPARSED_REASONS = [
   ...(['timeout', 'memory', 'depth', 'parts', 'header', 'malformed', 'damaged'] as const),

@@ -489,8 +489,8 @@ export interface ReadingOptions {
   /** Defaults to the worker in the installed build. */
   readonly workerFile?: URL;
   readonly spare?: SpareReader;
-  /** Counts remote images, which takes as long as building a page from the HTML. */
-  readonly countsRemote?: boolean;
+  /** Counts remote images, which takes as long as building a page from the HTML; `rich`: only of rich HTML. */
+  readonly countsRemote?: boolean | 'rich';
   /** Aborts reading, which then throws the signal's reason. */
   readonly signal?: AbortSignal;
 }

@@ -13,6 +13,7 @@ import {
   emptyExtraction,
   type IndexEntry,
   indexEntry,
+  isRichHtml,
   keepHead,
   type MessageReading,
   type MimeLimits,
@@ -143,7 +144,9 @@ async function serve(wire: ReaderWire, task: ReadTask, limits: MimeLimits): Prom
     if (task.kind === 'message') {
       const tree = await parseTree(source, collectText(limits), limits);
       message = toReading(block(), tree, tree.breach, limits);
-      if (task.countsRemote && message.html !== null) {
+      const { countsRemote } = task;
+      const isLeftOut = countsRemote === 'rich' && !isRichHtml(message.html ?? '');
+      if (countsRemote && message.html !== null && !isLeftOut) {
         const { countRemoteImages: remotePictures } = await import('./safe-page.ts');
         message = { ...message, remote: remotePictures(message.html) };
       }

@@ -158,7 +158,7 @@ export interface ReadWorkerData {
 export type LinkTarget = string | null;
 
 export type ReadTask =
-  | { readonly kind: 'message'; readonly countsRemote: boolean }
+  | { readonly kind: 'message'; readonly countsRemote: boolean | 'rich' }
   /** Reads only the headers of a message that is unreadable for this reason. */
   | { readonly kind: 'headers'; readonly reason: UnparsedReason }
   | { readonly kind: 'attachments' }

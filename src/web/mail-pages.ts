@@ -6,6 +6,7 @@ import { type Snippet, type SoughtPhrase, snippet, soughtPhrases } from '../cata
 import { Semaphore } from '../core/concurrency.ts';
 import { capitalise, hasCode } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
+import { isRichHtml } from '../mail/extraction.ts';
 import { readFramedPage } from '../mail/reading.ts';
 import { dayName } from './dashboard-data.ts';
 import { downloadFormat, exportOffer } from './exporting.ts';
@@ -266,24 +267,35 @@ export class MessageReading {
   }
 
   /** Reads a message for the requested view. A script sets `part` to load the conversation's other messages. */
-  async message(id: MessageId, { found }: Conversation, asOf: number | null, parameter: Parameter) {
+  async message(
+    id: MessageId,
+    { all, found }: Conversation,
+    asOf: number | null,
+    parameter: Parameter,
+  ) {
     const name = parameter('view');
-    const view = VIEWS.find((known) => known === name) ?? 'thread';
-    const main = this.#read(id, view === 'html');
-    const isWhole = view === 'thread' && parameter('part') === undefined;
+    const chosen = VIEWS.find((known) => known === name);
+    // The conversation shows the other messages, and what the query found.
+    const mayShowHtml = all.length === 1 && this.asked === null && parameter('text') === undefined;
+    const main = this.#read(id, chosen === undefined ? mayShowHtml && 'rich' : chosen === 'html');
+    const isWhole = (chosen ?? 'thread') === 'thread' && parameter('part') === undefined;
     const others = isWhole
       ? found.slice(0, MAX_UNFOLDED).map((other) => this.#read(other, false))
       : [];
     const [read, ...unfolded] = await Promise.all([main, ...others]);
+    const opensHtml = mayShowHtml && read.open.facts?.isRich === true;
+    /** The view of the message's address without one. */
+    const opensAs = opensHtml ? ('html' as const) : ('thread' as const);
+    const view = chosen ?? opensAs;
     const content =
       view === 'thread'
         ? // The query also matches these, so they are unfolded as well.
           { view, others: unfolded.map(({ open }) => open) }
         : await this.#content(id, view, read, asOf, parameter);
-    return { ...read.open, content };
+    return { ...read.open, opensAs, content };
   }
 
-  async #read(id: MessageId, countsRemote: boolean) {
+  async #read(id: MessageId, countsRemote: boolean | 'rich') {
     const { reader } = this;
     const options = { ...this.how, countsRemote };
     const read = await readings.run(() => readVerified(reader, id, options), options.signal);
@@ -341,7 +353,9 @@ function factsOf(reading: NonNullable<VerifiedRead['reading']>) {
   const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
   const hasHtml = html !== null;
   const onlyHtml = hasHtml && !hasPlain;
-  return { from, to, cc, bcc, reason, encrypted, truncated, attachments, hasHtml, onlyHtml };
+  const isRich = hasHtml && isRichHtml(html);
+  const about = { from, to, cc, bcc, reason, encrypted, truncated, attachments };
+  return { ...about, hasHtml, onlyHtml, isRich };
 }
 
 /** Returns a message's HTML as a page for a frame; null if it has no HTML or exceeds the limits. */

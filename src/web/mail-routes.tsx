@@ -19,6 +19,7 @@ import {
   page,
   parametersOf,
   type RequestContext,
+  rememberView,
   seeOther,
   takeTurn,
   type WebApp,
@@ -74,6 +75,7 @@ export function mailRoutes(
     answered(parts, context, async ({ reader, parameter, signal }) => {
       const page = parameter('page') === 'message' ? 'message' : 'mail';
       const data = await pages(reader).message(reader, asPart(parameter), page, signal);
+      if (data.kind === 'message') rememberView(context, data);
       return context.json({ data });
     }),
   );
@@ -151,6 +153,7 @@ function pageRoute(
   app.get(path, (context) =>
     answered(parts, context, async (request) => {
       const view = await make(request);
+      rememberOpened(context, view.page);
       return page(context, <ArchiveDocument assets={parts.assets} page={view.page} />, view.status);
     }),
   );
@@ -158,9 +161,15 @@ function pageRoute(
   app.get(`/api/page${path}`, (context) =>
     answered(parts, context, async (request) => {
       const view = await make({ ...request, parameter: asPart(request.parameter) });
+      rememberOpened(context, view.page);
       return context.json({ data: view.page });
     }),
   );
+}
+
+function rememberOpened(context: RequestContext, page: QueryAnswer['page']): void {
+  const message = page.kind === 'mail' || page.kind === 'message' ? page.message : null;
+  if (message !== null) rememberView(context, message);
 }
 
 /** Adds the parameter with which a script loads a conversation's other messages. */

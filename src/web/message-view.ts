@@ -106,7 +106,7 @@ export async function readWhole<T>(
 export async function readVerified(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
-  options: ReadingFor & { readonly countsRemote: boolean },
+  options: ReadingFor & { readonly countsRemote: boolean | 'rich' },
 ) {
   try {
     const read = (source: AsyncIterable<Buffer>) => readMessage(source, options);

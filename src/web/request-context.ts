@@ -7,8 +7,16 @@ import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
 import type { Assets } from './assets.ts';
 import type { EventStreams } from './event-streams.ts';
+import type { MessageContent } from './pages/message-props.ts';
 import { ChosenTheme } from './pages/page.ts';
-import { THEME_COOKIE, themeCookie, themeOf, ZONE_COOKIE } from './pages/theme.ts';
+import {
+  TEXT_COOKIE,
+  THEME_COOKIE,
+  textCookie,
+  themeCookie,
+  themeOf,
+  ZONE_COOKIE,
+} from './pages/theme.ts';
 import {
   type AccountsOf,
   canonicalZone,
@@ -70,11 +78,30 @@ export interface RequestFacts {
   };
 }
 
-/** `zone` is the browser's time zone, which is not in the address; undefined stands for this machine's. */
-export type Parameter = (name: 'zone' | (string & {})) => string | undefined;
+/**
+ * Two parameters are not in the address: `zone` is the browser's time zone; undefined stands for this machine's. `text` is
+ * defined if the user wants the text of messages rather than their HTML.
+ */
+export type Parameter = (name: 'zone' | 'text' | (string & {})) => string | undefined;
 
 export function parametersOf(context: RequestContext): Parameter {
-  return (name) => (name === 'zone' ? zoneOf(context) : context.req.query(name));
+  return (name) => {
+    if (name === 'zone') return zoneOf(context);
+    return name === 'text' ? textOf(context) : context.req.query(name);
+  };
+}
+
+function textOf(context: RequestContext): string | undefined {
+  return cookieValue(context.req.header('cookie') ?? null, TEXT_COOKIE) || undefined;
+}
+
+/** Remembers that the user left HTML that opened by itself for the text, until HTML is chosen again. */
+export function rememberView(context: RequestContext, { opensAs, content }: MessageContent): void {
+  const isText = opensAs === 'html' && (content.view === 'thread' || content.view === 'plain');
+  const isHtml = content.view === 'html' && textOf(context) !== undefined;
+  if (!isText && !isHtml) return;
+  const { secure } = context.get('cookies');
+  context.header('set-cookie', textCookie(isText, secure), { append: true });
 }
 
 export function zoneOf(context: RequestContext): string | undefined {

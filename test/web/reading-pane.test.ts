@@ -9,9 +9,13 @@ const answer = letter('Re: Lease', 'The deposit is three months.', [
   'In-Reply-To: <lease@example.org>',
 ]);
 const html = letter('Offer', '<p>A <b>deposit</b></p>').replace('text/plain', 'text/html');
+const news = letter('News', '<table><tr><td>Much to <b>read</b></td></tr></table>').replace(
+  'text/plain',
+  'text/html',
+);
 const long = letter('Long', `${'line of the source\r\n'.repeat(20_000)}the needle\r\n`);
 
-const served = serveForAll(() => archiveOf({ lease, answer, html, long }));
+const served = serveForAll(() => archiveOf({ lease, answer, html, long, news }));
 const get = async (address: string) => (await served.get(address)).text;
 
 test('of a conversation, what the query finds is unfolded with its matches, and the rest is folded', async () => {
@@ -45,6 +49,30 @@ test('a message that has only HTML is read as text, with a way to the HTML', asy
   expect(page).toContain(`href="/m/${idOf(html)}?view=html"`);
   expect(page).not.toContain('<b>deposit</b>');
   expect(await get(`/m/${idOf(lease)}`)).not.toContain('HTML only');
+});
+
+test('HTML with a layout opens by itself until the user chooses the text, and again after HTML', async () => {
+  const at = `/m/${idOf(news)}`;
+  const open = async (view: string, cookie = '') => {
+    const answer = await served.ask(`${at}${view}`, {
+      headers: { cookie: `${served.cookie}${cookie}` },
+    });
+    const isHtml = answer.text.includes(`<iframe class="html"`);
+    const set = [answer.headers['set-cookie'] ?? []].flat().map((one) => one.split(';')[0]);
+    return { isHtml, set, text: answer.text };
+  };
+  const first = await open('');
+  expect(first).toMatchObject({ isHtml: true, set: [] });
+  expect(first.text).toContain(`href="${at}?view=thread"`);
+  expect(await open('?view=thread')).toMatchObject({ isHtml: false, set: ['mailkeep-text=first'] });
+  expect(await open('?view=plain')).toMatchObject({ isHtml: false, set: ['mailkeep-text=first'] });
+  const text = '; mailkeep-text=first';
+  expect(await open('', text)).toMatchObject({ isHtml: false, set: [] });
+  expect(await open('?view=html', text)).toMatchObject({ isHtml: true, set: ['mailkeep-text='] });
+  expect(await open('?view=source')).toMatchObject({ isHtml: false, set: [] });
+  // The text shows what was found, and a conversation all of its messages.
+  expect(await open('?q=read')).toMatchObject({ isHtml: false, set: [] });
+  expect(await open('?q=in%3AINBOX')).toMatchObject({ isHtml: true });
 });
 
 test('headers begin with the way of the message', async () => {

@@ -153,9 +153,8 @@ function tabKeys(viewer: Viewer): KeyHandlers {
       () => {
         if (openId(viewer) === null) return false;
         const to = new URL(viewer.address);
-        for (const name of ['view', 'from', 'find', 'hit']) to.searchParams.delete(name);
-        // Addresses omit the default view.
-        if (i > 0) to.searchParams.set('view', view);
+        for (const name of ['from', 'find', 'hit']) to.searchParams.delete(name);
+        to.searchParams.set('view', view);
         viewer.go(to.href);
         return true;
       },

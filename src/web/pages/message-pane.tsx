@@ -57,7 +57,7 @@ export function MessagePane(props: MessageContent) {
   const { id, place, conversation, content } = props;
   const { Copy, PrintButton } = useParts();
   const { line } = openedHit(conversation);
-  const address = messageAddress(place, id, content.view);
+  const address = messageAddress(place, id, content.view, props.opensAs);
   return (
     <>
       <header class="rhead">
@@ -88,7 +88,7 @@ export function MessagePane(props: MessageContent) {
           {VIEWS.map((view) => (
             <a
               key={view}
-              href={messageAddress(place, id, view)}
+              href={messageAddress(place, id, view, props.opensAs)}
               aria-current={content.view === view ? 'page' : undefined}
             >
               {TABS[view]}

@@ -16,7 +16,10 @@ export const MAX_UNFOLDED = 3;
 type Found = Awaited<ReturnType<MailPages['message']>>;
 export type MessageContent = Extract<Found, { readonly kind: 'message' }>;
 export type NoMessage = Exclude<Found, MessageContent>;
-export type OpenMessage = Omit<Awaited<ReturnType<MessageReading['message']>>, 'content'>;
+export type OpenMessage = Omit<
+  Awaited<ReturnType<MessageReading['message']>>,
+  'content' | 'opensAs'
+>;
 export type ViewContent = MessageContent['content'];
 
 /** Layout of a message, next to a list or at full width. It determines where the message's links lead. */
@@ -33,10 +36,16 @@ export function openedHit({ all, at }: Conversation): SearchHit {
   return own;
 }
 
-export function messageAddress(place: MessagePlace, id: string, view: View): string {
+/** @param opensAs view of an address without one; `html` only if that is certain */
+export function messageAddress(
+  place: MessagePlace,
+  id: string,
+  view: View,
+  opensAs: MessageContent['opensAs'] = 'thread',
+): string {
   const { page, query, sort, after } = place;
-  // Addresses omit the default view.
-  const shown = view === 'thread' ? undefined : view;
+  // HTML opens by itself only until the user chooses the text.
+  const shown = view === 'thread' && opensAs === 'thread' ? undefined : view;
   return page === 'mail'
     ? pageAddress('/mail', { q: query, sort, after, m: id.slice(0, 16), view: shown })
     : pageAddress(`/m/${id}`, { q: query, view: shown });

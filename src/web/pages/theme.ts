@@ -24,6 +24,13 @@ export function zoneCookie(zone: string, secure: boolean): string {
   return `${ZONE_COOKIE}=${zone}; Path=/; SameSite=Strict; Max-Age=${SECONDS}${secure ? '; Secure' : ''}`;
 }
 
+/** Cookie of a browser whose user has left HTML that opened by itself for the text. */
+export const TEXT_COOKIE = 'mailkeep-text';
+
+export function textCookie(isText: boolean, secure: boolean): string {
+  return `${TEXT_COOKIE}=${isText ? 'first' : ''}; Path=/; SameSite=Strict; Max-Age=${isText ? SECONDS : 0}${secure ? '; Secure' : ''}`;
+}
+
 export function themeOf(text: string | undefined): Theme | undefined {
   return THEMES.find((theme) => theme === text);
 }

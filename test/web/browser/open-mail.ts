@@ -118,7 +118,7 @@ export class MailOpener {
   /** Goes to a view as a click on a link does, without a page load, and looks once it is drawn. */
   async #follow({ id, signs }: Opened, view: View): Promise<void> {
     const short = id.slice(0, 16);
-    const address = `/mail?sort=oldest&m=${short}${view === 'thread' ? '' : `&view=${view}`}`;
+    const address = `/mail?sort=oldest&m=${short}&view=${view}`;
     const texts = (of: string) => signs.filter((sign) => sign.view === of).map(({ text }) => text);
     await this.page.evaluate(follow, { address, view, longest: LONGEST });
     const shown = new URL(this.page.url());
@@ -153,7 +153,7 @@ export class MailOpener {
 }
 
 function addressOf(id: string, view: View): string {
-  return view === 'thread' ? `/m/${id}` : `/m/${id}?view=${view}`;
+  return `/m/${id}?view=${view}`;
 }
 
 /** Waits until a frame has its mail: one without scripts tells nobody when. */
