@@ -94,7 +94,9 @@ class FetchJob {
     }
     const { underWay } = ctx.queue;
     const key = JSON.stringify([folder.at.mailbox, id]);
-    const fetched = await underWay.get(key);
+    const other = underWay.get(key);
+    // Waits for nothing else: in the meantime, another folder could start to fetch the same message.
+    const fetched = other && (await other);
     ctx.signal.throwIfAborted();
     const known =
       fetched?.fingerprint === fingerprint(listing)
