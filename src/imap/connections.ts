@@ -131,7 +131,6 @@ export class ImapConnections {
     let breaks = 0;
     for (let failures = 0; ; ) {
       try {
-        await this.#pause(signal);
         return await this.#slots.run(() => this.#useOnce(act, signal, want), signal);
       } catch (error) {
         signal.throwIfAborted();
@@ -207,13 +206,13 @@ export class ImapConnections {
     signal: AbortSignal,
     times: ConnectionTimes,
   ): Promise<boolean> {
-    await this.#pause(signal);
     this.#closing.signal.throwIfAborted();
     if (this.#budget < 2) return false;
     const { controller, release } = linkedController(signal);
     this.#reserved.add(controller);
     try {
       await this.#slots.run(async () => {
+        await this.#pause(controller.signal);
         this.#options.traffic?.check();
         this.#open += 1;
         try {
@@ -259,6 +258,7 @@ export class ImapConnections {
   ): Promise<T> {
     const check = () => (want.rest === true ? undefined : this.#options.traffic?.check());
     check();
+    await this.#pause(signal);
     const session = await this.#take(signal, want);
     const release = onAbort(signal, () => session.close());
     try {

@@ -308,6 +308,26 @@ describe('pauses', () => {
     expect((await second).status).toBe('OK');
   });
 
+  test('what waits for a connection when one begins waits for its end', async () => {
+    const server = await refusing({ LIST: 'TAG NO [LIMIT] x\r\n' });
+    const time = new FakeTime();
+    const waits: number[] = [];
+    const retries = { attempts: 5, lostMs: 1_000, throttledMs: 5_000, mostMs: 60_000 };
+    const { origin, connections } = openAccount(
+      { port: server.port },
+      { clock: time, most: 1, retries, onWait: (until) => waits.push(until - time.now()) },
+    );
+    closing.push(() => connections.close());
+    const folders = origin.folders('', signal);
+    const second = connections.use((session) => session.run('NOOP', 'NOOP'), signal);
+    await expect.poll(() => waits).toEqual([5_000]);
+    await time.pass(4_999);
+    expect(server.lines).not.toContain('NOOP');
+    await time.pass(1);
+    expect((await folders).folders).toHaveLength(1);
+    expect((await second).status).toBe('OK');
+  });
+
   test('more than 15 minutes are not waited for', async () => {
     const server = await refusing({
       LIST: 'TAG NO Request is throttled. Suggested Backoff Time: 900001 milliseconds\r\n',
