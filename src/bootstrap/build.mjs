@@ -236,7 +236,8 @@ async function webAssets() {
   const contents = Buffer.from(
     `${JSON.stringify({ names, served, imports, compressed }, null, 2)}\n`,
   );
-  return [...files, ...packed, { name: 'web/assets.json', contents }];
+  const plain = files.filter(({ name }) => name.endsWith('.png'));
+  return [...plain, ...packed, { name: 'web/assets.json', contents }];
 }
 
 /** What browsers read before they install the web interface as an app. */

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { brotliDecompressSync } from 'node:zlib';
 import { z } from 'zod';
 
 interface Asset {
@@ -38,7 +39,9 @@ export function builtAssets() {
       const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
       const read = (file: string) => new Uint8Array(readFileSync(new URL(file, folder)));
       const brotli = compressed.includes(name) ? read(`${name}.br`) : undefined;
-      return [name, { type, bytes: read(name), brotli }];
+      const bytes =
+        brotli === undefined ? read(name) : new Uint8Array(brotliDecompressSync(brotli));
+      return [name, { type, bytes, brotli }];
     }),
   );
   return {
