@@ -342,7 +342,7 @@ function unit(sections: readonly string[]): string {
   return sections.join('\n');
 }
 
-export type InstallLine = Flags<'user' | 'system' | 'dryRun' | 'force'> & { readonly root: string };
+type InstallLine = Flags<'user' | 'system' | 'dryRun' | 'force'> & { readonly root: string };
 
 export function installUnits(
   context: CommandContext,
