@@ -334,7 +334,7 @@ describe('the command', () => {
       const line = ['import', many, '--data', path.join(work, 'asked')];
       const refused = await mailkeep(line, { under: ON_TERMINAL, input: 'n\n' });
       expect(refused.stdout).toContain('Import 101 messages into the mailbox imported?');
-      expect(refused.code).toBe(1);
+      expect(refused.code).toBe(130);
       expect(existsSync(path.join(work, 'asked'))).toBe(false);
       const sure = await mailkeep([...line, '--yes'], { under: ON_TERMINAL });
       expect(sure.stdout).not.toContain('Import 101');
