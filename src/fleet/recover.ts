@@ -259,11 +259,13 @@ export async function shardsToRecover(registry: Registry, all = false): Promise<
 /**
  * Has all shards compared with the bucket before anyone claims or writes them: the registry is older than what was read or
  * shipped, so it was reset to a snapshot, or a dump was loaded.
+ *
+ * @param node that found it
  */
-export async function distrustShards(registry: Registry): Promise<void> {
+export async function distrustShards(registry: Registry, node: string): Promise<void> {
   await structural(registry, 'distrust all shards', async (tx, version) => {
     await sql`UPDATE shard SET timeline = '', version = ${version}`.execute(tx);
-    await addEvent(tx, { who: 'operator', what: 'registry-reset' });
+    await addEvent(tx, { who: node, what: 'registry-reset' });
     return {};
   });
 }

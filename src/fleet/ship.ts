@@ -324,13 +324,13 @@ export class Shipper {
    * @returns whether it is one that was sent
    */
   async #settle(): Promise<boolean> {
-    const { registry, lease } = this.#options;
+    const { registry, lease, node } = this.#options;
     const { manifest } = committed(await shippedState(registry, lease)).shipped;
     if (manifest === (this.#current?.clear.name ?? null)) return false;
     const sent = manifest === null ? undefined : this.#sent.get(manifest);
     if (sent === undefined) {
       // Nobody else ships in this epoch, so the registry is older than what was shipped.
-      await distrustShards(registry);
+      await distrustShards(registry, node);
       throw new ShardLost('timeline');
     }
     await this.#adopt(sent);

@@ -1,5 +1,13 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { freeBytes } from '../archive/file-system.ts';
@@ -8,7 +16,7 @@ import { acquireLock, tryLock } from '../archive/lock.ts';
 import { readLogHead } from '../archive/log-reader.ts';
 import { sleep } from '../core/concurrency.ts';
 import { deserializeError, hasCode, MailkeepError } from '../core/errors.ts';
-import { isPrivateFolder, makeFoldersDurably } from '../core/files.ts';
+import { isPrivateFolder, makeFoldersDurably, syncFolder } from '../core/files.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
 import { openSecrets } from './account-settings.ts';
 import { secretSamples } from './accounts.ts';
@@ -345,7 +353,7 @@ export class WorkerSession {
     const isEarlier = changes.version < known.version;
     if (isEarlier) {
       log.say('warn', 'PostgreSQL was reset to an earlier state', { version: changes.version });
-      await distrustShards(registry);
+      await distrustShards(registry, this.context.node);
       changes = await changesSince(registry, -1);
     }
     if (isWhole || isEarlier) this.#refreshedAt = clock.monotonic();
@@ -554,7 +562,12 @@ function isAhead(dir: string): boolean {
 /** Returns what identifies a cache: a copied configuration does not have it. */
 function diskOf(cache: string): string {
   const file = path.join(cache, 'disk');
-  if (!existsSync(file)) writeFileSync(file, randomUUID(), { mode: FILE_MODE, flush: true });
+  if (!existsSync(file)) {
+    // A file that was cut off would keep the node from starting.
+    writeFileSync(`${file}.new`, randomUUID(), { mode: FILE_MODE, flush: true });
+    renameSync(`${file}.new`, file);
+    syncFolder(cache);
+  }
   return readFileSync(file, 'utf8');
 }
 
