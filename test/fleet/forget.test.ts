@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from 'node:fs';
 import { sql } from 'kysely';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { openWriter } from '../../src/catalog/open-writer.ts';
 import { systemClock } from '../../src/core/concurrency.ts';
 import { carryOutPurges, encodeWork } from '../../src/fleet/exclusive.ts';
@@ -17,17 +17,17 @@ import { Tenants } from '../retention/tenants.ts';
 import {
   bound,
   CONTEXT,
-  endFleet,
   FLEET,
   type Fleet,
   KEYS,
   Node,
-  Servers,
+  type Servers,
   signal,
   withoutServers,
 } from './servers/nodes.ts';
 import { Rows } from './servers/rows.ts';
 import { done, newSession, newShard, statement } from './servers/scene.ts';
+import { twoNodes } from './servers/two-nodes.ts';
 
 const OTHER_KEYS = FleetKeys.parse(`key-2 ${'5b'.repeat(32)}\n`, 'test');
 const AT_ONCE = { abandonedMs: 3_600_000, windowMs: 3_600_000, settleMs: 0 };
@@ -38,21 +38,8 @@ describe.skipIf(withoutServers())('a forget in a shard', () => {
   let a: Node;
   let b: Node;
 
-  beforeAll(async () => {
-    servers = await Servers.start();
-  });
-  beforeEach(async () => {
-    fleet = await servers.fleet();
-    a = new Node('a', fleet);
-    b = new Node('b', fleet);
-  });
-  afterEach(async () => {
-    await a.close();
-    await b.close();
-    await endFleet(fleet);
-  });
-  afterAll(async () => {
-    await servers?.stop();
+  twoNodes((made) => {
+    ({ servers, fleet, a, b } = made);
   });
 
   const progress = async (node: Node) => {

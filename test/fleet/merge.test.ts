@@ -1,33 +1,20 @@
 import { existsSync, rmSync, statSync, truncateSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import { carryOutPurges, encodeWork, mergeFolder } from '../../src/fleet/exclusive.ts';
-import { CONTEXT, endFleet, type Fleet, Node, Servers, withoutServers } from './servers/nodes.ts';
+import { CONTEXT, type Fleet, Node, withoutServers } from './servers/nodes.ts';
+import { twoNodes } from './servers/two-nodes.ts';
 
 const MAILBOX = { host: 'mail.example.org', mailbox: 'm1' };
 
 describe.skipIf(withoutServers())('a folder that ran ahead', () => {
-  let servers: Servers;
   let fleet: Fleet;
   let a: Node;
   let b: Node;
 
-  beforeAll(async () => {
-    servers = await Servers.start();
-  });
-  beforeEach(async () => {
-    fleet = await servers.fleet();
-    a = new Node('a', fleet);
-    b = new Node('b', fleet);
-  });
-  afterEach(async () => {
-    await a.close();
-    await b.close();
-    await endFleet(fleet);
-  });
-  afterAll(async () => {
-    await servers?.stop();
+  twoNodes((made) => {
+    ({ fleet, a, b } = made);
   });
 
   /** Node a ships three messages, stores others and dies; node b takes over. Returns the messages that only a has. */

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { sql } from 'kysely';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { readCatalogHead } from '../../src/catalog/implied.ts';
 import { objectError } from '../../src/copies/errors.ts';
@@ -12,16 +12,16 @@ import { readNote } from '../../src/fleet/take-over.ts';
 import { type Cut, CuttingProxy } from './servers/cutting-proxy.ts';
 import {
   bound,
-  endFleet,
   FLEET,
   type Fleet,
   KEYS,
   Node,
-  Servers,
+  type Servers,
   signal,
   withoutServers,
 } from './servers/nodes.ts';
 import { newShard, statement } from './servers/scene.ts';
+import { twoNodes } from './servers/two-nodes.ts';
 
 describe.skipIf(withoutServers())('a shard', () => {
   let servers: Servers;
@@ -29,21 +29,8 @@ describe.skipIf(withoutServers())('a shard', () => {
   let a: Node;
   let b: Node;
 
-  beforeAll(async () => {
-    servers = await Servers.start();
-  });
-  beforeEach(async () => {
-    fleet = await servers.fleet();
-    a = new Node('a', fleet);
-    b = new Node('b', fleet);
-  });
-  afterEach(async () => {
-    await a.close();
-    await b.close();
-    await endFleet(fleet);
-  });
-  afterAll(async () => {
-    await servers?.stop();
+  twoNodes((made) => {
+    ({ servers, fleet, a, b } = made);
   });
 
   const rows = () =>
@@ -316,6 +303,7 @@ describe.skipIf(withoutServers())('a shard', () => {
     });
     afterEach(async () => {
       await proxy.stop();
+      await a.close();
     });
 
     /** Cuts the transaction that ships: it comes after the upload of the manifest. */
